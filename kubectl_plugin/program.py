@@ -6,61 +6,24 @@ starting Python, and every <TAB> would wait for it.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from dataclasses import Field, dataclass, fields
+from functools import cache, partial
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from kubectl_plugin.flags import BEFORE, GLOBAL_NAMES, Global, with_flags, without_values
-from kubectl_plugin.tree import act, look, setup
+from kubectl_plugin.entries import ENTRIES, SHOWN, Entry, imported
+from kubectl_plugin.flags import GLOBAL_NAMES, Global, Options
+from kubectl_plugin.running import Runner
 
 NAME = "kubectl kruise-ds"
+BEFORE = "kubectl_plugin.program.before"
+"""Under which the context keeps the flags that stood before the verb."""
 TYPERS_OWN = frozenset({"install_completion", "show_completion"})
 """Flags that typer adds where completion is on; they would set up completion for a program that nobody calls."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of the help."""
-
-    name: str
-    section: str
-    function: Callable[..., None]
-    hidden: bool = False
-
-    @property
-    def summary(self) -> str:
-        """The first sentence of its docstring."""
-        line = (self.function.__doc__ or "").strip().partition("\n")[0]
-        return line.partition(". ")[0].removesuffix(".")
-
-
-ENTRIES = (
-    Entry("status", "Look", look.status),
-    Entry("list", "Look", look.list_),
-    Entry("nodes", "Look", look.nodes),
-    Entry("plan", "Look", look.plan),
-    Entry("history", "Look", look.history),
-    Entry("diff", "Look", look.diff),
-    Entry("pause", "Act", act.pause),
-    Entry("resume", "Act", act.resume),
-    Entry("set-partition", "Act", act.set_partition),
-    Entry("promote", "Act", act.promote),
-    Entry("rollback", "Act", act.rollback),
-    Entry("undo", "Act", act.rollback, hidden=True),
-    Entry("restart", "Act", act.restart),
-    Entry("set-image", "Act", act.set_image),
-    Entry("apply", "Act", act.apply),
-    Entry("pull", "Act", act.pull),
-    Entry("migrate", "Act", act.migrate),
-    Entry("doctor", "Set up", setup.doctor),
-    Entry("completion", "Set up", setup.completion),
-    Entry("version", "Set up", setup.version),
-)
-SHOWN = tuple(entry for entry in ENTRIES if not entry.hidden)
 
 
 @dataclass
@@ -79,10 +42,25 @@ def _candidates(found: list[Any]) -> list[Any]:
     return [Candidate(f"{one.value}\t{one.help}" if one.help else one.value) for one in found]
 
 
+_YES, _NO = frozenset({"1", "t", "T", "true", "True", "TRUE"}), frozenset({"0", "f", "F", "false", "False", "FALSE"})
+
+
 def _spelled(command: Any, args: list[str]) -> list[str]:
-    """The words in the one spelling that click knows."""
+    """The words with `--switch` for `--switch=true`, and nothing for `--switch=false`, which also takes back what
+    stood before: kubectl's spelling, which click does not know. What follows `--` is left alone.
+    """
     switches = {name for one in command.params if getattr(one, "is_flag", False) for name in one.opts}
-    return without_values(args, {name for name in switches if name.startswith("--")})
+    end = args.index("--") if "--" in args else len(args)
+    given: list[str] = []
+    for word in args[:end]:
+        name, equals, value = word.partition("=")
+        if not (equals and name.startswith("--") and name in switches and value in _YES | _NO):
+            given.append(word)
+        elif value in _YES:
+            given.append(name)
+        else:
+            given = [one for one in given if one != name]
+    return [*given, *args[end:]]
 
 
 class Verb(TyperCommand):
@@ -165,16 +143,62 @@ def _plain(**more: Any) -> typer.Typer:
     )
 
 
+def _with_flags(body: Callable[..., None], *groups: Any) -> Callable[..., None]:
+    """What typer reads: a function of the context and of the fields of all `groups`. It calls `body` with the context
+    and one record of each group.
+    """
+    parameters = [inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    parameters += [one for group in groups for one in _options(group)]
+
+    def call(ctx: typer.Context, **values: Any) -> None:
+        records = (group(**{one.name: _taken(one, values[one.name]) for one in fields(group)}) for group in groups)
+        body(ctx, *records)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
+    call.__annotations__ = {one.name: one.annotation for one in parameters}
+    return call
+
+
+def _options(group: Any) -> list[inspect.Parameter]:
+    """typer knows a list, or none, of what may be repeated."""
+    found = []
+    for name, hint in get_type_hints(group, include_extras=True).items():
+        default = getattr(group, name, inspect.Parameter.empty)
+        if default == ():
+            several, *how = get_args(hint)
+            one = get_args(several)[0]
+            hint, default = Annotated[list[one] | None, *how], None  # type: ignore[valid-type]  # made at run time
+        found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
+    return found
+
+
+def _taken(field: Field[Any], value: Any) -> Any:
+    return tuple(value or ()) if field.default == () else value
+
+
 @cache
 def _built(entry: Entry) -> Any:
     one = _plain(add_completion=False)
     epilog = f"Flags of every verb (-n, --context, -o, …): {NAME} --help"
-    one.command(entry.name, cls=Verb, hidden=entry.hidden, epilog=epilog)(with_flags(entry.function))
+    function = _with_flags(partial(_carry_out, entry), Global, entry.options)
+    one.command(entry.name, cls=Verb, help=entry.options.__doc__, hidden=entry.hidden, epilog=epilog)(function)
     return typer.main.get_command(one)
 
 
+def _carry_out(entry: Entry, ctx: typer.Context, after: Global, asked: Options) -> None:
+    """Flags of `Global` may stand before or after the verb; of two, the later one wins."""
+    runner: Runner = ctx.obj
+    flags = ctx.meta[BEFORE].followed_by(after)
+    function = imported(entry.offline if asked.offline else entry.function)
+    if asked.offline:
+        runner.run_offline(
+            flags, lambda terminal: function(runner.host, terminal, flags.output, asked), outputs=entry.outputs
+        )
+    else:
+        runner.run(flags, lambda invocation: function(invocation, asked), outputs=entry.outputs, check=asked.check)
+
+
 def _root(ctx: typer.Context, flags: Global) -> None:
-    """Rolls out, stops, looks at and takes back Advanced DaemonSets (apps.kruise.io)."""
     ctx.meta[BEFORE] = flags
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
@@ -187,4 +211,6 @@ app = _plain(
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
 )
-app.callback()(with_flags(_root))
+app.callback(help="Rolls out, stops, looks at and takes back Advanced DaemonSets (apps.kruise.io).")(
+    _with_flags(_root, Global)
+)

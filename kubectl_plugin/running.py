@@ -95,7 +95,7 @@ class Runner:
                 trace=terminal.trace if flags.verbose else None,
                 clock=terminal.clock,
             ) as session:
-                return await body(Invocation(session, terminal, flags.output, self.host))
+                return await body(Invocation(session, terminal, flags.output, self.host, flags.namespace))
         except (ApiError, ConfigError) as error:
             raise explained(error, session) from error
 

@@ -21,6 +21,8 @@ class Invocation:
     output: Output | None
     """What `-o` asked for."""
     host: Host
+    namespace: str | None = None
+    """What `-n` asked for."""
     began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
     """By the event loop."""
 

@@ -13,9 +13,9 @@ import yaml
 from controller.api.base import JSON, JSONObject, Value, fields_of
 from controller.api.wellknown import GROUP, KIND
 from kubectl_plugin.failures import CommandError
+from kubectl_plugin.flags import Manifests
 from kubectl_plugin.host import Host
 from kubectl_plugin.kubectl_yaml import KubectlLoader, json_documents
-from kubectl_plugin.options import Manifests
 
 SUFFIXES: Final = (".json", ".yaml", ".yml")
 """What is read in a folder, as kubectl does; a file that is named may be called anything."""

@@ -12,14 +12,13 @@ from dataclasses import replace as with_fields
 from msgspec.structs import replace
 
 from controller.kube.errors import ApiError
+from kubectl_plugin.change_options import Acting, Change
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.explain import explained
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.writing import Judge
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
-from kubectl_plugin.flags import Acting
-from kubectl_plugin.options import Chosen
 from kubectl_plugin.report import gitops
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import counted
@@ -32,20 +31,20 @@ HINT = "add --yes if that is what you want"
 
 
 async def choose(
-    invocation: Invocation, chosen: Chosen, acting: Acting, *, within: float | None = None
+    invocation: Invocation, asked: Change, names: tuple[str, ...], *, within: float | None = None
 ) -> tuple[Snapshot, ...]:
     """The objects, at least one. `within`: seconds for whatever else is read, which is done without then.
 
     Raises CommandError: (2) when nothing was chosen, (6) for `-A` without `--yes`.
     """
-    chosen.check()
-    async with waiting.deadline_of(invocation, acting).kept():
-        found = await reads.snapshots(invocation, chosen.names, chosen, everything=chosen.everything, within=within)
+    asked.check_with(names)
+    async with waiting.deadline_of(invocation, asked).kept():
+        found = await reads.snapshots(invocation, names, asked, everything=asked.everything, within=within)
     tell_failures(invocation, found)
     if not found:
-        where = "" if chosen.all_namespaces else f" in namespace {invocation.session.namespace}"
+        where = "" if asked.all_namespaces else f" in namespace {invocation.session.namespace}"
         raise CommandError(f"no Advanced DaemonSet was found{where}")
-    if chosen.all_namespaces and writes(acting) and not acting.yes:
+    if asked.all_namespaces and writes(asked) and not asked.yes:
         raise everywhere(len(found), HINT)
     return found
 

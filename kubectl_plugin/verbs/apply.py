@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from controller.api.base import JSONObject, fields_of
 from controller.api.number import IntOrPercent
+from kubectl_plugin.change_options import ApplyOptions as Asked
 from kubectl_plugin.cluster import dry_runs
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import Manifest, read
@@ -14,9 +15,7 @@ from kubectl_plugin.edits import manifest as edits
 from kubectl_plugin.edits.applying import Draft, found
 from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
-from kubectl_plugin.flags import Acting
 from kubectl_plugin.forecast.what_if import as_applied
-from kubectl_plugin.options import ApplyOptions as Asked
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import carry_out, will_ask
@@ -26,29 +25,29 @@ from kubectl_plugin.verbs.targets import ForecastTarget, targets_of, tell_unchec
 from kubectl_plugin.verbs.waiting import deadline_of
 
 
-async def apply(invocation: Invocation, asked: Asked, acting: Acting, namespace: str | None) -> int:
-    """Other kinds of the same files are left to kubectl, and that is said. `namespace`: as it was given."""
+async def apply(invocation: Invocation, asked: Asked) -> int:
+    """Other kinds of the same files are left to kubectl, and that is said."""
     hold_at = None if asked.hold_at is None else int_or_percent(asked.hold_at, "--hold-at")
     manifests, others = await read(asked, invocation.host)
     for one in manifests:
-        _refuse_contradictions(one, namespace, hold_at)
+        _refuse_contradictions(one, invocation.namespace, hold_at)
     if others:
         named = ", ".join(sorted({str(one.get("kind")) for one in others}))
         invocation.terminal.note(f"not applied, since only Advanced DaemonSets are: {named}; kubectl apply does")
-    async with deadline_of(invocation, acting).kept():
+    async with deadline_of(invocation, asked).kept():
         targets = await targets_of(invocation, manifests)
-        changes = {one.snapshot.key: await _change(invocation, one, acting, hold_at) for one in targets}
-    asks = will_ask(invocation, acting) and len(changes) == 1
+        changes = {one.snapshot.key: await _change(invocation, one, asked, hold_at) for one in targets}
+    asks = will_ask(invocation, asked) and len(changes) == 1
     live = [one.snapshot for one in changes.values()]
     checked = await lifting(
-        invocation, acting, live, told=asked.lift_pause, what="the manifest", instead="paused: true in it"
+        invocation, asked, live, told=asked.lift_pause, what="the manifest", instead="paused: true in it"
     )
 
     def change(snapshot: Snapshot) -> EditOfOne:
         made = checked(changes[snapshot.key])
         return asking(made, f"Apply to {snapshot.key.name}?") if asks else made
 
-    return await carry_out(invocation, live, change, acting, verb="apply")
+    return await carry_out(invocation, live, change, asked, verb="apply")
 
 
 def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOrPercent | None) -> None:
@@ -62,13 +61,13 @@ def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOr
 
 
 async def _change(
-    invocation: Invocation, target: ForecastTarget, acting: Acting, hold_at: IntOrPercent | None
+    invocation: Invocation, target: ForecastTarget, asked: Asked, hold_at: IntOrPercent | None
 ) -> EditOfOne:
     """What it comes to is what the server says in a dry run. Raises CommandError and ApiError."""
     assert target.manifest is not None
     live, key = target.snapshot, target.snapshot.key
     if not target.exists:
-        if acting.print_patch:
+        if asked.print_patch:
             raise CommandError(f"{key.name} does not exist yet: there is nothing to patch")
         live = replace(live, document=_bare(target.manifest, key.namespace))
     else:

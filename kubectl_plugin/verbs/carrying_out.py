@@ -15,6 +15,7 @@ from controller.api import patch
 from controller.api.base import JSONObject
 from controller.kube.errors import ApiError
 from controller.kube.kinds import DAEMONSETS
+from kubectl_plugin.change_options import Acting, DryRun
 from kubectl_plugin.cluster import controller, documents, events, reads, writing
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import Session
@@ -22,7 +23,7 @@ from kubectl_plugin.edits.annotations import caused, recorded
 from kubectl_plugin.edits.applying import applied, found, segments
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.flags import Acting, DryRun, Output
+from kubectl_plugin.flags import Output
 from kubectl_plugin.printing import as_line
 from kubectl_plugin.report.last_action import LastAction, action
 from kubectl_plugin.report.snapshot import Snapshot

@@ -2,45 +2,44 @@
 
 from __future__ import annotations
 
+from kubectl_plugin.change_options import PauseOptions, RestartOptions, ResumeOptions, SetImageOptions
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.reads import HURRY
 from kubectl_plugin.edits import pausing
 from kubectl_plugin.edits import restart as edits
 from kubectl_plugin.edits.image import parse, set_images
 from kubectl_plugin.failures import UsageError
-from kubectl_plugin.flags import Acting
-from kubectl_plugin.options import Chosen, SetImageOptions
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import carry_out, choose, will_ask
 from kubectl_plugin.verbs.carrying_out import EditOfOne, asking
 
 
-async def pause(invocation: Invocation, chosen: Chosen, acting: Acting) -> int:
+async def pause(invocation: Invocation, asked: PauseOptions) -> int:
     """Without a question: it is what one types in a hurry, and `resume` takes it back."""
-    found = await choose(invocation, chosen, acting, within=HURRY)
-    return await carry_out(invocation, found, lambda one: EditOfOne(one, pausing.pause(one)), acting, verb="pause")
+    found = await choose(invocation, asked, asked.names, within=HURRY)
+    return await carry_out(invocation, found, lambda one: EditOfOne(one, pausing.pause(one)), asked, verb="pause")
 
 
-async def resume(invocation: Invocation, chosen: Chosen, acting: Acting) -> int:
-    found = await choose(invocation, chosen, acting, within=HURRY)
-    return await carry_out(invocation, found, lambda one: EditOfOne(one, pausing.resume(one)), acting, verb="resume")
+async def resume(invocation: Invocation, asked: ResumeOptions) -> int:
+    found = await choose(invocation, asked, asked.names, within=HURRY)
+    return await carry_out(invocation, found, lambda one: EditOfOne(one, pausing.resume(one)), asked, verb="resume")
 
 
-async def restart(invocation: Invocation, chosen: Chosen, acting: Acting) -> int:
+async def restart(invocation: Invocation, asked: RestartOptions) -> int:
     """The look ahead stands in the question, or where nobody is asked, under the result."""
-    found = await choose(invocation, chosen, acting)
+    found = await choose(invocation, asked, asked.names)
     changes = {one.key: EditOfOne(one, edits.restart(one), ask="Continue?") for one in found}
-    if will_ask(invocation, acting) and len(found) == 1:
+    if will_ask(invocation, asked) and len(found) == 1:
         changes = {key: asking(change, f"Restart {key.name}?") for key, change in changes.items()}
-    return await carry_out(invocation, found, lambda one: changes[one.key], acting, verb="restart")
+    return await carry_out(invocation, found, lambda one: changes[one.key], asked, verb="restart")
 
 
-async def set_image(invocation: Invocation, asked: SetImageOptions, acting: Acting) -> int:
+async def set_image(invocation: Invocation, asked: SetImageOptions) -> int:
     images = parse([word for word in asked.words if "=" in word])
     if not images:
         raise UsageError("which image? use set-image NAME CONTAINER=IMAGE, or *=IMAGE")
     hold_at = int_or_percent(asked.hold_at, "--hold-at") if asked.hold_at is not None else None
-    found = await choose(invocation, asked.with_names(tuple(word for word in asked.words if "=" not in word)), acting)
+    found = await choose(invocation, asked, tuple(word for word in asked.words if "=" not in word))
     return await carry_out(
-        invocation, found, lambda one: EditOfOne(one, set_images(one, images, hold_at)), acting, verb="set-image"
+        invocation, found, lambda one: EditOfOne(one, set_images(one, images, hold_at)), asked, verb="set-image"
     )

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.flags import Shell
+from kubectl_plugin.flags import Output
+from kubectl_plugin.host import Host
 from kubectl_plugin.machine import COMPLETION, PLUGIN, on_path
+from kubectl_plugin.options import CompletionOptions, Shell
 from kubectl_plugin.terminal import Terminal
 
 LOADED: Final = {
@@ -33,13 +35,14 @@ STARTUP: Final = {
 MARK: Final = "# Written by `kubectl kruise-ds completion install`."
 
 
-def completion(environ: Mapping[str, str], terminal: Terminal, shell: Shell, folder: Path | None) -> int:
+def completion(host: Host, terminal: Terminal, _: Output | None, asked: CompletionOptions) -> int:
     """Lines that may be put into the shell's startup file as they are; or with `install` the second program.
 
     Raises CommandError: 6 where another file has its name, 1 where it cannot be written.
     """
+    environ, shell = host.environ, asked.shell
     if shell is Shell.INSTALL:
-        return _install(environ, terminal, folder)
+        return _install(environ, terminal, asked.folder)
     terminal.say(
         f"# kubectl 1.26 or newer completes kubectl kruise-ds once its own completion is loaded ({STARTUP[shell]}):",
         LOADED[shell],

@@ -10,6 +10,7 @@ from kubectl_plugin import machine
 from kubectl_plugin.cluster import controller, installation
 from kubectl_plugin.cluster.installation import known
 from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.flags import Options
 from kubectl_plugin.paint.checks import checks_text
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.installation.checkup import DoctorCheck, Level, checkup, problems
@@ -26,7 +27,7 @@ WANTED = (
 """Verb, group and resource of what the other commands do."""
 
 
-async def doctor(invocation: Invocation) -> int:
+async def doctor(invocation: Invocation, _: Options) -> int:
     """One line for each check; 1 where one of them fails. Of missing rights only the one to get a DaemonSet does."""
     terminal = invocation.terminal
     checks = checkup(await _facts(invocation))

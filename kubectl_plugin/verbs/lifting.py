@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from kubectl_plugin.change_options import Acting
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.applying import applied, found
 from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.flags import Acting
 from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.verbs.acting import will_ask

@@ -9,6 +9,7 @@ from controller.api.meta import Key
 from controller.api.wellknown import GROUP
 from controller.kube.errors import ApiError
 from controller.kube.kinds import DAEMONSETS
+from kubectl_plugin.change_options import MigrateOptions
 from kubectl_plugin.cluster import controller, documents, reads
 from kubectl_plugin.cluster.installation import right
 from kubectl_plugin.cluster.invocation import Invocation
@@ -19,7 +20,6 @@ from kubectl_plugin.edits.migration.observed import MigrationSide
 from kubectl_plugin.edits.migration.outlook import Outlook, outlook
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
-from kubectl_plugin.options import MigrateOptions
 from kubectl_plugin.report import gitops
 from kubectl_plugin.report.values import counted
 from kubectl_plugin.verbs.acting import consented, everywhere, failed

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from controller.api.number import IntOrPercent
+from kubectl_plugin.change_options import SetPartitionOptions as Asked
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits import partition as edits
 from kubectl_plugin.failures import UsageError
-from kubectl_plugin.flags import Acting
-from kubectl_plugin.options import SetPartitionOptions as Asked
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import carry_out, choose
@@ -23,14 +22,14 @@ _VALUE = re.compile(r"[0-9]+%?")
 """Behind --update a word like this is no name, although one could be."""
 
 
-async def set_partition(invocation: Invocation, asked: Asked, acting: Acting) -> int:
+async def set_partition(invocation: Invocation, asked: Asked) -> int:
     names, value = _parsed(asked)
-    found = await choose(invocation, asked.with_names(names), acting)
+    found = await choose(invocation, asked, names)
     return await carry_out(
         invocation,
         found,
         lambda one: _change(one, value(one), by_nodes=asked.update is not None),
-        acting,
+        asked,
         verb="set-partition",
     )
 

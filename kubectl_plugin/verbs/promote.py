@@ -6,6 +6,8 @@ from dataclasses import replace as with_fields
 
 from msgspec.structs import replace
 
+from kubectl_plugin.change_options import Acting
+from kubectl_plugin.change_options import PromoteOptions as Asked
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.image_pulls import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
@@ -15,8 +17,6 @@ from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.partition import desired_of
 from kubectl_plugin.edits.promote import Goal, course_of, goal_of
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
-from kubectl_plugin.flags import Acting, Waiting
-from kubectl_plugin.options import PromoteOptions as Asked
 from kubectl_plugin.report.gate import Closed, ClosedReason, closed
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.report.values import int_or_percent
@@ -27,14 +27,14 @@ from kubectl_plugin.verbs.promotion_wait import promotion_wait
 from kubectl_plugin.verbs.waiting import check
 
 
-async def promote(invocation: Invocation, asked: Asked, waiting: Waiting) -> int:
+async def promote(invocation: Invocation, asked: Asked) -> int:
     if asked.full and asked.to is not None:
         raise UsageError("give --full or --to, not both")
-    check(waiting)
-    acting = with_fields(waiting, wait=False, timeout="0")
-    soak, deadline = seconds_of(asked.soak, "--soak"), Deadline(invocation, waiting.timeout)
+    check(asked)
+    acting = with_fields(asked, wait=False, timeout="0")
+    soak, deadline = seconds_of(asked.soak, "--soak"), Deadline(invocation, asked.timeout)
     async with deadline.kept():
-        within = _within(invocation, asked, waiting)
+        within = _within(invocation, asked)
         snapshot = await reads.snapshot(invocation, asked.name, within=within)
         if within is None:
             (snapshot,) = await with_pulls(invocation, [snapshot])
@@ -46,9 +46,9 @@ async def promote(invocation: Invocation, asked: Asked, waiting: Waiting) -> int
         if not asked.force:
             _refuse_if_closed(survey(await reads.snapshot(invocation, asked.name)), soak)
 
-    if waiting.wait and seen.snapshot.unread:
+    if asked.wait and seen.snapshot.unread:
         _refuse_if_closed(seen, soak)  # with --force neither: nobody could tell when to stop waiting
-    if not waiting.wait:
+    if not asked.wait:
         if not asked.force:
             _refuse_if_closed(seen, soak)
         change = EditOfOne(seen.snapshot, _edit(seen, asked), _question(seen, asked), judge)
@@ -67,11 +67,11 @@ async def promote(invocation: Invocation, asked: Asked, waiting: Waiting) -> int
     return code
 
 
-def _within(invocation: Invocation, asked: Asked, waiting: Waiting) -> float | None:
+def _within(invocation: Invocation, asked: Asked) -> float | None:
     """What nothing is made to depend on need not be waited for."""
-    if not asked.force or waiting.wait:
+    if not asked.force or asked.wait:
         return None
-    may_ask = will_ask(invocation, waiting) and (asked.full or asked.to is not None)
+    may_ask = will_ask(invocation, asked) and (asked.full or asked.to is not None)
     return reads.PREVIEW if may_ask else reads.HURRY
 
 

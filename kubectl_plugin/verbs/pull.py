@@ -12,6 +12,8 @@ from controller.api.base import JSONObject
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobView, project
 from controller.api.pull_targets import targets
 from controller.kube.kinds import IMAGE_PULL_JOBS
+from kubectl_plugin.change_options import DryRun
+from kubectl_plugin.change_options import PullOptions as Asked
 from kubectl_plugin.cluster import controller, documents, reads
 from kubectl_plugin.cluster.image_pulls import nodes_with_images
 from kubectl_plugin.cluster.interruption import telling_of_an_interruption
@@ -19,8 +21,7 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.pulling import PullFollowing, following_pull
 from kubectl_plugin.edits.pull_job import pull_job
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.flags import DryRun, Output
-from kubectl_plugin.options import PullOptions as Asked
+from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.nodes import pull_table
 from kubectl_plugin.report.pulls import NodePull, PullProgress, PullStage, counts_of, failures, stated_counts
 from kubectl_plugin.report.values import int_or_percent

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from kubectl_plugin.change_options import RollbackOptions as Asked
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.reads import HURRY, PREVIEW, revisions_of
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.rollback import RollbackWish, already_back, roll_back, target_of
 from kubectl_plugin.edits.rollback_preview import headline, preview, still_kept
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.flags import Acting
-from kubectl_plugin.options import RollbackOptions as Asked
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.verbs.acting import carry_out, choose, will_ask
 from kubectl_plugin.verbs.carrying_out import EditOfOne, question
@@ -19,25 +18,25 @@ from kubectl_plugin.verbs.lifting import lifting
 from kubectl_plugin.verbs.waiting import deadline_of
 
 
-async def rollback(invocation: Invocation, asked: Asked, acting: Acting) -> int:
+async def rollback(invocation: Invocation, asked: Asked) -> int:
     wish = RollbackWish(
         to_revision=asked.to_revision or None,
         keep_partition=asked.keep_partition,
         keep_paused=asked.keep_paused,
         drop_selector=asked.drop_selector,
     )
-    async with deadline_of(invocation, acting).kept():
-        within = PREVIEW if will_ask(invocation, acting) else HURRY
-        chosen = await choose(invocation, asked, acting, within=within)
+    async with deadline_of(invocation, asked).kept():
+        within = PREVIEW if will_ask(invocation, asked) else HURRY
+        chosen = await choose(invocation, asked, asked.names, within=within)
         found = [await _with_revisions(invocation, one) for one in chosen]
     checked = await lifting(
-        invocation, acting, found, told=asked.lift_pause, what="a rollback", instead="--keep-paused"
+        invocation, asked, found, told=asked.lift_pause, what="a rollback", instead="--keep-paused"
     )
     return await carry_out(
         invocation,
         found,
-        lambda one: checked(_change(invocation, one, wish, acting)),
-        acting,
+        lambda one: checked(_change(invocation, one, wish, asked)),
+        asked,
         verb="rollback",
     )
 
@@ -51,7 +50,7 @@ async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapsho
     return replace(snapshot, revisions=revisions, unread=others)
 
 
-def _change(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, acting: Acting) -> EditOfOne:
+def _change(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, asked: Asked) -> EditOfOne:
     """The look ahead stands in the question, or where nobody is asked, under the result."""
     if wish.to_revision is None and (back := already_back(snapshot)) is not None:
         return _nothing_more(invocation, snapshot, back)
@@ -60,7 +59,7 @@ def _change(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, acti
     if not edit.operations:
         return EditOfOne(snapshot, replace(edit, warnings=still_kept(snapshot, target)))
     lines = preview(snapshot, target, wish, edit, width=invocation.terminal.width - 2)
-    asks = will_ask(invocation, acting)
+    asks = will_ask(invocation, asked)
     return EditOfOne(
         snapshot, edit if asks else replace(edit, details=lines), ask=question(headline(snapshot, target), lines)
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kubectl_plugin.flags import Output
 from kubectl_plugin.host import Host
+from kubectl_plugin.options import VersionOptions
 from kubectl_plugin.releases import too_far_apart
 from kubectl_plugin.report.installation.facts import NoAnswer
 from kubectl_plugin.terminal import Terminal
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from kubectl_plugin.cluster.invocation import Invocation
 
 
-def client_version(host: Host, terminal: Terminal, output: Output | None) -> int:
+def client_version(host: Host, terminal: Terminal, output: Output | None, _: VersionOptions) -> int:
     """Only the plugin's own; no cluster is asked."""
     if output is None:
         terminal.say(f"Client:      {host.version()}")
@@ -24,7 +25,7 @@ def client_version(host: Host, terminal: Terminal, output: Output | None) -> int
     return 0
 
 
-async def version(invocation: Invocation) -> int:
+async def version(invocation: Invocation, asked: VersionOptions) -> int:
     """All four, our own before anybody is asked. What may not be looked at is `unknown`, with the reason."""
     import asyncio
 
@@ -34,7 +35,7 @@ async def version(invocation: Invocation) -> int:
 
     session, terminal, client = invocation.session, invocation.terminal, invocation.host.version()
     if invocation.output is None:
-        client_version(invocation.host, terminal, None)
+        client_version(invocation.host, terminal, None, asked)
     server, served, stored, found, pods = await asyncio.gather(
         known(installation.server_version(session)),
         known(installation.served_versions(session)),

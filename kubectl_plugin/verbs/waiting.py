@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kubectl_plugin.change_options import Acting, DryRun, Waiting
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import ExitCode, UsageError
-from kubectl_plugin.flags import Acting, DryRun, Waiting
 from kubectl_plugin.options import StatusOptions
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.endings import unfinished

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from kubectl_plugin.entries import ENTRIES, SHOWN, Entry, imported
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Global, Output
 from kubectl_plugin.host import Host
-from kubectl_plugin.program import ENTRIES, NAME, SHOWN, app
+from kubectl_plugin.program import NAME, app
 from kubectl_plugin.running import Runner
 from kubectl_plugin.terminal import Terminal
 from tests.plugin import in_process
@@ -116,6 +117,15 @@ def test_each_verb_helps_under_the_name_that_people_type(entry: object) -> None:
     assert out.startswith(f"Usage: {NAME} {name} ")
     assert not re.search(r"\[\[|{", out.splitlines()[0]), "brackets within brackets, or around what is needed"
     assert "--kubeconfig" not in out, "the flags of every verb are told once"
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry.name))
+def test_each_verb_is_carried_out_by_what_takes_its_options(entry: Entry) -> None:
+    functions = [imported(name) for name in (entry.function, entry.offline) if name]
+    assert functions
+    for function in functions:
+        *_, wanted, _ = function.__annotations__.values()
+        assert issubclass(entry.options, function.__globals__[wanted])
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ import pytest
 from controller.kube.errors import Forbidden
 from controller.kube.request import Request, Response, Transport
 from controller.kube.transport import open_transport
+from kubectl_plugin.change_options import MigrateOptions
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import session_over
 from kubectl_plugin.edits.migration.forms import FINALIZER
 from kubectl_plugin.flags import Global
 from kubectl_plugin.host import Host
-from kubectl_plugin.options import MigrateOptions
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.verbs.migrate import migrate
 from tests.beds.api import DAEMONSETS, MERGE_PATCH, PODS

@@ -10,8 +10,8 @@ import pytest
 
 from kubectl_plugin.cluster.manifests import Manifest, manifests_in, objects_in, read
 from kubectl_plugin.failures import CommandError
+from kubectl_plugin.flags import Manifests
 from kubectl_plugin.host import Host
-from kubectl_plugin.options import Manifests
 
 OURS = """\
 apiVersion: apps.kruise.io/{version}

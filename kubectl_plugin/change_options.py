@@ -1,0 +1,213 @@
+"""What each verb that changes something may be asked: its help, arguments and flags, for typer and for the verb."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from typer import Argument, Option
+
+from kubectl_plugin import candidates
+from kubectl_plugin.failures import UsageError
+from kubectl_plugin.flags import Manifests, Many, Name, Names, Options, unset
+
+HoldAt = Annotated[str | None, Option("--hold-at", help="Set the partition in the same write: no node starts early.")]
+LiftPause = Annotated[bool, Option("--lift-pause", help="Where nobody is asked: also a pause that is not your own.")]
+
+
+class DryRun(StrEnum):
+    """What `--dry-run` accepts: nothing is written; `server` also asks the API server whether it would accept it."""
+
+    NONE = "none"
+    CLIENT = "client"
+    SERVER = "server"
+
+
+DryRunFlag = Annotated[DryRun, Option("--dry-run", help="Change nothing; `server` asks the API server.")]
+FieldManager = Annotated[str, Option("--field-manager", help="Name of the writer.")]
+MANAGER = "kubectl-kruise-ds"
+
+
+@dataclass(frozen=True)
+class Acting(Options):
+    """Flags of every verb that changes something."""
+
+    dry_run: DryRunFlag = DryRun.NONE
+    yes: Annotated[bool, unset("-y", "--yes", help="Do not ask.")] = False
+    reason: Annotated[
+        str | None,
+        unset("--reason", help="Why; kept with the last action, and as the change cause of a new template."),
+    ] = None
+    field_manager: FieldManager = MANAGER
+    print_patch: Annotated[bool, unset("--print-patch", help="Print the change for kubectl, without the guard.")] = (
+        False
+    )
+
+
+@dataclass(frozen=True)
+class Waiting(Acting):
+    """Of those whose change takes a while."""
+
+    wait: Annotated[
+        bool, Option("--wait", help="Wait as status -w does; end with 6 if another change takes over.")
+    ] = False
+    timeout: Annotated[str, Option("--timeout", help="With --wait: give up after, e.g. 15m.")] = "0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selected(Many):
+    """Which objects a verb is for that goes on to change them."""
+
+    everything: Annotated[bool, Option("--all", help="All of the namespace.")] = False
+
+    @property
+    def by_selection(self) -> bool:
+        """Whether no name is needed."""
+        return bool(self.everything or self.selector or self.all_namespaces)
+
+    def check_with(self, names: tuple[str, ...]) -> None:
+        """Raises CommandError (2) unless it is clear which."""
+        if self.everything and (names or self.selector):
+            raise UsageError("give names, -l or --all, not two of them")
+        if not (names or self.by_selection):
+            raise UsageError("which one? give a name, -l LABELS or --all")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen(Selected):
+    """The same, where all arguments are names."""
+
+    names: Names = ()
+
+    def check(self) -> None:
+        self.check_with(self.names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change(Selected, Acting):
+    """Which objects are changed, and how."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PauseOptions(Chosen, Change):
+    """Stop updating more nodes. What is under way ends; lost pods and new nodes still get theirs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumeOptions(Chosen, Change, Waiting):
+    """Go on after a pause."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestartOptions(Chosen, Change, Waiting):
+    """Replace all pods, within the limits of the update."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromoteOptions(Waiting):
+    """The next step of the partition (annotation kruise-ds/steps), or all.
+
+    With --wait it waits until this step is finished, promotes, and waits for the next one.
+    """
+
+    name: Name
+    full: Annotated[bool, Option("--full", help="All nodes: partition 0.")] = False
+    to: Annotated[str | None, Option("--to", help="To this partition instead of the next step.")] = None
+    force: Annotated[bool, Option("--force", help="Even if the step is not finished.")] = False
+    soak: Annotated[str, Option("--soak", help="Quiet time since the last update, such as 10m.")] = "0s"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MigrateOptions(Chosen):
+    """Make a native DaemonSet an Advanced one, or with --to-native the other way round. No pod is restarted.
+
+    Interrupted, it goes on when it is called again; the other direction turns it round.
+    """
+
+    to_native: Annotated[
+        bool, Option("--to-native", help="The other way: an Advanced DaemonSet becomes a native one.")
+    ] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="Change nothing: tell what would happen.")] = False
+    print_: Annotated[bool, Option("--print", help="Only print the new manifest, for your repository.")] = False
+    sync_stopped: Annotated[
+        bool, Option("--sync-stopped", help="Whoever manages it (Argo CD, Flux, an operator) is stopped meanwhile.")
+    ] = False
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollbackOptions(Chosen, Change, Waiting):
+    """Back to an earlier revision, on all nodes that left it (alias: undo)."""
+
+    to_revision: Annotated[
+        int | None,
+        Option(
+            "--to-revision", help="Back to this one; else to the one before.", autocompletion=candidates.revisions
+        ),
+    ] = None
+    keep_partition: Annotated[bool, Option("--keep-partition", help="Do not set the partition to 0.")] = False
+    keep_paused: Annotated[bool, Option("--keep-paused", help="Do not lift the pause.")] = False
+    lift_pause: LiftPause = False
+    drop_selector: Annotated[
+        bool, Option("--drop-selector", help="Lift rollingUpdate.selector too, where it would keep nodes bad.")
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetPartitionOptions(Change, Waiting):
+    """Keep VALUE pods old, or update so many nodes."""
+
+    words: Annotated[
+        tuple[str, ...],
+        Argument(metavar="[NAME] [VALUE]", help="Pods kept old: 8, or 30%.", autocompletion=candidates.names),
+    ] = ()
+    """Names, and without `update` the value as the last one."""
+    update: Annotated[str | None, Option("--update", help="Instead of VALUE: nodes to update, such as 1 or 30%.")] = (
+        None
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetImageOptions(Change, Waiting):
+    """Change images."""
+
+    words: Annotated[
+        tuple[str, ...],
+        Argument(
+            metavar="[NAME] CONTAINER=IMAGE...", help="`*=IMAGE` for all containers.", autocompletion=candidates.names
+        ),
+    ] = ()
+    """Names, and behind them CONTAINER=IMAGE: no name has an equals sign."""
+    hold_at: HoldAt = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplyOptions(Manifests, Waiting):
+    """Apply a manifest, as kubectl does, and a partition."""
+
+    hold_at: HoldAt = None
+    lift_pause: LiftPause = False
+
+    def check(self) -> None:
+        if not self.given:
+            raise UsageError("which manifest? use apply -f FILE, or -k FOLDER")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PullOptions(Options):
+    """Have nodes pull an image before a pod needs it. Makes an ImagePullJob and shows how far it is."""
+
+    image: Annotated[str, Argument(metavar="IMAGE", help="Such as registry.example.com/agent:v2.")]
+    selector: Annotated[
+        str | None, Option("--selector", "-l", help="Nodes with these labels; else all.", show_default=False)
+    ] = None
+    parallelism: Annotated[str, Option("--parallelism", help="Nodes at a time: 3, or 30%.")] = "10%"
+    secrets: Annotated[
+        tuple[str, ...],
+        Option("--pull-secret", help="Secret for the registry; may be repeated.", show_default=False),
+    ] = ()
+    no_wait: Annotated[bool, Option("--no-wait", help="Make the job, and leave it.")] = False
+    timeout: Annotated[str, Option("--timeout", help="Stop watching after, e.g. 15m; the job goes on.")] = "0"
+    dry_run: DryRunFlag = DryRun.NONE
+    field_manager: FieldManager = MANAGER
