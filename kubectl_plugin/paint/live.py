@@ -2,50 +2,27 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
+from collections.abc import Sequence
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
+from rich.text import Text
+
+from kubectl_plugin.terminal import Terminal
 
 
-class LiveBlock:
-    """A context manager. Lines are cut, never wrapped; of a block that is taller than the terminal the end is left
-    out until it is drawn for the last time.
+class LiveBlock(Live):
+    """Lines are cut, never wrapped; of a block that is taller than the terminal the end is left out until it is drawn
+    for the last time.
     """
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._live = Live(
-            console=console,
-            auto_refresh=False,
-            transient=False,
-            redirect_stdout=False,
-            redirect_stderr=False,
-            vertical_overflow="ellipsis",
-        )
+    def __init__(self, terminal: Terminal) -> None:
+        super().__init__(console=terminal.console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+        self._terminal = terminal
 
-    def __enter__(self) -> Self:
-        self._live.start()
-        self._console.show_cursor(True)  # a signal that ends the process at once leaves a usable terminal then
-        return self
+    def start(self, refresh: bool = False) -> None:
+        super().start(refresh)
+        self.console.show_cursor(True)  # a signal that ends the process at once leaves a usable terminal then
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.stop()
-
-    def draw(self, block: RenderableType, width: int) -> None:
-        """`width`: of the terminal now, which may have been resized."""
-        self._console.width = width
-        self._live.update(_Unwrapped(block), refresh=True)
-
-
-class _Unwrapped:
-    """The same, but nothing in it wraps."""
-
-    def __init__(self, inner: RenderableType) -> None:
-        self._inner = inner
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from console.render(self._inner, options.update(no_wrap=True, overflow="crop"))
+    def draw(self, lines: Sequence[Text]) -> None:
+        self.console.width = self._terminal.columns  # it may have been resized
+        self.update(Text("\n", no_wrap=True, overflow="crop").join(lines), refresh=True)

@@ -28,12 +28,8 @@ HEARTBEAT: Final = 30.0
 
 
 class Screen(Protocol):
-    def show(self, looks: Sequence[Look], trouble: str) -> None:
-        """How it stands now. `trouble`: why it may be out of date."""
-        ...
-
-    def close(self, looks: Sequence[Look]) -> None:
-        """For the last time."""
+    def show(self, looks: Sequence[Look], trouble: str, *, final: bool) -> None:
+        """How it stands now. `trouble`: why it may be out of date. `final`: nothing is shown after it."""
         ...
 
 
@@ -60,14 +56,11 @@ class MilestoneLines:
         self._troubles = Troubles(self._terminal)
         self._obstacles = _Obstacles(self._terminal)
 
-    def show(self, looks: Sequence[Look], trouble: str) -> None:
+    def show(self, looks: Sequence[Look], trouble: str, *, final: bool) -> None:
         self._troubles.tell(trouble)
         self._obstacles.tell(looks)
         for look in looks:
             self._tell(look)
-
-    def close(self, looks: Sequence[Look]) -> None:
-        self.show(looks, "")
 
     def _tell(self, look: Look) -> None:
         now, status, moment = look.snapshot.now, look.status, asyncio.get_running_loop().time()
@@ -94,7 +87,7 @@ class StatusDocuments:
         self._obstacles = _Obstacles(self._terminal)
         self._said: dict[tuple[str, str], tuple[bytes, float]] = {}
 
-    def show(self, looks: Sequence[Look], trouble: str) -> None:
+    def show(self, looks: Sequence[Look], trouble: str, *, final: bool) -> None:
         self._obstacles.tell(looks)
         for look in looks:
             now, key = asyncio.get_running_loop().time(), (look.status.namespace, look.status.name)
@@ -105,31 +98,27 @@ class StatusDocuments:
                 self._terminal.flush()
                 self._said[key] = (line, now)
 
-    def close(self, looks: Sequence[Look]) -> None:
-        self.show(looks, "")
-
 
 class LiveScreen:
     """Blocks one below the other, in place."""
 
     def __init__(self, invocation: Invocation, scope: ExitStack) -> None:
         self._invocation = invocation
-        self._live = scope.enter_context(LiveBlock(invocation.terminal.console))
+        self._live = scope.enter_context(LiveBlock(invocation.terminal))
 
-    def show(self, looks: Sequence[Look], trouble: str) -> None:
-        now = self._invocation.terminal.now()
-        header = Text(f"{clock(now)}  watching, Ctrl-C to stop", DIM)
-        if trouble:
-            header.append(f"  ({trouble}; trying on)", "yellow")
-        room = self._invocation.terminal.console.height - 2
-        shapes = ([header, *self._lines(looks, detail)] for detail in sorted(Detail, reverse=True))
-        self._draw(next((lines for lines in shapes if len(lines) <= room), [header, *self._lines(looks)]))
+    def show(self, looks: Sequence[Look], trouble: str, *, final: bool) -> None:
+        """The last time all of it, however long: then it may scroll."""
+        lines, terminal = self._lines(looks, Detail.ALL), self._invocation.terminal
+        if not final:
+            header = Text(f"{clock(terminal.now())}  watching, Ctrl-C to stop", DIM)
+            if trouble:
+                header.append(f"  ({trouble}; trying on)", "yellow")
+            shapes = (self._lines(looks, detail) for detail in sorted(Detail, reverse=True))
+            room = terminal.console.height - 3
+            lines = [header, *next((shape for shape in shapes if len(shape) <= room), lines)]
+        self._live.draw(lines)
 
-    def close(self, looks: Sequence[Look]) -> None:
-        """All of it, however long: now it may scroll."""
-        self._draw(self._lines(looks))
-
-    def _lines(self, looks: Sequence[Look], detail: Detail = Detail.ALL) -> list[Text]:
+    def _lines(self, looks: Sequence[Look], detail: Detail) -> list[Text]:
         lines: list[Text] = []
         for index, look in enumerate(looks):
             lines += [Text("")] if index and detail is not Detail.HEADLINE else []
@@ -142,9 +131,6 @@ class LiveScreen:
             return status_block(view_of(self._invocation, look, look.survey), detail)
         head = outline(look.status, width=terminal.width, only_ascii=terminal.ascii)
         return [head] if detail is Detail.HEADLINE else [head, clean(look.obstacle, terminal.ascii)]
-
-    def _draw(self, lines: Sequence[Text]) -> None:
-        self._live.draw(Text("\n").join(lines), self._invocation.terminal.columns)
 
 
 def screen(invocation: Invocation, *, plain: bool, several: bool, scope: ExitStack) -> Screen:

@@ -124,10 +124,10 @@ class _StatusWatch:
                 self._follow.doubt_the_nodes()
             endings = [self._ending(key.name, one, want) for key, one, want in zip(keys, looks, wanted, strict=True)]
             late = self._deadline.left <= 0
-            if late or _decided(endings, fail_fast=self._asked.fail_fast):
-                self._screen.close(seen)
+            over = late or _decided(endings, fail_fast=self._asked.fail_fast)
+            self._screen.show(seen, "" if over else self._follow.upkeep.trouble, final=over)
+            if over:
                 return [ending or self._unfinished(one, late) for ending, one in zip(endings, looks, strict=True)]
-            self._screen.show(seen, self._follow.upkeep.trouble)
             took = loop.time() - began
             pause = min(max(TICK, REST * took), self._deadline.left)
             await self._follow.changed(pause, apart=max(APART, REST * took))

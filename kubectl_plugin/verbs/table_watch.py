@@ -48,7 +48,7 @@ class _InPlace:
         footer = Text(picture.footer)
         if trouble:
             footer.append(f"  ({trouble}; trying on)", "yellow")
-        self._live.draw(Text("\n").join((picture.table(width), footer)), self._terminal.columns)
+        self._live.draw((picture.table(width), footer))
 
 
 class Troubles:
@@ -107,7 +107,7 @@ def table_screen(invocation: Invocation) -> Iterator[TableScreen]:
     if invocation.output is Output.JSON:
         yield _Documents(terminal)
     elif terminal.on_screen and invocation.output is None:
-        with LiveBlock(terminal.console) as live:
+        with LiveBlock(terminal) as live:
             yield _InPlace(terminal, live)
     else:
         yield _Rows(terminal, whole=invocation.output is Output.WIDE)
