@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from controller.api.base import Value
 from controller.kube.errors import ApiError
 from controller.kube.meaning import ForRead, meaning_of
+from controller.runtime.watch import Closed, Doubted, End, Failed, Stalled, Unmarked, WentBack
 
 RestartReason: TypeAlias = Literal["closed", "gone", "error", "timeout"]
 """Why an open stream ended: by the server in order, as too old, by an error, or because nothing came for long."""
@@ -20,11 +21,21 @@ class Contact(Value):
     reason: str = ""
 
 
-def restart_reason(error: ApiError) -> RestartReason:
-    """Of an open stream that ended so."""
-    if meaning_of(error).read is ForRead.ANEW:
-        return "gone"
-    return "timeout" if isinstance(error.__cause__, TimeoutError) else "error"
+def restart_reason(end: End) -> RestartReason | None:
+    """Of an open stream that ended so; None where that says nothing of the connection."""
+    match end:
+        case Closed():
+            return "closed"
+        case WentBack():
+            return "gone"
+        case Failed(error=error) if meaning_of(error).read is ForRead.ANEW:
+            return "gone"
+        case Failed(error=error) if not isinstance(error.__cause__, TimeoutError):
+            return "error"
+        case Failed() | Stalled():
+            return "timeout"
+        case Unmarked() | Doubted():
+            return None
 
 
 def contact_after(error: ApiError) -> Contact:

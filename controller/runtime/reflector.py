@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, suppress
 from typing import Generic, NoReturn, TypeVar
 
 from controller.kube.client import Client
@@ -20,6 +20,7 @@ from controller.runtime.clock import elapsed
 from controller.runtime.contact import Contact, RestartReason, contact_after, restart_reason
 from controller.runtime.store import Change, Record, StoreWriter
 
+A = TypeVar("A")
 T = TypeVar("T", bound=Record)
 
 PATIENCE = 30.0
@@ -76,15 +77,9 @@ class Reflector(Generic[W, T]):
         self._backoff = Backoff(0.8, 30.0, jitter=1.0, chance=chance)
         self._state: watch.State = watch.Start()
         self._contact: str = ""
-        self._doubted = False
-        self._cut: asyncio.Timeout | None = None
-        self._swapping = False
-        self._woken = asyncio.Event()
-        self._lasted = self._delivered = False
-        """Of the last stream, once it was complete: whether it stayed open for a while, and whether anything came."""
-        self._went_back = False
-        """Whether the last event showed that the server's versions are older than those we know."""
-        self._synced = asyncio.Event()
+        self._doubted, self._synced = asyncio.Event(), asyncio.Event()
+        self._waiting: asyncio.Timeout | None = None
+        """The time given to what is waited for."""
         self._handled = 0
 
     async def synced(self) -> None:
@@ -93,180 +88,134 @@ class Reflector(Generic[W, T]):
 
     def relist(self) -> None:
         """Somebody doubts the store: list again, now. Readers keep the old world until the new one is complete."""
-        self._doubted = True
-        self._woken.set()
+        self._doubted.set()
         self._synced.clear()
-        self._cut_short()
+        if self._waiting is not None and not self._waiting.expired():
+            self._waiting.reschedule(asyncio.get_running_loop().time())
 
     async def run(self) -> NoReturn:
         """Never returns; raises only for a bug. Cancel it to stop."""
+        loop = asyncio.get_running_loop()
         while True:
-            pause = 0.0
-            if self._doubted:
-                self._doubted = False
-                self._woken.clear()
-                self._state = watch.restart(self._state)
+            if self._doubted.is_set():
+                self._doubted.clear()
+                self._state = watch.on_end(self._state, watch.Doubted())
+            if isinstance(self._state, watch.Start):
+                self._writer.asked(elapsed())
+            wanted = watch.ask(self._state, timeout_seconds=300 + int(300 * self._chance()))
+            began, handled = loop.time(), self._handled
+            end: watch.End | None = None
             try:
-                pause = await self._turn()
+                if isinstance(wanted, watch.OpenWatch):
+                    end = await self._stream(wanted.query)
+                else:
+                    await self._list(wanted)
             except ApiError as error:
-                pause = self._failed(error)
-                if meaning_of(error).read is ForRead.MISSING:
-                    await self._is_unknown()
-            if pause:
+                end = watch.Failed(error=error)
+            if end is None or isinstance(end, watch.Doubted):
+                continue
+            lasted, delivered = loop.time() - began >= TOO_SHORT, self._handled > handled
+            if pause := await self._after(end, lasted=lasted, delivered=delivered):
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), pause)  # `relist` does not wait for its end
+                    await asyncio.wait_for(self._doubted.wait(), pause)  # `relist` does not wait for its end
 
-    async def _turn(self) -> float:
-        """One page or one stream; returns the seconds to pause after it."""
-        if isinstance(self._state, watch.Start):
-            self._writer.asked(elapsed())
-        wanted = watch.ask(self._state, timeout_seconds=300 + int(300 * self._chance()))
-        if isinstance(wanted, watch.OpenWatch):
-            return await self._stream(wanted.query)
+    async def _list(self, wanted: watch.ListPage) -> None:
         page = await self._client.page(self._resource, self._namespace, limit=wanted.limit, token=wanted.token)
         self._meet(Contact(state="reachable"))
         self._on_heard()
         self._state, told = watch.on_page(self._state, page)
         for event in told:
             await self._tell(event)
-        return 0.0
 
-    async def _stream(self, query: Query) -> float:
-        loop = asyncio.get_running_loop()
-        began, handled = loop.time(), self._handled
-        cut = asyncio.timeout(PATIENCE)
-        try:
-            async with cut:
-                self._cut = cut
-                await self._follow(query)
-        except TimeoutError:
-            if not cut.expired():
-                raise
-            return self._gave_up()
-        finally:
-            self._cut = None
-            complete = isinstance(self._state, watch.Streaming)
-            self._lasted = complete and loop.time() - began >= TOO_SHORT
-            self._delivered = complete and self._handled > handled
-        if isinstance(self._state, watch.Start):
-            return self._of_no_use()
-        self._on_restart("closed")
-        self._state = watch.on_end(self._state, None)
-        return self._ended()
-
-    def _of_no_use(self) -> float:
-        """The seconds to pause after a stream that turned out to be of no use: none where there is another way to
-        list. A server whose versions go back again and again is not listed all the time."""
-        if not self._went_back:
-            return 0.0
-        self._on_restart("gone")
-        return self._ended()
-
-    def _ended(self) -> float:
-        """The seconds to pause after a stream that was open; one that was of use forgives the failures before it.
-
-        Where everything has to be listed again it must have lasted: a list is dear, and delivers by itself.
-        """
-        if self._lasted or (self._delivered and not isinstance(self._state, watch.Start)):
-            self._backoff.reset()
-            return OPENED_AGAIN * self._chance()
-        return self._backoff.next()
-
-    async def _follow(self, query: Query) -> None:
-        """Open the stream and take what comes, until the server closes it or it turns out to be of no use."""
-        async with self._client.watch(self._resource, self._namespace, query=query) as bunches:
+    async def _stream(self, query: Query) -> watch.End:
+        """Open a stream and take what comes, until the server closes it or it turns out to be of no use."""
+        async with AsyncExitStack() as stack:
+            opening = self._client.watch(self._resource, self._namespace, query=query)
+            bunches = await self._wait_for(stack.enter_async_context(opening))
+            if isinstance(bunches, watch.End):
+                return bunches
             self._state, told = watch.on_open(self._state)
             for init in told:
                 await self._tell(init)
             self._meet(Contact(state="reachable"))
-            self._grant_patience()
-            async for bunch in bunches:
+            while not self._doubted.is_set():
+                bunch = await self._wait_for(anext(bunches, watch.Closed()))
+                if isinstance(bunch, watch.End):
+                    return bunch
                 self._on_heard()
                 for event in bunch:
-                    before = self._state
-                    self._state, news = watch.on_event(before, event)
-                    self._went_back = isinstance(before, watch.Streaming) and isinstance(self._state, watch.Start)
-                    if news is not None:
-                        await self._tell(news)
-                if isinstance(self._state, watch.Start):
-                    return
-                self._grant_patience()
+                    step = watch.on_event(self._state, event)
+                    if isinstance(step, watch.End):
+                        return step
+                    self._state, news = step
+                    await self._tell(news)
+            return watch.Doubted()
 
-    def _grant_patience(self) -> None:
-        """A stream that fills must go on soon; one that streams may be silent as long as the client allows."""
-        if self._doubted or self._cut is None:
-            return
-        if isinstance(self._state, watch.Filling):
-            self._cut.reschedule(asyncio.get_running_loop().time() + PATIENCE)
-        elif self._cut.when() is not None:
-            self._cut.reschedule(None)
-
-    def _cut_short(self) -> None:
-        """End the stream, if there is one; a list that is being told is told to its end first."""
-        if self._cut is not None and not self._cut.expired() and not self._swapping:
-            self._cut.reschedule(asyncio.get_running_loop().time())
+    async def _wait_for(self, coming: Awaitable[A]) -> A | watch.Stalled | watch.Doubted | watch.Failed:
+        """A stream that fills must go on soon; one that streams may be silent as long as the client allows. `relist`
+        ends the wait."""
+        self._waiting = asyncio.timeout(None if isinstance(self._state, watch.Streaming) else PATIENCE)
+        try:
+            async with self._waiting:
+                return await coming
+        except TimeoutError:
+            if self._doubted.is_set():
+                return watch.Doubted()
+            if isinstance(self._state, watch.Filling):
+                return watch.Stalled()
+            return watch.Failed(error=Unreachable("watch", self._resource.name, f"no answer within {PATIENCE:g} s"))
+        finally:
+            self._waiting = None
 
     async def _tell(self, event: watch.StoreEvent[T]) -> None:
-        if isinstance(event, watch.InitDone):
-            await self._tell_list(event.version)
-            return
+        """Into the store, and to the listeners in the same step; after `TURN` the others get theirs."""
         if isinstance(event, Malformed):
             self._on_malformed(event)
-        await self._told(self._writer.feed(event))
-
-    async def _tell_list(self, version: str) -> None:
-        self._swapping = True
-        if self._cut is not None and not self._cut.expired():
-            self._cut.reschedule(None)
-        for changes in self._writer.swap(version):
-            await self._told(changes)
-        self._swapping = False
-        if self._doubted:
-            self._cut_short()
-        else:
+        steps: Iterable[Sequence[Change[T]]] = (
+            self._writer.swap(event.version) if isinstance(event, watch.InitDone) else (self._writer.feed(event),)
+        )
+        for changes in steps:
+            for change in changes:
+                self._on_change(change)
+            before = self._handled
+            self._handled += 1 + CHANGE * len(changes)
+            if before // TURN != self._handled // TURN:
+                await asyncio.sleep(0)  # the others' turn
+        if isinstance(event, watch.InitDone) and not self._doubted.is_set():
             self._synced.set()
 
-    async def _told(self, changes: Sequence[Change[T]]) -> None:
-        """Tell the listeners in the same step; after `TURN` the others get theirs."""
-        for change in changes:
-            self._on_change(change)
-        before = self._handled
-        self._handled += 1 + CHANGE * len(changes)
-        if before // TURN != self._handled // TURN:
-            await asyncio.sleep(0)  # the others' turn
+    async def _after(self, end: watch.End, *, lasted: bool, delivered: bool) -> float:
+        """Work out the next state; returns the seconds to pause.
 
-    def _gave_up(self) -> float:
-        """The time given to the stream is over: by `relist`, or because nothing came."""
-        if self._doubted:
-            return 0.0
-        if isinstance(self._state, watch.Filling):
-            self._on_restart("timeout")
-            self._state = watch.on_stall(self._state)
-            return 0.0
-        raise Unreachable("watch", self._resource.name, f"no answer within {PATIENCE:g} s")
-
-    def _failed(self, error: ApiError) -> float:
-        """Work out the next state; returns the seconds to pause."""
-        before, meant = self._state, meaning_of(error).read
-        self._state = watch.on_end(before, error)
-        if isinstance(before, watch.Filling | watch.Streaming):
-            self._on_restart(restart_reason(error))
-        if isinstance(before, watch.Start) and self._state != before:
-            return 0.0  # this way of listing is refused, the other one is not tried yet
-        if not isinstance(before, watch.Filling | watch.Streaming) and meant is not ForRead.ANEW:
-            self._meet(contact_after(error))  # the end of an open stream is not news: the next request will show
-        if meant is ForRead.MISSING:
-            return MISSING * (1.0 + self._chance())
-        if meant is ForRead.AWAY and not isinstance(before, watch.Filling | watch.Streaming):
-            return AWAY * (1.0 + self._chance())
-        pause = self._ended() if isinstance(before, watch.Filling | watch.Streaming) else self._backoff.next()
-        return max(pause, error.retry_after or 0.0)
-
-    async def _is_unknown(self) -> None:
-        """The server does not know the kind, so it has no such objects any more. For one that it must know, somebody
-        else has answered."""
-        if self._resource.custom and self._writer.empty():
-            await self._tell_list("")
+        `lasted`, `delivered`: of a stream, whether it was open for a while, and whether anything came. One that was
+        of use forgives the failures before it. Where everything has to be listed again it must have lasted: a list is
+        dear, and delivers by itself.
+        """
+        before, self._state = self._state, watch.on_end(self._state, end)
+        was_open = isinstance(before, watch.Filling | watch.Streaming)
+        if was_open and (reason := restart_reason(end)) is not None:
+            self._on_restart(reason)
+        refused = isinstance(before, watch.Start) and self._state != before
+        if refused or isinstance(end, watch.Stalled | watch.Unmarked):
+            return 0.0  # this way of listing will not do, the other one is not tried yet
+        asked_for = 0.0
+        if isinstance(end, watch.Failed):
+            meant = meaning_of(end.error).read
+            if not was_open and meant is not ForRead.ANEW:
+                self._meet(contact_after(end.error))  # an open stream's end is not news: the next request will show
+            if meant is ForRead.MISSING:
+                # the server has no such objects any more; of a kind that it must know, somebody else has answered
+                if self._resource.custom and self._writer.empty():
+                    await self._tell(watch.InitDone(version=""))
+                return MISSING * (1.0 + self._chance())
+            if meant is ForRead.AWAY and not was_open:
+                return AWAY * (1.0 + self._chance())
+            asked_for = end.error.retry_after or 0.0
+        of_use = isinstance(before, watch.Streaming) and not isinstance(end, watch.WentBack)
+        if of_use and (lasted or (delivered and not isinstance(self._state, watch.Start))):
+            self._backoff.reset()
+            return max(OPENED_AGAIN * self._chance(), asked_for)
+        return max(self._backoff.next(), asked_for)
 
     def _meet(self, contact: Contact) -> None:
         if contact.state != self._contact:

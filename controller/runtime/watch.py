@@ -3,12 +3,13 @@
     Start ──open──▶ Filling ──initial-events-end──▶ Streaming ◀──open── Listed
       │                                                │                  ▲ ▲
       └──page──▶ Listing ──last page───────────────────│──────────────────┘ │
-                                                       └──end, error────────┘
+                                                       └──end───────────────┘
 
 `ask` says what to request in a state; `on_…` say what an answer makes of the state, and what to tell the store.
-Every way to lose track leads back to Start. The initial state comes as a stream where the server can (WatchList;
-`allowWatchBookmarks` is what makes it send the end mark), else as a list in pages; a server that refuses or never
-ends the stream is remembered. Both are consistent reads: a stale start could create pods twice.
+How a request or a stream ended is an `End`, and `on_end` is the only way to lose track: then back to Start. The
+initial state comes as a stream where the server can (WatchList; `allowWatchBookmarks` is what makes it send the end
+mark), else as a list in pages; a server that refuses or never ends the stream is remembered. Both are consistent
+reads: a stale start could create pods twice.
 """
 
 from __future__ import annotations
@@ -104,6 +105,36 @@ class InitDone(Value):
 StoreEvent: TypeAlias = Init | InitDone | Seen[T] | Malformed | Bookmark
 
 
+class Closed(Value):
+    """The server closed the stream, as it does every few minutes."""
+
+
+class Failed(Value, gc=True):
+    """The request was refused or not answered, or the stream broke."""
+
+    error: ApiError
+
+
+class Stalled(Value):
+    """The initial stream has been silent for too long without its end mark."""
+
+
+class Unmarked(Value):
+    """A bookmark where only the end mark may come: the server ignores `sendInitialEvents`."""
+
+
+class WentBack(Value):
+    """The server's versions are older than those we know: its storage was restored from a backup."""
+
+
+class Doubted(Value):
+    """Somebody doubts what we know."""
+
+
+End: TypeAlias = Closed | Failed | Stalled | Unmarked | WentBack | Doubted
+"""How a request or a stream ended, other than with a page."""
+
+
 def ask(state: State, timeout_seconds: int) -> ListPage | OpenWatch:
     """What to request now. `timeout_seconds`: when the server shall end a watch; a random 300 to 600 spreads them.
 
@@ -140,49 +171,42 @@ def on_page(state: State, page: Page[T]) -> tuple[State, tuple[StoreEvent[T], ..
     return Listed(version=page.version, manner=_next_manner(manner)), (*first, *page.items, done)
 
 
-def on_event(state: State, event: WatchEvent[T]) -> tuple[State, StoreEvent[T] | None]:
-    """An event of the open stream. A new state Start means: close this stream, it is of no use."""
+def on_event(state: State, event: WatchEvent[T]) -> tuple[State, StoreEvent[T]] | Unmarked | WentBack:
+    """An event of the open stream. An end: close this stream, it is of no use."""
     if isinstance(state, Streaming):
         if isinstance(event, Bookmark) and _went_back(state.version, event.version):
-            return Start(manner=state.manner), None  # the server's storage was restored from a backup
+            return WentBack()
         return Streaming(version=event.version or state.version, manner=state.manner), event
     if not isinstance(event, Bookmark):
         return state, event
     if event.initial_end:
         return Streaming(version=event.version, manner=Manner.STREAM), InitDone(version=event.version)
-    # a server that knows sendInitialEvents sends no other bookmark before the end: this one ignores it
-    return Start(manner=Manner.PAGES), None
+    return Unmarked()
 
 
-def on_stall(state: State) -> State:
-    """The initial stream has been silent for too long without its end mark."""
-    return Start(manner=Manner.PAGES) if isinstance(state, Filling) else state
-
-
-def on_end(state: State, error: ApiError | None) -> State:
-    """The request failed, or (None) the stream was closed by the server, as it does every few minutes."""
-    match state, error:
-        case ((Start(manner=Manner.STREAM) | Filling()), (Invalid() | Forbidden())):
+def on_end(state: State, end: End) -> State:
+    """What is still known after this."""
+    match state, end:
+        case _, Doubted() | WentBack():
+            return Start(manner=_manner(state))
+        case Filling(), Stalled() | Unmarked():
+            return Start(manner=Manner.PAGES)
+        case Start(manner=Manner.STREAM) | Filling(), Failed(error=Invalid() | Forbidden()):
             return Start(manner=Manner.PAGES)
         case Filling(), _:
             return Start()
-        case Listing(), (Gone() | Invalid() | NotFound()):
+        case Listing(), Failed(error=Gone() | Invalid() | NotFound()):
             return Start(manner=Manner.WHOLE)
-        case ((Listed() | Streaming()), (Gone() | Invalid() | NotFound())):
+        case Listed() | Streaming(), Failed(error=Gone() | Invalid() | NotFound()):
             return Start(manner=state.manner)
-        case ((Listed(strikes=strikes) | Streaming(strikes=strikes)), (ServerError() | Unreadable())):
+        case Listed(strikes=strikes) | Streaming(strikes=strikes), Failed(error=ServerError() | Unreadable()):
             if strikes + 1 >= MOST_STRIKES:
                 return Start(manner=state.manner)
             return Listed(version=state.version, manner=state.manner, strikes=strikes + 1)
         case Streaming(version=version, manner=manner, strikes=strikes), _:
             return Listed(version=version, manner=manner, strikes=strikes)
-        case ((Start() | Listing() | Listed()), _):
+        case _:
             return state
-
-
-def restart(state: State) -> Start:
-    """Somebody doubts what we know."""
-    return Start(manner=_manner(state))
 
 
 def _manner(state: State) -> Manner:

@@ -271,13 +271,14 @@ def test_behind_a_balancer_that_cuts_idle_connections_there_is_nearly_always_a_s
     play(Watch([*FULL, *cut]), *idle, Watch([QUIET]), see=see, chance=chance)
 
 
-def test_a_server_whose_versions_go_back_again_and_again_is_not_listed_all_the_time() -> None:
+@pytest.mark.parametrize("before", [[], [2.0]], ids=["at once", "after a while"])
+def test_a_server_whose_versions_go_back_again_and_again_is_not_listed_all_the_time(before: list[float]) -> None:
     async def see(mirror: Mirror, script: Script) -> None:
         await asyncio.sleep(60)
         assert 3 <= len(script.requests) <= 8
         assert set(mirror.restarts) == {"gone"}
 
-    backwards: list[Answer] = [Watch([*FULL, bookmark(9)]) for _ in range(500)]
+    backwards: list[Answer] = [Watch([*FULL, *before, bookmark(9)]) for _ in range(500)]
     play(*backwards, see=see)
 
 

@@ -13,6 +13,10 @@ from controller.kube.errors import ApiError
 from controller.runtime import watch
 from controller.runtime.watch import (
     MOST_STRIKES,
+    Closed,
+    Doubted,
+    End,
+    Failed,
     Filling,
     Init,
     InitDone,
@@ -21,9 +25,12 @@ from controller.runtime.watch import (
     ListPage,
     Manner,
     OpenWatch,
+    Stalled,
     Start,
     State,
     Streaming,
+    Unmarked,
+    WentBack,
 )
 
 A = Key("default", "a")
@@ -35,8 +42,8 @@ LISTED = Listed(version="10", manner=STREAM)
 STREAMING = Streaming(version="10", manner=STREAM)
 
 
-def failed(kind: type[ApiError]) -> ApiError:
-    return kind("watch", "pods", "no")
+def failed(kind: type[ApiError]) -> Failed:
+    return Failed(error=kind("watch", "pods", "no"))
 
 
 @pytest.mark.parametrize(
@@ -88,22 +95,18 @@ def test_opening_fills_at_the_start_and_goes_on_after_a_list() -> None:
         (Filling(), SEEN, Filling(), SEEN),
         (Filling(), BAD, Filling(), BAD),
         (Filling(), Bookmark(version="10", initial_end=True), STREAMING, InitDone(version="10")),
-        (Filling(), Bookmark(version="10"), Start(manner=PAGES), None),
         (STREAMING, SEEN, Streaming(version="12", manner=STREAM), SEEN),
         (STREAMING, BAD, Streaming(version="12", manner=STREAM), BAD),
         (STREAMING, Bookmark(version="15"), Streaming(version="15", manner=STREAM), Bookmark(version="15")),
-        (STREAMING, Bookmark(version="9"), Start(), None),
         (STREAMING, Malformed(key=A, version="", reason="x"), STREAMING, Malformed(key=A, version="", reason="x")),
     ],
     ids=[
         "while filling, objects do not move the version",
         "while filling, a bad object does no harm",
         "the end mark completes",
-        "a plain bookmark instead of the end mark: the server ignores sendInitialEvents",
         "a change moves the version",
         "a bad object moves the version",
         "a bookmark moves the version",
-        "a bookmark that goes back: the server was restored",
         "no version, no move",
     ],
 )
@@ -111,9 +114,29 @@ def test_events(state: State, event: Any, after: State, told: object) -> None:
     assert watch.on_event(state, event) == (after, told)
 
 
+@pytest.mark.parametrize(
+    ("state", "event", "end", "after"),
+    [
+        (Filling(), Bookmark(version="10"), Unmarked(), Start(manner=PAGES)),
+        (STREAMING, Bookmark(version="9"), WentBack(), Start()),
+        (Streaming(version="10", manner=PAGES), Bookmark(version="9"), WentBack(), Start(manner=PAGES)),
+    ],
+    ids=[
+        "a plain bookmark instead of the end mark: the server ignores sendInitialEvents",
+        "a bookmark that goes back: the server was restored",
+        "the same of a server that lists in pages",
+    ],
+)
+def test_events_that_show_that_a_stream_is_of_no_use(state: State, event: Any, end: End, after: State) -> None:
+    assert watch.on_event(state, event) == end
+    assert watch.on_end(state, end) == after
+
+
 def test_a_change_forgives_earlier_failures() -> None:
-    after, _ = watch.on_event(Streaming(version="10", manner=STREAM, strikes=3), SEEN)
-    assert after == Streaming(version="12", manner=STREAM, strikes=0)
+    assert watch.on_event(Streaming(version="10", manner=STREAM, strikes=3), SEEN) == (
+        Streaming(version="12", manner=STREAM, strikes=0),
+        SEEN,
+    )
 
 
 def test_the_pages_of_a_list_are_one_init() -> None:
@@ -130,7 +153,7 @@ def test_after_one_whole_list_it_is_pages_again() -> None:
 
 
 def test_a_stream_that_does_not_end_its_filling_is_not_tried_again() -> None:
-    assert watch.on_stall(Filling()) == Start(manner=PAGES)
+    assert watch.on_end(Filling(), Stalled()) == Start(manner=PAGES)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +186,7 @@ def test_a_stream_that_does_not_end_its_filling_is_not_tried_again() -> None:
     ],
 )
 def test_ends(state: State, error: type[ApiError] | None, after: State) -> None:
-    assert watch.on_end(state, failed(error) if error else None) == after
+    assert watch.on_end(state, failed(error) if error else Closed()) == after
 
 
 @pytest.mark.parametrize(
@@ -176,4 +199,4 @@ def test_ends(state: State, error: type[ApiError] | None, after: State) -> None:
     ],
 )
 def test_a_doubted_state_starts_over_in_the_manner_that_works(state: State, after: State) -> None:
-    assert watch.restart(state) == after
+    assert watch.on_end(state, Doubted()) == after
