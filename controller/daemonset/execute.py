@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
+from controller.api import revision
 from controller.api.wellknown import (
     CANCELLED_DELETE,
     FAILED_CREATE,
@@ -33,7 +35,7 @@ from controller.daemonset.claims import (
 )
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.in_place import InPlaceWrites
-from controller.daemonset.writes import Writes
+from controller.daemonset.writes import metadata_patch, revision_body
 from controller.kube.client import Written
 from controller.kube.errors import ApiError, Conflict, NotFound
 from controller.kube.kinds import PODS, REVISIONS
@@ -70,7 +72,6 @@ class CarryingOut:
     def __init__(self, actions: Sequence[Action], briefing: Briefing, dependencies: Dependencies) -> None:
         self._actions, self._briefing, self._dependencies = actions, briefing, dependencies
         self._daemonset, self._ledger = briefing.daemonset, dependencies.ledger
-        self._writes = Writes(dependencies.client, briefing.daemonset, briefing.compiled)
         self._in_place = InPlaceWrites(dependencies.client, dependencies.clock, partial(self._wrote, PODS))
         self.answers: list[Answer] = []
         """In the order in which they came."""
@@ -92,17 +93,12 @@ class CarryingOut:
 
     async def run(self) -> None:
         """Try every action, as far as it comes. One look at the DaemonSet is enough for all adoptions."""
-        if not any(isinstance(action, AdoptPod | AdoptRevision) for action in self._actions):
-            await self._try_all()
-            return
-        async with asyncio.TaskGroup() as group:
-            self._look = group.create_task(self._confirmed())
-            await self._try_all()
-
-    async def _try_all(self) -> None:
-        actions = self._actions
-        await self._side_by_side([action for action in actions if not isinstance(action, CreatePod)])
-        await self._create_slowly([action for action in actions if isinstance(action, CreatePod)])
+        adopts = any(isinstance(action, AdoptPod | AdoptRevision) for action in self._actions)
+        async with asyncio.TaskGroup() if adopts else nullcontext() as group:
+            if group is not None:
+                self._look = group.create_task(self._confirmed())
+            await self._side_by_side([action for action in self._actions if not isinstance(action, CreatePod)])
+            await self._create_slowly([action for action in self._actions if isinstance(action, CreatePod)])
 
     async def _side_by_side(self, actions: Sequence[Action]) -> list[Answer]:
         """Try them all, so many at once as there are places at the server: what all passes together wait with is
@@ -147,7 +143,11 @@ class CarryingOut:
         place = place_of(action)
         self.underway[place] = action
         try:
-            answer = await self._answer(action)
+            await self._attempt(action)
+        except ApiError as error:
+            answer = await self._after_error(action, error)
+        else:
+            answer = self._after_success(action)
         finally:
             del self.underway[place]
         self.answers.append(answer)
@@ -157,30 +157,36 @@ class CarryingOut:
             # at once, so that a container restarts once for both
             await self._carry_out(ResizePod(pod=action.pod, node=action.node))
 
-    async def _answer(self, action: Action) -> Answer:
+    async def _after_error(self, action: Action, error: ApiError) -> Answer:
+        self._dependencies.did(self._daemonset, action, error)
+        counts = await self._counts(action, error)
+        taken, exists = False, meaning_of(error).write is ForWrite.EXISTS
         try:
-            await self._attempt(action)
-        except ApiError as error:
-            self._dependencies.did(self._daemonset, action, error)
-            counts = await self._counts(action, error)
-            taken, exists = False, meaning_of(error).write is ForWrite.EXISTS
-            try:
-                taken = exists and await is_taken(action, self._briefing, self._dependencies)
-                left = await self._left_to_do(action, error)
-            except ApiError as second:  # the look at the server failed too
-                left = second
-            return Answer(action=action, error=error, left=left, counts=counts, taken=taken)
-        if (undone := self._briefing.undone(action)) is not None:
-            self._dependencies.did(self._daemonset, action, undone)
+            taken = exists and await is_taken(action, self._briefing, self._dependencies)
+            left = await self._left_to_do(action, error)
+        except ApiError as second:  # the look at the server failed too
+            left = second
+        return Answer(action=action, error=error, left=left, counts=counts, taken=taken)
+
+    def _after_success(self, action: Action) -> Answer:
+        undone = self._briefing.undone(action)
+        self._dependencies.did(self._daemonset, action, undone)
+        if undone is not None:
             counts = self._briefing.is_suspect(place_of(action))
             return Answer(action=action, error=undone, left=undone, counts=counts)
-        self._dependencies.did(self._daemonset, action, None)
-        if isinstance(action, UpdateInPlace):
-            self._tell(UPDATED_IN_PLACE, f"successfully update pod {action.pod.name} in-place")
-        if isinstance(action, PrepareDelete):
-            self._tell(PREPARED_DELETE, f"Pod {action.pod.name} is held before its deletion by {action.held_by}")
-        if isinstance(action, CancelDelete):
-            self._tell(CANCELLED_DELETE, f"Pod {action.pod.name} stays: nothing wants it deleted any more")
+        match action:
+            case CreatePod():
+                self._tell(SUCCESSFUL_CREATE, f"Created pod: {action.name}")
+            case DeletePod():
+                self._tell(SUCCESSFUL_DELETE, f"Deleted pod: {action.pod.name}")
+            case UpdateInPlace():
+                self._tell(UPDATED_IN_PLACE, f"successfully update pod {action.pod.name} in-place")
+            case PrepareDelete():
+                self._tell(PREPARED_DELETE, f"Pod {action.pod.name} is held before its deletion by {action.held_by}")
+            case CancelDelete():
+                self._tell(CANCELLED_DELETE, f"Pod {action.pod.name} stays: nothing wants it deleted any more")
+            case _:
+                pass
         return Answer(action=action)
 
     async def _counts(self, action: Action, error: ApiError) -> bool:
@@ -192,38 +198,36 @@ class CarryingOut:
         return not await may_have_come_through(action, self._daemonset, self._dependencies)
 
     async def _attempt(self, action: Action) -> None:
-        writes = self._writes
+        client, daemonset = self._dependencies.client, self._daemonset
+        adopts = isinstance(action, AdoptPod | AdoptRevision)
+        if adopts and self._look is not None and (error := await self._look) is not None:
+            raise error  # the DaemonSet is not there, or could not be looked at
         match action:
-            case CreatePod():
-                written = await writes.create_pod(action)
-                self._wrote(PODS, written)
-                self._tell(SUCCESSFUL_CREATE, f"Created pod: {action.name}")
+            case CreatePod() | ProbeTemplate():
+                body = self._briefing.compiled.renderer(daemonset, action.revision).body(action.name, action.node)
+                probes = isinstance(action, ProbeTemplate)  # the server checks everything and stores nothing
+                written = await client.create(PODS, daemonset.namespace, body, name=action.name, dry_run=probes)
+                if not probes:
+                    self._wrote(PODS, written)
             case DeletePod():
-                await self._delete_pod(action)
-            case ProbeTemplate():
-                await writes.probe(action)
-            case AdoptPod():
-                await self._may_adopt()
-                written = await writes.adopt(PODS, action.pod, action.owners)
-                self._wrote(PODS, written)
-            case ReleasePod():
-                written = await writes.release(action.pod, action.owner_index)
-                self._wrote(PODS, written)
-            case RelabelPod():
-                written = await writes.relabel(action.pod, action.hash)
-                self._wrote(PODS, written)
-            case AdoptRevision():
-                await self._may_adopt()
-                written = await writes.adopt(REVISIONS, action.revision, action.owners)
-                self._wrote(REVISIONS, written)
+                if action.why is DeleteReason.FAILED:
+                    key = (daemonset.uid, daemonset.generation, action.node)
+                    # however it ends: it may be done and not answered
+                    self._dependencies.failed_pods.strike(key, elapsed())
+                seen = action.pod.version if action.as_seen else ""
+                deleted = await client.delete(PODS, action.pod, version=seen)
+                self._ledger.deleted(daemonset.uid, action.pod.uid, elapsed(), deleted.version)
             case CreateRevision():
-                written = await writes.create_revision(action)
-                self._wrote(REVISIONS, written)
-            case RenumberRevision():
-                written = await writes.renumber(action.revision, action.number)
+                document = revision.encode(revision_body(daemonset, action))
+                written = await client.create(REVISIONS, daemonset.namespace, document, name=action.name)
                 self._wrote(REVISIONS, written)
             case DeleteRevision():
-                await writes.delete_revision(action.revision)
+                await client.delete(REVISIONS, action.revision)
+            case AdoptPod() | ReleasePod() | RelabelPod():
+                self._wrote(PODS, await client.patch(PODS, action.pod, metadata_patch(action, daemonset)))
+            case AdoptRevision() | RenumberRevision():
+                written = await client.patch(REVISIONS, action.revision, metadata_patch(action, daemonset))
+                self._wrote(REVISIONS, written)
             case _:
                 await self._in_place.carry_out(action)
 
@@ -236,20 +240,6 @@ class CarryingOut:
         except ApiError as error:
             return error
         return None
-
-    async def _may_adopt(self) -> None:
-        """Raises ApiError where the DaemonSet is not there, or could not be looked at."""
-        if self._look is not None and (error := await self._look) is not None:
-            raise error
-
-    async def _delete_pod(self, action: DeletePod) -> None:
-        if action.why is DeleteReason.FAILED:
-            daemonset = self._daemonset
-            key = (daemonset.uid, daemonset.generation, action.node)
-            self._dependencies.failed_pods.strike(key, elapsed())  # however it ends: it may be done and not answered
-        version = await self._writes.delete_pod(action)
-        self._ledger.deleted(self._daemonset.uid, action.pod.uid, elapsed(), version)
-        self._tell(SUCCESSFUL_DELETE, f"Deleted pod: {action.pod.name}")
 
     async def _left_to_do(self, action: Action, error: ApiError) -> ApiError | None:
         """What an error means for this action."""

@@ -4,8 +4,7 @@ so that no cache decides what is written where, and chains its writes: each star
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Callable
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -44,124 +43,102 @@ class InPlaceWrites:
     def __init__(self, client: Client, clock: Clock, wrote: Callable[[Written], None]) -> None:
         self._client, self._clock, self._wrote = client, clock, wrote
 
-    async def carry_out(self, action: InPlaceAction | PrepareDelete | CancelDelete) -> Written:
-        """Returns the pod as the last write has left it."""
-        match action:
-            case UpdateInPlace():
-                return await self._update(action)
-            case DrainPod():
-                return await self._persistently(action.pod, self._drained)
-            case ContinueInPlace():
-                return await self._go_on(action)
-            case ResizePod():
-                return await self._resize(action)
-            case OpenGates():
-                return await self._open(action)
-            case PrepareDelete():
-                return await self._prepare(action)
-            case CancelDelete():
-                return await self._persistently(action.pod, partial(self._cancelled, action))
-            case _:
-                assert_never(action)
-
-    async def _open(self, action: OpenGates) -> Written:
-        """On the very version that was decided about: a gate that was closed since stays so. A gate that nobody has
-        set yet is looked at again where a new pod changes too fast."""
-
-        async def once(pod: PodDocument) -> Written:
-            gates = gates_of(pod.spec.readiness_gates or (), pod.status.conditions)
-            missing = tuple(gate for gate in gates if not gate.present)
-            return await self._patched(_ref(pod), opened(missing, rfc3339(self._clock())), sub="status")
-
-        try:
-            return await self._patched(action.pod, opened(action.gates, rfc3339(self._clock())), sub="status")
-        except Conflict:
-            if any(gate.present for gate in action.gates):
-                raise
-            return await self._persistently(action.pod, once)
-
-    async def _update(self, action: UpdateInPlace) -> Written:
-        async def once(pod: PodDocument) -> Written:
-            has = (pod.metadata.labels or {}).get(HASH_LABEL, "")
-            if has == action.revision.hash:
-                return _as_read(pod)  # an earlier attempt came through
-            if has != action.before:
-                raise _overtaken(action.pod, f"it is of revision {has or 'none'} by now")
-            operations = updating(pod, action.revision, action.change, self._clock())
-            if action.tried:
-                await self._client.patch(PODS, action.pod, _guarded(_ref(pod), operations), dry_run=True)
-            drained = await self._drained(pod) if action.change.restarts else _as_read(pod)
-            return await self._patched(replace(_ref(pod), version=drained.version), operations)
-
-        return await self._persistently(action.pod, once)
-
-    async def _go_on(self, action: ContinueInPlace) -> Written:
-        async def once(pod: PodDocument) -> Written:
-            return await self._patched(_ref(pod), continuing(pod, action.revision, self._clock()))
-
-        return await self._persistently(action.pod, once)
-
-    async def _resize(self, action: ResizePod) -> Written:
-        """Containers keep their places, so the pod's uid is guard enough, whatever its kubelet writes meanwhile.
-
-        A pod that has served since an earlier attempt is not drained for one that is refused as well."""
-
-        async def once(pod: PodDocument) -> Written:
-            operations = resizing(pod)
-            if not operations:
-                return _as_read(pod)  # an earlier attempt came through
-            guarded = patch.guarded_by_uid(action.pod.uid, *operations)
-            closing = draining(pod, self._clock()) if is_resized_by_restart(pod) else ()
-            if closing:
-                await self._client.patch(PODS, action.pod, guarded, sub="resize", dry_run=True)
-            counted = await self._patched(_ref(pod), counting(pod))
-            await self._patched(replace(_ref(pod), version=counted.version), closing, sub="status")
-            written = await self._client.patch(PODS, action.pod, guarded, sub="resize")
-            self._wrote(written)
-            return written
-
-        return await self._persistently(action.pod, once)
-
-    async def _prepare(self, action: PrepareDelete) -> Written:
-        """Its traffic goes first: who waits for the state finds it gone."""
-
-        async def once(pod: PodDocument) -> Written:
-            now = self._clock()
-            operations = preparing(pod, now)
-            if action.tried and operations:
-                await self._client.patch(PODS, action.pod, _guarded(_ref(pod), operations), dry_run=True)
-            marked = await self._patched(_ref(pod), marking(pod, now, mark=action.mark), sub="status")
-            return await self._patched(replace(_ref(pod), version=marked.version), operations)
-
-        return await self._persistently(action.pod, once)
-
-    async def _cancelled(self, action: CancelDelete, pod: PodDocument) -> Written:
-        """The state last: while it is there, all of this is tried again."""
-        opened = await self._patched(_ref(pod), marking(pod, self._clock(), mark=False), sub="status")
-        return await self._patched(replace(_ref(pod), version=opened.version), cancelling(pod, action.labels))
-
-    async def _drained(self, pod: PodDocument) -> Written:
-        return await self._patched(_ref(pod), draining(pod, self._clock()), sub="status")
-
-    async def _patched(self, ref: Ref, operations: tuple[JSONObject, ...], sub: str = "") -> Written:
-        if not operations:
-            return Written(name=ref.name, uid=ref.uid, version=ref.version)
-        written = await self._client.patch(PODS, ref, _guarded(ref, operations), sub=sub)
-        self._wrote(written)
-        return written
-
-    async def _persistently(self, ref: Ref, once: Callable[[PodDocument], Awaitable[Written]]) -> Written:
+    async def carry_out(self, action: InPlaceAction | PrepareDelete | CancelDelete) -> None:
         """Raises Conflict for a pod that is on its way out, is another one by now, or changes all the time."""
+        if isinstance(action, OpenGates) and await self._are_open(action):
+            return
+        ref = action.pod
         for attempt in range(1, ATTEMPTS + 1):
             pod = await self._client.get(POD_DOCUMENTS, Key(ref.namespace, ref.name))
             if pod is None or pod.metadata.uid != ref.uid or pod.metadata.deletion_timestamp is not None:
                 raise _overtaken(ref, "it was deleted meanwhile")
             try:
-                return await once(pod)
+                await self._write(action, pod)
             except Conflict as error:
                 if attempt == ATTEMPTS or isinstance(error, Overtaken):
                     raise
-        raise _overtaken(ref, "it changes all the time")
+            else:
+                return
+
+    async def _write(self, action: InPlaceAction | PrepareDelete | CancelDelete, pod: PodDocument) -> None:
+        ref = _ref(pod)
+        match action:
+            case UpdateInPlace():
+                await self._update(action, pod)
+            case DrainPod():
+                await self._patched(ref, draining(pod, self._clock()), sub="status")
+            case ContinueInPlace():
+                await self._patched(ref, continuing(pod, action.revision, self._clock()))
+            case ResizePod():
+                await self._resize(pod)
+            case OpenGates():
+                gates = gates_of(pod.spec.readiness_gates or (), pod.status.conditions)
+                missing = tuple(gate for gate in gates if not gate.present)
+                await self._patched(ref, opened(missing, rfc3339(self._clock())), sub="status")
+            case PrepareDelete():
+                await self._prepare(action, pod)
+            case CancelDelete():
+                # the state last: while it is there, all of this is tried again
+                ref = await self._patched(ref, marking(pod, self._clock(), mark=False), sub="status")
+                await self._patched(ref, cancelling(pod, action.labels))
+            case _:
+                assert_never(action)
+
+    async def _are_open(self, action: OpenGates) -> bool:
+        """On the very version that was decided about: a gate that was closed since stays so. False: gates that nobody
+        has set yet, of a new pod that changes too fast."""
+        try:
+            await self._patched(action.pod, opened(action.gates, rfc3339(self._clock())), sub="status")
+        except Conflict:
+            if any(gate.present for gate in action.gates):
+                raise
+            return False
+        return True
+
+    async def _update(self, action: UpdateInPlace, pod: PodDocument) -> None:
+        has = (pod.metadata.labels or {}).get(HASH_LABEL, "")
+        if has == action.revision.hash:
+            return  # an earlier attempt came through
+        if has != action.before:
+            raise _overtaken(action.pod, f"it is of revision {has or 'none'} by now")
+        ref, operations = _ref(pod), updating(pod, action.revision, action.change, self._clock())
+        if action.tried:
+            await self._client.patch(PODS, ref, _guarded(ref, operations), dry_run=True)
+        if action.change.restarts:
+            ref = await self._patched(ref, draining(pod, self._clock()), sub="status")
+        await self._patched(ref, operations)
+
+    async def _resize(self, pod: PodDocument) -> None:
+        """Containers keep their places, so the pod's uid is guard enough, whatever its kubelet writes meanwhile.
+
+        A pod that has served since an earlier attempt is not drained for one that is refused as well."""
+        ref, operations = _ref(pod), resizing(pod)
+        if not operations:
+            return  # an earlier attempt came through
+        guarded = patch.guarded_by_uid(ref.uid, *operations)
+        closing = draining(pod, self._clock()) if is_resized_by_restart(pod) else ()
+        if closing:
+            await self._client.patch(PODS, ref, guarded, sub="resize", dry_run=True)
+        ref = await self._patched(ref, counting(pod))
+        await self._patched(ref, closing, sub="status")
+        self._wrote(await self._client.patch(PODS, ref, guarded, sub="resize"))
+
+    async def _prepare(self, action: PrepareDelete, pod: PodDocument) -> None:
+        """Its traffic goes first: who waits for the state finds it gone."""
+        ref, now = _ref(pod), self._clock()
+        operations = preparing(pod, now)
+        if action.tried and operations:
+            await self._client.patch(PODS, ref, _guarded(ref, operations), dry_run=True)
+        ref = await self._patched(ref, marking(pod, now, mark=action.mark), sub="status")
+        await self._patched(ref, operations)
+
+    async def _patched(self, ref: Ref, operations: tuple[JSONObject, ...], sub: str = "") -> Ref:
+        """The pod as it is then; without operations, as it was."""
+        if not operations:
+            return ref
+        written = await self._client.patch(PODS, ref, _guarded(ref, operations), sub=sub)
+        self._wrote(written)
+        return replace(ref, version=written.version)
 
 
 class Overtaken(Conflict):
@@ -179,7 +156,3 @@ def _guarded(ref: Ref, operations: tuple[JSONObject, ...]) -> patch.JsonPatch:
 def _ref(pod: PodDocument) -> Ref:
     meta = pod.metadata
     return Ref(namespace=meta.namespace, name=meta.name, uid=meta.uid, version=meta.resource_version)
-
-
-def _as_read(pod: PodDocument) -> Written:
-    return Written(name=pod.metadata.name, uid=pod.metadata.uid, version=pod.metadata.resource_version)
