@@ -252,13 +252,13 @@ def lay_out(world: World) -> Board:
         by_node.setdefault(pod.node, []).append(pod)
     by_node.pop("", None)  # aimed at no node that we know: not ours to judge
     reader = SlotReader(world, revision.hash)
-    rules, nodes = world.rules, world.nodes
+    judged = world.rules.judged(world.nodes)
     slots = [
         reader.slot(node.name, fit, selected, bool(node.taints) and node.unreachable, by_node.pop(node.name, ()))
-        for node, fit, selected in zip(nodes, rules.fits(nodes), rules.selected(nodes), strict=True)
+        for node, fit, selected in zip(world.nodes, judged.fits, judged.selected, strict=True)
     ]
     slots += [reader.slot(name, None, False, False, by_node[name]) for name in sorted(by_node)]
-    desired = rules.fits(nodes).count(Fit.RUN)
+    desired = judged.fits.count(Fit.RUN)
     return Board(
         world=world,
         revision=revision,

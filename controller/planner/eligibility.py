@@ -14,7 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from controller.api import selector
-from controller.api.base import JSONObject, View
+from controller.api.base import JSONObject, Value, View
 from controller.api.node import ZONE_LABELS, Node, Taint
 from controller.api.pod import AffinityView, NodeTerm
 from controller.api.selector import Labels, LabelSelector, Matcher
@@ -75,11 +75,23 @@ def daemon_tolerations(host_network: bool) -> tuple[Toleration, ...]:
     return tuple(Toleration(key=key, operator="Exists", effect=effect) for key, effect in wanted)
 
 
+class Judged(Value):
+    """All nodes under the rules of one DaemonSet, each in its place."""
+
+    nodes: tuple[Node, ...] = ()
+    fits: tuple[Fit, ...] = ()
+    selected: tuple[bool, ...] = ()
+    """Whether `Rules.selects` it."""
+    zones: tuple[str, ...] = ()
+    eligible: Mapping[str, int] = {}
+    """Zone to the number of its nodes that should run the pod; zones without any are left out."""
+
+
 class Rules:
     """One generation of one DaemonSet, compiled.
 
-    What takes a tuple of nodes remembers the answer for the last one by identity: hand in the very same tuple while
-    no node has changed. Raises ValueError or msgspec.ValidationError for placement fields of a wrong type
+    `judged` remembers its answer for the last tuple of nodes by identity: hand in the very same one while no node has
+    changed. Raises ValueError or msgspec.ValidationError for placement fields of a wrong type
     and for a broken selector; a broken affinity term merely matches no node. So have a whole DaemonSet compiled by
     `validation.compiled`.
     """
@@ -101,10 +113,7 @@ class Rules:
         self._affinity = _affinity_test(spec.affinity)
         self._tolerations = (*(spec.tolerations or ()), *daemon_tolerations(spec.host_network))
         self._selects = selector.parse(nodes_to_update) if nodes_to_update is not None else None
-        self._fits: tuple[tuple[Node, ...], tuple[Fit, ...]] = ((), ())
-        self._selected: tuple[tuple[Node, ...], tuple[bool, ...]] = ((), ())
-        self._zones: tuple[tuple[Node, ...], tuple[str, ...]] = ((), ())
-        self._eligible: tuple[tuple[Node, ...], Mapping[str, int]] = ((), {})
+        self._judged = Judged()
 
     def fit(self, node: Node) -> Fit:
         if self._name and self._name != node.name:
@@ -121,28 +130,18 @@ class Rules:
         """Whether `rollingUpdate.selector` lets this node be updated; without a selector every node."""
         return self._selects is None or self._selects(node.labels)
 
-    def fits(self, nodes: tuple[Node, ...]) -> tuple[Fit, ...]:
-        if self._fits[0] is not nodes:
-            self._fits = (nodes, tuple(map(self.fit, nodes)))
-        return self._fits[1]
-
-    def selected(self, nodes: tuple[Node, ...]) -> tuple[bool, ...]:
-        if self._selected[0] is not nodes:
-            self._selected = (nodes, tuple(map(self.selects, nodes)))
-        return self._selected[1]
-
-    def zones(self, nodes: tuple[Node, ...]) -> tuple[str, ...]:
-        if self._zones[0] is not nodes:
-            usual = ZONE_LABELS[0]
-            self._zones = (nodes, tuple([node.labels.get(usual) or node.zone for node in nodes]))
-        return self._zones[1]
-
-    def eligible(self, nodes: tuple[Node, ...]) -> Mapping[str, int]:
-        """Zone to the number of its nodes that should run the pod; zones without any are left out."""
-        if self._eligible[0] is not nodes:
-            pairs = zip(self.zones(nodes), self.fits(nodes), strict=True)
-            self._eligible = (nodes, Counter(zone for zone, fit in pairs if fit is Fit.RUN))
-        return self._eligible[1]
+    def judged(self, nodes: tuple[Node, ...]) -> Judged:
+        if self._judged.nodes is not nodes:
+            usual, fits = ZONE_LABELS[0], tuple(map(self.fit, nodes))
+            zones = tuple([node.labels.get(usual) or node.zone for node in nodes])
+            self._judged = Judged(
+                nodes=nodes,
+                fits=fits,
+                selected=tuple(map(self.selects, nodes)),
+                zones=zones,
+                eligible=Counter(zone for zone, fit in zip(zones, fits, strict=True) if fit is Fit.RUN),
+            )
+        return self._judged
 
     def _taint_fit(self, taints: Iterable[Taint]) -> Fit:
         fit = Fit.RUN

@@ -140,45 +140,18 @@ class Explainer:
                 assert_never(board.verdict)
         return Obstacle.QUOTA if board.surging and ROOM in held_back else None
 
-    @property
-    def fills_all(self) -> bool:
-        """Whether every node without any pod gets one of the current revision now."""
-        world = self.board.world
-        return world.fresh and not world.held_back and self.board.fills_with_current
-
     @cached_property
     def in_turn(self) -> tuple[Slot, ...]:
         """Nodes that are updated as soon as the budget lets them go, in update order."""
-        others = {Obstacle.BUDGET, Obstacle.STALE, Obstacle.UNSTORED, None}
-        going = {slot.node for found, slots in self.waiting.items() if found in others for slot in slots}
-        return tuple([slot for slot in self.board.outdated if slot.node in going])
+        going = {Obstacle.BUDGET, Obstacle.STALE, Obstacle.UNSTORED, None}
+        return tuple([slot for slot in self.board.outdated if self.of_turn(slot) in going])
 
     @cached_property
     def waiting(self) -> Mapping[Obstacle | None, list[Slot]]:
         """The nodes whose turn it is, in update order, by what they wait for."""
         found: dict[Obstacle | None, list[Slot]] = {}
-        if self.of_all is not None:
-            return {self.of_all: list(self.board.outdated)} if self.board.outdated else {}
         for slot in self.board.outdated:
             found.setdefault(self.of_turn(slot), []).append(slot)
-        return found
-
-    @property
-    def keeping(self) -> set[Obstacle]:
-        """Whatever `kept` says of any node; quicker than asking each."""
-        board, run = self.board, Fit.RUN
-        may_hold, target = len(board.may_hold_current), len(board.target)
-        found: set[Obstacle] = set()
-        if self._paused and may_hold < target and (board.older or any(slot.old for slot in board.target)):
-            found.add(Obstacle.PAUSED)
-        if target < board.budget.desired:
-            planned = self.target
-            beyond = [
-                one for one in board.slots if one.fit is run and one.current is None and one.node not in planned
-            ]
-            found |= {
-                Obstacle.PARTITION if selected else Obstacle.SELECTOR for selected in {one.selected for one in beyond}
-            }
         return found
 
     def _of_new(self, slot: Slot) -> Obstacle | None:

@@ -122,6 +122,7 @@ class _Walk:
 
     def __init__(self, explainer: Explainer) -> None:
         self._explainer, self._board = explainer, explainer.board
+        self._judged = self._board.world.rules.judged(self._board.world.nodes)
         self._zones: dict[ZoneState, list[str]] = {state: [] for state in ZoneState}
         """One entry for each node that is not updated."""
         self.problems: list[PodProblem] = []
@@ -130,23 +131,25 @@ class _Walk:
 
     def along(self) -> None:
         explainer, board = self._explainer, self._board
-        rules, nodes = board.world.rules, board.world.nodes
         run, placement = Fit.RUN, Obstacle.PLACEMENT
         old, updating = self._zones[ZoneState.OLD], self._zones[ZoneState.UPDATING]
-        keepers, plain = explainer.keeping, explainer.fills_all
+        fills_all = board.world.fresh and not board.world.held_back and board.fills_with_current
         gets_older = board.fallback.replaces_current
-        obstacles: set[Obstacle | None] = {*keepers, *explainer.waiting}
-        if keepers - {Obstacle.PAUSED}:
-            obstacles.add(keeper_of(board))
-        for zone, slot in zip(rules.zones(nodes), board.slots, strict=False):  # vanished nodes come last
+        some_kept = len(board.may_hold_current) < board.budget.desired
+        keepers: set[Obstacle | None] = set()
+        obstacles: set[Obstacle | None] = set(explainer.waiting)
+        for zone, slot in zip(self._judged.zones, board.slots, strict=False):  # vanished nodes come last
             if slot.fit is not run:
                 continue
             if slot.current is not None:
                 if slot.old is not None or not slot.current_available:
                     self._see_current(slot.current, zone)
-            elif slot.old is not None:
+                continue
+            if some_kept:
+                keepers.add(explainer.kept(slot))
+            if slot.old is not None:
                 old.append(zone)
-            elif plain and not slot.pods:
+            elif fills_all and not slot.pods:
                 updating.append(zone)
             else:
                 obstacle = explainer.obstacle(slot)
@@ -157,7 +160,10 @@ class _Walk:
                     old.append(zone)  # what comes is a pod of an older revision
                 else:
                     updating.append(zone)
-        self.blocks |= {one.row.block for one in obstacles if one is not None and one.row.block is not None}
+        if keepers - {Obstacle.PAUSED, None}:
+            obstacles.add(keeper_of(board))
+        found = obstacles | keepers
+        self.blocks |= {one.row.block for one in found if one is not None and one.row.block is not None}
 
     def unplanned(self, *, settled: bool) -> int:
         """As many as are in `NodeState.UNPLANNED`; while some is, so few or so many are not updated."""
@@ -171,7 +177,7 @@ class _Walk:
     def zones(self) -> dict[str, dict[str, int]]:
         found = {}
         counted = {state: Counter(zones) for state, zones in self._zones.items()}
-        for zone, number in self._board.world.rules.eligible(self._board.world.nodes).items():
+        for zone, number in self._judged.eligible.items():
             numbers = {state.value: counted[state][zone] for state in ZoneState}
             found[zone] = {**numbers, ZoneState.UPDATED.value: number - sum(numbers.values())}
         return found

@@ -158,13 +158,12 @@ def test_a_heartbeat_changes_nothing() -> None:
 def test_verdicts_are_remembered_for_the_very_same_nodes_only() -> None:
     rules = Rules(template("v1", nodeSelector=BLUE), where("color", "Exists"))
     nodes = (node("a"), node("b", labels=BLUE))
-    assert rules.fits(nodes) == (Fit.LEAVE, Fit.RUN)
-    assert rules.fits(nodes) is rules.fits(nodes)
-    assert rules.selected(nodes) == (False, True)
-    assert rules.selected(nodes) is rules.selected(nodes)
+    assert rules.judged(nodes).fits == (Fit.LEAVE, Fit.RUN)
+    assert rules.judged(nodes).selected == (False, True)
+    assert rules.judged(nodes) is rules.judged(nodes)
     later = (node("a", labels=BLUE), node("b"))
-    assert rules.fits(later) == (Fit.RUN, Fit.LEAVE)
-    assert rules.selected(later) == (True, False)
+    assert rules.judged(later).fits == (Fit.RUN, Fit.LEAVE)
+    assert rules.judged(later).selected == (True, False)
 
 
 def test_a_broken_update_selector_is_refused_when_the_rules_are_compiled() -> None:
