@@ -6,7 +6,7 @@ look up a member of an enumeration once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 
 import msgspec
@@ -18,11 +18,9 @@ from controller.api.revision import Revision, new_hash
 from controller.planner.budget import Budget, budget_of
 from controller.planner.eligibility import Fit
 from controller.planner.fallback import Fallback
-from controller.planner.quota import is_frozen, nodes_for_current
+from controller.planner.quota import is_frozen, nodes_for_current, surplus_of
 from controller.planner.slot import Slot, SlotReader
-from controller.planner.surplus import surplus_of
-from controller.planner.unmatched import split_unmatched
-from controller.planner.world import TemplateRefused, TemplateVerdict, Unasked, World
+from controller.planner.world import TemplateRefused, TemplateVerdict, Unasked, World, split_unmatched
 
 _UNASKED = Unasked()
 
@@ -64,7 +62,7 @@ class Board(Value, dict=True, gc=True):
     @property
     def in_use(self) -> int:
         """How many nodes use it now."""
-        return self.surge_in_use if self.surging else self.unserved
+        return len(self.mid_surge) if self.surging else self.unserved
 
     @property
     def in_place(self) -> bool:
@@ -148,7 +146,7 @@ class Board(Value, dict=True, gc=True):
         empty = [slot for slot in self.bare if not slot.pods]
         if not empty or not self.holds_back:
             return {}
-        may_hold = {slot.node for slot in self.may_hold_current}
+        may_hold = self.holders
         if self.progressive and not self.frozen:
             may_hold |= {slot.node for slot in empty if slot.selected and slot.last is None}
         wanted = [(slot.node, self.fallback.revision(slot)) for slot in empty if slot.node not in may_hold]
@@ -179,10 +177,6 @@ class Board(Value, dict=True, gc=True):
         """Whether a pause keeps nodes that have no pod from the current revision."""
         return self.rolling_update is not None and is_frozen(self.slots, self.rolling_update)
 
-    @property
-    def surge_in_use(self) -> int:
-        return len(self.mid_surge)
-
     @cached_property
     def mid_surge(self) -> list[str]:
         """Nodes that use maxSurge: two live pods, as far as we know, or an old one while the new one waits for its
@@ -206,16 +200,20 @@ class Board(Value, dict=True, gc=True):
             return False
         return any(pod.ended and pod.hash == self.revision.hash for pod in slot.pods)
 
-    @property
-    def _coming(self) -> Collection[str]:
-        """Nodes where a pod of the current revision may be that nobody has seen yet."""
+    def _for_current(self, rolling: RollingUpdate | None) -> tuple[Slot, ...]:
         coming, current = self.world.coming, self.revision.hash
-        return {node for node, revision_hash in coming.items() if revision_hash == current} if coming else ()
+        unseen = {node for node, revision_hash in coming.items() if revision_hash == current}
+        return nodes_for_current(self.slots, rolling, self.quota, unseen)
 
     @cached_property
     def may_hold_current(self) -> tuple[Slot, ...]:
         """In update order."""
-        return nodes_for_current(self.slots, self.rolling_update, self.quota, self._coming)
+        return self._for_current(self.rolling_update)
+
+    @cached_property
+    def holders(self) -> frozenset[str]:
+        """Their names."""
+        return frozenset([slot.node for slot in self.may_hold_current])
 
     @cached_property
     def target(self) -> tuple[Slot, ...]:
@@ -224,12 +222,9 @@ class Board(Value, dict=True, gc=True):
         At a first deployment partition and selector leave nobody out, since there is nothing else to run; only
         partitionedScaling keeps nodes waiting.
         """
-        rolling = self.rolling_update
-        if rolling is None or not rolling.paused:
-            chosen = self.may_hold_current
-        else:
-            unpaused = msgspec.structs.replace(rolling, paused=False)
-            chosen = nodes_for_current(self.slots, unpaused, self.quota, self._coming)
+        rolling, chosen = self.rolling_update, self.may_hold_current
+        if rolling is not None and rolling.paused:
+            chosen = self._for_current(msgspec.structs.replace(rolling, paused=False))
         if self.older or len(chosen) == self.budget.desired:
             return chosen
         names = {slot.node for slot in chosen}

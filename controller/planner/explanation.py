@@ -80,7 +80,7 @@ class Explainer:
         return NodeState.MISSING
 
     def kept(self, slot: Slot) -> Obstacle | None:
-        if slot.current is not None or slot.fit is not Fit.RUN or slot.node in self._may_hold:
+        if slot.current is not None or slot.fit is not Fit.RUN or slot.node in self.board.holders:
             return None
         if slot.node not in self.target:
             return Obstacle.PARTITION if slot.selected else Obstacle.SELECTOR
@@ -214,10 +214,6 @@ class Explainer:
     @cached_property
     def _used_up(self) -> bool:
         return not self.board.room
-
-    @cached_property
-    def _may_hold(self) -> frozenset[str]:
-        return frozenset([slot.node for slot in self.board.may_hold_current])
 
     @cached_property
     def target(self) -> frozenset[str]:

@@ -1,4 +1,7 @@
-"""Which nodes may hold the current revision: partition, selector and pause as one promise."""
+"""Which nodes may hold the current revision, and while surging which give up the old pod that they may keep.
+
+Partition, selector and pause are one promise.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from controller.planner.slot import Slot
 
 
 def nodes_for_current(
-    slots: Sequence[Slot], rolling: RollingUpdate | None, quota: int, coming: Collection[str] = ()
+    slots: Sequence[Slot], rolling: RollingUpdate | None, quota: int, coming: Collection[str]
 ) -> tuple[Slot, ...]:
     """The eligible nodes that may hold the current revision, in update order: node names descending.
 
@@ -41,3 +44,35 @@ def is_frozen(slots: Iterable[Slot], rolling: RollingUpdate) -> bool:
 
 def _lost_current(slot: Slot) -> bool:
     return slot.had_current and slot.old is None
+
+
+def surplus_of(slots: Sequence[Slot], desired: int) -> tuple[Slot, ...]:
+    """While surging: nodes with an old pod that may only keep it, as far as others serve in their place, in update
+    order.
+
+    Such a node gets no new pod. Its old one goes when it serves nobody, or when more pods are available than desired:
+    an application that moves from one set of nodes to another is never without. Without surge it stays. One that is
+    prepared for that goes first, and not any more when the others are needed after all.
+    """
+    leaving = [slot for slot in reversed(slots) if slot.fit is Fit.STAY and slot.only_old and slot.selected]
+    if not leaving:
+        return ()
+    at_once, spare = by_urgency(leaving)
+    begun = [slot for slot in at_once if only_held(slot)]
+    useless = [slot for slot in at_once if not only_held(slot)]
+    available = sum(1 for slot in slots if slot.fit in (Fit.STAY, Fit.RUN) and slot.serves) + len(begun)
+    return (*useless, *[*begun, *spare][: max(available - desired, 0)])
+
+
+def only_held(slot: Slot) -> bool:
+    """Whether its old pod would serve if it were not prepared for its deletion."""
+    return slot.old is not None and slot.old.able and (slot.old.held_by_hook or slot.old.marked)
+
+
+def by_urgency(candidates: Iterable[Slot]) -> tuple[list[Slot], list[Slot]]:
+    """Nodes whose old pod serves nobody, and nodes whose old pod does; without the unreachable ones."""
+    reachable = [slot for slot in candidates if not slot.unreachable]
+    return (
+        [slot for slot in reachable if not slot.old_available],
+        [slot for slot in reachable if slot.old_available],
+    )

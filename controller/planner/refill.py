@@ -33,7 +33,7 @@ def refills(board: Board, empty: Sequence[Slot]) -> list[tuple[Slot, Revision | 
     """
     if board.fills_with_current:
         return [(slot, board.revision) for slot in empty]
-    may_hold = {slot.node for slot in board.may_hold_current}
+    may_hold = board.holders
     waiting: Container[str] = ()
     if board.progressive:
         waiting, started = _in_turn(board, empty, may_hold)

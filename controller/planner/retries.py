@@ -22,13 +22,6 @@ def has_failed(world: World) -> bool:
     return bool(world.held_back or world.due_again)
 
 
-def is_held(world: World, *places: Place) -> bool:
-    """Whether writes at one of these places failed more than once, and it is too early to try again, or that one
-    of them is not answered yet."""
-    held_back = world.held_back
-    return bool(held_back) and any(place in held_back for place in places)
-
-
 def is_unanswered(world: World, *places: Place) -> bool:
     """Whether the server has not answered a write at one of these places yet."""
     awaited = world.awaited

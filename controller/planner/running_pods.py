@@ -45,7 +45,7 @@ from controller.planner.stops import (
     to_image,
     to_rollout,
 )
-from controller.planner.unmatched import taken_away
+from controller.planner.world import taken_away
 
 
 def settle_running_pods(board: Board, taken: Collection[Place]) -> Step:

@@ -13,9 +13,9 @@ from controller.planner.eligibility import Fit
 from controller.planner.in_place.change import InPlaceChange, NotPossible
 from controller.planner.obstacles import Obstacle
 from controller.planner.place import ROOM, Place
-from controller.planner.retries import is_held, is_unanswered
+from controller.planner.quota import only_held
+from controller.planner.retries import is_unanswered
 from controller.planner.slot import Slot
-from controller.planner.surplus import only_held
 from controller.planner.world import BeingPulled, Unpullable, World
 
 _SWITCHED_OFF = "the controller may not change cpu and memory in place any more"
@@ -55,8 +55,9 @@ def is_given_up(board: Board, pod: Pod) -> bool:
 
 
 def to_write(world: World, *places: Place) -> Obstacle | None:
-    """What keeps any write at one of these places."""
-    if not is_held(world, *places):
+    """What keeps any write at one of these places: some failed more than once, and it is too early to try again, or
+    one of them is not answered yet."""
+    if not world.held_back or all(place not in world.held_back for place in places):
         return None
     return Obstacle.UNANSWERED if is_unanswered(world, *places) else Obstacle.HELD_BACK
 

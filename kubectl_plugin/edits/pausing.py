@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
-from controller.planner.quota import is_frozen
 from controller.planner.states import NodeState
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import ROLLING, Edit, settings_of
@@ -57,8 +56,7 @@ def _not_stopped(snapshot: Snapshot, board: Board) -> Iterator[str]:
     if updating:
         yield f"{named(updating)} (already updating)"
     yield "lost pods (they come back as they were)"
-    rolling = board.rolling_update
-    if rolling is not None and board.older and not board.progressive and is_frozen(board.slots, rolling):
+    if board.older and not board.progressive and board.frozen:
         older = f"revision {board.older[0].number}" if snapshot.revisions_readable else "an older revision"
         yield f"new nodes (they get {older})"
     else:

@@ -80,7 +80,7 @@ class PlanWords:
         states = [f"{row.node} {self._state(row)}" for row in sorted(rows, key=lambda row: row.node)[:4]]
         listed = ", ".join(states) + (f" and {len(rows) - 4} more" if len(rows) > 4 else "")
         if board.surging:
-            return f"{board.surge_in_use} of maxSurge {board.most} used; not available: {listed}"
+            return f"{board.in_use} of maxSurge {board.most} used; not available: {listed}"
         return f"budget {len(rows)} of {board.budget.max_unavailable} used: {listed}"
 
     def _state(self, row: NodeRow) -> str:
