@@ -70,6 +70,12 @@ class Board(Value, dict=True, gc=True):
         return self.world.daemonset.in_place and not self.surging
 
     @property
+    def eligible(self) -> list[Slot]:
+        """The nodes that should run a pod, ascending: as many as `budget.desired`."""
+        run = Fit.RUN
+        return [slot for slot in self.slots if slot.fit is run]
+
+    @property
     def quota(self) -> int:
         """How many nodes may hold the current revision."""
         return max(self.budget.desired - self.budget.partition, 0)

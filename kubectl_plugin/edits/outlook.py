@@ -18,9 +18,7 @@ from kubectl_plugin.report.in_place import ways_of
 from kubectl_plugin.report.moves import Moves, moves_of
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import world_of
-from kubectl_plugin.report.values import counted
-
-NAMED_MOST = 3
+from kubectl_plugin.report.values import between, counted
 
 
 def board_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> Board | None:
@@ -50,11 +48,6 @@ def number_of(current: Revision, older: Sequence[Revision]) -> int:
     return max(current.number, older[0].number + 1 if older else 1)
 
 
-def named(nodes: Sequence[str]) -> str:
-    """Up to three names, of more the first and the last."""
-    return ", ".join(nodes) if len(nodes) <= NAMED_MOST else f"{nodes[0]} … {nodes[-1]}"
-
-
 def revision_of(snapshot: Snapshot, board: Board) -> str:
     """`revision 7`; without the right to list revisions nobody knows the number of the current one."""
     if not snapshot.revisions_readable:
@@ -70,7 +63,7 @@ def course(snapshot: Snapshot, board: Board) -> tuple[str, ...]:
     if moving:
         first = f"{_get(moving, desired)} {revision}: {', then '.join(_turns(moves))}"
     elif waiting:
-        first = f"{_get(waiting, desired)} {revision} after resume: {named(waiting)}"
+        first = f"{_get(waiting, desired)} {revision} after resume: {between(waiting)}"
     else:
         first = f"no node gets {revision} now; {len(moves.staying)} of {desired} have it"
     return (first, *_held(board, moves), *(ways_of(board).words() if moving else ()))
@@ -82,13 +75,13 @@ def _get(nodes: Sequence[str], desired: int) -> str:
 
 def _turns(moves: Moves) -> Iterator[str]:
     if moves.at_once:
-        yield f"{named(moves.at_once)} at once (no available pod)"
+        yield f"{between(moves.at_once)} at once (no available pod)"
     if moves.later and not moves.wave:
         verb = "is" if len(moves.spent_by) == 1 else "are"
-        yield f"{named(moves.later)} when {named(moves.spent_by)} {verb} available"
+        yield f"{between(moves.later)} when {between(moves.spent_by)} {verb} available"
     elif moves.later:
         pace = f", {moves.wave} at a time" if len(moves.later) > moves.wave else ""
-        yield f"{named(moves.later)}{pace}"
+        yield f"{between(moves.later)}{pace}"
 
 
 def _held(board: Board, moves: Moves) -> Iterator[str]:
@@ -97,7 +90,7 @@ def _held(board: Board, moves: Moves) -> Iterator[str]:
     for obstacle, nodes in moves.held.items():
         if obstacle not in (Obstacle.PAUSED, Obstacle.ON_DELETE):
             yield obstacle.row.of_edited.format(
-                partition=partition, who=f"{counted(len(nodes), 'node')} ({named(nodes)})"
+                partition=partition, who=f"{counted(len(nodes), 'node')} ({between(nodes)})"
             )
 
 

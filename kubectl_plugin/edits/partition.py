@@ -5,16 +5,15 @@ from __future__ import annotations
 from controller.api import number
 from controller.api.number import IntOrPercent
 from controller.planner.board import Board
-from controller.planner.eligibility import Fit
 from controller.planner.states import NodeState
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit, settings_of
-from kubectl_plugin.edits.outlook import board_after, cautions, named, revision_of
+from kubectl_plugin.edits.outlook import board_after, cautions, revision_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.steps import steps_of
 from kubectl_plugin.report.survey import survey
-from kubectl_plugin.report.values import new_nodes
+from kubectl_plugin.report.values import between, new_nodes
 
 
 def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:
@@ -94,8 +93,7 @@ def skipped_steps(snapshot: Snapshot, value: IntOrPercent) -> tuple[IntOrPercent
 
 def _told(snapshot: Snapshot, before: Board, after: Board) -> tuple[tuple[str, ...], tuple[Caution, ...]]:
     revision, desired, quota = revision_of(snapshot, after), after.budget.desired, after.quota
-    running = [slot for slot in after.slots if slot.fit is Fit.RUN]
-    updated = sum(slot.current is not None for slot in running)
+    updated = sum(slot.current is not None for slot in after.eligible)
     if updated == desired:
         return (f"all {desired} nodes run {revision}; the next one may go to {quota} of them",), ()
     if updated > quota and quota < before.quota:
@@ -104,7 +102,7 @@ def _told(snapshot: Snapshot, before: Board, after: Board) -> tuple[tuple[str, .
         return (f"{updated} of {desired} nodes run {revision} already, and no more may",), ()
     could = {slot.node for slot in before.target}
     more = [slot.node for slot in after.target if slot.only_old and slot.node not in could]
-    gained = f" ({len(more)} more: {named(more)})" if more else ""
+    gained = f" ({len(more)} more: {between(more)})" if more else ""
     lines = [f"up to {quota} of {desired} nodes may now run {revision}{gained}"]
     if after.world.daemonset.paused:
         lines.append("it is paused: no node is updated before resume")
@@ -125,4 +123,4 @@ def _failing(snapshot: Snapshot, revision: str) -> tuple[Caution, ...]:
     if not nodes:
         return ()
     verb = "is" if len(nodes) == 1 else "are"
-    return (Caution(text=f"{named(nodes)} {verb} failing on {revision}"),)
+    return (Caution(text=f"{between(nodes)} {verb} failing on {revision}"),)

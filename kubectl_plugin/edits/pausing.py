@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.planner.board import Board
-from controller.planner.eligibility import Fit
 from controller.planner.states import NodeState
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import ROLLING, Edit, settings_of
-from kubectl_plugin.edits.outlook import board_after, cautions, edit_of, named, revision_of
+from kubectl_plugin.edits.outlook import board_after, cautions, edit_of, revision_of
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import survey
+from kubectl_plugin.report.values import between
 
 
 def pause(snapshot: Snapshot) -> Edit:
@@ -39,9 +39,8 @@ def resume(snapshot: Snapshot) -> Edit:
 
 
 def _stopped(snapshot: Snapshot, board: Board) -> tuple[str, ...]:
-    running = [slot for slot in board.slots if slot.fit is Fit.RUN]
-    revision, desired = revision_of(snapshot, board), len(running)
-    updated = sum(slot.current is not None for slot in running)
+    revision, desired = revision_of(snapshot, board), board.budget.desired
+    updated = sum(slot.current is not None for slot in board.eligible)
     if updated == desired:
         return (f"all {desired} nodes are on {revision}; a later one is not rolled out before resume",)
     return (
@@ -54,7 +53,7 @@ def _not_stopped(snapshot: Snapshot, board: Board) -> Iterator[str]:
     """A pause keeps the number of pods, and the promise of who is on which revision."""
     updating = [row.node for row in survey(snapshot).in_update_order if row.state is NodeState.UPDATING]
     if updating:
-        yield f"{named(updating)} (already updating)"
+        yield f"{between(updating)} (already updating)"
     yield "lost pods (they come back as they were)"
     if board.older and not board.progressive and board.frozen:
         older = f"revision {board.older[0].number}" if snapshot.revisions_readable else "an older revision"

@@ -10,7 +10,6 @@ from collections import Counter
 
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
-from controller.planner.eligibility import Fit
 from controller.planner.slot import Slot
 from kubectl_plugin.edits.annotations import went_back_to
 from kubectl_plugin.edits.applying import Draft
@@ -92,10 +91,10 @@ def forward(snapshot: Snapshot, target: RevisionDetail) -> frozenset[str]:
     )
 
 
-def _running(snapshot: Snapshot) -> tuple[Slot, ...]:
+def _running(snapshot: Snapshot) -> list[Slot]:
     """Nodes that are to have a pod, as far as that may be seen."""
     board = board_after(snapshot)
-    return tuple(slot for slot in board.slots if slot.fit is Fit.RUN) if board is not None else ()
+    return board.eligible if board is not None else []
 
 
 def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) -> Edit:

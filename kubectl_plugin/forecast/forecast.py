@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from controller.api.base import Value
 from controller.planner.actions import CreatePod, Plan
 from controller.planner.board import Board, lay_out
-from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Obstacle
 from controller.planner.phase import Phase
@@ -194,8 +193,8 @@ def _kept_on(board: Board) -> Mapping[Obstacle, tuple[str, ...]]:
     """Who is left when the planner does nothing more on this board."""
     explainer = Explainer(board)
     found: dict[Obstacle, list[str]] = {}
-    for slot in reversed(board.slots):
-        if slot.fit is not Fit.RUN or slot.current is not None:
+    for slot in reversed(board.eligible):
+        if slot.current is not None:
             continue
         obstacle = explainer.obstacle(slot)
         if obstacle is None and slot.old is not None:

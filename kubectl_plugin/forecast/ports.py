@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from controller.api.base import JSONObject, fields_of, items_of
 from controller.planner.board import Board
-from controller.planner.eligibility import Fit
 from kubectl_plugin.forecast.simulation import NeverReady
 
 
@@ -19,7 +18,7 @@ def portless_in(board: Board) -> NeverReady:
         return frozenset()
     wanted = _numbers(board.revision.template)
     held = {one.hash for one in board.older if wanted & _numbers(one.template)}
-    staying = [one.old for one in board.slots if one.fit is Fit.RUN and one.old is not None]
+    staying = [one.old for one in board.eligible if one.old is not None]
     return frozenset((pod.node, board.revision.hash) for pod in staying if pod.ready and pod.hash in held)
 
 

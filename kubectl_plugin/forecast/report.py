@@ -14,7 +14,6 @@ from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import DEGRADED, TEMPLATE_REFUSED, tells_of_full_quota
 from controller.planner.actions import ProbeTemplate
 from controller.planner.board import Board
-from controller.planner.eligibility import Fit
 from controller.planner.manifest import pod_name
 from controller.planner.world import TemplateRefused
 from kubectl_plugin.edits.outlook import number_of
@@ -81,8 +80,7 @@ class RolloutPlan(Value, dict=True, gc=True):
     @property
     def former(self) -> int | None:
         """Of the revision that it replaces somewhere; None where none is left."""
-        start = self.forecast.start
-        outdated = any(slot.fit is Fit.RUN and slot.old is not None for slot in start.slots)
+        outdated = any(slot.old is not None for slot in self.forecast.start.eligible)
         return self.survey.previous if outdated else None
 
     @property
@@ -128,14 +126,13 @@ class RolloutPlan(Value, dict=True, gc=True):
     @property
     def updated(self) -> int:
         """Nodes that have the revision in the end, those that were not worked out too."""
-        slots = self.forecast.end.slots
-        there = sum(slot.fit is Fit.RUN and slot.current is not None for slot in slots)
+        there = sum(slot.current is not None for slot in self.forecast.end.eligible)
         return there + len(self.forecast.rest)
 
     @property
     def available(self) -> int:
         """Nodes with an available pod in the end, of any revision."""
-        return sum(slot.fit is Fit.RUN and slot.serves for slot in self.forecast.end.slots)
+        return sum(slot.serves for slot in self.forecast.end.eligible)
 
     @property
     def seconds(self) -> float | None:
@@ -177,10 +174,9 @@ def with_answer(plan: RolloutPlan, answer: DryRunAnswer, *, waves: int) -> Rollo
 
 def probe_of(board: Board) -> ProbeTemplate | None:
     """What to ask the server: would it accept the next new pod? None where no node should run one."""
-    eligible = [slot for slot in board.slots if slot.fit is Fit.RUN]
-    if not eligible:
+    if not board.budget.desired:
         return None
-    node = (board.outdated or eligible)[0].node
+    node = (board.outdated or board.eligible)[0].node
     name = pod_name(board.world.daemonset, node, ("dry-run",), None)
     return ProbeTemplate(node=node, name=name, revision=board.revision)
 

@@ -10,7 +10,6 @@ from controller.api.base import Value, fields_of
 from controller.api.meta import rfc3339
 from controller.api.number import IntOrPercent
 from controller.api.wellknown import RESIZE_GATE
-from controller.planner.eligibility import Fit
 from controller.planner.hook_words import some
 from controller.planner.in_place.change import InPlaceChange, NotPossible, changes_to
 from controller.planner.stops import handlers, hooked, waits_for_hook
@@ -68,9 +67,8 @@ def _selector(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     rolling = board.rolling_update
     if rolling is None or rolling.selector is None or not board.older:
         return
-    eligible = [slot for slot in board.slots if slot.fit is Fit.RUN]
-    if eligible and not any(slot.selected for slot in eligible):
-        text = f"rollingUpdate.selector matches none of {counted(len(eligible), 'node')}: nothing is updated"
+    if board.eligible and not any(slot.selected for slot in board.eligible):
+        text = f"rollingUpdate.selector matches none of {counted(board.budget.desired, 'node')}: nothing is updated"
         yield Caution(text=text)
 
 
@@ -101,7 +99,7 @@ def _all_kept(asked: IntOrPercent | None, kept: int, desired: int) -> str:
 def _unplanned(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     board = found.start
     planned = {slot.node for slot in board.target}
-    there = [slot for slot in reversed(board.slots) if slot.fit is Fit.RUN and slot.current is not None]
+    there = [slot for slot in reversed(board.eligible) if slot.current is not None]
     beyond = [slot.node for slot in there if slot.node not in planned or not slot.selected]
     if beyond and board.older:
         run = "1 node has" if len(beyond) == 1 else f"{len(beyond)} nodes have"
@@ -189,7 +187,7 @@ def _one_zone(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
         return
     zones = {node.name: group_of(node, "zone") for node in board.world.nodes}
     targets = {zones[slot.node] for slot in board.target}
-    all_zones = {zones[slot.node] for slot in board.slots if slot.fit is Fit.RUN}
+    all_zones = {zones[slot.node] for slot in board.eligible}
     if len(targets) == 1 and len(all_zones) > 1 and len(board.target) > 1:
         (zone,) = targets
         yield Caution(

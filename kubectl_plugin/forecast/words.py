@@ -14,7 +14,7 @@ from kubectl_plugin.forecast.forecast import Wave
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.report import RolloutPlan
 from kubectl_plugin.report.node_row import NodeRow
-from kubectl_plugin.report.values import counted, new_nodes
+from kubectl_plugin.report.values import between, counted, new_nodes
 
 
 class Signs(Value):
@@ -22,8 +22,7 @@ class Signs(Value):
     dots: str = "…"
 
     def between(self, names: Sequence[str]) -> str:
-        """Up to three names, of more the first and the last."""
-        return ", ".join(names) if len(names) <= 3 else f"{names[0]} {self.dots} {names[-1]}"
+        return between(names, self.dots)
 
 
 _UNTIL_MENDED: Final = "nothing happens until the server accepts its pods"

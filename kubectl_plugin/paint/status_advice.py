@@ -9,14 +9,13 @@ from rich.text import Text
 
 from controller.api.daemonset import Phase
 from controller.planner.states import NodeState
-from kubectl_plugin.edits.outlook import named
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line
 from kubectl_plugin.report.status.document import Problem
 from kubectl_plugin.report.status.reasons import WRITES_FAIL, left_out, newcomers, rows_in, waits
 from kubectl_plugin.report.status.release import release_of
 from kubectl_plugin.report.status.standing import ago
-from kubectl_plugin.report.values import counted
+from kubectl_plugin.report.values import between, counted
 
 MOST_PROBLEMS: Final = 3
 _WHO_REFUSES: Final = r"^(server dry-run of the new pod|unusable spec):"
@@ -70,7 +69,7 @@ def _held(view: StatusView) -> Iterator[Text]:
     command = view.command("promote") if release.is_step else view.command("set-partition", str(release.after))
     after = f"{release.keeps} ({release.after})" if isinstance(release.after, str) else f"{release.keeps}"
     more = counted(len(release.nodes), "more node")
-    change = f"partition {release.before} → {after}: {more}, {named(release.nodes)}"
+    change = f"partition {release.before} → {after}: {more}, {between(release.nodes)}"
     together = line("Next", f"{command}   {change}")
     if together.cell_len <= view.width:
         yield together

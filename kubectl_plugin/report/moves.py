@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from controller.api.base import Value
 from controller.planner.board import Board
-from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Obstacle
 from controller.planner.slot import Slot
@@ -76,7 +75,7 @@ def moves_of(board: Board) -> Moves:
         later=_names([slot for slot in going if slot.old_available]),
         wave=limit,
         starting=starting,
-        staying=_names([slot for slot in reversed(board.slots) if slot.fit is Fit.RUN and slot.current is not None]),
+        staying=_names([slot for slot in reversed(board.eligible) if slot.current is not None]),
         held={obstacle: tuple(nodes) for obstacle, nodes in held.items()},
         spent_by=spent_by,
         surging=board.surging,

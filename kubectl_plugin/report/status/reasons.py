@@ -17,7 +17,6 @@ from controller.api.wellknown import (
     TEMPLATE_REFUSED,
 )
 from controller.planner.conditions import blocker_of, keeper_of, staying_empty
-from controller.planner.eligibility import Fit
 from controller.planner.hook_words import some
 from controller.planner.obstacles import Obstacle
 from controller.planner.states import NodeState
@@ -133,7 +132,7 @@ def rows_in(survey: Survey, *states: NodeState) -> list[NodeRow]:
 
 def unserved(survey: Survey) -> list[str]:
     """The nodes that have no available pod though they should, in update order."""
-    return [slot.node for slot in reversed(survey.board.slots) if slot.fit is Fit.RUN and not slot.serves]
+    return [slot.node for slot in reversed(survey.board.eligible) if not slot.serves]
 
 
 def failing(rows: Sequence[NodeRow]) -> str:

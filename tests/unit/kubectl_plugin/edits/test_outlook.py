@@ -8,24 +8,12 @@ import msgspec
 import pytest
 
 from controller.api.base import JSONObject
-from kubectl_plugin.edits.outlook import board_after, course, named, number_of
+from kubectl_plugin.edits.outlook import board_after, course, number_of
 from kubectl_plugin.report.snapshot import Snapshot, Unread
 from tests.beds.worlds import node, pod, revision, served, taint
 from tests.unit.kubectl_plugin.edits.documents import live, rolling, seen
 
 OLD = served("node-3", "node-2", "node-1", "node-0")
-
-
-@pytest.mark.parametrize(
-    ("nodes", "words"),
-    [
-        (["c"], "c"),
-        (["c", "b", "a"], "c, b, a"),
-        (["d", "c", "b", "a"], "d … a"),
-    ],
-)
-def test_few_nodes_are_named_and_many_by_both_ends(nodes: list[str], words: str) -> None:
-    assert named(nodes) == words
 
 
 @pytest.mark.parametrize(("current", "older", "number"), [("v3", ("v2",), 3), ("v1", ("v3", "v2"), 4), ("v1", (), 1)])
