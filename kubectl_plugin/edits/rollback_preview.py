@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet
+from controller.planner.board import Board
 from controller.planner.obstacles import Obstacle
 from kubectl_plugin.durations import short as short_time
 from kubectl_plugin.edits.applying import found, segments
@@ -33,6 +33,12 @@ _FLAGS: Final = {
     Obstacle.PARTITION: "partition {partition} keeps them; without --keep-partition they go back",
 }
 """Where a flag of this verb has a say."""
+_AS_IT_WAS: Final = {
+    "partition": ("with {}", {"keep_partition": True}),
+    "paused": ("while paused", {"keep_paused": True}),
+    "selector": ("with it", {"drop_selector": False}),
+}
+"""Fields that are set as well: how one speaks of each as it was, and the wish that leaves it so."""
 
 
 def headline(snapshot: Snapshot, target: RevisionDetail) -> str:
@@ -53,15 +59,16 @@ def preview(
     """
     board = board_after(snapshot, edit.operations)
     if board is None:
-        return tuple(line for label, text in _unforeseen(snapshot, edit) for line in _row(label, text, width))
-    moves, after = moves_of(board), board.world.daemonset
-    rows = (
-        *_paths(moves, forward(snapshot, target)),
-        *(("how", words) for words in ways_of(board).words() if moves.moving),
-        *_settings(snapshot, target, wish, after, moves),
-        *_held(moves, after),
-        *_choice(snapshot, target, wish),
-    )
+        rows = [("who moves", _unseen(snapshot)), *_settings(snapshot, target, wish, edit, None)]
+    else:
+        moves = moves_of(board)
+        rows = [
+            *_paths(moves, forward(snapshot, target)),
+            *(("how", words) for words in ways_of(board).words() if moves.moving),
+            *_settings(snapshot, target, wish, edit, moves),
+            *_held(moves, board),
+            *_choice(snapshot, target, wish),
+        ]
     return tuple(line for label, text in rows for line in _row(label, text, width))
 
 
@@ -70,17 +77,9 @@ def _choice(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) -> I
         yield "why", words
 
 
-def _unforeseen(snapshot: Snapshot, edit: Edit) -> Iterator[tuple[str, str]]:
+def _unseen(snapshot: Snapshot) -> str:
     unread = "pods" if not snapshot.pods_readable else "nodes" if snapshot.nodes is None else ""
-    yield "who moves", "cannot be told" + (f": the {unread} could not be read" if unread else "")
-    label = iter(("also set",))
-    for operation in edit.operations:
-        *above, field = path = segments(operation)
-        if tuple(above) == ROLLING and operation["op"] == "remove":
-            yield next(label, ""), f"{field} removed"
-        elif tuple(above) == ROLLING:
-            before, after = found(snapshot.document, *path), operation["value"]
-            yield next(label, ""), f"{field} {before} -> {after}".replace("True -> False", "true -> false")
+    return "cannot be told" + (f": the {unread} could not be read" if unread else "")
 
 
 def still_kept(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, ...]:
@@ -150,23 +149,20 @@ def _in_waves(waves: Sequence[Sequence[str]]) -> str:
 
 
 def _settings(
-    snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, after: DaemonSet, moves: Moves
+    snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, edit: Edit, moves: Moves | None
 ) -> Iterator[tuple[str, str]]:
-    """The other fields of the same write, each with what would be without it."""
-    before, later = snapshot.daemonset.rolling_update, after.rolling_update
-    if before is None or later is None:
-        return
+    """The other fields of the same write, each with what would be without it, where it is known who moves."""
     label = iter(("also set",))
-    if before.partition != later.partition:
-        without = _without(snapshot, target, replace(wish, keep_partition=True), moves)
-        words = f"partition {before.partition} -> {later.partition}"
-        yield next(label, ""), words + (f"   (with {before.partition}, {without})" if without else "")
-    if before.paused != later.paused:
-        without = _without(snapshot, target, replace(wish, keep_paused=True), moves)
-        yield next(label, ""), "paused true -> false" + (f"   (while paused, {without})" if without else "")
-    if before.selector is not None and later.selector is None:
-        without = _without(snapshot, target, replace(wish, drop_selector=False), moves)
-        yield next(label, ""), "selector removed" + (f"   (with it, {without})" if without else "")
+    for operation in edit.operations:
+        *above, field = path = segments(operation)
+        if tuple(above) != ROLLING:
+            continue
+        before = found(snapshot.document, *path)
+        gone = operation["op"] == "remove"
+        words = f"{field} removed" if gone else f"{field} {before} -> {operation['value']}".lower()
+        called, kept = _AS_IT_WAS[field]
+        without = _without(snapshot, target, replace(wish, **kept), moves) if moves is not None else ""
+        yield next(label, ""), words + (f"   ({called.format(before)}, {without})" if without else "")
 
 
 def _without(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, moves: Moves) -> str:
@@ -178,8 +174,8 @@ def _without(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, mov
     return f"{'only ' if moving else ''}{_counted(moving)} would move back"
 
 
-def _held(moves: Moves, after: DaemonSet) -> Iterator[tuple[str, str]]:
-    rolling = after.rolling_update
+def _held(moves: Moves, board: Board) -> Iterator[tuple[str, str]]:
+    rolling = board.rolling_update
     for obstacle, nodes in moves.held.items():
         why = _FLAGS.get(obstacle, obstacle.row.of_rollback).format(partition=rolling.partition if rolling else 0)
         yield "will NOT", f"{_counted(nodes)}: {_listed(nodes)} ({why})"
