@@ -119,7 +119,7 @@ def _raised(snapshot: Snapshot, updated: int, revision: str) -> Caution:
 
 
 def _failing(snapshot: Snapshot, revision: str) -> tuple[Caution, ...]:
-    nodes = [row.node for row in survey(snapshot).in_update_order if row.state is NodeState.FAILING]
+    nodes = [row.node for row in survey(snapshot).rows_in(NodeState.FAILING)]
     if not nodes:
         return ()
     verb = "is" if len(nodes) == 1 else "are"

@@ -51,7 +51,7 @@ def _stopped(snapshot: Snapshot, board: Board) -> tuple[str, ...]:
 
 def _not_stopped(snapshot: Snapshot, board: Board) -> Iterator[str]:
     """A pause keeps the number of pods, and the promise of who is on which revision."""
-    updating = [row.node for row in survey(snapshot).in_update_order if row.state is NodeState.UPDATING]
+    updating = [row.node for row in survey(snapshot).rows_in(NodeState.UPDATING)]
     if updating:
         yield f"{between(updating)} (already updating)"
     yield "lost pods (they come back as they were)"

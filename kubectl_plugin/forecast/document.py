@@ -62,13 +62,7 @@ def _limits(plan: RolloutPlan) -> JSONObject:
 
 
 def _wave(number: int, wave: Wave) -> JSONObject:
-    return {
-        "number": number,
-        "begins": round(wave.begins),
-        "after": list(wave.after),
-        "holding": list(wave.holding),
-        "moves": msgspec.to_builtins(wave.moves),
-    }
+    return {"number": number, **msgspec.to_builtins(wave), "begins": round(wave.begins)}
 
 
 def _estimate(plan: RolloutPlan) -> JSONObject | None:

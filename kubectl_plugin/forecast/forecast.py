@@ -33,13 +33,13 @@ _PASSING = (Obstacle.TERMINATING, Obstacle.BACK_OFF, Obstacle.STALE)
 class Wave(Value):
     """Nodes that move together, in the order in which the controller turns to them."""
 
-    moves: tuple[NodeMove, ...]
+    begins: float
+    """Seconds from now, as far as the pace of the last updates tells."""
     after: tuple[str, ...]
     """The nodes whose pods get ready first; empty where it begins at once, or only time goes by before."""
     holding: tuple[str, ...]
     """Other nodes without an available pod when it begins: they use up maxUnavailable."""
-    begins: float
-    """Seconds from now, as far as the pace of the last updates tells."""
+    moves: tuple[NodeMove, ...]
 
 
 class Forecast(Value, gc=True):

@@ -26,15 +26,12 @@ def pace_of(pods: Iterable[PodDetail], revision_hash: str) -> Pace | None:
     A pod whose containers were started again says when it became ready the last time, so it is not asked; one that
     was updated in place says how long that took.
     """
-    told = [one for one in pods if one.pod.ready and one.pod.ready_since is not None and _tells(one)]
+    told = [one for one in pods if one.pod.ready and one.pod.ready_since is not None]
+    told = [one for one in told if one.updated is not None or not one.restarts]
     chosen = [one for one in told if one.pod.hash == revision_hash] or told
     newest = sorted(chosen, key=_began, reverse=True)[:_LAST]
     lengths = [max((one.pod.ready_since or 0.0) - _began(one), 0.0) for one in newest]
     return Pace(seconds=median(lengths), nodes=len(lengths)) if lengths else None
-
-
-def _tells(one: PodDetail) -> bool:
-    return one.updated is not None or not one.restarts
 
 
 def _began(one: PodDetail) -> float:

@@ -12,7 +12,7 @@ from controller.planner.states import NodeState
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line
 from kubectl_plugin.report.status.document import Problem
-from kubectl_plugin.report.status.reasons import WRITES_FAIL, left_out, newcomers, rows_in, waits
+from kubectl_plugin.report.status.reasons import WRITES_FAIL, left_out, newcomers, waits
 from kubectl_plugin.report.status.release import release_of
 from kubectl_plugin.report.status.standing import ago
 from kubectl_plugin.report.values import between, counted
@@ -34,7 +34,7 @@ def rest(view: StatusView) -> Iterator[Text]:
             pass
         case Phase.MANUAL:
             yield line("Waits for", waits(view.survey))
-            pod = next((row.pod.pod.name for row in rows_in(view.survey, NodeState.NEXT) if row.pod), "POD")
+            pod = next((row.pod.pod.name for row in view.survey.rows_in(NodeState.NEXT) if row.pod), "POD")
             yield line("Next", view.typed(f"kubectl delete pod -n {view.status.namespace} {pod}"))
         case Phase.PENDING:
             yield line("Waits for", view.status.message.removeprefix("waiting for "))

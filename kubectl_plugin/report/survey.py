@@ -132,6 +132,10 @@ class Survey(Value, dict=True, gc=True):
         excluded = [row for row in self.rows if row.state is NodeState.EXCLUDED]
         return (*(row for row in reversed(self.rows) if row.state is not NodeState.EXCLUDED), *excluded)
 
+    def rows_in(self, *states: NodeState) -> list[NodeRow]:
+        """The nodes in any of these states, in update order."""
+        return [row for row in self.in_update_order if row.state in states]
+
 
 def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
     """`by`: how nodes are grouped, see `grouping.group_of`.

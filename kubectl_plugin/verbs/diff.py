@@ -12,8 +12,14 @@ from kubectl_plugin.edits.rollback import target_of
 from kubectl_plugin.failures import ExitCode, UsageError
 from kubectl_plugin.options import DiffOptions as Asked
 from kubectl_plugin.paint.differences import comparison_text
-from kubectl_plugin.report.revisions.comparison import ComparedSide, called, compare, live_side, revision_side
-from kubectl_plugin.report.revisions.manifest import template_among
+from kubectl_plugin.report.revisions.comparison import (
+    ComparedSide,
+    called,
+    compare,
+    file_side,
+    live_side,
+    revision_side,
+)
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.verbs.history import need_revisions
 
@@ -40,9 +46,9 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
 def _from_file(
     snapshot: Snapshot, asked: Asked, path: Path, objects: list[JSONObject]
 ) -> tuple[ComparedSide, ComparedSide]:
-    template = template_among(objects, snapshot.key, called(path))
+    new = file_side(snapshot, path, objects)
     old = _revision(snapshot, asked.revisions[0]) if asked.revisions else live_side(snapshot)
-    return old, ComparedSide(template=template, file=called(path))
+    return old, new
 
 
 def _from_history(snapshot: Snapshot, asked: Asked) -> tuple[ComparedSide, ComparedSide]:

@@ -147,7 +147,8 @@ class Observed(Value):
 
     def current(self, side: MigrationSide) -> RevisionRecord | None:
         """The stored revision that means the same as its template."""
-        return next((one for one in self.revisions_of(side.uid) if _means(one, side)), None)
+        wanted, its = side.identity, self.revisions_of(side.uid)
+        return next((one for one in its if canonical.identity(one.template) == wanted), None)
 
     def old_nodes(self, side: MigrationSide) -> int:
         """Nodes whose pods are all of another revision than the current one."""
@@ -167,7 +168,3 @@ class Observed(Value):
     def youngest(self, side: MigrationSide) -> float:
         """Seconds since its last pod was made."""
         return self.now - max((one.created for one in self.pods_of(side.uid)), default=0.0)
-
-
-def _means(record: RevisionRecord, side: MigrationSide) -> bool:
-    return canonical.identity(record.template) == side.identity

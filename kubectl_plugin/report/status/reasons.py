@@ -101,10 +101,10 @@ def writes_fail(daemonset: DaemonSet) -> str:
 
 def waits(survey: Survey) -> str:
     """Who may get well by itself, then who is next in turn; where only a person ends it, what is to be done."""
-    coming = [row.node for row in rows_in(survey, NodeState.NEXT)]
+    coming = [row.node for row in survey.rows_in(NodeState.NEXT)]
     if survey.phase is Phase.MANUAL:
         return f"the old pods of {some(coming)} to be deleted"
-    pending = rows_in(survey, NodeState.UPDATING) or rows_in(survey, NodeState.FAILING)
+    pending = survey.rows_in(NodeState.UPDATING) or survey.rows_in(NodeState.FAILING)
     if survey.phase is not Phase.PROGRESSING or not pending:
         return ""
     words = f"{some(row.node for row in pending)} to become available"
@@ -123,11 +123,6 @@ def newcomers(survey: Survey) -> str:
     """What pods are of that come while it is paused."""
     words = f"lost pods come back as they were; new nodes get revision {survey.board.fallback.usual.number}"
     return "; ".join(filter(None, (words, staying_empty(survey.board))))
-
-
-def rows_in(survey: Survey, *states: NodeState) -> list[NodeRow]:
-    """The nodes in any of these states, in update order."""
-    return [row for row in survey.in_update_order if row.state in states]
 
 
 def unserved(survey: Survey) -> list[str]:
@@ -197,15 +192,15 @@ def _progressing(survey: Survey) -> PhaseReason:
 
 def _waiting_for(survey: Survey) -> str:
     """Who may get well by itself comes first."""
-    starting = rows_in(survey, NodeState.UPDATING)
+    starting = survey.rows_in(NodeState.UPDATING)
     if starting:
         return f"waiting for {some(row.node for row in starting)}"
-    failed = rows_in(survey, NodeState.FAILING)
+    failed = survey.rows_in(NodeState.FAILING)
     if failed:
         return failing(failed)
     if words := writes_fail(survey.daemonset):
         return words
-    lacking = rows_in(survey, NodeState.MISSING, NodeState.DELETING)
+    lacking = survey.rows_in(NodeState.MISSING, NodeState.DELETING)
     if lacking:
         return f"waiting for a pod on {some(row.node for row in lacking)}"
     without = unserved(survey)

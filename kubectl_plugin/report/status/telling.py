@@ -14,7 +14,7 @@ from kubectl_plugin.report.last_action import paused_words
 from kubectl_plugin.report.node_row import NodeCounts
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.stated import refusal_of, stated
-from kubectl_plugin.report.status.reasons import failing, reason_of, refusal, rows_in, stated_why, writes_fail
+from kubectl_plugin.report.status.reasons import failing, reason_of, refusal, stated_why, writes_fail
 from kubectl_plugin.report.survey import Survey
 
 GRACE: Final = 60.0
@@ -88,7 +88,7 @@ def telling_of(survey: Survey) -> Telling:
         done=survey.rollout.done,
         moving=_moving(survey),
         why=_why(survey),
-        failing=failing(rows_in(survey, NodeState.FAILING)),
+        failing=failing(survey.rows_in(NodeState.FAILING)),
         refused=refusal(survey.standing.refused),
         by_node=True,
         previous=survey.previous,
@@ -145,7 +145,7 @@ def _moving(survey: Survey) -> str:
     """The line tells of the nodes only while they change; else of why they do not."""
     if survey.phase is not Phase.PROGRESSING:
         return ""
-    counts, failed = survey.counts, rows_in(survey, NodeState.FAILING)
+    counts, failed = survey.counts, survey.rows_in(NodeState.FAILING)
     parts = [f"{counts.updating} updating"]
     parts += [f"{counts.missing} missing"] if counts.missing else []
     parts += [f"{len(failed)} failing ({failing(failed)})"] if failed else []

@@ -7,7 +7,7 @@ import pytest
 from controller.api.base import JSON, JSONObject
 from controller.api.meta import Key
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.revisions.manifest import template_among
+from kubectl_plugin.report.revisions.comparison import template_among
 
 KEY = Key("obs", "agent")
 TEMPLATE: JSONObject = {"spec": {"containers": []}}
