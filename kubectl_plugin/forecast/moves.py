@@ -66,21 +66,17 @@ class NodeMove(Value):
 
 def moves_of(board: Board, actions: Iterable[Action]) -> Iterator[NodeMove]:
     """What these actions, planned for this board, mean node by node; those on history mean nothing."""
-    kinds = CreatePod | DeletePod | PrepareDelete | UpdateInPlace | DrainPod
-    concerned = [action for action in actions if isinstance(action, kinds)]
-    if not concerned:
-        return
     slots = {slot.node: slot for slot in board.slots}
-    names = {pod.uid: pod.name for pod in board.world.pods}
-    for action in concerned:
-        slot = slots.get(action.node)
+    for action in actions:
         match action:
             case DeletePod() | PrepareDelete():
-                yield _deletion(board, action, slot, names[action.pod.uid])
+                yield _deletion(board, action, slots.get(action.node))
             case CreatePod():
-                yield _creation(action, slot)
+                yield _creation(action, slots.get(action.node))
             case UpdateInPlace() | DrainPod():
-                yield _in_place(board, action, slot)
+                yield _in_place(board, action, slots.get(action.node))
+            case _:
+                pass  # of the history, or of pods that stay as they are
 
 
 def together(moves: Iterable[NodeMove]) -> tuple[NodeMove, ...]:
@@ -109,7 +105,7 @@ def _in_place(board: Board, action: UpdateInPlace | DrainPod, slot: Slot | None)
     return NodeMove(node=action.node, how=How.IN_PLACE, why=why, detail=detail, revision=number)
 
 
-def _deletion(board: Board, action: DeletePod | PrepareDelete, slot: Slot | None, pod: str) -> NodeMove:
+def _deletion(board: Board, action: DeletePod | PrepareDelete, slot: Slot | None) -> NodeMove:
     old = slot.old if slot is not None else None
     how = How.FINISH if action.why is DeleteReason.SURGED else How.REMOVE
     why, detail = "" if how is How.FINISH else str(action.why), None
@@ -118,7 +114,7 @@ def _deletion(board: Board, action: DeletePod | PrepareDelete, slot: Slot | None
         if isinstance(action, DeletePod) and action.refusal is not None and old is not None:
             change = change_of(board, old)
             detail = change.why if isinstance(change, NotPossible) else None
-    return NodeMove(node=action.node, how=how, why=why, detail=detail, pod=pod)
+    return NodeMove(node=action.node, how=how, why=why, detail=detail, pod=action.pod.name)
 
 
 def _creation(action: CreatePod, slot: Slot | None) -> NodeMove:

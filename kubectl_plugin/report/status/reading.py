@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from controller.api.base import JSON
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
@@ -34,6 +34,7 @@ from kubectl_plugin.report.status.reasons import WRITES_FAIL, PhaseReason, reaso
 from kubectl_plugin.report.status.telling import Telling
 from kubectl_plugin.report.steps import Steps, steps_of
 from kubectl_plugin.report.survey import Survey
+from kubectl_plugin.report.trouble import Trouble
 
 Run: TypeAlias = tuple[Key, str, int]
 """A pod, one of its containers, and how often that was restarted."""
@@ -131,26 +132,16 @@ def _groups(rows: Iterable[NodeRow]) -> tuple[Group, ...]:
 
 
 def _problems(survey: Survey) -> tuple[Problem, ...]:
-    troubled = [row for row in survey.in_update_order if row.trouble is not None]
-    troubled.sort(key=lambda row: row.state is not NodeState.FAILING)
+    troubled = [(row, row.trouble) for row in survey.in_update_order if row.trouble is not None]
+    troubled.sort(key=lambda one: one[0].state is not NodeState.FAILING)
     words = writes_fail(survey.daemonset)
     writes = (Problem(reason=WRITES_FAIL, message=words),) if words else ()
-    return (*writes, *(_problem(row) for row in troubled))
+    return (*writes, *(_problem(row, trouble) for row, trouble in troubled))
 
 
-def _problem(row: NodeRow) -> Problem:
-    assert row.trouble is not None, "only troubled nodes are asked about"
-    trouble = row.trouble
-    return Problem(
-        node=row.node,
-        pod=row.pod.pod.name if row.pod else "",
-        container=trouble.container,
-        reason=trouble.reason,
-        restarts=trouble.restarts,
-        exit_code=trouble.exit_code,
-        message=trouble.message,
-        revision=row.revision,
-    )
+def _problem(row: NodeRow, trouble: Trouble) -> Problem:
+    pod = row.pod.pod.name if row.pod else ""
+    return Problem(node=row.node, pod=pod, revision=row.revision, **asdict(trouble))
 
 
 def _images(survey: Survey) -> dict[str, ImageChange]:
