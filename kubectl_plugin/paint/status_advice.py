@@ -64,7 +64,7 @@ def _held(view: StatusView) -> Iterator[Text]:
     """By whom, and which nodes come with the next step."""
     release = release_of(view.survey, view.status.steps)
     if release is None:
-        yield line("Held by", left_out(view.survey))
+        yield line("Held by", left_out(view.survey.standing.kept))
         return
     command = view.command("promote") if release.is_step else view.command("set-partition", str(release.after))
     after = f"{release.keeps} ({release.after})" if isinstance(release.after, str) else f"{release.keeps}"

@@ -16,7 +16,7 @@ from kubectl_plugin.report.pulls import counts_of, failures
 from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.revisions.phrases import summary
-from kubectl_plugin.report.status.reasons import unserved
+from kubectl_plugin.report.status.reasons import keeps, unserved
 
 BAR: Final = 20
 SHORTEST_BAR: Final = 6
@@ -70,7 +70,7 @@ def _target(view: StatusView) -> str:
     counts, strategy = view.status.nodes, view.status.strategy
     parts = [f"{counts.target} of {counts.desired} nodes"]
     if strategy.partition:
-        parts.append(f"partition {strategy.partition} keeps {min(strategy.partition, counts.desired)} old")
+        parts.append(keeps(strategy.partition, min(strategy.partition, counts.desired)))
     if strategy.selector:
         parts.append("rollingUpdate.selector chooses them")
     return "   ".join(parts)

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
-from controller.api.base import JSONObject, Value
+from controller.api.base import JSONObject, Value, fields_of
+from controller.api.node import Node
 from controller.api.pod import Pod
-from controller.planner.eligibility import Fit
+from controller.planner.eligibility import Fit, Rules
 from controller.planner.explanation import Explainer, Explanation
 from controller.planner.in_place.change import NotPossible
 from controller.planner.obstacles import Obstacle
@@ -17,7 +19,6 @@ from controller.planner.slot import Slot
 from controller.planner.states import NodeState
 from controller.planner.stops import change_of, waits_for_hook
 from kubectl_plugin.durations import short
-from kubectl_plugin.report.exclusion import Exclusions
 from kubectl_plugin.report.grouping import WITHOUT, group_of
 from kubectl_plugin.report.in_place import IN_PLACE, RECREATE, SURGE
 from kubectl_plugin.report.preparing import Preparing, preparing
@@ -26,6 +27,7 @@ from kubectl_plugin.report.snapshot import PodDetail, Snapshot
 from kubectl_plugin.report.trouble import Trouble, trouble_of
 
 _IN_PLACE: Final = (Obstacle.RESTARTING, Obstacle.RESIZING, Obstacle.UNRESIZED)
+_FIELDS: Final = {"nodeName": "spec.nodeName", "nodeSelector": "node selector", "affinity": "node affinity"}
 
 
 class NodeRow(Value):
@@ -91,7 +93,7 @@ class RowReader:
         self._details = {one.pod.uid: one for one in snapshot.pods}
         self._numbers = {one.revision.hash: one.revision.number for one in reversed(snapshot.revisions)}
         self._nodes = {node.name: node for node in board.world.nodes}
-        self._exclusions = Exclusions(snapshot.daemonset.spec.template)
+        self._exclusions = _Exclusions(snapshot.daemonset.spec.template)
 
     def row(self, slot: Slot) -> NodeRow:
         pod = slot.current or slot.old or next(iter(slot.pods), None)
@@ -212,3 +214,28 @@ class RowReader:
             return f"{waiting.name} {waiting.waiting}, {age}"
         running = next((one for one in detail.containers if not one.ready), None)
         return f"{running.name} not ready, {age}" if running else f"not ready, {age}"
+
+
+class _Exclusions:
+    """Why a node must not run the pod, asked of the planner's own rules one field at a time. Made once per DaemonSet;
+    raises what `Rules` raises.
+    """
+
+    def __init__(self, template: JSONObject) -> None:
+        fields = fields_of(template.get("spec"))
+        self._whole = Rules(template)
+        self._alone = {
+            words: Rules({"spec": {field: fields[field]}}) for field, words in _FIELDS.items() if field in fields
+        }
+
+    def why(self, node: Node) -> str:
+        """The first thing that keeps the pod away; empty for a node that should run it."""
+        untainted = replace(node, taints=())
+        for words, rules in self._alone.items():
+            if rules.fit(untainted) is Fit.LEAVE:
+                return words
+        for taint in node.taints:
+            if self._whole.fit(replace(node, taints=(taint,))) is not Fit.RUN:
+                value = f"={taint.value}" if taint.value else ""
+                return f"taint {taint.key}{value}:{taint.effect}"
+        return ""

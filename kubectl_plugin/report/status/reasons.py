@@ -51,9 +51,9 @@ def reason_of(survey: Survey) -> PhaseReason:
             text = ", ".join(part for part in (waited, _waiting_for(survey)) if part)
             return PhaseReason(word=PROGRESS_DEADLINE_EXCEEDED, text=text)
         case Phase.HELD:
-            board = survey.board
-            word = SELECTOR_REACHED if keeper_of(board) is Obstacle.SELECTOR else PARTITION_REACHED
-            held = _held(word, board.budget.partition, standing.kept)
+            board, by_selector = survey.board, keeper_of(survey.board) is Obstacle.SELECTOR
+            held = left_out(standing.kept) if by_selector else keeps(board.budget.partition, standing.kept)
+            word = SELECTOR_REACHED if by_selector else PARTITION_REACHED
             return PhaseReason(word=word, text="; ".join(filter(None, (held, staying_empty(board)))))
         case Phase.DEGRADED:
             return PhaseReason(word="PodsUnavailable", text=_waiting_for(survey))
@@ -114,9 +114,13 @@ def waits(survey: Survey) -> str:
     return f"{words}; {', '.join(f'then {name}' for name in coming[:2])}{more}"
 
 
-def left_out(survey: Survey) -> str:
+def left_out(kept: int) -> str:
     """What to say of a rollout that is held where no partition would free a node."""
-    return _held(SELECTOR_REACHED, 0, survey.standing.kept)
+    return f"rollingUpdate.selector leaves out {kept} old ones"
+
+
+def keeps(partition: int, kept: int) -> str:
+    return f"partition {partition} keeps {kept} old"
 
 
 def newcomers(survey: Survey) -> str:
@@ -166,12 +170,6 @@ def _refused(daemonset: DaemonSet, words: str) -> PhaseReason:
     if is_unusable(daemonset):
         return PhaseReason(word=INVALID_SPEC, text=f"unusable spec: {words}")
     return PhaseReason(word=TEMPLATE_REFUSED, text=f"server dry-run of the new pod: {refusal(words)}")
-
-
-def _held(word: str, partition: int, kept: int) -> str:
-    if word == SELECTOR_REACHED:
-        return f"rollingUpdate.selector leaves out {kept} old ones"
-    return f"partition {partition} keeps {kept} old"
 
 
 def _progressing(survey: Survey) -> PhaseReason:
@@ -231,18 +229,16 @@ def _told_by_pods(snapshot: Snapshot) -> str:
 
 def _stated_hold(daemonset: DaemonSet, status: DaemonSetStatus) -> str:
     rolling, desired = daemonset.rolling_update, status.desired_number_scheduled
-    written = rolling.partition if rolling else None
-    word = _text(_condition(daemonset, PROGRESSING).get("reason"))
-    if not written or word == SELECTOR_REACHED:
-        return _held(SELECTOR_REACHED, 0, desired - status.updated_number_scheduled)
+    written, left = rolling.partition if rolling else None, desired - status.updated_number_scheduled
+    if not written or _condition(daemonset, PROGRESSING).get("reason") == SELECTOR_REACHED:
+        return left_out(left)
     try:
         steps = steps_of(daemonset.annotations, written, desired)
     except CommandError as error:
         return error.message
     if steps is not None and steps.next is not None:
         return "waiting for promote"
-    partition = number.scaled(written, desired, round_up=False)
-    return _held(PARTITION_REACHED, partition, desired - status.updated_number_scheduled)
+    return keeps(number.scaled(written, desired, round_up=False), left)
 
 
 def _condition(daemonset: DaemonSet, kind: str) -> dict[str, JSON]:
