@@ -66,9 +66,6 @@ _FREE_TEXT: Final = frozenset(
 )
 """Maps whose keys are the user's: nothing in them is a default."""
 
-_FIELD_PATH_VERSION: Final = "v1"
-
-
 MOST_VALUES: Final = 20_000
 """In one template; the largest ones in use have some thousand. Beyond that an object could hold up all others."""
 
@@ -146,7 +143,7 @@ def _is_default(key: str, value: JSON, fields: JSONObject, name: str) -> bool:
         case "serviceAccount":  # deprecated twin, kept in step by the server
             return value in (fields.get("serviceAccountName"), "default")
         case "apiVersion":
-            return name == "fieldRef" and value == _FIELD_PATH_VERSION
+            return name == "fieldRef" and value == "v1"
         case "path":
             return name == "httpGet" and value == "/"
         case "divisor":

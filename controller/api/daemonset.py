@@ -34,11 +34,6 @@ class LifecycleHook(View):
     finalizers_handler: frozenset[str] | None = None
     mark_pod_not_ready: bool = False
 
-    @property
-    def asks_for_nothing(self) -> bool:
-        """Neither labels nor finalizers: it never holds a pod."""
-        return not self.labels_handler and not self.finalizers_handler
-
 
 class Lifecycle(View):
     pre_delete: LifecycleHook | None = None
@@ -194,9 +189,9 @@ class DaemonSet(Named):
 
     @property
     def pre_delete(self) -> LifecycleHook | None:
-        """The hook that may hold a pod back from deletion; None where nothing is asked for."""
+        """The hook that may hold a pod back from deletion; None where it has neither labels nor finalizers."""
         hook = self.spec.lifecycle.pre_delete if self.spec.lifecycle else None
-        return None if hook is None or hook.asks_for_nothing else hook
+        return hook if hook is not None and (hook.labels_handler or hook.finalizers_handler) else None
 
     @property
     def partitioned_scaling(self) -> bool:

@@ -1,16 +1,25 @@
-"""Readiness gates: conditions of a pod without which the kubelet does not call it ready, and which we set."""
+"""Readiness gates: conditions of a pod without which the kubelet does not call it ready, and which we set.
+
+Several writers share KruisePodReady: who keeps it closed is a list in the message of the condition, as OpenKruise
+keeps it, and it is True only when nobody is left in the list.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
 
 from controller.api import patch
 from controller.api.base import JSONObject, Value, View
 from controller.api.meta import epoch
-from controller.api.not_ready import is_ours, left_over, with_ours, writers
 from controller.api.wellknown import IN_PLACE_UPDATE_READY, KRUISE_POD_READY, START_IN_PLACE_UPDATE
 
 OURS = (IN_PLACE_UPDATE_READY, KRUISE_POD_READY)
+PRE_DELETE: Final[JSONObject] = {"userAgent": "Lifecycle", "key": "preDeleteHook"}
+"""Our entry while a pod is prepared for its deletion; the same as OpenKruise's, so that either takes back what the
+other has written."""
 
 
 class ReadinessGateView(View):
@@ -103,7 +112,7 @@ def marked(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, 
     own = _found(conditions, KRUISE_POD_READY)
     entries = _entries(own)
     done = own is not None and own.status == "False" and (any(map(is_ours, entries)) or writers(own.message) is None)
-    condition = _listing(own, with_ours(entries), stamp)
+    condition = _listing(own, message_of(entries, ours=True), stamp)
     return (*(() if done else _set(conditions, condition)), *_unready(conditions, KRUISE_POD_READY, stamp))
 
 
@@ -113,7 +122,30 @@ def unmarked(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject
     entries = _entries(own)
     if own is None or not any(map(is_ours, entries)):
         return ()
-    return _set(conditions, _listing(own, left_over(entries), stamp))
+    return _set(conditions, _listing(own, message_of(entries, ours=False), stamp))
+
+
+def writers(message: str) -> tuple[JSONObject, ...] | None:
+    """The entries of a condition that is not True. None: its message is none of this kind."""
+    if not message:
+        return ()
+    try:
+        return tuple(msgspec.json.decode(message, type=tuple[dict[str, str], ...]))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def is_ours(entry: JSONObject) -> bool:
+    return (entry.get("userAgent"), entry.get("key")) == (PRE_DELETE["userAgent"], PRE_DELETE["key"])
+
+
+def message_of(entries: Iterable[JSONObject], *, ours: bool) -> str:
+    """The message with these entries, and ours or not, sorted as everybody sorts it; empty where there is none."""
+    found = [one for one in entries if not is_ours(one)]
+    if ours:
+        found.append(PRE_DELETE)
+    found.sort(key=lambda one: (str(one.get("userAgent", "")), str(one.get("key", ""))))
+    return msgspec.json.encode(found).decode() if found else ""
 
 
 def _entries(own: PodCondition | None) -> Sequence[JSONObject]:
@@ -129,7 +161,8 @@ def _set(conditions: Sequence[PodCondition], condition: JSONObject) -> tuple[JSO
     for index, one in enumerate(conditions):
         if one.type == condition["type"]:
             return (_replaced(index, condition),)
-    return (patch.add(condition, "status", "conditions", "-") if conditions else _first(condition),)
+    end = patch.add(condition, "status", "conditions", "-")
+    return (end if conditions else patch.add([condition], "status", "conditions"),)
 
 
 def _unready(conditions: Sequence[PodCondition], type_: str, stamp: str) -> tuple[JSONObject, ...]:
@@ -152,10 +185,6 @@ def _listing(own: PodCondition | None, message: str, stamp: str) -> JSONObject:
     since = own.last_transition_time if own is not None and own.status == status else None
     condition: JSONObject = {"type": KRUISE_POD_READY, "status": status, "lastTransitionTime": since or stamp}
     return {**condition, "message": message} if message else condition
-
-
-def _first(condition: JSONObject) -> JSONObject:
-    return patch.add([condition], "status", "conditions")
 
 
 def _condition(type_: str, stamp: str, reason: str = "") -> JSONObject:

@@ -1,11 +1,15 @@
-"""ImagePullJob: an image that nodes shall have before a pod needs it. The view that is decoded, and the record."""
+"""ImagePullJob: an image that nodes shall have before a pod needs it. The view that is decoded, the record, and the
+nodes of a job."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from sys import intern
 
 from controller.api.base import Value, View
-from controller.api.meta import Named, ObjectMeta, ownership_of
+from controller.api.image import canonical
+from controller.api.meta import Named, ObjectMeta, OwnerReference, ownership_of
+from controller.api.node import Node
 from controller.api.number import IntOrPercent, is_well_formed, scaled
 from controller.api.selector import LabelSelector, Matcher, parse
 from controller.api.wellknown import GROUP, HASH_LABEL, SERVICE_ACCOUNT_ANNOTATION
@@ -17,6 +21,8 @@ NEVER = "Never"
 TIMEOUT_SECONDS = 600
 BACKOFF_LIMIT = 3
 PARALLELISM = 1
+VIRTUAL = ("type", "virtual-kubelet")
+"""Label of nodes behind which is no machine that could keep an image."""
 
 
 class NodeSelector(LabelSelector):
@@ -146,15 +152,47 @@ def project(view: ImagePullJobView) -> ImagePullJob:
     )
 
 
-class JobRef(Value):
+def job_of(meta: ObjectMeta) -> OwnerReference | None:
     """The job that a pod belongs to."""
+    owners = (one for one in meta.owner_references or () if one.controller)
+    return next((one for one in owners if one.kind == JOB_KIND and one.group == GROUP), None)
 
-    name: str
-    uid: str
+
+class Targets(Value, gc=True):
+    """The nodes of a job, in the order of their turn: that of updates, descending by name."""
+
+    nodes: Sequence[str] = ()
+    silent: frozenset[str] = frozenset()
+    """On which nothing starts now."""
+    having: frozenset[str] = frozenset()
+    """Whose kubelet tells of the image already."""
 
 
-def job_of(meta: ObjectMeta) -> JobRef | None:
-    for owner in meta.owner_references or ():
-        if owner.controller and owner.kind == JOB_KIND and owner.group == GROUP:
-            return JobRef(name=owner.name, uid=intern(owner.uid))
-    return None
+def keeps_images(node: Node) -> bool:
+    key, value = VIRTUAL
+    return node.labels.get(key) != value
+
+
+def targets(
+    job: ImagePullJob,
+    nodes: Iterable[Node],
+    with_pods: Collection[str] | None,
+    updated: LabelSelector | None = None,
+) -> Targets:
+    """`with_pods`: the nodes of the pods that the job's podSelector chooses, where it has one. `updated`: which of
+    them the rollout updates whose job it is; None: all."""
+    names = set(with_pods) if with_pods is not None else None
+    if names is None and job.spec.selector is not None and job.spec.selector.names:
+        names = set(job.spec.selector.names)
+    chosen = [
+        node
+        for node in nodes
+        if (names is None or node.name in names) and job.matches(node.labels) and keeps_images(node)
+    ]
+    image = canonical(job.spec.image)
+    first = parse(updated or LabelSelector())
+    return Targets(
+        nodes=[node.name for node in sorted(chosen, key=lambda one: (first(one.labels), one.name), reverse=True)],
+        silent=frozenset(node.name for node in chosen if node.silent),
+        having=frozenset(node.name for node in chosen if not job.spec.asks_registry and image in node.images),
+    )

@@ -16,7 +16,7 @@ from controller.api.container import Amounts, ContainerStatusView, ContainerView
 from controller.api.gates import PodCondition
 from controller.api.image import digest_of, same_image
 from controller.api.in_place_state import InPlaceState
-from controller.api.meta import epoch
+from controller.api.meta import epoch, noted
 from controller.api.number import at_least, canonical_quantity
 from controller.api.text import LONGEST_ITEM, shortened
 
@@ -103,7 +103,7 @@ def underway_of(
     wanted = {one.name: one for one in containers}
     if former := _former(state, of, wanted):
         return Underway(until=inf, taken_back=former)
-    since = _told(state.update_timestamp)
+    since = noted(state.update_timestamp) or 0.0  # what is no time was long ago
     proofs = {
         name: _proof(state, name, shown.get(name), wanted[name].image, since, observed=observed)
         for name in state.last_container_statuses or {}
@@ -136,14 +136,6 @@ def _former(state: InPlaceState, of: str, wanted: Mapping[str, ContainerView]) -
     before = state.superseded
     back = any(name in wanted and wanted[name].image == image for name, image in before.images.items())
     return before.revision if back and of == state.revision else ""
-
-
-def _told(stamp: str | None) -> float:
-    """Of an annotation, where no server looks at what it is: what is no time was long ago."""
-    try:
-        return epoch(stamp) or 0.0
-    except (ValueError, OverflowError):
-        return 0.0
 
 
 def _proof(

@@ -1,4 +1,5 @@
-"""What is written into a pod about its update in place: an annotation in OpenKruise's format."""
+"""What is written into a pod about its update in place, an annotation in OpenKruise's format; and the pod that is
+read for it."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ from collections.abc import Mapping
 import msgspec
 
 from controller.api.base import JSON, View
-from controller.api.container import ResourcesView
+from controller.api.container import ContainerStatusView, ContainerView, ResourcesView
+from controller.api.gates import PodCondition, ReadinessGateView
+from controller.api.meta import ObjectMeta
 from controller.api.wellknown import IN_PLACE_STATE_ANNOTATION, IN_PLACE_STATE_LEGACY
 
 
@@ -73,3 +76,21 @@ def state_of(annotations: Mapping[str, str] | None) -> InPlaceState | None:
         return msgspec.json.decode(text, type=InPlaceState)
     except (msgspec.DecodeError, RecursionError):
         return None
+
+
+class PodDocumentSpec(View):
+    containers: tuple[ContainerView, ...] = ()
+    readiness_gates: tuple[ReadinessGateView, ...] | None = None
+
+
+class PodDocumentStatus(View):
+    conditions: tuple[PodCondition, ...] = ()
+    container_statuses: tuple[ContainerStatusView, ...] | None = None
+
+
+class PodDocument(View):
+    """A pod read afresh, with all that is needed to write to the right place in it."""
+
+    metadata: ObjectMeta
+    spec: PodDocumentSpec = PodDocumentSpec()
+    status: PodDocumentStatus = PodDocumentStatus()

@@ -17,7 +17,7 @@ from controller.api.gates import Gate, PodCondition, ReadinessGateView, gates_of
 from controller.api.in_place import Underway, underway_of
 from controller.api.in_place_state import InPlaceState, state_of
 from controller.api.meta import Named, ObjectMeta, epoch, noted, ownership_of
-from controller.api.pod_problem import PodProblem, complaint_of, problem_of_containers
+from controller.api.pod_problem import PodProblem, complaint_of, problem_of_container
 from controller.api.selector import Requirement
 from controller.api.wellknown import (
     HASH_LABEL,
@@ -285,4 +285,5 @@ def _ailment(status: PodStatusView, replaced: Collection[str], *, ready: bool) -
     if any(one.type == "PodScheduled" and one.status == "False" for one in status.conditions or ()):
         return PodProblem.UNSCHEDULABLE
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
-    return problem_of_containers(statuses, replaced)
+    # of the first that ails, in the order of the pod: whatever comes after an init container waits for it
+    return next(filter(None, (problem_of_container(one, replaced) for one in statuses)), None)

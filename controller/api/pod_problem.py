@@ -91,10 +91,3 @@ def _complaint(status: ContainerStatusView, replaced: Collection[str]) -> str:
     if ended is None or ended.container_id in replaced or not (again or ended.exit_code):
         return ""
     return f"ended, exit {ended.exit_code} ({ended.reason})"
-
-
-def problem_of_containers(
-    statuses: Iterable[ContainerStatusView], replaced: Collection[str] = ()
-) -> PodProblem | None:
-    """Of the first that ails, in the order of the pod: whatever comes after an init container waits for it."""
-    return next(filter(None, (problem_of_container(one, replaced) for one in statuses)), None)

@@ -14,8 +14,8 @@ import msgspec
 
 from controller.api.base import View
 from controller.api.gates import PodCondition
-from controller.api.image_pull_job import JobRef, job_of
-from controller.api.meta import Named, ObjectMeta
+from controller.api.image_pull_job import job_of
+from controller.api.meta import Named, ObjectMeta, OwnerReference
 from controller.api.pod import PodSpecView, target_node
 from controller.api.text import shortened
 
@@ -113,7 +113,7 @@ def project(view: PullerView) -> Puller | None:
         uid=meta.uid,
         version=meta.resource_version,
         job=owner.name,
-        job_uid=owner.uid,
+        job_uid=intern(owner.uid),
         node=intern(target_node(view.spec)),
         dying=meta.deletion_timestamp is not None,
         state=state,
@@ -121,11 +121,11 @@ def project(view: PullerView) -> Puller | None:
     )
 
 
-def _nobody(meta: ObjectMeta) -> JobRef | None:
+def _nobody(meta: ObjectMeta) -> OwnerReference | None:
     """The job of a puller that was made an orphan, as by `kubectl delete --cascade=orphan`."""
     owned = any(owner.controller for owner in meta.owner_references or ())
     ours = (meta.labels or {}).items() >= MANAGED.items()
-    return JobRef(name="", uid="") if ours and not owned else None
+    return OwnerReference() if ours and not owned else None
 
 
 def _progress(status: _PullerStatus) -> tuple[Pulling, str]:

@@ -13,13 +13,10 @@ KIND: Final = "DaemonSet"
 LEASE_NAME: Final = "kruise-ds-controller"
 """The Lease that the leader holds; manifests/base/leader-election.yaml grants it by this name."""
 
-_EXCEEDED_QUOTA: Final = "exceeded quota"
-"""In the message of the ResourceQuota admission, a 403 that has no reason of its own."""
-
 
 def tells_of_full_quota(words: str) -> bool:
-    """Whether these are the server's words for a ResourceQuota that is used up."""
-    return _EXCEEDED_QUOTA in words
+    """Whether these are the server's words for a ResourceQuota that is used up: a 403 without a reason of its own."""
+    return "exceeded quota" in words
 
 
 HASH_LABEL: Final = "controller-revision-hash"
@@ -49,8 +46,8 @@ RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 """In the annotations of a pod template: that its pods were to be restarted, and when; as `kubectl rollout restart`
 writes it."""
 RESIZE_GATE: Final = "InPlaceWorkloadVerticalScaling"
-ENV_GATE: Final = "InPlaceUpdateEnvFromMetadata"
 """Feature gate: cpu and memory are changed in place."""
+ENV_GATE: Final = "InPlaceUpdateEnvFromMetadata"
 IN_PLACE_GRACE_ANNOTATION: Final = "kruise-ds/in-place-grace-seconds"
 """On a DaemonSet: seconds between "not ready" and the change of a pod in place, for its traffic to go elsewhere."""
 LONGEST_IN_PLACE_GRACE: Final = 3600

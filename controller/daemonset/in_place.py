@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from controller.api import patch
 from controller.api.base import JSONObject
 from controller.api.gates import gates_of, opened
+from controller.api.in_place_state import PodDocument
 from controller.api.meta import Key, Ref, rfc3339
-from controller.api.pod_document import PodDocument
 from controller.api.wellknown import HASH_LABEL
 from controller.kube.client import Client, Written
 from controller.kube.errors import Conflict

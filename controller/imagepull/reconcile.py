@@ -8,9 +8,8 @@ from math import inf
 from time import perf_counter
 from typing import Literal
 
-from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, keeps_images, targets
 from controller.api.meta import Key
-from controller.api.pull_targets import keeps_images, targets
 from controller.imagepull.caches import JobCaches, nodes_of_pods
 from controller.imagepull.execute import JobExecution
 from controller.imagepull.plan import plan

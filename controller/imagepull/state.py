@@ -7,8 +7,7 @@ from math import inf
 
 import msgspec
 
-from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
-from controller.api.pull_targets import Targets
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Targets
 from controller.api.puller import Puller
 from controller.api.selector import LabelSelector
 from controller.daemonset.places import Places

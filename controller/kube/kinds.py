@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.api import daemonset, image_pull_job, node, pod, pod_document, puller, revision
+from controller.api import daemonset, image_pull_job, in_place_state, node, pod, puller, revision
 from controller.api.wellknown import GROUP, KIND, VERSION
 from controller.kube.resource import Resource
 
@@ -18,12 +18,12 @@ DAEMONSETS: Resource[daemonset.DaemonSetView, daemonset.DaemonSet] = Resource(
 PODS: Resource[pod.PodView, pod.Pod] = Resource(
     group="", version="v1", plural="pods", kind="Pod", wire=pod.PodView, project=pod.project
 )
-POD_DOCUMENTS: Resource[pod_document.PodDocument, pod_document.PodDocument] = Resource(
+POD_DOCUMENTS: Resource[in_place_state.PodDocument, in_place_state.PodDocument] = Resource(
     group="",
     version="v1",
     plural="pods",
     kind="Pod",
-    wire=pod_document.PodDocument,
+    wire=in_place_state.PodDocument,
     project=lambda document: document,
 )
 """Pods, read one by one and not cached."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from controller.api import patch
 from controller.api.base import JSONObject
 from controller.api.gates import marked, unmarked
+from controller.api.in_place_state import PodDocument
 from controller.api.meta import rfc3339
-from controller.api.pod_document import PodDocument
 from controller.api.wellknown import (
     KRUISE_POD_READY,
     LIFECYCLE_STATE_LABEL,

@@ -13,10 +13,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from controller.api.image_pull_job import ImagePullJob
+from controller.api.image_pull_job import ImagePullJob, targets
 from controller.api.meta import epoch
 from controller.api.node import Node
-from controller.api.pull_targets import targets
 from controller.api.puller import PULLER_LABEL, Puller, PullerView
 from controller.kube.errors import ApiError, Forbidden, NotFound
 from controller.kube.kinds import IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS

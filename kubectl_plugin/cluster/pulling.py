@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from controller.api.image_pull_job import ImagePullJob
+from controller.api.image_pull_job import ImagePullJob, targets
 from controller.api.node import Node
-from controller.api.pull_targets import targets
 from controller.api.puller import Pulling
 from controller.kube.kinds import IMAGE_PULL_JOBS
 from kubectl_plugin.cluster.follow import APART

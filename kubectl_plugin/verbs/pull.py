@@ -9,8 +9,7 @@ from typing import Final
 import msgspec
 
 from controller.api.base import JSONObject
-from controller.api.image_pull_job import ImagePullJob, ImagePullJobView, project
-from controller.api.pull_targets import targets
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobView, project, targets
 from controller.kube.kinds import IMAGE_PULL_JOBS
 from kubectl_plugin.change_options import DryRun
 from kubectl_plugin.change_options import PullOptions as Asked

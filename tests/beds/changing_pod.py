@@ -9,10 +9,9 @@ import msgspec
 
 from controller.api.base import JSONObject
 from controller.api.in_place import Underway
-from controller.api.in_place_state import InPlaceState, state_of
+from controller.api.in_place_state import InPlaceState, PodDocument, state_of
 from controller.api.meta import rfc3339
 from controller.api.pod import Pod, PodView, project
-from controller.api.pod_document import PodDocument
 from controller.api.wellknown import HASH_LABEL, IN_PLACE_STATE_ANNOTATION, IN_PLACE_UPDATE_READY
 from controller.planner.in_place.change import InPlaceChange, change_between
 from controller.planner.in_place.patches import continuing, draining, updating

@@ -14,9 +14,8 @@ from controller.api.base import JSON, JSONObject, fields_of, items_of
 from controller.api.container import ContainerStatusView, ResourcesView
 from controller.api.gates import closed
 from controller.api.in_place import Underway, underway_of
-from controller.api.in_place_state import InPlaceState, Superseded, state_of
+from controller.api.in_place_state import InPlaceState, PodDocument, Superseded, state_of
 from controller.api.meta import rfc3339
-from controller.api.pod_document import PodDocument
 from controller.api.revision import Revision
 from controller.api.wellknown import (
     HASH_LABEL,

@@ -10,8 +10,7 @@ from controller.api import patch
 from controller.api.base import JSONObject, fields_of
 from controller.api.container import ContainerView, ResourcesView
 from controller.api.in_place import Resize
-from controller.api.in_place_state import InPlaceState, state_of
-from controller.api.pod_document import PodDocument
+from controller.api.in_place_state import InPlaceState, PodDocument, state_of
 from controller.api.wellknown import IN_PLACE_STATE_ANNOTATION, IN_PLACE_STATE_LEGACY
 from controller.planner.in_place.patches import amounts_of, encoded, underway_in
 

@@ -6,8 +6,16 @@ from typing import Any
 
 import pytest
 
-from controller.api.gates import Gate, PodCondition, ReadinessGateView, gates_of, marked, unmarked
-from controller.api.not_ready import left_over, with_ours, writers
+from controller.api.gates import (
+    Gate,
+    PodCondition,
+    ReadinessGateView,
+    gates_of,
+    marked,
+    message_of,
+    unmarked,
+    writers,
+)
 
 STAMP = "2026-11-22T10:00:00Z"
 EARLIER = "2026-11-22T09:00:00Z"
@@ -33,11 +41,11 @@ def of(status: str, message: str = "", since: str = STAMP) -> dict[str, Any]:
 
 
 def test_the_message_is_that_of_openkruise() -> None:
-    assert with_ours(()) == OURS
-    assert with_ours(writers(THEIRS) or ()) == BOTH
-    assert with_ours(writers(BOTH) or ()) == BOTH
-    assert left_over(writers(BOTH) or ()) == THEIRS
-    assert left_over(writers(OURS) or ()) == ""
+    assert message_of((), ours=True) == OURS
+    assert message_of(writers(THEIRS) or (), ours=True) == BOTH
+    assert message_of(writers(BOTH) or (), ours=True) == BOTH
+    assert message_of(writers(BOTH) or (), ours=False) == THEIRS
+    assert message_of(writers(OURS) or (), ours=False) == ""
 
 
 @pytest.mark.parametrize("message", ["not a list", "{}", '["a"]', '[{"key":1}]', "[" * 5000])

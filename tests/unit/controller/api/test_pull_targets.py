@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.pull_targets import targets
+from controller.api.image_pull_job import targets
 from controller.api.wellknown import TAINT_NOT_READY, TAINT_UNREACHABLE
 from tests.beds.worlds import node, taint
 from tests.unit.controller.imagepull.worlds import job

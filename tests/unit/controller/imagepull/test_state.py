@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.api.pull_targets import Targets
+from controller.api.image_pull_job import Targets
 from controller.imagepull.state import JobState, begin
 from controller.imagepull.world import Try
 from tests.unit.controller.imagepull.worlds import job
