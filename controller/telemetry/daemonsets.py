@@ -12,6 +12,7 @@ number is better than an old one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from typing import TypeAlias
 
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -98,14 +99,10 @@ def _seen(
     return Family(name=name, meaning=meaning, read=samples, labels=labels)
 
 
-def _strategy_type(daemonset: DaemonSet) -> str:
-    return daemonset.spec.update_strategy.type or "RollingUpdate"
-
-
 def _info(shown: MeasuredDaemonSet) -> Samples:
     rolling = shown.daemonset.rolling_update
     how = (rolling.rolling_update_type or "Standard") if rolling is not None else ""
-    return [((_strategy_type(shown.daemonset), how, shown.status.update_revision), 1.0)]
+    return [((shown.daemonset.spec.update_strategy.type or "RollingUpdate", how, shown.status.update_revision), 1.0)]
 
 
 def _phases(shown: MeasuredDaemonSet) -> Samples:
@@ -123,45 +120,18 @@ def _zones(summary: Summary) -> Samples:
 STATE: tuple[Family, ...] = (
     _number("created", "When it was created, in seconds since 1970", lambda shown: shown.daemonset.created),
     _number("metadata_generation", "Generation of the spec", lambda shown: shown.daemonset.generation),
-    _number(
-        "status_observed_generation",
-        "Generation that the controller has handled",
-        lambda shown: shown.status.observed_generation,
-    ),
-    _number(
-        "status_desired_number_scheduled",
-        "Nodes that should run the pod",
-        lambda shown: shown.status.desired_number_scheduled,
-    ),
-    _number(
-        "status_current_number_scheduled",
-        "Nodes that should run the pod and do",
-        lambda shown: shown.status.current_number_scheduled,
-    ),
-    _number(
-        "status_number_ready",
-        "Nodes that should run the pod and have a Ready one",
-        lambda shown: shown.status.number_ready,
-    ),
-    _number(
-        "status_number_available",
-        "Nodes that should run the pod and have an available one",
-        lambda shown: shown.status.number_available,
-    ),
-    _number(
-        "status_number_unavailable",
-        "Nodes that should run the pod and have none available",
-        lambda shown: shown.status.number_unavailable,
-    ),
-    _number(
-        "status_number_misscheduled",
-        "Nodes that run the pod and should not",
-        lambda shown: shown.status.number_misscheduled,
-    ),
-    _number(
-        "status_updated_number_scheduled",
-        "Nodes that should run the pod and run the update revision",
-        lambda shown: shown.status.updated_number_scheduled,
+    *(
+        _number(f"status_{field}", meaning, attrgetter(f"status.{field}"))
+        for field, meaning in (
+            ("observed_generation", "Generation that the controller has handled"),
+            ("desired_number_scheduled", "Nodes that should run the pod"),
+            ("current_number_scheduled", "Nodes that should run the pod and do"),
+            ("number_ready", "Nodes that should run the pod and have a Ready one"),
+            ("number_available", "Nodes that should run the pod and have an available one"),
+            ("number_unavailable", "Nodes that should run the pod and have none available"),
+            ("number_misscheduled", "Nodes that run the pod and should not"),
+            ("updated_number_scheduled", "Nodes that should run the pod and run the update revision"),
+        )
     ),
     Family(
         name="info",

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec.structs import replace
+
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.meta import epoch
@@ -44,7 +46,7 @@ def follow(
     if course.start != last.start_time:
         course = RolloutCourse(start=last.start_time or "", ended=_is_over(before, last))
     if last.phase in RESTING and last.phase != this.phase:
-        course = _rested(course, last, now)
+        course = replace(course, rested=course.rested + _since(last.last_transition_time, now))
     replaced = before is not None and (before.update_revision, last.start_time) != (
         after.update_revision,
         this.start_time,
@@ -65,12 +67,6 @@ def _is_over(status: DaemonSetStatus | None, record: Rollout) -> bool:
         return False
     everywhere = record.target == status.desired_number_scheduled
     return record.phase == Phase.HEALTHY or (record.phase == Phase.DEGRADED and everywhere)
-
-
-def _rested(course: RolloutCourse, last: Rollout, now: float) -> RolloutCourse:
-    return RolloutCourse(
-        start=course.start, ended=course.ended, rested=course.rested + _since(last.last_transition_time, now)
-    )
 
 
 def _replaced(last: Rollout, *, is_new: bool, now: float) -> End:

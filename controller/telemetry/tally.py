@@ -13,52 +13,49 @@ from prometheus_client.registry import Collector
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.wellknown import InPlaceRefusal
-from controller.telemetry.collectors import histogram
+from controller.telemetry.collectors import Labels, histogram
 from controller.telemetry.daemonsets import OF_DAEMONSET
 from controller.telemetry.node_updates import METHODS, NodeUpdates
 from controller.telemetry.rollout_end import RESULTS, RolloutCourse, follow
 
 Operation = Literal["create", "delete", "adopt", "orphan", "update", "resize"]
-OPERATIONS: tuple[Operation, ...] = ("create", "delete", "adopt", "orphan")
-IN_PLACE_OPERATIONS: tuple[Operation, ...] = ("update", "resize")
-OUTCOMES = ("success", "error")
-
 ROLLOUTS = (30, 60, 120, 300, 600, 1200, 2400, 3600, 7200, 14400, 28800, 86400)
 NODES = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
 
 OF_OPERATIONS, OF_FALLBACKS = "kruise_daemonset_pod_operations", "kruise_daemonset_in_place_fallbacks"
-FAMILIES: tuple[tuple[str, str, tuple[str, ...], tuple[tuple[str, ...], ...]], ...] = (
+OUTCOMES = ("success", "error")
+FAMILIES: tuple[tuple[str, str, Labels, tuple[Labels, ...], tuple[Labels, ...]], ...] = (
     (
         "kruise_daemonset_rollouts",
         "Rollouts that ended: on every node, or replaced by an earlier or by a new revision",
         ("result",),
-        tuple((result,) for result in RESULTS),
+        tuple(product(RESULTS)),
+        (),
     ),
     (
         OF_OPERATIONS,
         "Requests about pods and how they were answered; error: refused, or no answer",
         ("operation", "result"),
-        tuple((operation, outcome) for operation in OPERATIONS for outcome in OUTCOMES),
+        tuple(product(("create", "delete", "adopt", "orphan"), OUTCOMES)),
+        tuple(product(("update", "resize"), OUTCOMES)),
     ),
     (
         OF_FALLBACKS,
         "Pods that were re-created although an update in place was asked for",
         ("reason",),
         (),
+        tuple((reason.value,) for reason in InPlaceRefusal),
     ),
 )
-OF_IN_PLACE: dict[str, tuple[tuple[str, ...], ...]] = {
-    OF_OPERATIONS: tuple((operation, outcome) for operation in IN_PLACE_OPERATIONS for outcome in OUTCOMES),
-    OF_FALLBACKS: tuple((reason.value,) for reason in InPlaceRefusal),
-}
-"""More of each family, for those DaemonSets only that ask for updates in place, or did."""
+"""Name, meaning, labels, and their values: for every DaemonSet, and for those only that ask for updates in place, or
+did."""
 
 
 class Tally(Collector):
     """Counts by DaemonSet uid, shown for those that `current` yields (none on a standby), each from 0."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._counts: dict[str, Count[tuple[str, ...]]] = {}
+        self._counts: dict[str, Count[Labels]] = {}
         self._courses: dict[str, RolloutCourse] = {}
         self._created: dict[str, str] = {}
         self._current: Callable[[], Iterable[DaemonSet]] = tuple
@@ -123,12 +120,11 @@ class Tally(Collector):
         self.updates.forget(uid)
 
     def collect(self) -> Iterator[Metric]:
-        rows: list[tuple[list[str], bool, Mapping[tuple[str, ...], int]]] = [
+        rows: list[tuple[list[str], bool, Mapping[Labels, int]]] = [
             ([one.namespace, one.name], one.in_place, self._counts.get(one.uid, {})) for one in self._current()
         ]
-        for name, meaning, labels, children in FAMILIES:
+        for name, meaning, labels, children, more in FAMILIES:
             family = CounterMetricFamily(name, meaning, labels=(*OF_DAEMONSET, *labels))
-            more = OF_IN_PLACE.get(name, ())
             for whose, in_place, counts in rows:
                 for child in (*children, *(one for one in more if in_place or (name, *one) in counts)):
                     family.add_metric([*whose, *child], counts.get((name, *child), 0))
@@ -138,5 +134,5 @@ class Tally(Collector):
         """Before a scrape: updates of nodes that have ended since the last one."""
         self.updates.settle(self._clock())
 
-    def _of(self, uid: str) -> Count[tuple[str, ...]]:
+    def _of(self, uid: str) -> Count[Labels]:
         return self._counts.setdefault(uid, Count())
