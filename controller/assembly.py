@@ -73,13 +73,13 @@ class Parts:
             host=server,
             resources=(*RESOURCES, IMAGE_PULL_JOBS.plural) if settings.gates.pre_download else RESOURCES,
         )
-        self.instrumentation = Instrumentation(self.metrics)
+        self.informers = Informers(settings.namespaces)
+        self.instrumentation = Instrumentation(self.metrics, self.informers.caches, clock)
         self.fence = Fence(transport)
         throttle = Throttle(qps=settings.qps, burst=settings.burst)
         on_response = self.instrumentation.answered
         sender = Sender(self.fence, throttle=throttle, on_response=on_response, refresh=refresh)
         self.client = Client(sender).retelling(redacted_error)
-        self.informers = Informers(settings.namespaces)
         dropped = self.metrics.dropped_events.inc
         self.recorder = Recorder(self.client.apart(), clock, self.identity, dropped)
         self.queue = WorkQueue[Key]()
@@ -107,11 +107,12 @@ class Parts:
         self.recorder(daemonset, note)
 
     def _reconciler(self) -> Reconciler:
-        instrumentation, caches = self.instrumentation, self.informers.caches
-        acted = partial(instrumentation.acted, caches=caches, clock=self.clock)
+        instrumentation = self.instrumentation
         return Reconciler(
-            dependencies=Dependencies(self.client, Ledger(), failed_pod_backoff(), self._say, self.clock, acted),
-            caches=caches,
+            dependencies=Dependencies(
+                self.client, Ledger(), failed_pod_backoff(), self._say, self.clock, instrumentation.acted
+            ),
+            caches=self.informers.caches,
             states=self._states,
             pacer=self._pacer,
             watchers=Watchers(
@@ -121,7 +122,7 @@ class Parts:
             ),
             statuses=StatusWatchers(
                 on_status=instrumentation.status_written,
-                on_written=partial(instrumentation.status_changed, caches=caches),
+                on_written=instrumentation.status_changed,
             ),
             relist=self.informers.relist,
             unpulled=(lambda daemonset: NOTHING) if self.pulls is None else self.pulls.unpulled,

@@ -62,11 +62,11 @@ _OPERATIONS: dict[type[Action], Operation] = {
 
 
 class Instrumentation:
-    """Log and metrics of one process."""
+    """Log and metrics of one process, whose caches tell which DaemonSets and nodes there are."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, caches: Caches, clock: Clock) -> None:
         self._log = structlog.get_logger()
-        self._metrics = metrics
+        self._metrics, self._caches, self._clock = metrics, caches, clock
         self._contacts: dict[str, Contact] = {}
         self._contact = ""
         ids = itertools.count(1)
@@ -156,53 +156,46 @@ class Instrumentation:
     def status_written(self, result: Literal["success", "conflict", "error"]) -> None:
         self._metrics.status_writes.labels(result).inc()
 
-    def status_changed(
-        self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus, *, caches: Caches
-    ) -> None:
+    def status_changed(self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
         self.passes.did(daemonset.key, "status_written")
-        if caches.daemonset_of(daemonset.uid) is not None:
+        if self._caches.daemonset_of(daemonset.uid) is not None:
             self._metrics.tally.wrote_status(daemonset.uid, before, after)
 
-    def acted(
-        self, daemonset: DaemonSet, action: Action, error: ApiError | None, *, caches: Caches, clock: Clock
-    ) -> None:
+    def acted(self, daemonset: DaemonSet, action: Action, error: ApiError | None) -> None:
         """The server answered one action; `error` None: it is done.
 
         A DaemonSet or node that went meanwhile is not counted any more: nobody would forget it again.
         """
         self.passes.did(daemonset.key, type(action).__name__ if error is None else f"{type(action).__name__}_failed")
-        if caches.daemonset_of(daemonset.uid) is not None:
-            self._count(daemonset, action, error, caches, clock())
-
-    def _count(
-        self, daemonset: DaemonSet, action: Action, error: ApiError | None, caches: Caches, now: float
-    ) -> None:
-        tally, uid, success = self._metrics.tally, daemonset.uid, error is None
+        tally, uid = self._metrics.tally, daemonset.uid
+        if self._caches.daemonset_of(uid) is None:
+            return
         if (operation := _OPERATIONS.get(type(action))) is not None:
-            tally.operated(uid, operation, success=success)
+            tally.operated(uid, operation, success=error is None)
         if isinstance(action, CreateRevision) and not isinstance(error, AlreadyExists):
             tally.made_revision(uid, action.hash)
         if isinstance(action, ProbeTemplate):
             refused = isinstance(verdict_on_template(error), TemplateRefused)
             verdict = "accepted" if error is None else "refused" if refused else "error"
             self._metrics.dry_runs.labels(verdict).inc()
-        if success and isinstance(action, NodeAction):
-            self._did_to_a_node(daemonset, action, caches, now)
+        if error is None and isinstance(action, NodeAction):
+            self._did_to_a_node(daemonset, action, self._clock())
 
-    def _did_to_a_node(self, daemonset: DaemonSet, action: NodeAction, caches: Caches, now: float) -> None:
+    def _did_to_a_node(self, daemonset: DaemonSet, action: NodeAction, now: float) -> None:
         tally, uid = self._metrics.tally, daemonset.uid
         match action:
             case CreatePod():
-                self._began_surge(daemonset, action, caches, now)
+                if self._surges(daemonset, action):
+                    self._began(uid, action.node, "surge", now)
                 tally.updates.created(uid, action.node, action.name, action.revision.hash)
-                self._saw_made(daemonset, action.name, caches, now)
+                self._saw_made(daemonset, action.name, now)
             case UpdateInPlace():
-                self._began(uid, action.node, "in_place", caches, now)
+                self._began(uid, action.node, "in_place", now)
                 tally.updates.created(uid, action.node, action.pod.name, action.revision.hash)
-                self._saw_made(daemonset, action.pod.name, caches, now)
+                self._saw_made(daemonset, action.pod.name, now)
             case DeletePod():
                 if action.why is DeleteReason.OUTDATED:
-                    self._began(uid, action.node, "recreate", caches, now)
+                    self._began(uid, action.node, "recreate", now)
                 elif action.why in (DeleteReason.VANISHED, DeleteReason.UNWANTED):
                     tally.updates.drop(uid, action.node)
                 if action.refusal is not None:
@@ -210,21 +203,21 @@ class Instrumentation:
             case _:
                 assert_never(action)
 
-    def _began_surge(self, daemonset: DaemonSet, action: CreatePod, caches: Caches, now: float) -> None:
+    def _surges(self, daemonset: DaemonSet, action: CreatePod) -> bool:
+        """Whether the pod comes beside one of another revision."""
         rolling = daemonset.rolling_update
         if rolling is None or (rolling.max_surge is None and rolling.rolling_update_type != "Surging"):
-            return
-        beside = (pod for pod in caches.pods_of(daemonset) if pod.node == action.node and not pod.dying)
-        if any(pod.hash != action.revision.hash and not pod.ended for pod in beside):
-            self._began(daemonset.uid, action.node, "surge", caches, now)
+            return False
+        beside = (pod for pod in self._caches.pods_of(daemonset) if pod.node == action.node and not pod.dying)
+        return any(pod.hash != action.revision.hash and not pod.ended for pod in beside)
 
-    def _began(self, uid: str, node: str, method: Method, caches: Caches, now: float) -> None:
-        if Key("", node) in caches.nodes:
+    def _began(self, uid: str, node: str, method: Method, now: float) -> None:
+        if Key("", node) in self._caches.nodes:
             self._metrics.tally.updates.began(uid, node, method, now)
 
-    def _saw_made(self, daemonset: DaemonSet, pod: str, caches: Caches, now: float) -> None:
+    def _saw_made(self, daemonset: DaemonSet, pod: str, now: float) -> None:
         """The cache may have been quicker than the answer."""
-        made = caches.pods.get(Key(daemonset.namespace, pod))
+        made = self._caches.pods.get(Key(daemonset.namespace, pod))
         if made is not None:
             self.saw(daemonset, made, now)
 

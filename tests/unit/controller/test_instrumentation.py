@@ -22,6 +22,7 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.wellknown import InPlaceRefusal
 from controller.assembly import Parts
+from controller.informers import Informers
 from controller.instrumentation import Instrumentation
 from controller.kube.decode import Seen
 from controller.kube.sender import Call, Exchange
@@ -61,9 +62,7 @@ class Office:
 
     def acted(self, daemonset: DaemonSet, *actions: Any) -> None:
         for action in actions:
-            self.parts.instrumentation.acted(
-                daemonset, action, None, caches=self.parts.informers.caches, clock=lambda: NOW
-            )
+            self.parts.instrumentation.acted(daemonset, action, None)
 
     def lose(self, machine: Node) -> None:
         for change in self.nodes.feed(Seen(key=Key("", machine.name), version="9", obj=None)):
@@ -122,11 +121,16 @@ async def test_a_pass_that_ends_after_its_daemonset_went_leaves_nothing_behind()
     office.lose_daemonset(daemonset)
     office.acted(daemonset, DELETE, CREATE)
     healthy = DaemonSetStatus(rollout=Rollout(phase="Healthy", start_time=rfc3339(ago(60))))
-    office.parts.instrumentation.status_changed(daemonset, None, healthy, caches=office.parts.informers.caches)
+    office.parts.instrumentation.status_changed(daemonset, None, healthy)
     office.put_back(daemonset)
     assert office.count("kruise_daemonset_pod_operations_total") == 0
     assert office.count("kruise_daemonset_rollouts_total") == 0
     assert office.updated(daemonset) == 0
+
+
+def alone(metrics: Metrics) -> Instrumentation:
+    """Of a process that knows of no object."""
+    return Instrumentation(metrics, Informers(()).caches, lambda: NOW)
 
 
 @pytest.fixture
@@ -140,7 +144,7 @@ def out() -> Iterator[io.BytesIO]:
 
 
 async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: io.BytesIO) -> None:
-    instrumentation, queue, over = Instrumentation(Metrics(version="0")), WorkQueue[Key](), asyncio.Event()
+    instrumentation, queue, over = alone(Metrics(version="0")), WorkQueue[Key](), asyncio.Event()
     tries: list[Key] = []
 
     async def handle(taken: Taken[Key], turn: PassControl) -> Outcome:
@@ -241,7 +245,7 @@ def told(metrics: Metrics, name: str, /, **labels: str) -> float | None:
 
 async def test_passes_are_counted_by_result() -> None:
     metrics, queue, over = Metrics(version="0.1.0"), WorkQueue[Key](), asyncio.Event()
-    passes, ended = Instrumentation(metrics).passes, []
+    passes, ended = alone(metrics).passes, []
 
     async def handle(taken: Taken[Key], turn: PassControl) -> Outcome:
         if taken.key.name == "broken":
@@ -268,7 +272,7 @@ async def test_passes_are_counted_by_result() -> None:
 
 def test_requests_are_counted_by_code_and_method() -> None:
     metrics = Metrics(version="0.1.0", host="api")
-    instrumentation = Instrumentation(metrics)
+    instrumentation = alone(metrics)
     for verb, status, seconds in (("create", 201, 0.01), ("create", 409, 0.01), ("patch", 0, 30.0)):
         call = Call(verb=verb, resource="pods", what="pod shop/agent-x")
         instrumentation.answered(Exchange(call=call, status=status, seconds=seconds))
