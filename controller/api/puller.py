@@ -10,9 +10,8 @@ from enum import StrEnum
 from sys import intern
 from typing import Final
 
-import msgspec
-
 from controller.api.base import View
+from controller.api.container import ContainerStateView, ContainerStatusView, WaitingView
 from controller.api.gates import PodCondition
 from controller.api.image_pull_job import job_of
 from controller.api.meta import Named, ObjectMeta, OwnerReference
@@ -58,29 +57,12 @@ class Pulling(StrEnum):
     FAILED = "failed"
 
 
-class _WaitingReason(View):
-    reason: str = ""
-    message: str = ""
-
-
-class _PullerState(View):
-    waiting: _WaitingReason | None = None
-    terminated: _WaitingReason | None = None
-
-
-class _PullerContainer(View):
-    name: str = ""
-    image_id: str = msgspec.field(default="", name="imageID")
-    state: _PullerState = _PullerState()
-    last_state: _PullerState = _PullerState()
-
-
 class _PullerStatus(View):
     phase: str = ""
     reason: str = ""
     message: str = ""
     conditions: tuple[PodCondition, ...] | None = None
-    container_statuses: tuple[_PullerContainer, ...] | None = None
+    container_statuses: tuple[ContainerStatusView, ...] | None = None
 
 
 class PullerView(View):
@@ -129,9 +111,9 @@ def _nobody(meta: ObjectMeta) -> OwnerReference | None:
 
 
 def _progress(status: _PullerStatus) -> tuple[Pulling, str]:
-    one = next((one for one in status.container_statuses or () if one.name == CONTAINER), _PullerContainer())
-    waiting = one.state.waiting or _WaitingReason()
-    ended = one.state.terminated or one.last_state.terminated
+    one = next((one for one in status.container_statuses or () if one.name == CONTAINER), ContainerStatusView())
+    state, last = one.state or ContainerStateView(), one.last_state or ContainerStateView()
+    waiting, ended = state.waiting or WaitingView(), state.terminated or last.terminated
     if one.image_id or waiting.reason in PULLED or (ended is not None and ended.reason != LOST):
         return Pulling.DONE, ""
     if waiting.reason in NOT_PULLED:
