@@ -43,7 +43,7 @@ from controller.runtime.freshness import Stale
 from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry
 from controller.telemetry.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, METHODS, Metrics
 from controller.telemetry.node_updates import Method
-from controller.telemetry.tally import Operation
+from controller.telemetry.tally import OF_FALLBACKS, OF_OPERATIONS
 
 INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
 
@@ -51,7 +51,7 @@ INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
 NodeAction: TypeAlias = CreatePod | UpdateInPlace | DeletePod
 """What an update of a node begins or ends with."""
 _RESULTS: dict[type[Outcome], str] = {Done: "success", ComeBack: "requeue_after", Retry: "error"}
-_OPERATIONS: dict[type[Action], Operation] = {
+_OPERATIONS: dict[type[Action], str] = {
     CreatePod: "create",
     DeletePod: "delete",
     AdoptPod: "adopt",
@@ -171,7 +171,7 @@ class Instrumentation:
         if self._caches.daemonset_of(uid) is None:
             return
         if (operation := _OPERATIONS.get(type(action))) is not None:
-            tally.operated(uid, operation, success=error is None)
+            tally.count(uid, OF_OPERATIONS, operation, "success" if error is None else "error")
         if isinstance(action, CreateRevision) and not isinstance(error, AlreadyExists):
             tally.made_revision(uid, action.hash)
         if isinstance(action, ProbeTemplate):
@@ -199,7 +199,7 @@ class Instrumentation:
                 elif action.why in (DeleteReason.VANISHED, DeleteReason.UNWANTED):
                     tally.updates.drop(uid, action.node)
                 if action.refusal is not None:
-                    tally.fell_back(uid, action.refusal)
+                    tally.count(uid, OF_FALLBACKS, action.refusal.value)
             case _:
                 assert_never(action)
 

@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
-from controller.api.base import JSON, JSONObject
+from controller.api.base import JSON
 from controller.kube.errors import LONGEST_MESSAGE, ApiError
 
 MASK = "(hidden)"
@@ -63,9 +63,18 @@ class Secrets:
         return any(one.startswith(text) and one != text for one in after)
 
 
-def secret_values(template: JSONObject) -> Iterator[str]:
-    """What `Secrets` of this template are made of; a caller may do something else between two of them."""
-    return _values(template, secret=False)
+def secret_values(value: JSON, *, secret: bool = False) -> Iterator[str]:
+    """Every text in a template below a field that may hold secrets, but for names: what `Secrets` are made of. A
+    caller may do something else between two of them. `secret`: whether `value` is below such a field."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if not (secret and key in ("name", "fieldPath", "apiVersion", "resource")):
+                yield from secret_values(inner, secret=secret or key in _SECRETIVE)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from secret_values(inner, secret=secret)
+    elif secret and isinstance(value, str) and len(value) >= SHORTEST:
+        yield value
 
 
 def redacted(words: str, *secrets: Secrets) -> str:
@@ -112,19 +121,6 @@ def _found(words: str, secrets: tuple[Secrets, ...]) -> Iterator[tuple[int, int]
             if any(one.begins_with(words[start:cut]) for one in secrets):
                 yield start, cut - start
                 return
-
-
-def _values(value: JSON, *, secret: bool) -> Iterator[str]:
-    """Every text below a field that may hold secrets, but for names."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if not (secret and key in ("name", "fieldPath", "apiVersion", "resource")):
-                yield from _values(inner, secret=secret or key in _SECRETIVE)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _values(inner, secret=secret)
-    elif secret and isinstance(value, str) and len(value) >= SHORTEST:
-        yield value
 
 
 def _forms(value: str) -> set[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter as Count
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
-from typing import Literal
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, Metric
@@ -18,15 +17,16 @@ from controller.telemetry.daemonsets import OF_DAEMONSET
 from controller.telemetry.node_updates import METHODS, NodeUpdates
 from controller.telemetry.rollout_end import RESULTS, RolloutCourse, follow
 
-Operation = Literal["create", "delete", "adopt", "orphan", "update", "resize"]
 ROLLOUTS = (30, 60, 120, 300, 600, 1200, 2400, 3600, 7200, 14400, 28800, 86400)
 NODES = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
 
-OF_OPERATIONS, OF_FALLBACKS = "kruise_daemonset_pod_operations", "kruise_daemonset_in_place_fallbacks"
+OF_ROLLOUTS = "kruise_daemonset_rollouts"
+OF_OPERATIONS = "kruise_daemonset_pod_operations"
+OF_FALLBACKS = "kruise_daemonset_in_place_fallbacks"
 OUTCOMES = ("success", "error")
 FAMILIES: tuple[tuple[str, str, Labels, tuple[Labels, ...], tuple[Labels, ...]], ...] = (
     (
-        "kruise_daemonset_rollouts",
+        OF_ROLLOUTS,
         "Rollouts that ended: on every node, or replaced by an earlier or by a new revision",
         ("result",),
         tuple(product(RESULTS)),
@@ -90,11 +90,9 @@ class Tally(Collector):
         """`clock`: the one by which updates of nodes are told."""
         self._current, self._clock = current, clock
 
-    def operated(self, uid: str, operation: Operation, *, success: bool) -> None:
-        self._of(uid)[OF_OPERATIONS, operation, OUTCOMES[not success]] += 1
-
-    def fell_back(self, uid: str, why: InPlaceRefusal) -> None:
-        self._of(uid)[OF_FALLBACKS, why.value] += 1
+    def count(self, uid: str, family: str, *labels: str) -> None:
+        """One more of this family (`OF_…`), with these values of its labels."""
+        self._counts.setdefault(uid, Count())[family, *labels] += 1
 
     def made_revision(self, uid: str, revision_hash: str) -> None:
         """A new revision was stored: a rollout to it is no way back."""
@@ -109,7 +107,7 @@ class Tally(Collector):
         self._courses[uid], end, rest = follow(course, before, after, is_new=is_new, now=self._clock())
         if end is None:
             return
-        self._of(uid)["kruise_daemonset_rollouts", end.result] += 1
+        self.count(uid, OF_ROLLOUTS, end.result)
         self._durations.labels(end.result).observe(end.seconds)
         self._rests.labels(end.result).observe(rest)
 
@@ -133,6 +131,3 @@ class Tally(Collector):
     def settle(self) -> None:
         """Before a scrape: updates of nodes that have ended since the last one."""
         self.updates.settle(self._clock())
-
-    def _of(self, uid: str) -> Count[Labels]:
-        return self._counts.setdefault(uid, Count())

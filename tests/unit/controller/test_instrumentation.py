@@ -25,6 +25,7 @@ from controller.assembly import Parts
 from controller.informers import Informers
 from controller.instrumentation import Instrumentation
 from controller.kube.decode import Seen
+from controller.kube.errors import Forbidden
 from controller.kube.sender import Call, Exchange
 from controller.planner.actions import CreatePod, DeletePod, DeleteReason, ResizePod, UpdateInPlace
 from controller.planner.in_place.change import InPlaceChange
@@ -131,6 +132,23 @@ async def test_a_pass_that_ends_after_its_daemonset_went_leaves_nothing_behind()
 def alone(metrics: Metrics) -> Instrumentation:
     """Of a process that knows of no object."""
     return Instrumentation(metrics, Informers(()).caches, lambda: NOW)
+
+
+async def test_how_a_request_was_answered_is_counted_under_its_name() -> None:
+    office = Office(ds("v2"), nodes=(node("node-0"),))
+    office.acted(ds("v2"), CREATE, CREATE)
+    office.parts.instrumentation.acted(ds("v2"), DELETE, Forbidden("delete", "pods default/node-0-v1", "no"))
+    found = {
+        (operation, result): office.count("kruise_daemonset_pod_operations_total", operation=operation, result=result)
+        for operation in ("create", "delete")
+        for result in ("success", "error")
+    }
+    assert found == {
+        ("create", "success"): 2,
+        ("create", "error"): 0,
+        ("delete", "success"): 0,
+        ("delete", "error"): 1,
+    }
 
 
 @pytest.fixture

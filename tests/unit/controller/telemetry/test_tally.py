@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
 from controller.api.meta import rfc3339
 from controller.api.wellknown import InPlaceRefusal
-from controller.telemetry.tally import Tally
+from controller.telemetry.tally import OF_FALLBACKS, OF_OPERATIONS, Tally
 from tests.beds.worlds import ds
 
 
@@ -97,28 +97,6 @@ def test_an_update_that_had_not_ended_begins_anew() -> None:
     assert counting.scraped(200) == (1, 15)
 
 
-def test_how_a_request_was_answered_is_counted_under_its_name() -> None:
-    counting = Counting()
-    uid = counting.daemonset.uid
-    counting.tally.operated(uid, "create", success=True)
-    counting.tally.operated(uid, "create", success=True)
-    counting.tally.operated(uid, "delete", success=False)
-    labels = {"namespace": counting.daemonset.namespace, "daemonset": counting.daemonset.name}
-    found = {
-        (operation, result): counting.registry.get_sample_value(
-            "kruise_daemonset_pod_operations_total", {**labels, "operation": operation, "result": result}
-        )
-        for operation in ("create", "delete")
-        for result in ("success", "error")
-    }
-    assert found == {
-        ("create", "success"): 2,
-        ("create", "error"): 0,
-        ("delete", "success"): 0,
-        ("delete", "error"): 1,
-    }
-
-
 def test_what_is_counted_of_updates_in_place_is_there_where_they_are_asked_for_or_were() -> None:
     counting = Counting()
 
@@ -127,7 +105,7 @@ def test_what_is_counted_of_updates_in_place_is_there_where_they_are_asked_for_o
         return {sample.labels["reason"] for family in families for sample in family.samples}
 
     assert reasons() == set()
-    counting.tally.fell_back(counting.daemonset.uid, InPlaceRefusal.RESTART)
+    counting.tally.count(counting.daemonset.uid, OF_FALLBACKS, InPlaceRefusal.RESTART.value)
     assert reasons() == {"Restart"}
     counting.daemonset = ds(rolling_update_type="InPlaceIfPossible")
     assert reasons() == {one.value for one in InPlaceRefusal}
@@ -137,7 +115,7 @@ def test_of_a_daemonset_that_is_gone_nothing_is_kept() -> None:
     counting = Counting()
     uid = counting.daemonset.uid
     counting.rollout("v1")
-    counting.tally.operated(uid, "create", success=True)
+    counting.tally.count(uid, OF_OPERATIONS, "create", "success")
     counting.tally.made_revision(uid, "v2")
     counting.tally.updates.began(uid, "node-0", "recreate", 100)
     counting.tally.forget(uid)
