@@ -187,12 +187,10 @@ class Instrumentation:
             case CreatePod():
                 if self._surges(daemonset, action):
                     self._began(uid, action.node, "surge", now)
-                tally.updates.created(uid, action.node, action.name, action.revision.hash)
-                self._saw_made(daemonset, action.name, now)
+                self._made(daemonset, action, action.name, now)
             case UpdateInPlace():
                 self._began(uid, action.node, "in_place", now)
-                tally.updates.created(uid, action.node, action.pod.name, action.revision.hash)
-                self._saw_made(daemonset, action.pod.name, now)
+                self._made(daemonset, action, action.pod.name, now)
             case DeletePod():
                 if action.why is DeleteReason.OUTDATED:
                     self._began(uid, action.node, "recreate", now)
@@ -215,11 +213,10 @@ class Instrumentation:
         if Key("", node) in self._caches.nodes:
             self._metrics.tally.updates.began(uid, node, method, now)
 
-    def _saw_made(self, daemonset: DaemonSet, pod: str, now: float) -> None:
-        """The cache may have been quicker than the answer."""
-        made = self._caches.pods.get(Key(daemonset.namespace, pod))
-        if made is not None:
-            self.saw(daemonset, made, now)
+    def _made(self, daemonset: DaemonSet, action: CreatePod | UpdateInPlace, pod: str, now: float) -> None:
+        self._metrics.tally.updates.created(daemonset.uid, action.node, pod, action.revision.hash)
+        if (made := self._caches.pods.get(Key(daemonset.namespace, pod))) is not None:
+            self.saw(daemonset, made, now)  # the cache was quicker than the answer
 
     def saw(self, daemonset: DaemonSet, pod: Pod, now: float) -> None:
         """The cache shows one of its pods anew."""

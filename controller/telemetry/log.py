@@ -10,14 +10,13 @@ import re
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 import msgspec
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-Format = Literal["auto", "json", "console"]
-"""`auto`: console on a terminal, else json."""
+from controller.settings import LogFormat
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
@@ -26,7 +25,7 @@ _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}")
 MASK = "(hidden)"
 
 
-def configure(level: str, lines: Format, out: BinaryIO | None = None) -> None:
+def configure(level: str, lines: LogFormat, out: BinaryIO | None = None) -> None:
     """Send all log lines to `out` (default: standard error), those of the libraries too.
 
     `level` is one of `LEVELS`; `lines` is how each line is written. Raises ValueError for anything else. May be
@@ -73,7 +72,7 @@ def hide_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return event
 
 
-def _rendering(lines: Format, *, colors: bool) -> tuple[Processor, ...]:
+def _rendering(lines: LogFormat, *, colors: bool) -> tuple[Processor, ...]:
     if lines == "json":
         return (
             structlog.processors.EventRenamer("msg"),

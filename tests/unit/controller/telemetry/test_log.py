@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import structlog
 
+from controller.settings import LogFormat
 from controller.telemetry import log
 
 
@@ -70,7 +71,7 @@ def test_values_that_are_no_json_are_written_as_text(out: io.BytesIO) -> None:
 
 
 @pytest.mark.parametrize("format_", ["json", "console"])
-def test_secrets_do_not_reach_the_log(out: io.BytesIO, format_: log.Format) -> None:
+def test_secrets_do_not_reach_the_log(out: io.BytesIO, format_: LogFormat) -> None:
     log.configure("info", format_, out)
     structlog.get_logger().info(
         "request failed", token="s3cr3t-value", Authorization="x", error="sent 'Bearer eyJhbGciOi.abc' and failed"
