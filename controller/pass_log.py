@@ -7,20 +7,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 import structlog
+from structlog.contextvars import bound_contextvars
 
 from controller.api.meta import Key
 from controller.runtime.workers import ComeBack, Done, Handle, Outcome, Pass, PassControl, Retry
 from controller.runtime.workqueue import Taken
-from controller.telemetry.log import about
 
 _WORDS: dict[type[Outcome], str] = {Done: "done", ComeBack: "come back", Retry: "retry"}
 
 
 class _PassLine:
-    """What a pass has done so far."""
+    """What a pass has done so far. `about`: what every line of it says: of which object, of which pass, and why."""
 
-    def __init__(self, id_: str, subject: Mapping[str, str]) -> None:
-        self.id, self.subject = id_, subject
+    def __init__(self, about: Mapping[str, str]) -> None:
+        self.about = about
         self.did: Counter[str] = Counter()
         self.stale = False
 
@@ -41,10 +41,10 @@ class PassLog:
 
     async def in_context(self, handle: Handle[Key], taken: Taken[Key], turn: PassControl) -> Outcome:
         """One pass: everything logged inside carries what it is about, its id and why it was made."""
-        line = _PassLine(f"{next(self._ids):x}", {self._subject: str(taken.key), **self._queue})
-        self._lines[taken.key] = line
+        about = {self._subject: str(taken.key), **self._queue, "reconcile_id": f"{next(self._ids):x}"}
+        line = self._lines[taken.key] = _PassLine({**about, "reason": ",".join(taken.reasons)})
         began = asyncio.get_running_loop().time()
-        with about(line.subject, line.id, taken.reasons):
+        with bound_contextvars(**line.about):
             outcome = await handle(taken, turn)
             self._reconciled(line, outcome, asyncio.get_running_loop().time() - began)
             return outcome
@@ -64,7 +64,7 @@ class PassLog:
         line = self._lines.pop(done.taken.key)
         if done.crashed and isinstance(done.outcome, Retry):  # the others have their line
             error = done.outcome.error
-            with about(line.subject, line.id, done.taken.reasons):
+            with bound_contextvars(**line.about):
                 self._log.error(
                     "reconciled",
                     outcome="crashed",

@@ -1,15 +1,10 @@
-"""Structured log lines: one JSON object a line, or readable text. Every line carries what it is about.
-
-`about` binds the object, the id of the pass and its reasons for everything that is logged inside.
-"""
+"""Structured log lines: one JSON object a line, or readable text. What is bound as context is in every line."""
 
 from __future__ import annotations
 
 import logging
 import re
 import sys
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 import msgspec
@@ -53,13 +48,6 @@ def configure(level: str, lines: LogFormat, out: BinaryIO | None = None) -> None
     root = logging.getLogger()
     root.handlers = [_FromLibraries()]
     root.setLevel(max(number, logging.WARNING) if number > logging.DEBUG else logging.INFO)
-
-
-def about(
-    subject: Mapping[str, str], reconcile_id: str, reasons: tuple[str, ...] = ()
-) -> AbstractContextManager[None]:
-    """Everything logged inside says what it is about, which pass, and why the pass was made."""
-    return structlog.contextvars.bound_contextvars(**subject, reconcile_id=reconcile_id, reason=",".join(reasons))
 
 
 def hide_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

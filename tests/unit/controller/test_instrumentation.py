@@ -179,6 +179,7 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
 
     async with workers(1, queue, partial(instrumentation.passes.in_context, handle), on_outcome=passed):
         queue.add(Key("shop", "agent"), "pod changed")
+        queue.add(Key("shop", "agent"), "node changed")
         await asyncio.wait_for(over.wait(), 60)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     told = [(line["msg"], line.get("outcome"), line["daemonset"], line.get("reconcile_id")) for line in lines]
@@ -190,7 +191,7 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
         ("reconciled", "done", "shop/agent", second),
     ]
     crashed = lines[1]
-    assert (crashed["reason"], crashed["level"]) == ("pod changed", "error")
+    assert (crashed["reason"], crashed["level"]) == ("pod changed,node changed", "error")
     assert "KeyError: 'pod-1'" in crashed["exception"]
 
 

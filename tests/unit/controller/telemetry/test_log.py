@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import structlog
+from structlog.contextvars import bound_contextvars
 
 from controller.settings import LogFormat
 from controller.telemetry import log
@@ -29,7 +30,7 @@ def lines(out: io.BytesIO) -> list[dict[str, Any]]:
 def test_a_line_is_one_json_object_that_says_what_it_is_about(out: io.BytesIO) -> None:
     log.configure("info", "json", out)
     logger = structlog.get_logger()
-    with log.about({"daemonset": "shop/agent"}, "r-7", ("pod", "node")):
+    with bound_contextvars(daemonset="shop/agent", reconcile_id="r-7", reason="pod,node"):
         logger.info("reconciled", outcome="done", created=3)
     logger.info("outside")
     first, second = lines(out)
@@ -96,7 +97,7 @@ def test_lines_of_libraries_have_the_same_shape(out: io.BytesIO) -> None:
 
 def test_the_console_is_for_people(out: io.BytesIO) -> None:
     log.configure("info", "console", out)
-    with log.about({"daemonset": "shop/agent"}, "r-7"):
+    with bound_contextvars(daemonset="shop/agent", reconcile_id="r-7"):
         structlog.get_logger().info("reconciled")
     text = out.getvalue().decode()
     assert "reconciled" in text
