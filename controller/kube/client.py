@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
 from copy import copy
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -13,10 +13,10 @@ from controller.api.base import JSON, JSONObject, Value, View
 from controller.api.meta import Ref
 from controller.kube import errors
 from controller.kube.decode import UNREADABLE, Decoder, Failed, Page, WatchEvent
-from controller.kube.errors import ApiError, Unreadable
+from controller.kube.errors import Unreadable
 from controller.kube.request import JSON_PATCH, Query, Request, Response
 from controller.kube.resource import Resource, Target, W
-from controller.kube.sender import Call, Sender
+from controller.kube.sender import Call, Retell, Sender
 
 T = TypeVar("T")
 
@@ -25,8 +25,6 @@ STREAM_SILENCE = 150.0
 
 Body: TypeAlias = bytes | JSONObject | tuple[JSON, ...]
 Events: TypeAlias = Iterator[WatchEvent[T]]
-Retell: TypeAlias = Callable[[ApiError], ApiError]
-"""Gives the same error in words that may be repeated."""
 
 
 class Written(Value):
@@ -66,12 +64,11 @@ class Client:
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
         self._decoders: dict[Resource[Any, Any], Decoder[Any, Any]] = {}
-        self._retell: Retell = _as_it_is
 
     def retelling(self, retell: Retell) -> Client:
-        """The same client, every error of which comes in the words that `retell` gives it."""
+        """The same client, where the server's words come as `retell` gives them."""
         other = copy(self)
-        other._retell = retell
+        other._sender = self._sender.retelling(retell)
         return other
 
     def apart(self) -> Client:
@@ -90,7 +87,7 @@ class Client:
     async def get(self, resource: Resource[W, T], target: Target) -> T | None:
         """The object as it is now, not as a cache has it. None: there, but not ours (`Resource.project`)."""
         call = Call(verb="get", resource=resource.name, what=resource.describe(target))
-        response = await self._send(call, Request(method="GET", path=resource.path(target)))
+        response = await self._sender.send(call, Request(method="GET", path=resource.path(target)))
         try:
             return self.decoder(resource).single(response.body)
         except UNREADABLE as error:
@@ -107,7 +104,7 @@ class Client:
         if token:
             query = (*query, ("continue", token))
         request = Request(method="GET", path=resource.collection(namespace), query=query)
-        response = await self._send(call, request)
+        response = await self._sender.send(call, request)
         try:
             return self.decoder(resource).page(response.body)
         except UNREADABLE as error:
@@ -131,7 +128,7 @@ class Client:
             query=(DRY_RUN,) if dry_run else (),
             body=_bytes(body),
         )
-        return _as_written(call, await self._send(call, request))
+        return _as_written(call, await self._sender.send(call, request))
 
     async def patch(
         self,
@@ -152,7 +149,7 @@ class Client:
             body=_bytes(patch),
             content_type=content_type,
         )
-        return _as_written(call, await self._send(call, request))
+        return _as_written(call, await self._sender.send(call, request))
 
     async def delete(
         self,
@@ -177,7 +174,7 @@ class Client:
             query=(DRY_RUN,) if dry_run else (),
             body=_encoder.encode(_delete_options(ref.uid, version, grace, propagation)),
         )
-        view = _decode_written(call, await self._send(call, request))
+        view = _decode_written(call, await self._sender.send(call, request))
         return Deleted(version=None if view.kind == "Status" else view.metadata.resource_version or None)
 
     @asynccontextmanager
@@ -187,56 +184,31 @@ class Client:
         namespace: str = "",
         *,
         query: Query = (),
-        silence: float = STREAM_SILENCE,
     ) -> AsyncIterator[AsyncIterator[Events[T]]]:
         """An open watch: an iterator over bunches of events, each bunch decoded while you walk through it.
 
         Entering raises ApiError when the server refuses. The outer iterator ends when the server closes; it
-        raises ApiError for a broken connection or `silence` seconds without a byte, the inner one for an ERROR
+        raises ApiError for a broken connection or `STREAM_SILENCE` seconds without a byte, the inner one for an ERROR
         event and for a line that is not an event.
         """
         call = Call(verb="watch", resource=resource.name, what=_collection(resource, namespace))
+        query = (("watch", "1"), *resource.query, *query)
         path = resource.collection(namespace)
-        request = Request(method="GET", path=path, query=(("watch", "1"), *resource.query, *query), timeout=silence)
-        with self._retold():
-            async with self._sender.stream(call, request) as lines:
-                events = _events(call, lines, self.decoder(resource))
-                async with aclosing(events):
-                    yield events
+        request = Request(method="GET", path=path, query=query, timeout=STREAM_SILENCE)
+        async with self._sender.stream(call, request) as lines:
+            events = (self._decoded(call, bunch, self.decoder(resource)) async for bunch in lines)
+            async with aclosing(events):
+                yield events
 
-    async def _send(self, call: Call, request: Request) -> Response:
-        with self._retold():
-            return await self._sender.send(call, request)
-
-    @contextmanager
-    def _retold(self) -> Iterator[None]:
-        try:
-            yield
-        except ApiError as error:
-            told = self._retell(error)
-            if told is error:
-                raise
-            raise told from None  # a trace would show the first words beside the second
-
-
-def _as_it_is(error: ApiError) -> ApiError:
-    return error
-
-
-async def _events(call: Call, lines: AsyncIterator[list[bytes]], decoder: Decoder[W, T]) -> AsyncGenerator[Events[T]]:
-    async for bunch in lines:
-        yield _decoded(call, bunch, decoder)
-
-
-def _decoded(call: Call, lines: list[bytes], decoder: Decoder[W, T]) -> Events[T]:
-    for line in lines:
-        try:
-            event = decoder.line(line)
-        except UNREADABLE as error:
-            raise _unreadable(call, error) from error
-        if isinstance(event, Failed):
-            raise errors.refused(call.verb, call.what, Response(status=event.status, body=event.body))
-        yield event
+    def _decoded(self, call: Call, lines: list[bytes], decoder: Decoder[W, T]) -> Events[T]:
+        for line in lines:
+            try:
+                event = decoder.line(line)
+            except UNREADABLE as error:
+                raise _unreadable(call, error) from error
+            if isinstance(event, Failed):
+                raise self._sender.refused(call, Response(status=event.status, body=event.body))
+            yield event
 
 
 def _delete_options(uid: str, version: str, grace: int | None, propagation: str) -> JSONObject:

@@ -7,6 +7,7 @@ import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from copy import copy
+from typing import TypeAlias
 
 import msgspec
 
@@ -23,6 +24,10 @@ CALL_SECONDS = 30.0
 FOR_ITS_TURN = 0.8
 """The share of a call's time in which its turn must come by the rate. A request that is sent in the last moment ends
 without an answer, as one that may have been done; a call that gets no turn has done nothing."""
+
+
+Retell: TypeAlias = Callable[[ApiError], ApiError]
+"""Gives the same error in words that may be repeated."""
 
 
 class Call(Value):
@@ -74,6 +79,13 @@ class Sender:
         self._refresh = refresh
         self._call_seconds = call_seconds
         self._request_seconds = request_seconds
+        self._retell: Retell = lambda error: error
+
+    def retelling(self, retell: Retell) -> Sender:
+        """The same, where errors have the server's words as `retell` gives them, and their traces no others."""
+        other = copy(self)
+        other._retell = retell
+        return other
 
     def apart(self) -> Sender:
         """The same, with a place of its own besides those that all share."""
@@ -91,7 +103,7 @@ class Sender:
             response = await self._exchange(call, request, turn, deadline)
             if 200 <= response.status < 300:
                 return response
-            error = errors.refused(call.verb, call.what, response)
+            error = self.refused(call, response)
             resend = meaning_of(error).resend
             if resend is Resend.RENEWED and self._refresh and not refreshed:
                 refreshed = True
@@ -101,6 +113,10 @@ class Sender:
             if nap is None or loop.time() + nap >= deadline:
                 raise error
             await asyncio.sleep(nap)  # as the server has asked
+
+    def refused(self, call: Call, response: Response) -> ApiError:
+        """What such an answer means."""
+        return self._retell(errors.refused(call.verb, call.what, response))
 
     @asynccontextmanager
     async def stream(self, call: Call, request: Request) -> AsyncIterator[AsyncIterator[list[bytes]]]:
@@ -126,7 +142,7 @@ class Sender:
         except (OSError, TimeoutError):
             body = b""  # the status alone says enough
         response = Response(status=stream.status, body=body, retry_after=stream.retry_after)
-        error = errors.refused(call.verb, call.what, response)
+        error = self.refused(call, response)
         if meaning_of(error).resend is Resend.RENEWED:
             await self._renew(error)  # whoever opens the next stream has them
         return error

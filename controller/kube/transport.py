@@ -87,25 +87,19 @@ class AiohttpTransport:
     async def _send(
         self, request: Request, headers: CIMultiDict[str], timeout: ClientTimeout, body: _Guarded | bytes = b""
     ) -> ClientResponse:
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        tls_now = self._connection.tls_now
         return await self._session.request(
             request.method,
-            self._url(request),
+            URL(f"{self._server}{request.path}{query}", encoded=True),
             data=body or None,
             headers=headers,
             timeout=timeout,
             allow_redirects=False,
-            ssl=self._tls(),
+            ssl=True if tls_now is None else tls_now(),  # True: as the connector has it
             server_hostname=self._connection.server_name or None,
             proxy=self._connection.proxy or None,
         )
-
-    def _tls(self) -> ssl.SSLContext | bool:
-        """True: as the connector has it."""
-        return True if self._connection.tls_now is None else self._connection.tls_now()
-
-    def _url(self, request: Request) -> URL:
-        query = f"?{urlencode(request.query)}" if request.query else ""
-        return URL(f"{self._server}{request.path}{query}", encoded=True)
 
     async def _headers_for(self, request: Request) -> CIMultiDict[str]:
         """The headers for one content type, made again only when the credentials change."""
