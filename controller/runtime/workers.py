@@ -139,28 +139,10 @@ class _Pool(Generic[K]):
         handle: Handle[K],
         on_outcome: Callable[[Pass[K]], None],
     ) -> None:
-        self._group, self._queue, self._handle, self._on_outcome = group, queue, handle, on_outcome
-        self.left: dict[asyncio.Task[Exception | None], Callable[[Exception | None], None]] = {}
-        """What nobody waits for any longer, and who is told of its end."""
+        self.group, self._queue, self._handle, self._on_outcome = group, queue, handle, on_outcome
 
     def start(self, name: str) -> None:
-        self._group.create_task(self._work(name), name=name)
-
-    def begin(self, work: Work) -> asyncio.Task[Exception | None]:
-        return self._group.create_task(self._guarded(work), name="pass")
-
-    async def _guarded(self, work: Work) -> Exception | None:
-        raised: Exception | None = None
-        try:
-            await work()
-        except Exception as error:
-            if _means_leadership_lost(error):
-                raise
-            raised = error
-        task = asyncio.current_task()
-        if task is not None and (tell := self.left.pop(task, None)) is not None:
-            tell(raised)
-        return raised
+        self.group.create_task(self._work(name), name=name)
 
     async def _work(self, name: str) -> None:
         """Pass after pass, until one only waits for answers: then another worker of that name goes on."""
@@ -192,6 +174,8 @@ class _RunningPass(Generic[K]):
     def __init__(self, pool: _Pool[K], worker: str, queue: WorkQueue[K], key: K) -> None:
         self._pool, self._worker, self._queue, self._key = pool, worker, queue, key
         self.relieved = False
+        self._left: dict[asyncio.Task[Exception | None], Callable[[Exception | None], None]] = {}
+        """What nobody waits for any longer, and who is told of its end."""
 
     def only_waits(self) -> None:
         if self.relieved:
@@ -202,10 +186,23 @@ class _RunningPass(Generic[K]):
         self._pool.start(self._worker)
 
     def begin(self, work: Work) -> asyncio.Task[Exception | None]:
-        return self._pool.begin(work)
+        return self._pool.group.create_task(self._guarded(work), name="pass")
+
+    async def _guarded(self, work: Work) -> Exception | None:
+        raised: Exception | None = None
+        try:
+            await work()
+        except Exception as error:
+            if _means_leadership_lost(error):
+                raise
+            raised = error
+        task = asyncio.current_task()
+        if task is not None and (tell := self._left.pop(task, None)) is not None:
+            tell(raised)
+        return raised
 
     def leave(self, task: asyncio.Task[Exception | None], tell: Callable[[Exception | None], None]) -> None:
-        self._pool.left[task] = tell
+        self._left[task] = tell
 
     def wake(self, reason: str) -> None:
         self._queue.add(self._key, reason)
