@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from controller.api.base import JSONObject, Value, View
+from controller.api.base import JSONObject, Value, View, fields_of
 from controller.api.meta import Named, ObjectMeta, rfc3339
 from controller.api.text import shortened
 from controller.api.wellknown import API_VERSION, EVENT_SOURCE, KIND
@@ -125,20 +125,16 @@ class Recorder:
         """Until it is over and nothing waits."""
         while True:
             while self._waiting:
-                await self._send_one()
+                body = self._waiting.popleft()
+                namespace = fields_of(body["metadata"])["namespace"]
+                try:
+                    await self._client.create(EVENTS, str(namespace), body)
+                except ApiError:
+                    self._on_drop()
             if self._over:
                 return
             await self._work.wait()
             self._work.clear()
-
-    async def _send_one(self) -> None:
-        body = self._waiting.popleft()
-        metadata = body["metadata"]
-        namespace = metadata["namespace"] if isinstance(metadata, dict) else ""
-        try:
-            await self._client.create(EVENTS, str(namespace), body)
-        except ApiError:
-            self._on_drop()
 
     def _event(self, about: Named, kind: str, note: Note, now: float) -> JSONObject:
         stamp = rfc3339(now)

@@ -6,7 +6,6 @@ from collections.abc import Container, Sequence
 
 from controller.api.base import Value
 from controller.daemonset.answers import Answer
-from controller.kube.errors import ApiError
 from controller.kube.meaning import meaning_of
 from controller.planner import actions
 from controller.planner.place import Place
@@ -36,18 +35,15 @@ def failure_after(
         if not meaning_of(error).write.settles_itself or actions.place_of(action) in failing
     ]
     if lasting:
-        told = _failure(*lasting[0])
+        action, error = lasting[0]
+        words = str(error)
+        told = WriteFailure(words=words, gist=words.replace(_name_of(action), ""), kind=type(action))
         same = before is not None and (before.kind, before.gist) == (told.kind, told.gist)
         return before if same else told
     if before is None or decided.untroubled:
         return None
     went_through = {type(one.action) for one in answers} - {type(action) for action, _ in failures}
     return None if before.kind in went_through and not decided.withheld else before
-
-
-def _failure(action: actions.Action, error: ApiError) -> WriteFailure:
-    words = str(error)
-    return WriteFailure(words=words, gist=words.replace(_name_of(action), ""), kind=type(action))
 
 
 def _name_of(action: actions.Action) -> str:

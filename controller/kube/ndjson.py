@@ -21,8 +21,3 @@ class Lines:
         if tail:
             self._rest.append(tail)
         return [line for line in head.split(b"\n") if line]
-
-    @property
-    def pending(self) -> bool:
-        """Whether a line has begun and not ended: at the end of a stream, it was cut off."""
-        return bool(self._rest)

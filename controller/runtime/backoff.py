@@ -14,29 +14,23 @@ SWEEP_EVERY = 1024
 
 
 class Backoff:
-    """One row of growing delays: `first`, times `factor` each time, never more than `cap` seconds.
+    """One row of growing delays: `first`, twice as long each time, never more than `cap` seconds.
 
     Jitter comes on top of the cap: with `jitter=1.0` a delay of d becomes anything from d to 2 d, so that a
     thousand clients that failed together do not come back together.
     """
 
     def __init__(
-        self,
-        first: float,
-        cap: float,
-        *,
-        factor: float = 2.0,
-        jitter: float = 0.0,
-        chance: Callable[[], float] = random.random,
+        self, first: float, cap: float, *, jitter: float = 0.0, chance: Callable[[], float] = random.random
     ) -> None:
-        self._first, self._cap, self._factor = first, cap, factor
+        self._first, self._cap = first, cap
         self._jitter, self._chance = jitter, chance
         self._next = first
 
     def next(self) -> float:
         """Seconds to wait now; the delay after this one is longer."""
         delay = min(self._next, self._cap)
-        self._next = min(self._next * self._factor, self._cap)
+        self._next = min(self._next * 2.0, self._cap)
         return delay * (1.0 + self._jitter * self._chance())
 
     def reset(self) -> None:
@@ -53,14 +47,13 @@ class BackoffTable(Generic[K]):
     """A growing delay for each key.
 
     `strike` counts a failure and raises the delay; `remaining` only asks, however often, and raises nothing.
-    A key without strikes for `quiet` seconds is forgotten: its next strike starts from `first` again.
+    A key without strikes for `quiet` seconds is forgotten: its next strike starts from `first` again, and once in a
+    while all such keys leave the table.
     The defaults are those of client-go's work queues.
     """
 
-    def __init__(
-        self, first: float = 0.005, cap: float = 1000.0, *, factor: float = 2.0, quiet: float = 2000.0
-    ) -> None:
-        self._first, self._cap, self._factor, self._quiet = first, cap, factor, quiet
+    def __init__(self, first: float = 0.005, cap: float = 1000.0, *, quiet: float = 2000.0) -> None:
+        self._first, self._cap, self._quiet = first, cap, quiet
         self._strikes: dict[K, _Strikes] = {}
         self._until_sweep = SWEEP_EVERY
 
@@ -70,11 +63,12 @@ class BackoffTable(Generic[K]):
         if known is None or now - known.since > self._quiet:
             delay = min(self._first, self._cap)
         else:
-            delay = min(known.delay * self._factor, self._cap)
+            delay = min(known.delay * 2.0, self._cap)
         self._strikes[key] = _Strikes(delay, now)
         self._until_sweep -= 1
         if self._until_sweep <= 0:
-            self.sweep(now)
+            self._strikes = {k: s for k, s in self._strikes.items() if now - s.since <= self._quiet}
+            self._until_sweep = max(SWEEP_EVERY, len(self._strikes))
         return delay
 
     def remaining(self, key: K, now: float) -> float:
@@ -86,11 +80,6 @@ class BackoffTable(Generic[K]):
 
     def forget(self, key: K) -> None:
         self._strikes.pop(key, None)
-
-    def sweep(self, now: float) -> None:
-        """Forget every key that has been quiet; happens by itself once in a while."""
-        self._strikes = {k: s for k, s in self._strikes.items() if now - s.since <= self._quiet}
-        self._until_sweep = max(SWEEP_EVERY, len(self._strikes))
 
     def __len__(self) -> int:
         return len(self._strikes)
