@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Generic, NoReturn, TypeVar
 
 from controller.kube.client import Client
@@ -20,7 +20,6 @@ from controller.runtime.clock import elapsed
 from controller.runtime.contact import Contact, RestartReason, contact_after, restart_reason
 from controller.runtime.store import Change, Record, StoreWriter
 
-A = TypeVar("A")
 T = TypeVar("T", bound=Record)
 
 PATIENCE = 30.0
@@ -79,7 +78,7 @@ class Reflector(Generic[W, T]):
         self._contact: str = ""
         self._doubted, self._synced = asyncio.Event(), asyncio.Event()
         self._waiting: asyncio.Timeout | None = None
-        """The time given to what is waited for."""
+        """The limit of a stream, while something of it is waited for."""
         self._handled = 0
 
     async def synced(self) -> None:
@@ -128,37 +127,36 @@ class Reflector(Generic[W, T]):
             await self._tell(event)
 
     async def _stream(self, query: Query) -> watch.End:
-        """Open a stream and take what comes, until the server closes it or it turns out to be of no use."""
-        async with AsyncExitStack() as stack:
-            opening = self._client.watch(self._resource, self._namespace, query=query)
-            bunches = await self._wait_for(stack.enter_async_context(opening))
-            if isinstance(bunches, watch.End):
-                return bunches
-            self._state, told = watch.on_open(self._state)
-            for init in told:
-                await self._tell(init)
-            self._meet(Contact(state="reachable"))
-            while not self._doubted.is_set():
-                bunch = await self._wait_for(anext(bunches, watch.Closed()))
-                if isinstance(bunch, watch.End):
-                    return bunch
-                self._on_heard()
-                for event in bunch:
-                    step = watch.on_event(self._state, event)
-                    if isinstance(step, watch.End):
-                        return step
-                    self._state, news = step
-                    await self._tell(news)
-            return watch.Doubted()
-
-    async def _wait_for(self, coming: Awaitable[A]) -> A | watch.Stalled | watch.Doubted | watch.Failed:
-        """A stream that fills must go on soon; one that streams may be silent as long as the client allows. `relist`
-        ends the wait."""
-        self._waiting = asyncio.timeout(None if isinstance(self._state, watch.Streaming) else PATIENCE)
+        """Open a stream and take what comes. It must open and fill without a long silence; one that streams may be
+        silent as long as the client allows. `relist` ends every wait, and the telling of a list is none."""
+        loop = asyncio.get_running_loop()
+        self._waiting = limit = asyncio.timeout(PATIENCE)
         try:
-            async with self._waiting:
-                return await coming
+            async with limit, self._client.watch(self._resource, self._namespace, query=query) as bunches:
+                self._state, told = watch.on_open(self._state)
+                for init in told:
+                    await self._tell(init)
+                self._meet(Contact(state="reachable"))
+                async for bunch in bunches:
+                    self._waiting = None
+                    if limit.when() is not None:
+                        limit.reschedule(None)
+                    self._on_heard()
+                    for event in bunch:
+                        step = watch.on_event(self._state, event)
+                        if not isinstance(step, tuple):
+                            return step
+                        self._state, news = step
+                        await self._tell(news)
+                    if self._doubted.is_set():
+                        return watch.Doubted()
+                    self._waiting = limit
+                    if isinstance(self._state, watch.Filling):
+                        limit.reschedule(loop.time() + PATIENCE)
+                return watch.Closed()
         except TimeoutError:
+            if not limit.expired():
+                raise
             if self._doubted.is_set():
                 return watch.Doubted()
             if isinstance(self._state, watch.Filling):
