@@ -7,7 +7,7 @@ after it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -87,9 +87,13 @@ class CarryingOut:
 
     @property
     def _is_over(self) -> bool:
-        """The DaemonSet is not there any more: nothing more is begun."""
+        """The DaemonSet is not there any more."""
         look = self._look
         return look is not None and look.done() and isinstance(look.result(), Conflict | NotFound)
+
+    @property
+    def _begins_more(self) -> bool:
+        return self._late is None and not self._is_over
 
     async def run(self) -> None:
         """Try every action, as far as it comes. One look at the DaemonSet is enough for all adoptions."""
@@ -105,19 +109,12 @@ class CarryingOut:
         bounded, however many pods they want."""
         came = len(self.answers)
         waiting = iter(actions)
-
-        async def one_after_the_other() -> None:
-            for action in waiting:
-                if self._late is not None or self._is_over:
-                    return
-                await self._carry_out(action)
-
         if len(actions) == 1:
-            await one_after_the_other()
+            await self._carry_out(waiting)
         else:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(len(actions), CEILING)):
-                    group.create_task(one_after_the_other())
+                    group.create_task(self._carry_out(waiting))
         return self.answers[came:]
 
     async def _create_slowly(self, creates: Sequence[CreatePod]) -> None:
@@ -132,30 +129,34 @@ class CarryingOut:
         first = [action for action in creates if action not in again] if again else creates
         size = len(first) if first and first[0].revision.hash == known.proven else 1
         done = 0
-        while done < len(first) and self._late is None and not self._is_over:
+        while done < len(first) and self._begins_more:
             answers = await self._side_by_side(first[done : done + size])
             done, size = done + size, size * 2
             if any(answer.left is not None for answer in answers):
                 break
         await self._side_by_side(again)
 
-    async def _carry_out(self, action: Action) -> None:
-        place = place_of(action)
-        self.underway[place] = action
-        try:
-            await self._attempt(action)
-        except ApiError as error:
-            answer = await self._after_error(action, error)
-        else:
-            answer = self._after_success(action)
-        finally:
-            del self.underway[place]
-        self.answers.append(answer)
-        if self._late is not None:
-            self._late(answer)
-        elif answer.error is None and isinstance(action, UpdateInPlace) and action.change.resources:
-            # at once, so that a container restarts once for both
-            await self._carry_out(ResizePod(pod=action.pod, node=action.node))
+    async def _carry_out(self, waiting: Iterator[Action]) -> None:
+        """One after the other."""
+        for action in waiting:
+            if not self._begins_more:
+                return
+            place = place_of(action)
+            self.underway[place] = action
+            try:
+                await self._attempt(action)
+            except ApiError as error:
+                answer = await self._after_error(action, error)
+            else:
+                answer = self._after_success(action)
+            finally:
+                del self.underway[place]
+            self.answers.append(answer)
+            if self._late is not None:
+                self._late(answer)
+            elif answer.error is None and isinstance(action, UpdateInPlace) and action.change.resources:
+                # at once, so that a container restarts once for both
+                await self._carry_out(iter((ResizePod(pod=action.pod, node=action.node),)))
 
     async def _after_error(self, action: Action, error: ApiError) -> Answer:
         self._dependencies.did(self._daemonset, action, error)

@@ -202,8 +202,9 @@ class Reflector(Generic[W, T]):
             if not was_open and meant is not ForRead.ANEW:
                 self._meet(contact_after(end.error))  # an open stream's end is not news: the next request will show
             if meant is ForRead.MISSING:
-                # the server has no such objects any more; of a kind that it must know, somebody else has answered
-                if self._resource.custom and self._writer.empty():
+                # there are no such objects any more; for a kind that a server must know, somebody else has answered
+                if self._resource.custom and self._writer.filled:
+                    await self._tell(watch.Init())
                     await self._tell(watch.InitDone(version=""))
                 return MISSING * (1.0 + self._chance())
             if meant is ForRead.AWAY and not was_open:

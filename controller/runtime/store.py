@@ -200,13 +200,10 @@ class StoreWriter(Generic[T]):
         store._swapping.remove(namespace)
         store._swapped.set()
 
-    def empty(self) -> bool:
-        """There are no such objects any more: the next `swap` takes in a list without any. Returns whether it may:
-        nothing changes before the first list, since readers wait for that."""
-        if self._namespace in self._store._unfilled:
-            return False
-        self._filling = {}
-        return True
+    @property
+    def filled(self) -> bool:
+        """Whether the first list is complete: readers wait for that."""
+        return self._namespace not in self._store._unfilled
 
     def _settle(self, key: Key, new: T | None) -> Sequence[Change[T]]:
         store = self._store

@@ -168,7 +168,8 @@ def on_page(state: State, page: Page[T]) -> tuple[State, tuple[StoreEvent[T], ..
     if page.token:
         return Listing(token=page.token, manner=manner), (*first, *page.items)
     done = InitDone(version=page.version)
-    return Listed(version=page.version, manner=_next_manner(manner)), (*first, *page.items, done)
+    after = Manner.PAGES if manner is Manner.WHOLE else manner
+    return Listed(version=page.version, manner=after), (*first, *page.items, done)
 
 
 def on_event(state: State, event: WatchEvent[T]) -> tuple[State, StoreEvent[T]] | Unmarked | WentBack:
@@ -211,10 +212,6 @@ def on_end(state: State, end: End) -> State:
 
 def _manner(state: State) -> Manner:
     return Manner.STREAM if isinstance(state, Filling) else state.manner
-
-
-def _next_manner(manner: Manner) -> Manner:
-    return Manner.PAGES if manner is Manner.WHOLE else manner
 
 
 def _went_back(known: str, told: str) -> bool:

@@ -101,14 +101,30 @@ class WorkQueue(Generic[K]):
     @asynccontextmanager
     async def take(self) -> AsyncIterator[Taken[K]]:
         """Wait for a key and hold it; leaving the block gives it back. Raises `QueueClosed`."""
-        taken = await self._next()
+        loop = asyncio.get_running_loop()
+        while not self._ready:
+            if self._closed:
+                raise QueueClosed
+            woken = loop.create_future()
+            self._waiting.append(woken)
+            try:
+                await woken
+            except asyncio.CancelledError:
+                if woken in self._waiting:
+                    self._waiting.remove(woken)
+                elif self._ready:
+                    self._wake()  # we were woken for a key and will not take it: pass the call on
+                raise
+        key = self._ready.popleft()
+        wanted, now = self._dirty.pop(key), loop.time()
+        self._processing[key] = now
         try:
-            yield taken
+            yield Taken(key=key, reasons=tuple(wanted.reasons), queued_seconds=now - wanted.since)
         finally:
-            del self._processing[taken.key]
-            if taken.key in self._dirty and not self._closed:
-                self._dirty[taken.key].since = asyncio.get_running_loop().time()
-                self._ready.append(taken.key)
+            del self._processing[key]
+            if key in self._dirty and not self._closed:
+                self._dirty[key].since = loop.time()
+                self._ready.append(key)
                 self._wake()
 
     def close(self) -> None:
@@ -133,27 +149,6 @@ class WorkQueue(Generic[K]):
         """For each key in somebody's hand: since how many seconds. A growing one is a worker that hangs."""
         now = asyncio.get_running_loop().time()
         return tuple(now - since for since in self._processing.values())
-
-    async def _next(self) -> Taken[K]:
-        loop = asyncio.get_running_loop()
-        while not self._ready:
-            if self._closed:
-                raise QueueClosed
-            woken = loop.create_future()
-            self._waiting.append(woken)
-            try:
-                await woken
-            except asyncio.CancelledError:
-                if woken in self._waiting:
-                    self._waiting.remove(woken)
-                elif self._ready:
-                    self._wake()  # we were woken for a key and will not take it: pass the call on
-                raise
-        key = self._ready.popleft()
-        wanted = self._dirty.pop(key)
-        now = loop.time()
-        self._processing[key] = now
-        return Taken(key=key, reasons=tuple(wanted.reasons), queued_seconds=now - wanted.since)
 
     def _wake(self) -> None:
         while self._waiting:
