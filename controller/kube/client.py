@@ -27,12 +27,12 @@ Body: TypeAlias = bytes | JSONObject | tuple[JSON, ...]
 Events: TypeAlias = Iterator[WatchEvent[T]]
 
 
-class Written(Value):
+class Written(View):
     """What a write made of the object. `version` is what its caches have to reach."""
 
-    name: str
-    uid: str
-    version: str
+    name: str = ""
+    uid: str = ""
+    version: str = msgspec.field(default="", name="resourceVersion")
 
 
 class Deleted(Value):
@@ -41,15 +41,9 @@ class Deleted(Value):
     version: str | None
 
 
-class _WrittenMeta(View):
-    name: str = ""
-    uid: str = ""
-    resource_version: str = ""
-
-
 class _WrittenView(View):
     kind: str = ""
-    metadata: _WrittenMeta = _WrittenMeta()
+    metadata: Written = Written()
 
 
 _written = msgspec.json.Decoder(_WrittenView)
@@ -128,7 +122,7 @@ class Client:
             query=(DRY_RUN,) if dry_run else (),
             body=_bytes(body),
         )
-        return _as_written(call, await self._sender.send(call, request))
+        return _decode_written(call, await self._sender.send(call, request)).metadata
 
     async def patch(
         self,
@@ -138,7 +132,6 @@ class Client:
         *,
         sub: str = "",
         dry_run: bool = False,
-        content_type: str = JSON_PATCH,
     ) -> Written:
         """`patch` carries its own guard (`api.patch`). A stale version or a foreign uid raises Conflict."""
         call = Call(verb="patch", resource=resource.name, what=resource.describe(target, sub))
@@ -147,35 +140,26 @@ class Client:
             path=resource.path(target, sub),
             query=(DRY_RUN,) if dry_run else (),
             body=_bytes(patch),
-            content_type=content_type,
+            content_type=JSON_PATCH,
         )
-        return _as_written(call, await self._sender.send(call, request))
+        return _decode_written(call, await self._sender.send(call, request)).metadata
 
     async def delete(
-        self,
-        resource: Resource[W, T],
-        ref: Ref,
-        *,
-        version: str = "",
-        grace: int | None = None,
-        propagation: str = "",
-        dry_run: bool = False,
+        self, resource: Resource[W, T], ref: Ref, *, version: str = "", propagation: str = ""
     ) -> Deleted:
         """Delete the object with `ref.uid`, never a successor of that name: then Conflict (an empty uid: any).
 
         `version` demands that resourceVersion as well; `ref.version` is not looked at, because a status update
-        must not stop a delete. `grace` seconds, `propagation` Background, Foreground or Orphan: None and "" leave
-        them to the server.
+        must not stop a delete. `propagation` Background, Foreground or Orphan: "" leaves it to the server.
         """
         call = Call(verb="delete", resource=resource.name, what=resource.describe(ref))
         request = Request(
             method="DELETE",
             path=resource.path(ref),
-            query=(DRY_RUN,) if dry_run else (),
-            body=_encoder.encode(_delete_options(ref.uid, version, grace, propagation)),
+            body=_encoder.encode(_delete_options(ref.uid, version, propagation)),
         )
         view = _decode_written(call, await self._sender.send(call, request))
-        return Deleted(version=None if view.kind == "Status" else view.metadata.resource_version or None)
+        return Deleted(version=None if view.kind == "Status" else view.metadata.version or None)
 
     @asynccontextmanager
     async def watch(
@@ -211,7 +195,7 @@ class Client:
             yield event
 
 
-def _delete_options(uid: str, version: str, grace: int | None, propagation: str) -> JSONObject:
+def _delete_options(uid: str, version: str, propagation: str) -> JSONObject:
     options: JSONObject = {"kind": "DeleteOptions", "apiVersion": "v1"}
     guards: JSONObject = {}
     if uid:
@@ -220,8 +204,6 @@ def _delete_options(uid: str, version: str, grace: int | None, propagation: str)
         guards["resourceVersion"] = version
     if guards:
         options["preconditions"] = guards
-    if grace is not None:
-        options["gracePeriodSeconds"] = grace
     if propagation:
         options["propagationPolicy"] = propagation
     return options
@@ -240,11 +222,6 @@ def _decode_written(call: Call, response: Response) -> _WrittenView:
         return _written.decode(response.body)
     except UNREADABLE as error:
         raise errors.unanswered(call.verb, call.what, ConnectionError(f"unreadable answer: {error}")) from error
-
-
-def _as_written(call: Call, response: Response) -> Written:
-    meta = _decode_written(call, response).metadata
-    return Written(name=meta.name, uid=meta.uid, version=meta.resource_version)
 
 
 def _unreadable(call: Call, error: Exception) -> Unreadable:

@@ -61,10 +61,10 @@ def test_delete_is_guarded_by_uid_and_by_version_only_when_asked() -> None:
         "apiVersion": "v1",
         "preconditions": {"uid": "u"},
     }
-    _, request = asked(lambda client: client.delete(THINGS, REF, version="6", grace=0, propagation="Orphan"))
+    _, request = asked(lambda client: client.delete(THINGS, REF, version="6", propagation="Orphan"))
     options = json.loads(request.body)
     assert options["preconditions"] == {"uid": "u", "resourceVersion": "6"}
-    assert (options["gracePeriodSeconds"], options["propagationPolicy"]) == (0, "Orphan")
+    assert options["propagationPolicy"] == "Orphan"
 
 
 def test_delete_tells_the_version_of_a_dying_object_and_none_for_one_that_is_gone() -> None:
