@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Generic, Protocol, TypeAlias, TypeVar, assert_never
 
 import msgspec
@@ -146,28 +146,23 @@ class _Pool(Generic[K]):
 
     async def _work(self, name: str) -> None:
         """Pass after pass, until one only waits for answers: then another worker of that name goes on."""
-        turn: _RunningPass[K] | None = None
-        while turn is None or not turn.relieved:
-            try:
+        loop = asyncio.get_running_loop()
+        relieved = False
+        with suppress(QueueClosed):
+            while not relieved:
                 async with self._queue.take() as taken:
                     turn = _RunningPass(self, name, self._queue, taken.key)
-                    await self._pass(taken, turn)
-            except QueueClosed:
-                return
-
-    async def _pass(self, taken: Taken[K], turn: PassControl) -> None:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        crashed = False
-        outcome: Outcome
-        try:
-            outcome = await self._handle(taken, turn)
-        except Exception as error:
-            if _means_leadership_lost(error):
-                raise
-            outcome, crashed = Retry(error), True
-        settle(self._queue, taken.key, outcome)
-        self._on_outcome(Pass(taken, outcome, loop.time() - began, crashed))
+                    began, crashed = loop.time(), False
+                    outcome: Outcome
+                    try:
+                        outcome = await self._handle(taken, turn)
+                    except Exception as error:
+                        if _means_leadership_lost(error):
+                            raise
+                        outcome, crashed = Retry(error), True
+                    settle(self._queue, taken.key, outcome)
+                    self._on_outcome(Pass(taken, outcome, loop.time() - began, crashed))
+                relieved = turn.relieved
 
 
 class _RunningPass(Generic[K]):
