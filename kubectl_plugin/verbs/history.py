@@ -38,31 +38,24 @@ def need_revisions(snapshot: Snapshot) -> None:
 
 
 def _print_all(invocation: Invocation, snapshot: Snapshot, rows: tuple[RevisionRow, ...]) -> None:
-    terminal, output = invocation.terminal, invocation.output
-    if output is Output.NAME:
-        terminal.say(*(_resource(row) for row in rows))
-    elif output in (Output.JSON, Output.YAML):
-        terminal.say_document(history_document(*snapshot.key, rows), output)
-    elif not rows:
+    terminal, wide = invocation.terminal, invocation.output is Output.WIDE
+    if invocation.answers_a_program(map(_resource, rows), lambda: history_document(*snapshot.key, rows)):
+        return
+    if not rows:
         terminal.note(f"{snapshot.key.name} has no revision yet: the controller has not come to it")
     else:
-        wide = output is Output.WIDE
         width = None if wide else terminal.width
         shown = history_table(rows, now=snapshot.now, width=width, only_ascii=terminal.ascii, wide=wide)
         terminal.show(shown, whole=wide)
 
 
 def _print_one(invocation: Invocation, snapshot: Snapshot, row: RevisionRow, show_values: bool) -> None:
-    terminal, output = invocation.terminal, invocation.output
-    if output is Output.NAME:
-        terminal.say(_resource(row))
-    elif output in (Output.JSON, Output.YAML):
-        terminal.say_document(revision_document(*snapshot.key, row, show_values=show_values), output)
-    else:
-        text = revision_text(
-            snapshot.key.name, row, now=snapshot.now, only_ascii=terminal.ascii, show_values=show_values
-        )
-        terminal.show(text, whole=True)
+    key, only_ascii = snapshot.key, invocation.terminal.ascii
+    if not invocation.answers_a_program(
+        (_resource(row),), lambda: revision_document(*key, row, show_values=show_values)
+    ):
+        text = revision_text(key.name, row, now=snapshot.now, only_ascii=only_ascii, show_values=show_values)
+        invocation.terminal.show(text, whole=True)
 
 
 def _resource(row: RevisionRow) -> str:

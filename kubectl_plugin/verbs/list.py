@@ -20,7 +20,7 @@ from kubectl_plugin.paint.overview import overview
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.overview import TROUBLED, OverviewLine, line_of, phases_named, tally
 from kubectl_plugin.report.snapshot import Snapshot, Unread
-from kubectl_plugin.verbs.table_watch import Picture, table_screen
+from kubectl_plugin.verbs.table_watch import Picture, print_table, table_screen
 
 EVERY: Final = 2.0
 """Seconds between two looks with -w: objects come and go, which a watch on each of them would not tell."""
@@ -103,15 +103,10 @@ def _named(line: OverviewLine, many: Many) -> str:
 
 
 def _print(invocation: Invocation, many: Many, found: _Found) -> None:
-    terminal, output, lines = invocation.terminal, invocation.output, found.shown
-    if output is Output.NAME:
-        terminal.say(*(f"daemonset.apps.kruise.io/{line.name}" for line in lines))
-    elif output in (Output.JSON, Output.YAML):
-        terminal.say_document(_picture(invocation, many, found).document, output)
-    elif not lines:
-        where = "" if many.all_namespaces else f" in {invocation.session.namespace} namespace"
-        terminal.note(f"No resources found{where}.")
+    lines = found.shown
+    if lines or invocation.output not in (None, Output.WIDE):
+        names = (f"daemonset.apps.kruise.io/{line.name}" for line in lines)
+        print_table(invocation, _picture(invocation, many, found), names)
     else:
-        picture, whole = _picture(invocation, many, found), output is Output.WIDE
-        terminal.show(picture.table(None if whole else terminal.width), whole=whole)
-        terminal.detail(picture.footer)
+        where = "" if many.all_namespaces else f" in {invocation.session.namespace} namespace"
+        invocation.terminal.note(f"No resources found{where}.")

@@ -18,7 +18,7 @@ from kubectl_plugin.report.node_choice import Choice, check_group, choice, chose
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import Survey, survey
-from kubectl_plugin.verbs.table_watch import Picture, table_screen
+from kubectl_plugin.verbs.table_watch import Picture, print_table, table_screen
 
 TICK: Final = 5.0
 """Seconds after which ages are drawn anew though nothing happened."""
@@ -33,7 +33,12 @@ async def nodes(invocation: Invocation, asked: Asked) -> int:
     if asked.watch:
         return await _watch(invocation, snapshot, wanted, asked.by)
     (snapshot,) = await with_pulls(invocation, [snapshot])
-    _print(invocation, snapshot, wanted, asked.by)
+    surveyed = _surveyed(snapshot, asked.by)
+    check_group(surveyed, wanted)
+    picture = _picture(invocation, surveyed, wanted)
+    print_table(invocation, picture, (f"node/{name}" for name, _ in picture.rows))
+    if invocation.output in (None, Output.WIDE):
+        invocation.tell_missing(snapshot.unread_words)
     return 0
 
 
@@ -78,21 +83,3 @@ def _picture(invocation: Invocation, surveyed: Survey, wanted: Choice) -> Pictur
 def _said(row: NodeRow) -> tuple[Hashable, ...]:
     """What is worth another line in a log."""
     return row.state, row.revision, row.pod and row.pod.pod.uid, row.trouble, row.image and row.image.stage
-
-
-def _print(invocation: Invocation, snapshot: Snapshot, wanted: Choice, by: str) -> None:
-    terminal, output = invocation.terminal, invocation.output
-    surveyed = _surveyed(snapshot, by)
-    check_group(surveyed, wanted)
-    picture = _picture(invocation, surveyed, wanted)
-    if output is Output.NAME:
-        terminal.say(*(f"node/{name}" for name, _ in picture.rows))
-        return
-    if output in (Output.JSON, Output.YAML):
-        terminal.say_document(picture.document, output)
-        return
-    whole = output is Output.WIDE
-    if picture.rows:
-        terminal.show(picture.table(None if whole else terminal.width), whole=whole)
-    terminal.detail(picture.footer)
-    invocation.tell_missing(snapshot.unread_words)

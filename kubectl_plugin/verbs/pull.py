@@ -20,7 +20,6 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.pulling import PullFollowing, following_pull
 from kubectl_plugin.edits.pull_job import pull_job
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.nodes import pull_table
 from kubectl_plugin.report.pulls import NodePull, PullProgress, PullStage, counts_of, failures, stated_counts
 from kubectl_plugin.report.values import int_or_percent
@@ -87,14 +86,9 @@ async def _made(invocation: Invocation, asked: Asked, body: JSONObject) -> JSONO
 
 
 def _print(invocation: Invocation, asked: Asked, document: JSONObject) -> None:
-    terminal, output = invocation.terminal, invocation.output
     name = f"imagepulljob.apps.kruise.io/{reads.meta_of(document).name}"
-    if output is Output.NAME:
-        terminal.say(name)
-    elif output is not None:
-        terminal.say_document(document, output)
-    else:
-        terminal.say(f"{name} created{DRY_RUN_SUFFIX[asked.dry_run]}")
+    if not invocation.answers_a_program((name,), lambda: document):
+        invocation.terminal.say(f"{name} created{DRY_RUN_SUFFIX[asked.dry_run]}")
 
 
 class _PullWatch:

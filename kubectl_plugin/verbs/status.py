@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from controller.api.base import JSONObject
 from kubectl_plugin.cluster.image_pulls import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of
@@ -52,23 +53,29 @@ def _refuse_flags_of_watching(asked: Asked) -> None:
 
 def show(invocation: Invocation, looks: Sequence[Look], *, single: bool) -> None:
     """`single`: one was asked for by name, so a document is not a list."""
-    terminal, output = invocation.terminal, invocation.output
-    if output is Output.NAME:
-        terminal.say(*(f"daemonset.apps.kruise.io/{one.status.name}" for one in looks))
-    elif output in (Output.JSON, Output.YAML):
+
+    def whole() -> JSONObject:
         documents = [one.status.document for one in looks]
-        terminal.say_document(documents[0] if single else document("RolloutStatusList", items=[*documents]), output)
-    elif not looks:
+        return documents[0] if single else document("RolloutStatusList", items=[*documents])
+
+    names = (f"daemonset.apps.kruise.io/{one.status.name}" for one in looks)
+    if not invocation.answers_a_program(names, whole):
+        _print(invocation, looks)
+    invocation.tell_missing(missing for one in looks for missing in one.status.unreadable)
+
+
+def _print(invocation: Invocation, looks: Sequence[Look]) -> None:
+    terminal = invocation.terminal
+    if not looks:
         terminal.note(f"no Advanced DaemonSets in namespace {invocation.session.namespace}")
-    for index, one in enumerate(looks if output in (None, Output.WIDE) else ()):
+    for index, one in enumerate(looks):
         terminal.say(*([""] if index else []))
         if one.survey is None:
             terminal.show(outline(one.status, width=terminal.width, only_ascii=terminal.ascii))
             terminal.warn(one.obstacle)
         else:
             block = Text("\n").join(status_block(view_of(invocation, one, one.survey)))
-            terminal.show(block, whole=output is Output.WIDE)
-    invocation.tell_missing(missing for one in looks for missing in one.status.unreadable)
+            terminal.show(block, whole=invocation.output is Output.WIDE)
 
 
 def _exit_code(invocation: Invocation, asked: Asked, looks: Sequence[Look]) -> int:

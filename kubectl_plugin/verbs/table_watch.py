@@ -1,9 +1,10 @@
-"""A table that is kept up to date: drawn anew in its place on a terminal, as the rows that changed in a log, and as
-documents for a program."""
+"""A table, printed once or kept up to date: drawn anew in its place on a terminal, as the rows that changed in a log,
+and as documents for a program.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -98,6 +99,15 @@ class _Documents:
             self._terminal.say(as_line(msgspec.json.encode(picture.document), only_ascii=self._terminal.ascii))
             self._terminal.flush()
         self._said = picture.rows
+
+
+def print_table(invocation: Invocation, picture: Picture, names: Iterable[str]) -> None:
+    """Once. `names`: for `-o name`."""
+    terminal, whole = invocation.terminal, invocation.output is Output.WIDE
+    if not invocation.answers_a_program(names, lambda: picture.document):
+        if picture.rows:
+            terminal.show(picture.table(None if whole else terminal.width), whole=whole)
+        terminal.detail(picture.footer)
 
 
 @contextmanager
