@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -96,6 +99,17 @@ class Global:
         """These flags, stood before the verb, and those after it."""
         given = {one.name: getattr(later, one.name) for one in fields(later) if getattr(later, one.name)}
         return replace(self, **given)
+
+
+_COMMAND: Final = re.compile(r"\bkubectl(?: kruise-ds)?(?= [a-z])")
+
+
+def for_cluster(text: str, flags: Sequence[str]) -> str:
+    """`text` with `flags` in each command of kubectl that is in it: what a person is told to type goes to the cluster
+    that was asked, whatever the context is then.
+    """
+    words = shlex.join(flags)
+    return _COMMAND.sub(lambda found: f"{found[0]} {words}", text) if words else text
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TextIO
 
-from kubectl_plugin.commands import for_cluster
 from kubectl_plugin.failures import CommandError, UsageError
-from kubectl_plugin.flags import Global, Output
+from kubectl_plugin.flags import Global, Output, for_cluster
 from kubectl_plugin.host import Host
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Final
 from rich.text import Text
 
 from controller.api.daemonset import Phase
-from kubectl_plugin.commands import for_cluster
+from kubectl_plugin.flags import for_cluster
 from kubectl_plugin.paint import style
 from kubectl_plugin.report.status.document import RolloutStatus
 from kubectl_plugin.report.survey import Survey
