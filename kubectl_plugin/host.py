@@ -12,7 +12,6 @@ from collections.abc import Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
 
-from kubectl_plugin.clock import ServerClock
 from kubectl_plugin.releases import own_version
 
 if TYPE_CHECKING:
@@ -38,9 +37,6 @@ class Host:
         self.environ = environ
         self.stdin = stdin or sys.stdin or nowhere("r")
         self.out, self.err = out or sys.stdout or nowhere("w"), err or sys.stderr or nowhere("w")
-
-    def clock(self) -> ServerClock:
-        return ServerClock(self.ticks, self.now())
 
     def now(self) -> float:
         """Seconds since 1970, by a clock that may be wrong, and may be set."""

@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from kubectl_plugin.entries import ENTRIES, SHOWN, Entry, imported
+from kubectl_plugin.entries import ENTRIES, SHOWN, Entry
 from kubectl_plugin.flags import GLOBAL_NAMES, Global, Options
 from kubectl_plugin.running import Runner
 
@@ -175,14 +175,7 @@ def _built(entry: Entry) -> Any:
 def _carry_out(entry: Entry, ctx: typer.Context, after: Global, asked: Options) -> None:
     """Flags of `Global` may stand before or after the verb; of two, the later one wins."""
     runner: Runner = ctx.obj
-    flags = ctx.meta[BEFORE].followed_by(after)
-    function = imported(entry.offline if asked.offline else entry.function)
-    if asked.offline:
-        runner.run_offline(
-            flags, lambda terminal: function(runner.host, terminal, flags.output, asked), outputs=entry.outputs
-        )
-    else:
-        runner.run(flags, lambda invocation: function(invocation, asked), outputs=entry.outputs, check=asked.check)
+    runner.run(ctx.meta[BEFORE].followed_by(after), entry, asked)
 
 
 def _root(ctx: typer.Context, flags: Global) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from kubectl_plugin.durations import seconds_of
+from kubectl_plugin.entries import Entry, imported
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
-from kubectl_plugin.flags import Global, Output
+from kubectl_plugin.flags import Global, Options, Output
 from kubectl_plugin.host import Host
 from kubectl_plugin.terminal import Terminal
 
@@ -25,35 +26,30 @@ class Runner:
     def __init__(self, host: Host) -> None:
         self.host = host
 
-    def run(
-        self,
-        flags: Global,
-        body: Callable[[Invocation], Awaitable[int]],
-        *,
-        outputs: Sequence[Output],
-        check: Callable[[], None] | None = None,
-    ) -> None:
-        """Carry out a verb that needs the cluster and end with the code that it returns.
+    def run(self, flags: Global, entry: Entry, asked: Options) -> None:
+        """Carry out a verb and end with the code that it returns.
 
-        `outputs`: the formats of `-o` that the verb knows; another one is refused with exit code 2. `check` raises
-        CommandError for a command line that is wrong whatever the cluster is; it is called before a kubeconfig is
-        read.
+        What is wrong whatever the cluster is, is told before a kubeconfig is read.
         """
 
-        def checked(terminal: Terminal) -> int:
+        def body(terminal: Terminal) -> int:
+            asked.check()
+            function = imported(entry.offline if asked.offline else entry.function)
+            if asked.offline:
+                return int(function(self.host, terminal, flags.output, asked))
             import asyncio  # for which `--help` must not wait
 
-            if check is not None:
-                check()
             try:
-                return self.host.run(self._in_session(flags, terminal, body))
+                return self.host.run(self._in_session(flags, terminal, function, asked))
             except asyncio.CancelledError:  # while something was written; Ctrl-C is KeyboardInterrupt
                 return ExitCode.TERMINATED
 
-        self.run_offline(flags, checked, outputs=outputs)
+        self.run_guarded(flags, body, outputs=entry.outputs)
 
-    def run_offline(self, flags: Global, body: Callable[[Terminal], int], *, outputs: Sequence[Output]) -> None:
-        """The same for a verb that needs no cluster."""
+    def run_guarded(self, flags: Global, body: Callable[[Terminal], int], *, outputs: Sequence[Output]) -> None:
+        """Whatever the body raises is told, and becomes the exit code. `outputs`: the formats of `-o` that it knows;
+        another one is refused.
+        """
         terminal = Terminal(flags, self.host)
         try:
             _check_output(flags.output, outputs)
@@ -76,7 +72,7 @@ class Runner:
         raise typer.Exit(code)
 
     async def _in_session(
-        self, flags: Global, terminal: Terminal, body: Callable[[Invocation], Awaitable[int]]
+        self, flags: Global, terminal: Terminal, verb: Callable[[Invocation, Any], Awaitable[int]], asked: Options
     ) -> int:
         from controller.kube.errors import ApiError, ConfigError
         from kubectl_plugin.cluster.explain import explained
@@ -95,7 +91,7 @@ class Runner:
                 trace=terminal.trace if flags.verbose else None,
                 clock=terminal.clock,
             ) as session:
-                return await body(Invocation(session, terminal, flags.output, self.host, flags.namespace))
+                return await verb(Invocation(session, terminal, flags.output, self.host, flags.namespace), asked)
         except (ApiError, ConfigError) as error:
             raise explained(error, session) from error
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TextIO
 
+from kubectl_plugin.clock import ServerClock
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Global, Output, for_cluster
 from kubectl_plugin.host import Host
@@ -40,7 +41,7 @@ class Terminal:
         self.quiet, self.verbose = flags.quiet, flags.verbose
         self.cluster_flags = flags.of_cluster
         """Also of commands that somebody is told to type."""
-        self.clock = host.clock()
+        self.clock = ServerClock(host.ticks, host.now())
         self.on_screen = self.out.isatty() and self._environ.get("TERM") != "dumb"
         """Whether stdout is a terminal that can be drawn on."""
         self.interactive = self._in.isatty() and self.err.isatty()

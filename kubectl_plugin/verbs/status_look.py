@@ -107,8 +107,7 @@ async def look(
     presence: Callable[[float], Awaitable[str | None]] | None = None,
 ) -> Look:
     """`words`, `presence`: what remembers from one look to the next."""
-    surveyed, obstacle = by_node(snapshot, asked.by)
-    told = told_by(snapshot, surveyed)
+    told, surveyed, obstacle = told_of(snapshot, asked.by)
     status = rollout_status(told, surveyed) if surveyed else stated_status(told)
     runs = runs_without_words(status)
     if asked.logs and runs:
@@ -120,19 +119,16 @@ async def look(
     return Look(told, status, surveyed, obstacle, absence or "")
 
 
-def by_node(snapshot: Snapshot, by: str) -> tuple[Survey | None, str]:
-    """Or else why nothing can be told node by node."""
+def told_of(snapshot: Snapshot, by: str) -> tuple[Telling, Survey | None, str]:
+    """With what is known node by node; or where nothing is, the controller's own account, and why not."""
     if not snapshot.pods_readable:
-        return None, f"the nodes of {snapshot.daemonset.name} cannot be told without the right to list pods"
+        words = f"the nodes of {snapshot.daemonset.name} cannot be told without the right to list pods"
+        return stated_telling(snapshot), None, words
     try:
-        return survey(snapshot, by), ""
+        surveyed = survey(snapshot, by)
     except UnreadableSpecError as error:
-        return None, error.message
-
-
-def told_by(snapshot: Snapshot, surveyed: Survey | None) -> Telling:
-    """The controller's own account where nothing can be told node by node."""
-    return telling_of(surveyed) if surveyed else stated_telling(snapshot)
+        return stated_telling(snapshot), None, error.message
+    return telling_of(surveyed), surveyed, ""
 
 
 def view_of(invocation: Invocation, one: Look, surveyed: Survey) -> StatusView:

@@ -34,7 +34,7 @@ async def ask(terminal):
     return 0 if terminal.ask("Continue?") else 6
 
 try:
-    Runner(Host()).run_offline(Global(), lambda terminal: asyncio.run(ask(terminal)), outputs=())
+    Runner(Host()).run_guarded(Global(), lambda terminal: asyncio.run(ask(terminal)), outputs=())
 except typer.Exit as end:
     raise SystemExit(end.exit_code)
 """
