@@ -12,8 +12,8 @@ from kubectl_plugin import candidates
 from kubectl_plugin.failures import UsageError
 from kubectl_plugin.flags import Manifests, Many, Name, Names, Options, unset
 
-HoldAt = Annotated[str | None, Option("--hold-at", help="Set the partition in the same write: no node starts early.")]
-LiftPause = Annotated[bool, Option("--lift-pause", help="Where nobody is asked: also a pause that is not your own.")]
+HoldAt = Annotated[str | None, Option(help="Set the partition in the same write: no node starts early.")]
+LiftPause = Annotated[bool, Option(help="Where nobody is asked: also a pause that is not your own.")]
 
 
 class DryRun(StrEnum):
@@ -24,8 +24,8 @@ class DryRun(StrEnum):
     SERVER = "server"
 
 
-DryRunFlag = Annotated[DryRun, Option("--dry-run", help="Change nothing; `server` asks the API server.")]
-FieldManager = Annotated[str, Option("--field-manager", help="Name of the writer.")]
+DryRunFlag = Annotated[DryRun, Option(help="Change nothing; `server` asks the API server.")]
+FieldManager = Annotated[str, Option(help="Name of the writer.")]
 MANAGER = "kubectl-kruise-ds"
 
 
@@ -34,25 +34,20 @@ class Acting(Options):
     """Flags of every verb that changes something."""
 
     dry_run: DryRunFlag = DryRun.NONE
-    yes: Annotated[bool, unset("-y", "--yes", help="Do not ask.")] = False
+    yes: Annotated[bool, unset("-y", help="Do not ask.")] = False
     reason: Annotated[
-        str | None,
-        unset("--reason", help="Why; kept with the last action, and as the change cause of a new template."),
+        str | None, unset(help="Why; kept with the last action, and as the change cause of a new template.")
     ] = None
     field_manager: FieldManager = MANAGER
-    print_patch: Annotated[bool, unset("--print-patch", help="Print the change for kubectl, without the guard.")] = (
-        False
-    )
+    print_patch: Annotated[bool, unset(help="Print the change for kubectl, without the guard.")] = False
 
 
 @dataclass(frozen=True)
 class Waiting(Acting):
     """Of those whose change takes a while."""
 
-    wait: Annotated[
-        bool, Option("--wait", help="Wait as status -w does; end with 6 if another change takes over.")
-    ] = False
-    timeout: Annotated[str, Option("--timeout", help="With --wait: give up after, e.g. 15m.")] = "0"
+    wait: Annotated[bool, Option(help="Wait as status -w does; end with 6 if another change takes over.")] = False
+    timeout: Annotated[str, Option(help="With --wait: give up after, e.g. 15m.")] = "0"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,10 +107,10 @@ class PromoteOptions(Waiting):
     """
 
     name: Name
-    full: Annotated[bool, Option("--full", help="All nodes: partition 0.")] = False
-    to: Annotated[str | None, Option("--to", help="To this partition instead of the next step.")] = None
-    force: Annotated[bool, Option("--force", help="Even if the step is not finished.")] = False
-    soak: Annotated[str, Option("--soak", help="Quiet time since the last update, such as 10m.")] = "0s"
+    full: Annotated[bool, Option(help="All nodes: partition 0.")] = False
+    to: Annotated[str | None, Option(help="To this partition instead of the next step.")] = None
+    force: Annotated[bool, Option(help="Even if the step is not finished.")] = False
+    soak: Annotated[str, Option(help="Quiet time since the last update, such as 10m.")] = "0s"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,15 +120,13 @@ class MigrateOptions(Chosen):
     Interrupted, it goes on when it is called again; the other direction turns it round.
     """
 
-    to_native: Annotated[
-        bool, Option("--to-native", help="The other way: an Advanced DaemonSet becomes a native one.")
-    ] = False
-    dry_run: Annotated[bool, Option("--dry-run", help="Change nothing: tell what would happen.")] = False
+    to_native: Annotated[bool, Option(help="The other way: an Advanced DaemonSet becomes a native one.")] = False
+    dry_run: Annotated[bool, Option(help="Change nothing: tell what would happen.")] = False
     print_: Annotated[bool, Option("--print", help="Only print the new manifest, for your repository.")] = False
     sync_stopped: Annotated[
-        bool, Option("--sync-stopped", help="Whoever manages it (Argo CD, Flux, an operator) is stopped meanwhile.")
+        bool, Option(help="Whoever manages it (Argo CD, Flux, an operator) is stopped meanwhile.")
     ] = False
-    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False
+    yes: Annotated[bool, Option("-y", help="Do not ask.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,17 +134,14 @@ class RollbackOptions(Chosen, Change, Waiting):
     """Back to an earlier revision, on all nodes that left it (alias: undo)."""
 
     to_revision: Annotated[
-        int | None,
-        Option(
-            "--to-revision", help="Back to this one; else to the one before.", autocompletion=candidates.revisions
-        ),
+        int | None, Option(help="Back to this one; else to the one before.", autocompletion=candidates.revisions)
     ] = None
-    keep_partition: Annotated[bool, Option("--keep-partition", help="Do not set the partition to 0.")] = False
-    keep_paused: Annotated[bool, Option("--keep-paused", help="Do not lift the pause.")] = False
+    keep_partition: Annotated[bool, Option(help="Do not set the partition to 0.")] = False
+    keep_paused: Annotated[bool, Option(help="Do not lift the pause.")] = False
     lift_pause: LiftPause = False
-    drop_selector: Annotated[
-        bool, Option("--drop-selector", help="Lift rollingUpdate.selector too, where it would keep nodes bad.")
-    ] = False
+    drop_selector: Annotated[bool, Option(help="Lift rollingUpdate.selector too, where it would keep nodes bad.")] = (
+        False
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,9 +153,7 @@ class SetPartitionOptions(Change, Waiting):
         Argument(metavar="[NAME] [VALUE]", help="Pods kept old: 8, or 30%.", autocompletion=candidates.names),
     ] = ()
     """Names, and without `update` the value as the last one."""
-    update: Annotated[str | None, Option("--update", help="Instead of VALUE: nodes to update, such as 1 or 30%.")] = (
-        None
-    )
+    update: Annotated[str | None, Option(help="Instead of VALUE: nodes to update, such as 1 or 30%.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,15 +187,14 @@ class PullOptions(Options):
     """Have nodes pull an image before a pod needs it. Makes an ImagePullJob and shows how far it is."""
 
     image: Annotated[str, Argument(metavar="IMAGE", help="Such as registry.example.com/agent:v2.")]
-    selector: Annotated[
-        str | None, Option("--selector", "-l", help="Nodes with these labels; else all.", show_default=False)
-    ] = None
-    parallelism: Annotated[str, Option("--parallelism", help="Nodes at a time: 3, or 30%.")] = "10%"
+    selector: Annotated[str | None, Option("-l", help="Nodes with these labels; else all.", show_default=False)] = (
+        None
+    )
+    parallelism: Annotated[str, Option(help="Nodes at a time: 3, or 30%.")] = "10%"
     secrets: Annotated[
-        tuple[str, ...],
-        Option("--pull-secret", help="Secret for the registry; may be repeated.", show_default=False),
+        tuple[str, ...], Option("--pull-secret", help="Secret for the registry; may be repeated.", show_default=False)
     ] = ()
-    no_wait: Annotated[bool, Option("--no-wait", help="Make the job, and leave it.")] = False
-    timeout: Annotated[str, Option("--timeout", help="Stop watching after, e.g. 15m; the job goes on.")] = "0"
+    no_wait: Annotated[bool, Option(help="Make the job, and leave it.")] = False
+    timeout: Annotated[str, Option(help="Stop watching after, e.g. 15m; the job goes on.")] = "0"
     dry_run: DryRunFlag = DryRun.NONE
     field_manager: FieldManager = MANAGER

@@ -34,55 +34,43 @@ class Global:
     """kubectl's own flags, and those of the terminal."""
 
     namespace: Annotated[
-        str | None,
-        unset("-n", "--namespace", help="Namespace; else that of the context.", autocompletion=candidates.namespaces),
+        str | None, unset("-n", help="Namespace; else that of the context.", autocompletion=candidates.namespaces)
     ] = None
-    context: Annotated[
-        str | None, unset("--context", help="Context of the kubeconfig.", autocompletion=candidates.contexts)
-    ] = None
-    cluster: Annotated[str | None, unset("--cluster", help="Cluster of the kubeconfig.")] = None
-    user: Annotated[str | None, unset("--user", help="User of the kubeconfig.")] = None
-    kubeconfig: Annotated[
-        str | None, unset("--kubeconfig", help="Path of a kubeconfig.", autocompletion=candidates.files)
-    ] = None
-    server: Annotated[str | None, unset("-s", "--server", help="URL of the API server.")] = None
-    token: Annotated[str | None, unset("--token", help="Bearer token.")] = None
-    client_certificate: Annotated[
-        str | None,
-        unset("--client-certificate", help="File with your certificate.", autocompletion=candidates.files),
-    ] = None
-    client_key: Annotated[
-        str | None, unset("--client-key", help="File with its key.", autocompletion=candidates.files)
-    ] = None
-    certificate_authority: Annotated[
-        str | None,
-        unset("--certificate-authority", help="File with the server's authorities.", autocompletion=candidates.files),
-    ] = None
-    insecure_skip_tls_verify: Annotated[
-        bool, unset("--insecure-skip-tls-verify", help="Accept any certificate of the server.")
-    ] = False
-    tls_server_name: Annotated[str | None, unset("--tls-server-name", help="Name in the server's certificate.")] = (
+    context: Annotated[str | None, unset(help="Context of the kubeconfig.", autocompletion=candidates.contexts)] = (
         None
     )
+    cluster: Annotated[str | None, unset(help="Cluster of the kubeconfig.")] = None
+    user: Annotated[str | None, unset(help="User of the kubeconfig.")] = None
+    kubeconfig: Annotated[str | None, unset(help="Path of a kubeconfig.", autocompletion=candidates.files)] = None
+    server: Annotated[str | None, unset("-s", help="URL of the API server.")] = None
+    token: Annotated[str | None, unset(help="Bearer token.")] = None
+    client_certificate: Annotated[
+        str | None, unset(help="File with your certificate.", autocompletion=candidates.files)
+    ] = None
+    client_key: Annotated[str | None, unset(help="File with its key.", autocompletion=candidates.files)] = None
+    certificate_authority: Annotated[
+        str | None, unset(help="File with the server's authorities.", autocompletion=candidates.files)
+    ] = None
+    insecure_skip_tls_verify: Annotated[bool, unset(help="Accept any certificate of the server.")] = False
+    tls_server_name: Annotated[str | None, unset(help="Name in the server's certificate.")] = None
     as_user: Annotated[str | None, unset("--as", help="User to act as.")] = None
     as_groups: Annotated[tuple[str, ...], unset("--as-group", help="Group to act as; may be repeated.")] = ()
-    as_uid: Annotated[str | None, unset("--as-uid", help="UID to act as.")] = None
+    as_uid: Annotated[str | None, unset(help="UID to act as.")] = None
     request_timeout: Annotated[
-        str | None, unset("--request-timeout", help="Longest wait for one answer, such as 10s; 0 for no limit.")
+        str | None, unset(help="Longest wait for one answer, such as 10s; 0 for no limit.")
     ] = None
     controller_namespace: Annotated[
         str | None,
         unset(
-            "--controller-namespace",
             help="Where the controller is, unless kruise-ds-system; also KRUISE_DS_CONTROLLER_NAMESPACE.",
             autocompletion=candidates.namespaces,
         ),
     ] = None
-    output: Annotated[Output | None, unset("-o", "--output", help="How it is printed.")] = None
-    no_color: Annotated[bool, unset("--no-color", help="No colours; also NO_COLOR=1.")] = False
-    ascii: Annotated[bool, unset("--ascii", help="Only ASCII characters.")] = False
-    quiet: Annotated[bool, unset("-q", "--quiet", help="Only the first line of each result.")] = False
-    verbose: Annotated[int, unset("-v", "--verbose", count=True, help="Show each request; -vv tracebacks too.")] = 0
+    output: Annotated[Output | None, unset("-o", help="How it is printed.")] = None
+    no_color: Annotated[bool, unset(help="No colours; also NO_COLOR=1.")] = False
+    ascii: Annotated[bool, unset(help="Only ASCII characters.")] = False
+    quiet: Annotated[bool, unset("-q", help="Only the first line of each result.")] = False
+    verbose: Annotated[int, unset("-v", count=True, help="Show each request; -vv tracebacks too.")] = 0
 
     @property
     def of_cluster(self) -> tuple[str, ...]:
@@ -129,8 +117,8 @@ class Options:
 class Many(Options):
     """Which objects a verb is for."""
 
-    selector: Annotated[str | None, unset("-l", "--selector", help="Objects with these labels.")] = None
-    all_namespaces: Annotated[bool, unset("-A", "--all-namespaces", help="Objects of all namespaces.")] = False
+    selector: Annotated[str | None, unset("-l", help="Objects with these labels.")] = None
+    all_namespaces: Annotated[bool, unset("-A", help="Objects of all namespaces.")] = False
 
 
 Name = Annotated[
@@ -155,10 +143,9 @@ class Manifests(Options):
             autocompletion=candidates.files,
         ),
     ] = ()
-    recursive: Annotated[bool, typer.Option("--recursive", "-R", help="Folders below those of -f too.")] = False
+    recursive: Annotated[bool, typer.Option("-R", help="Folders below those of -f too.")] = False
     kustomize: Annotated[
-        Path | None,
-        typer.Option("--kustomize", "-k", help="Folder with a kustomization.", autocompletion=candidates.files),
+        Path | None, typer.Option("-k", help="Folder with a kustomization.", autocompletion=candidates.files)
     ] = None
 
     @property

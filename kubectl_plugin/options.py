@@ -20,11 +20,11 @@ from kubectl_plugin.flags import (
 
 By = Annotated[
     str,
-    Option("--by", help="Group nodes by zone, arch, pool or any node label.", autocompletion=candidates.groupings),
+    Option(help="Group nodes by zone, arch, pool or any node label.", autocompletion=candidates.groupings),
 ]
-Watch = Annotated[bool, Option("--watch", "-w", help="Follow it.")]
-ShowValues = Annotated[bool, Option("--show-values", help="Show the values of variables that look like secrets.")]
-Different = Annotated[bool, Option("--exit-code", help="End with 7 if there is a difference.")]
+Watch = Annotated[bool, Option("-w", help="Follow it.")]
+ShowValues = Annotated[bool, Option(help="Show the values of variables that look like secrets.")]
+Different = Annotated[bool, Option(help="End with 7 if there is a difference.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,31 +35,29 @@ class StatusOptions(Manifests, Many):
     """
 
     names: Names = ()
-    watch: Annotated[bool, Option("--watch", "-w", help="Wait until it is done, stuck or held.")] = False
-    timeout: Annotated[str, Option("--timeout", help="With -w: give up after, e.g. 15m; 0 for never.")] = "0"
+    watch: Annotated[bool, Option("-w", help="Wait until it is done, stuck or held.")] = False
+    timeout: Annotated[str, Option(help="With -w: give up after, e.g. 15m; 0 for never.")] = "0"
     revision: Annotated[
         int | None,
         Option(
-            "--revision",
             help="With -w: wait for this one; end with 6 if another one takes over.",
             autocompletion=candidates.revisions,
         ),
     ] = None
     generation: Annotated[
-        int | None, Option("--generation", help="With -w: wait for this spec; end with 6 if another one takes over.")
+        int | None, Option(help="With -w: wait for this spec; end with 6 if another one takes over.")
     ] = None
     image: Annotated[
-        str | None,
-        Option("--image", help="With -w: wait for this image of a container; end with 6 if another one takes over."),
+        str | None, Option(help="With -w: wait for this image of a container; end with 6 if another one takes over.")
     ] = None
-    require_full: Annotated[
-        bool, Option("--require-full", help="With -w: end with 5 where it is held: only all nodes are enough.")
-    ] = False
-    fail_fast: Annotated[bool, Option("--fail-fast", help="With -w: end with 4 as soon as a pod fails.")] = False
+    require_full: Annotated[bool, Option(help="With -w: end with 5 where it is held: only all nodes are enough.")] = (
+        False
+    )
+    fail_fast: Annotated[bool, Option(help="With -w: end with 4 as soon as a pod fails.")] = False
     by: By = "zone"
     logs: Annotated[bool, Option("--logs/--no-logs", help="The last log line of a failing pod.")] = True
-    plain: Annotated[bool, Option("--plain", help="With -w: lines instead of a live block.")] = False
-    exit_code: Annotated[bool, Option("--exit-code", help="End as -w would, but at once.")] = False
+    plain: Annotated[bool, Option(help="With -w: lines instead of a live block.")] = False
+    exit_code: Annotated[bool, Option(help="End as -w would, but at once.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +78,7 @@ class HistoryOptions(Options):
     """Revisions with their images, nodes, and what changed."""
 
     name: Name
-    revision: Annotated[
-        int | None, Option("--revision", help="All of this revision.", autocompletion=candidates.revisions)
-    ] = None
+    revision: Annotated[int | None, Option(help="All of this revision.", autocompletion=candidates.revisions)] = None
     show_values: ShowValues = False
 
 
@@ -94,17 +90,15 @@ class NodesOptions(Options):
     only: Annotated[
         str,
         Option(
-            "--only",
             help="States to show, such as failing,next; preparing: pods that a hook holds; all: every eligible node.",
             autocompletion=candidates.states,
         ),
     ] = "all"
-    excluded: Annotated[bool, Option("--excluded", help="Also nodes that must not run the pod, and why.")] = False
-    zone: Annotated[str | None, Option("--zone", help="Only nodes of this group.")] = None
+    excluded: Annotated[bool, Option(help="Also nodes that must not run the pod, and why.")] = False
+    zone: Annotated[str | None, Option(help="Only nodes of this group.")] = None
     by: By = "zone"
     sort: Annotated[
-        str,
-        Option("--sort", help="update (its order), name, state, restarts or age.", autocompletion=candidates.sorts),
+        str, Option(help="update (its order), name, state, restarts or age.", autocompletion=candidates.sorts)
     ] = "update"
     watch: Watch = False
 
@@ -114,17 +108,14 @@ class PlanOptions(Manifests):
     """What would happen next; what if."""
 
     name: Annotated[
-        str | None,
-        Argument(metavar="[NAME]", help="May be left out with -f.", autocompletion=candidates.names),
+        str | None, Argument(metavar="[NAME]", help="May be left out with -f.", autocompletion=candidates.names)
     ] = None
-    partition: Annotated[str | None, Option("--partition", help="What if so many pods were kept old.")] = None
-    max_unavailable: Annotated[
-        str | None, Option("--max-unavailable", help="What if so many nodes could be without a pod.")
-    ] = None
+    partition: Annotated[str | None, Option(help="What if so many pods were kept old.")] = None
+    max_unavailable: Annotated[str | None, Option(help="What if so many nodes could be without a pod.")] = None
     images: Annotated[
         tuple[str, ...], Option("--image", help="What if CONTAINER=IMAGE, or `*=IMAGE`, were set; may be repeated.")
     ] = ()
-    waves: Annotated[int, Option("--waves", help="How many waves to work out; 0 for all.")] = 10
+    waves: Annotated[int, Option(help="How many waves to work out; 0 for all.")] = 10
     exit_code: Different = False
 
 
@@ -140,8 +131,7 @@ class DiffOptions(Options):
         ),
     ] = ()
     file: Annotated[
-        Path | None,
-        Option("--filename", "-f", help="Compare live with a file.", autocompletion=candidates.files),
+        Path | None, Option("--filename", "-f", help="Compare live with a file.", autocompletion=candidates.files)
     ] = None
     show_values: ShowValues = False
     exit_code: Different = False
@@ -170,11 +160,7 @@ class CompletionOptions(Options):
     ]
     folder: Annotated[
         Path | None,
-        Option(
-            "--folder",
-            help="With install: where the file goes; else beside the plugin.",
-            autocompletion=candidates.files,
-        ),
+        Option(help="With install: where the file goes; else beside the plugin.", autocompletion=candidates.files),
     ] = None
     offline = True
 
@@ -183,7 +169,7 @@ class CompletionOptions(Options):
 class VersionOptions(Options):
     """Versions of plugin, controller and CRD."""
 
-    client: Annotated[bool, Option("--client", help="Only that of the plugin.")] = False
+    client: Annotated[bool, Option(help="Only that of the plugin.")] = False
 
     @property
     def offline(self) -> bool:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from copy import copy
 from dataclasses import Field, dataclass, fields
 from functools import cache, partial
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.models import OptionInfo
 
 from kubectl_plugin.entries import ENTRIES, SHOWN, Entry
 from kubectl_plugin.flags import GLOBAL_NAMES, Global, Options
@@ -147,14 +149,18 @@ def _with_flags(body: Callable[..., None], *groups: Any) -> Callable[..., None]:
 
 
 def _options(group: Any) -> list[inspect.Parameter]:
-    """typer knows a list, or none, of what may be repeated."""
+    """A flag is called as its field unless it says how; what may be repeated is a list to typer, or None."""
     found = []
     for name, hint in get_type_hints(group, include_extras=True).items():
         default = getattr(group, name, inspect.Parameter.empty)
+        kind, how = get_args(hint)
+        said = how.param_decls or ()  # typer has the first one as the default
+        if isinstance(how, OptionInfo) and not any(str(one).startswith("--") for one in (how.default, *said)):
+            how = copy(how)
+            how.param_decls = (*said, f"--{name.replace('_', '-')}")
         if default == ():
-            several, *how = get_args(hint)
-            one = get_args(several)[0]
-            hint, default = Annotated[list[one] | None, *how], None  # type: ignore[valid-type]  # made at run time
+            kind, default = list[get_args(kind)[0]] | None, None  # type: ignore[misc]  # made at run time
+        hint = Annotated[kind, how]
         found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
     return found
 
