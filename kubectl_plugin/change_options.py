@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from kubectl_plugin import candidates
 from kubectl_plugin.failures import UsageError
-from kubectl_plugin.flags import Manifests, Many, Name, Names, Options, unset
+from kubectl_plugin.flags import Manifests, Many, Name, Names, Options
 
 HoldAt = Annotated[str | None, Option(help="Set the partition in the same write: no node starts early.")]
 LiftPause = Annotated[bool, Option(help="Where nobody is asked: also a pause that is not your own.")]
@@ -34,12 +34,12 @@ class Acting(Options):
     """Flags of every verb that changes something."""
 
     dry_run: DryRunFlag = DryRun.NONE
-    yes: Annotated[bool, unset("-y", help="Do not ask.")] = False
+    yes: Annotated[bool, Option("-y", help="Do not ask.")] = False
     reason: Annotated[
-        str | None, unset(help="Why; kept with the last action, and as the change cause of a new template.")
+        str | None, Option(help="Why; kept with the last action, and as the change cause of a new template.")
     ] = None
     field_manager: FieldManager = MANAGER
-    print_patch: Annotated[bool, unset(help="Print the change for kubectl, without the guard.")] = False
+    print_patch: Annotated[bool, Option(help="Print the change for kubectl, without the guard.")] = False
 
 
 @dataclass(frozen=True)
@@ -187,12 +187,10 @@ class PullOptions(Options):
     """Have nodes pull an image before a pod needs it. Makes an ImagePullJob and shows how far it is."""
 
     image: Annotated[str, Argument(metavar="IMAGE", help="Such as registry.example.com/agent:v2.")]
-    selector: Annotated[str | None, Option("-l", help="Nodes with these labels; else all.", show_default=False)] = (
-        None
-    )
+    selector: Annotated[str | None, Option("-l", help="Nodes with these labels; else all.")] = None
     parallelism: Annotated[str, Option(help="Nodes at a time: 3, or 30%.")] = "10%"
     secrets: Annotated[
-        tuple[str, ...], Option("--pull-secret", help="Secret for the registry; may be repeated.", show_default=False)
+        tuple[str, ...], Option("--pull-secret", help="Secret for the registry; may be repeated.")
     ] = ()
     no_wait: Annotated[bool, Option(help="Make the job, and leave it.")] = False
     timeout: Annotated[str, Option(help="Stop watching after, e.g. 15m; the job goes on.")] = "0"

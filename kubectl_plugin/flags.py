@@ -7,11 +7,10 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from typer import Argument, Option
 
 from kubectl_plugin import candidates
 
@@ -25,52 +24,50 @@ class Output(StrEnum):
     WIDE = "wide"
 
 
-unset = partial(typer.Option, show_default=False)
-"""Of a flag whose help tells no default."""
-
-
 @dataclass(frozen=True)
 class Global:
     """kubectl's own flags, and those of the terminal."""
 
     namespace: Annotated[
-        str | None, unset("-n", help="Namespace; else that of the context.", autocompletion=candidates.namespaces)
+        str | None, Option("-n", help="Namespace; else that of the context.", autocompletion=candidates.namespaces)
     ] = None
-    context: Annotated[str | None, unset(help="Context of the kubeconfig.", autocompletion=candidates.contexts)] = (
+    context: Annotated[str | None, Option(help="Context of the kubeconfig.", autocompletion=candidates.contexts)] = (
         None
     )
-    cluster: Annotated[str | None, unset(help="Cluster of the kubeconfig.")] = None
-    user: Annotated[str | None, unset(help="User of the kubeconfig.")] = None
-    kubeconfig: Annotated[str | None, unset(help="Path of a kubeconfig.", autocompletion=candidates.files)] = None
-    server: Annotated[str | None, unset("-s", help="URL of the API server.")] = None
-    token: Annotated[str | None, unset(help="Bearer token.")] = None
+    cluster: Annotated[str | None, Option(help="Cluster of the kubeconfig.")] = None
+    user: Annotated[str | None, Option(help="User of the kubeconfig.")] = None
+    kubeconfig: Annotated[str | None, Option(help="Path of a kubeconfig.", autocompletion=candidates.files)] = None
+    server: Annotated[str | None, Option("-s", help="URL of the API server.")] = None
+    token: Annotated[str | None, Option(help="Bearer token.")] = None
     client_certificate: Annotated[
-        str | None, unset(help="File with your certificate.", autocompletion=candidates.files)
+        str | None, Option(help="File with your certificate.", autocompletion=candidates.files)
     ] = None
-    client_key: Annotated[str | None, unset(help="File with its key.", autocompletion=candidates.files)] = None
+    client_key: Annotated[str | None, Option(help="File with its key.", autocompletion=candidates.files)] = None
     certificate_authority: Annotated[
-        str | None, unset(help="File with the server's authorities.", autocompletion=candidates.files)
+        str | None, Option(help="File with the server's authorities.", autocompletion=candidates.files)
     ] = None
-    insecure_skip_tls_verify: Annotated[bool, unset(help="Accept any certificate of the server.")] = False
-    tls_server_name: Annotated[str | None, unset(help="Name in the server's certificate.")] = None
-    as_user: Annotated[str | None, unset("--as", help="User to act as.")] = None
-    as_groups: Annotated[tuple[str, ...], unset("--as-group", help="Group to act as; may be repeated.")] = ()
-    as_uid: Annotated[str | None, unset(help="UID to act as.")] = None
+    insecure_skip_tls_verify: Annotated[bool, Option(help="Accept any certificate of the server.")] = False
+    tls_server_name: Annotated[str | None, Option(help="Name in the server's certificate.")] = None
+    as_user: Annotated[str | None, Option("--as", help="User to act as.")] = None
+    as_groups: Annotated[tuple[str, ...], Option("--as-group", help="Group to act as; may be repeated.")] = ()
+    as_uid: Annotated[str | None, Option(help="UID to act as.")] = None
     request_timeout: Annotated[
-        str | None, unset(help="Longest wait for one answer, such as 10s; 0 for no limit.")
+        str | None, Option(help="Longest wait for one answer, such as 10s; 0 for no limit.")
     ] = None
     controller_namespace: Annotated[
         str | None,
-        unset(
+        Option(
             help="Where the controller is, unless kruise-ds-system; also KRUISE_DS_CONTROLLER_NAMESPACE.",
             autocompletion=candidates.namespaces,
         ),
     ] = None
-    output: Annotated[Output | None, unset("-o", help="How it is printed.")] = None
-    no_color: Annotated[bool, unset(help="No colours; also NO_COLOR=1.")] = False
-    ascii: Annotated[bool, unset(help="Only ASCII characters.")] = False
-    quiet: Annotated[bool, unset("-q", help="Only the first line of each result.")] = False
-    verbose: Annotated[int, unset("-v", count=True, help="Show each request; -vv tracebacks too.")] = 0
+    output: Annotated[Output | None, Option("-o", help="How it is printed.")] = None
+    no_color: Annotated[bool, Option(help="No colours; also NO_COLOR=1.")] = False
+    ascii: Annotated[bool, Option(help="Only ASCII characters.")] = False
+    quiet: Annotated[bool, Option("-q", help="Only the first line of each result.")] = False
+    verbose: Annotated[
+        int, Option("-v", count=True, help="Show each request; -vv tracebacks too.", show_default=False)
+    ] = 0
 
     @property
     def of_cluster(self) -> tuple[str, ...]:
@@ -117,16 +114,14 @@ class Options:
 class Many(Options):
     """Which objects a verb is for."""
 
-    selector: Annotated[str | None, unset("-l", help="Objects with these labels.")] = None
-    all_namespaces: Annotated[bool, unset("-A", help="Objects of all namespaces.")] = False
+    selector: Annotated[str | None, Option("-l", help="Objects with these labels.")] = None
+    all_namespaces: Annotated[bool, Option("-A", help="Objects of all namespaces.")] = False
 
 
-Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="Of the DaemonSet.", autocompletion=candidates.names, show_default=False)
-]
+Name = Annotated[str, Argument(metavar="NAME", help="Of the DaemonSet.", autocompletion=candidates.names)]
 Names = Annotated[
     tuple[str, ...],
-    typer.Argument(metavar="[NAME]...", help="Of DaemonSets.", autocompletion=candidates.names, show_default=False),
+    Argument(metavar="[NAME]...", help="Of DaemonSets.", autocompletion=candidates.names),
 ]
 
 
@@ -136,16 +131,16 @@ class Manifests(Options):
 
     files: Annotated[
         tuple[Path, ...],
-        typer.Option(
+        Option(
             "--filename",
             "-f",
             help="Manifest, folder of manifests, or - for standard input; may be repeated.",
             autocompletion=candidates.files,
         ),
     ] = ()
-    recursive: Annotated[bool, typer.Option("-R", help="Folders below those of -f too.")] = False
+    recursive: Annotated[bool, Option("-R", help="Folders below those of -f too.")] = False
     kustomize: Annotated[
-        Path | None, typer.Option("-k", help="Folder with a kustomization.", autocompletion=candidates.files)
+        Path | None, Option("-k", help="Folder with a kustomization.", autocompletion=candidates.files)
     ] = None
 
     @property
