@@ -72,13 +72,8 @@ class Global:
     @property
     def of_cluster(self) -> tuple[str, ...]:
         """Those that chose the cluster, to be typed again."""
-        chosen = {
-            "--kubeconfig": self.kubeconfig,
-            "--context": self.context,
-            "--cluster": self.cluster,
-            "--server": self.server,
-        }
-        return tuple(f"{flag}={value}" for flag, value in chosen.items() if value)
+        names = ("kubeconfig", "context", "cluster", "server")
+        return tuple(f"--{name}={value}" for name in names if (value := getattr(self, name)))
 
     def followed_by(self, later: Global) -> Global:
         """These flags, stood before the verb, and those after it."""

@@ -15,7 +15,7 @@ from kubectl_plugin.flags import Output
 from kubectl_plugin.options import StatusOptions as Asked
 from kubectl_plugin.paint.status_block import outline, status_block
 from kubectl_plugin.report.documents import document
-from kubectl_plugin.report.status.endings import ending_of, unfinished
+from kubectl_plugin.report.status.endings import Awaited, ending_of, unfinished
 from kubectl_plugin.verbs.status_look import Look, chosen, look, view_of, wanted_of
 from kubectl_plugin.verbs.status_watch import told, watch
 
@@ -38,17 +38,12 @@ async def status(invocation: Invocation, asked: Asked) -> int:
 def _refuse_flags_of_watching(asked: Asked) -> None:
     """Who gives one relies on what it does, and without -w nothing is waited for. Raises CommandError (2)."""
     given = {"--timeout": bool(seconds_of(asked.timeout, "--timeout")), "--plain": asked.plain}
-    of_the_ending = {
-        "--revision": asked.revision is not None,
-        "--generation": asked.generation is not None,
-        "--image": asked.image is not None,
-        "--require-full": asked.require_full,
-        "--fail-fast": asked.fail_fast,
-    }
     for flag in (flag for flag, is_given in given.items() if is_given):
         raise UsageError(f"{flag} is for -w: without it nothing is waited for")
-    for flag in (flag for flag, is_given in of_the_ending.items() if is_given and not asked.exit_code):
-        raise UsageError(f"{flag} is for -w or --exit-code")
+    wanted, anything = wanted_of(asked), Awaited()
+    for field in () if asked.exit_code else Awaited.__struct_fields__:
+        if getattr(wanted, field) != getattr(anything, field):
+            raise UsageError(f"--{field.replace('_', '-')} is for -w or --exit-code")
 
 
 def show(invocation: Invocation, looks: Sequence[Look], *, single: bool) -> None:

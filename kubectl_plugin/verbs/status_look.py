@@ -61,13 +61,7 @@ class StatusTarget:
 
 def wanted_of(asked: Asked) -> Awaited:
     """What is waited for."""
-    return Awaited(
-        revision=asked.revision,
-        generation=asked.generation,
-        image=asked.image,
-        require_full=asked.require_full,
-        fail_fast=asked.fail_fast,
-    )
+    return Awaited(**{field: getattr(asked, field) for field in Awaited.__struct_fields__})
 
 
 async def chosen(invocation: Invocation, asked: Asked, *, everything: bool = True) -> StatusTarget:
