@@ -14,12 +14,11 @@ from controller.api.meta import Key
 from controller.api.wellknown import LEASE_NAME
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.gather import NOTHING
-from controller.daemonset.reconcile import Reconciler, Watchers
+from controller.daemonset.reconcile import Reconciler
 from controller.daemonset.recorder import Recorder
 from controller.daemonset.redaction import redacted_error
 from controller.daemonset.state import DaemonSetStates
 from controller.daemonset.status_conflict import foreign_note
-from controller.daemonset.statuses import StatusWatchers
 from controller.daemonset.triggers import Listeners, Triggers
 from controller.fence import Fence
 from controller.imagepull.assembly import ImagePullParts
@@ -34,7 +33,7 @@ from controller.kube.throttle import Throttle
 from controller.planner.actions import Note
 from controller.runtime.backoff import failed_pod_backoff
 from controller.runtime.clock import Clock, system_clock
-from controller.runtime.freshness import Ledger
+from controller.runtime.freshness import Ledger, Stale
 from controller.runtime.lease import ServerLease
 from controller.runtime.pacing import Pacer, Urgency
 from controller.runtime.workers import Handle
@@ -108,23 +107,29 @@ class Parts:
 
     def _reconciler(self) -> Reconciler:
         instrumentation = self.instrumentation
+
+        def overdue(key: Key, stale: Stale) -> None:
+            instrumentation.overdue(key, stale)
+            self.informers.relist(stale.resource)
+
+        dependencies = Dependencies(
+            client=self.client,
+            ledger=Ledger(),
+            failed_pods=failed_pod_backoff(),
+            say=self._say,
+            clock=self.clock,
+            did=instrumentation.acted,
+            on_plan=self.metrics.decision_seconds.observe,
+            on_stale=instrumentation.stale,
+            on_overdue=overdue,
+            on_status_answer=instrumentation.status_written,
+            on_status=instrumentation.status_changed,
+        )
         return Reconciler(
-            dependencies=Dependencies(
-                self.client, Ledger(), failed_pod_backoff(), self._say, self.clock, instrumentation.acted
-            ),
+            dependencies=dependencies,
             caches=self.informers.caches,
             states=self._states,
             pacer=self._pacer,
-            watchers=Watchers(
-                on_plan=instrumentation.planned,
-                on_stale=instrumentation.stale,
-                on_overdue=instrumentation.overdue,
-            ),
-            statuses=StatusWatchers(
-                on_status=instrumentation.status_written,
-                on_written=instrumentation.status_changed,
-            ),
-            relist=self.informers.relist,
             unpulled=(lambda daemonset: NOTHING) if self.pulls is None else self.pulls.unpulled,
         )
 

@@ -30,7 +30,6 @@ from controller.planner.actions import (
     DeletePod,
     DeleteReason,
     Note,
-    Plan,
     ProbeTemplate,
     ReleasePod,
     ResizePod,
@@ -113,9 +112,6 @@ class Instrumentation:
             object=str(malformed.key),
             why=malformed.reason,
         )
-
-    def planned(self, key: Key, plan: Plan, seconds: float) -> None:
-        self._metrics.decision_seconds.observe(seconds)
 
     def stale(self, key: Key, stale: Stale) -> None:
         self.passes.stale(key)

@@ -1,19 +1,20 @@
-"""What an action needs to be done, shared by all passes over all DaemonSets."""
+"""What passes and their actions need to be done, the same for all DaemonSets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
-from controller.api.daemonset import DaemonSet
+from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.meta import Key
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.planner.actions import Action, Note
 from controller.runtime.backoff import BackoffTable
 from controller.runtime.clock import Clock
-from controller.runtime.freshness import Ledger
+from controller.runtime.freshness import Ledger, Stale
 
 Say: TypeAlias = Callable[[DaemonSet, Note], None]
 """Tells a user something, by log and event; returns at once."""
@@ -26,9 +27,21 @@ FailedPods: TypeAlias = BackoffTable[tuple[str, int, str]]
 
 
 class Dependencies(msgspec.Struct, frozen=True):
+    """The callables return at once and must not raise."""
+
     client: Client
     ledger: Ledger
     failed_pods: FailedPods
     say: Say
     clock: Clock
     did: Did
+    on_plan: Callable[[float], None]
+    """The seconds that deciding took."""
+    on_stale: Callable[[Key, Stale], None]
+    """A pass that had to wait for its own writes to be seen."""
+    on_overdue: Callable[[Key, Stale], None]
+    """The same, after 30 seconds: the resource is to be listed again."""
+    on_status_answer: Callable[[Literal["success", "conflict", "error"]], None]
+    """A status write was answered."""
+    on_status: Callable[[DaemonSet, DaemonSetStatus | None, DaemonSetStatus], None]
+    """The status as it was before a write that went through, and as it is now."""

@@ -18,7 +18,6 @@ from controller.daemonset.execute import CarryingOut
 from controller.daemonset.gather import NOTHING, gather
 from controller.daemonset.redaction import redacted_error
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
-from controller.daemonset.statuses import Statuses, StatusWatchers
 from controller.kube.errors import ApiError
 from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import Plan
@@ -32,17 +31,6 @@ from controller.runtime.workers import ComeBack, Done, Outcome, PassControl
 from controller.runtime.workqueue import Taken
 
 
-class Watchers(msgspec.Struct, frozen=True):
-    """Who is told what happened: metrics and log. All are called synchronously and must not raise."""
-
-    on_plan: Callable[[Key, Plan, float], None]
-    """The plan of a pass, and the seconds that deciding took."""
-    on_stale: Callable[[Key, Stale], None]
-    """A pass that had to wait for its own writes to be seen."""
-    on_overdue: Callable[[Key, Stale], None]
-    """The same, after 30 seconds: the resource is listed again."""
-
-
 class Reconciler:
     """Handles one key at a time for the workers; any number of keys at once."""
 
@@ -53,17 +41,11 @@ class Reconciler:
         caches: Caches,
         states: DaemonSetStates,
         pacer: Pacer[Key],
-        watchers: Watchers,
-        statuses: StatusWatchers,
-        relist: Callable[[str], None] = lambda resource: None,
         unpulled: Callable[[DaemonSet], Mapping[str, Unpulled]] = lambda daemonset: NOTHING,
     ) -> None:
-        """`relist` has the cache of a resource listed again. `unpulled`: nodes that are to wait for the images of the
-        current revision, as in `World`."""
+        """`unpulled`: nodes that are to wait for the images of the current revision, as in `World`."""
         self._dependencies, self._clock, self._ledger = dependencies, dependencies.clock, dependencies.ledger
-        self._caches, self._states = caches, states
-        self._pacer, self._watchers, self._relist, self._unpulled = pacer, watchers, relist, unpulled
-        self._statuses = Statuses(statuses)
+        self._caches, self._states, self._pacer, self._unpulled = caches, states, pacer, unpulled
 
     async def __call__(self, taken: Taken[Key], turn: PassControl) -> Outcome:
         key = taken.key
@@ -84,7 +66,6 @@ class Reconciler:
         """The DaemonSet is gone."""
         self._states.forget(uid)
         self._ledger.forget(uid)
-        self._statuses.forget(uid)
 
     async def _pass(self, daemonset: DaemonSet, state: DaemonSetState, turn: PassControl, *, fresh: bool) -> Outcome:
         key, dependencies = daemonset.key, await self._redacting(daemonset, state)
@@ -96,7 +77,7 @@ class Reconciler:
         began = perf_counter()
         decided = self._decide(daemonset, state, now, fresh=fresh)
         cost = perf_counter() - began
-        self._watchers.on_plan(key, decided, cost)
+        self._dependencies.on_plan(cost)
         try:
             for note in decided.notes:
                 self._dependencies.say(daemonset, note)
@@ -215,7 +196,7 @@ class Reconciler:
         `wake_in`: the seconds after which time alone changes what is to be done.
         """
         try:
-            later = await self._statuses.settle(
+            later = await state.statuses.settle(
                 daemonset, decided, state.latest_status(daemonset), state.wrote_status, dependencies, turn
             )
         except ApiError as error:
@@ -230,8 +211,7 @@ class Reconciler:
             daemonset.uid, caches.reached_for(daemonset), caches.aliveness(daemonset), elapsed()
         )
         if stale is not None:
-            self._watchers.on_stale(daemonset.key, stale)
+            self._dependencies.on_stale(daemonset.key, stale)
             if stale.overdue:
-                self._watchers.on_overdue(daemonset.key, stale)
-                self._relist(stale.resource)
+                self._dependencies.on_overdue(daemonset.key, stale)
         return stale

@@ -20,6 +20,7 @@ from controller.daemonset.known_secrets import KnownSecrets
 from controller.daemonset.places import FAILING_AT_MOST, Places
 from controller.daemonset.seen import ReadySeen, RestartsSeen
 from controller.daemonset.status_conflict import StatusConflict, conflict_after, conflict_found
+from controller.daemonset.statuses import Statuses
 from controller.daemonset.taken_back import TakenBack
 from controller.daemonset.unanswered import Unanswered
 from controller.daemonset.verdicts import Verdicts
@@ -71,6 +72,7 @@ class DaemonSetState(msgspec.Struct):
     """What was worked out of the newest generation that somebody asked for."""
     secrets: KnownSecrets = msgspec.field(default_factory=KnownSecrets)
     unanswered: Unanswered = msgspec.field(default_factory=Unanswered)
+    statuses: Statuses = msgspec.field(default_factory=Statuses)
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
     """Node to the pod that was seen there last and is gone."""
     doubtful: dict[str, str] = msgspec.field(default_factory=dict)

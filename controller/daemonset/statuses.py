@@ -3,12 +3,9 @@ other answer."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
-
-import msgspec
+from math import inf
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.daemonset import status_writer
@@ -16,33 +13,24 @@ from controller.daemonset.dependencies import Dependencies
 from controller.kube.errors import ApiError
 from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import Plan
-from controller.runtime.backoff import BackoffTable
+from controller.runtime.backoff import Backoff
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import StatusPacer
 from controller.runtime.passes import patiently
 from controller.runtime.workers import PassControl
 
 
-class StatusWatchers(msgspec.Struct, frozen=True):
-    """Both are called synchronously and must not raise."""
-
-    on_status: Callable[[Literal["success", "conflict", "error"]], None]
-    """A status write was answered."""
-    on_written: Callable[[DaemonSet, DaemonSetStatus | None, DaemonSetStatus], None]
-    """The status as it was before a write that went through, and as it is now."""
-
-
 class Statuses:
-    """Of every DaemonSet, by uid."""
+    """Of one DaemonSet."""
 
-    def __init__(self, watchers: StatusWatchers) -> None:
-        self._watchers = watchers
-        self._pacer: StatusPacer[str] = StatusPacer()
-        self._unanswered: set[str] = set()
-        self._errors: dict[str, Exception] = {}
-        """How writes ended that outlasted their pass; the next one raises it."""
-        self._rests: BackoffTable[str] = BackoffTable(first=1.0, cap=300.0)
-        """Seconds before the next one after such an end."""
+    def __init__(self) -> None:
+        self._pacer = StatusPacer()
+        self._is_unanswered = False
+        self._error: Exception | None = None
+        """How a write ended that outlasted its pass; the next one raises it."""
+        self._rest = Backoff(1.0, 300.0)
+        self._rests_until = -inf
+        """The next one is not before, after such an end."""
 
     async def settle(
         self,
@@ -59,28 +47,28 @@ class Statuses:
         Returns the seconds after which the rest may be written, where it is too early now. Raises ApiError. What is
         not answered in time is left to itself, and the key is woken when it is.
         """
-        uid, now = daemonset.uid, asyncio.get_running_loop().time()
-        if (error := self._errors.pop(uid, None)) is not None:
+        if self._error is not None:
+            error, self._error = self._error, None
             raise error
-        if (rest := self._rests.remaining(uid, now)) > 0:
-            return rest
-        if decided.status is None or uid in self._unanswered:
+        now = elapsed()
+        if self._rests_until > now:
+            return self._rests_until - now
+        if decided.status is None or self._is_unanswered:
             return None
         due = status_writer.change_of(daemonset, decided.status, latest, dependencies.clock())
         if due is None:
             return None
-        if (delay := self._pacer.delay(uid, now, urgent=due.urgent)) > 0:
+        if (delay := self._pacer.delay(now, urgent=due.urgent)) > 0:
             return delay
 
         async def write() -> None:
             version = await self._write(daemonset, due, dependencies)
             wrote(due.result, version, elapsed())
-            self._watchers.on_written(daemonset, latest[1], due.result)
+            dependencies.on_status(daemonset, latest[1], due.result)
             for note in decided.news:
                 dependencies.say(daemonset, note)
 
-        if not await patiently(turn, [write], partial(self._answered, uid, turn)):
-            self._unanswered.add(uid)
+        self._is_unanswered = not await patiently(turn, [write], partial(self._answered, turn))
         return None
 
     async def _write(self, daemonset: DaemonSet, due: status_writer.DueStatus, dependencies: Dependencies) -> str:
@@ -88,22 +76,16 @@ class Statuses:
         try:
             version = await status_writer.write(dependencies.client.apart(), daemonset, due)
         except ApiError as error:
-            self._watchers.on_status("conflict" if meaning_of(error).write is ForWrite.OVERTAKEN else "error")
+            dependencies.on_status_answer("conflict" if meaning_of(error).write is ForWrite.OVERTAKEN else "error")
             raise
-        self._rests.forget(daemonset.uid)
-        self._watchers.on_status("success")
-        self._pacer.wrote(daemonset.uid, asyncio.get_running_loop().time())
+        self._rest.reset()
+        dependencies.on_status_answer("success")
+        self._pacer.wrote(elapsed())
         return version
 
-    def forget(self, uid: str) -> None:
-        """The DaemonSet is gone."""
-        self._pacer.forget(uid)
-        self._errors.pop(uid, None)
-        self._rests.forget(uid)
-
-    def _answered(self, uid: str, turn: PassControl, failed: Exception | None) -> None:
-        self._unanswered.discard(uid)
+    def _answered(self, turn: PassControl, failed: Exception | None) -> None:
+        self._is_unanswered = False
         if failed is not None:
-            self._errors[uid] = failed
-            self._rests.strike(uid, asyncio.get_running_loop().time())
+            self._error = failed
+            self._rests_until = elapsed() + self._rest.next()
         turn.wake("status answered at last")

@@ -23,7 +23,7 @@ from controller.planner.actions import Note
 from controller.planner.world import Unpulled
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.freshness import PODS, Ledger
-from controller.runtime.pacing import Pacer, StatusPacer
+from controller.runtime.pacing import Pacer
 from controller.runtime.passes import AT_ONCE, LOOK_AGAIN_SECONDS, outcome, patiently
 from controller.runtime.workers import ComeBack, Done, Outcome, PassControl, Work
 from controller.runtime.workqueue import Taken
@@ -52,7 +52,6 @@ class JobReconciler:
         self._instrumentation, self._say, self._attempted = instrumentation, say, attempted
         self._on_progress, self._relist, self._ledger = on_progress, relist, Ledger()
         self._states: dict[Key, JobState] = {}
-        self._statuses: StatusPacer[Key] = StatusPacer()
 
     async def __call__(self, taken: Taken[Key], turn: PassControl) -> Outcome:
         key = taken.key
@@ -201,7 +200,6 @@ class JobReconciler:
         if not pullers and not state.awaited:
             self._states.pop(key, None)
             self._pacer.forget(key)
-            self._statuses.forget(key)
             self._ledger.forget(str(key))
             return Done()
         execution = self._execution(key, state)
@@ -228,9 +226,9 @@ class JobReconciler:
             return inf
         now = elapsed()
         urgent = before is None or wanted.completion_time != before.completion_time
-        if (delay := self._statuses.delay(job.key, now, urgent=urgent)) > 0:
+        if (delay := state.pacer.delay(now, urgent=urgent)) > 0:
             return now + delay
-        self._statuses.wrote(job.key, now)
+        state.pacer.wrote(now)
         await self._wait(state, turn, [execution.begin_status(job, before, wanted)])
         return inf
 

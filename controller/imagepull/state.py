@@ -16,6 +16,7 @@ from controller.kube.errors import ApiError
 from controller.kube.throttle import CEILING
 from controller.planner.world import BeingPulled, Unpulled, unpulled
 from controller.runtime.backoff import Backoff
+from controller.runtime.pacing import StatusPacer
 
 FAILED_BEFORE = "it failed before this controller began"
 AGAIN_SECONDS = 600.0
@@ -60,6 +61,7 @@ class JobState(msgspec.Struct):
     rest: Backoff = msgspec.field(default_factory=lambda: Backoff(1.0, 300.0))
     wrote: tuple[str, ImagePullJobStatus] | None = None
     """The status that the server has stored last, and the version of the job with it."""
+    pacer: StatusPacer = msgspec.field(default_factory=StatusPacer)
 
     def means(self, pod_selector: LabelSelector | None) -> None:
         """These pods are meant now: nothing is known of the nodes of others."""

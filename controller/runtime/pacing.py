@@ -83,12 +83,7 @@ class Pacer(Generic[K]):
         self._passes.pop(key, None)
 
 
-class _LastWrite(msgspec.Struct):
-    at: float
-    interval: float
-
-
-class StatusPacer(Generic[K]):
+class StatusPacer:
     """Status writes of one object: at once when it was quiet, then further and further apart.
 
     The intervals are 0.2, 0.6, 1.8, 3, 3 … seconds while writes keep coming. Quiet for twice the current
@@ -96,24 +91,15 @@ class StatusPacer(Generic[K]):
     """
 
     def __init__(self) -> None:
-        self._writes: dict[K, _LastWrite] = {}
+        self._last, self._interval = float("-inf"), 0.0
 
-    def delay(self, key: K, now: float, *, urgent: bool = False) -> float:
+    def delay(self, now: float, *, urgent: bool = False) -> float:
         """Seconds from now until the next write; 0.0 = write. `urgent` writes (a roll-out is complete, a
         condition changed: somebody waits for it) always pass."""
-        last = self._writes.get(key)
-        if urgent or last is None:
-            return 0.0
-        return max(0.0, last.at + last.interval - now)
+        return 0.0 if urgent else max(0.0, self._last + self._interval - now)
 
-    def wrote(self, key: K, now: float) -> None:
+    def wrote(self, now: float) -> None:
         """The server accepted a status at `now`."""
-        last = self._writes.get(key)
-        if last is None or now - last.at >= QUIET_INTERVALS * last.interval:
-            interval = FIRST_INTERVAL
-        else:
-            interval = min(last.interval * INTERVAL_GROWTH, LONGEST_INTERVAL)
-        self._writes[key] = _LastWrite(now, interval)
-
-    def forget(self, key: K) -> None:
-        self._writes.pop(key, None)
+        is_quiet = now - self._last >= QUIET_INTERVALS * self._interval
+        self._interval = FIRST_INTERVAL if is_quiet else min(self._interval * INTERVAL_GROWTH, LONGEST_INTERVAL)
+        self._last = now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -50,6 +51,10 @@ class Acting:
     script: Script = field(default_factory=Script)
     notes: list[Note] = field(default_factory=list)
     did: list[tuple[Action, ApiError | None]] = field(default_factory=list)
+    statuses: list[str] = field(default_factory=list)
+    """How status writes were answered."""
+    told: Counter[str] = field(default_factory=Counter)
+    """How often whom."""
 
     def __post_init__(self) -> None:
         self.dependencies = Dependencies(
@@ -59,6 +64,11 @@ class Acting:
             say=lambda _, note: self.notes.append(note),
             clock=lambda: self.now,
             did=lambda _, action, error: self.did.append((action, error)),
+            on_plan=lambda seconds: self.told.update(["planned"]),
+            on_stale=lambda key, stale: self.told.update(["stale"]),
+            on_overdue=lambda key, stale: self.told.update(["overdue"]),
+            on_status_answer=self.statuses.append,
+            on_status=lambda daemonset, before, after: self.told.update(["written"]),
         )
 
     def carry_out(self, actions: Sequence[Action], *answers: Answer) -> tuple[Failure, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -16,9 +15,8 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.wellknown import ROLLOUT_COMPLETE
 from controller.daemonset.caches import Caches
-from controller.daemonset.reconcile import Reconciler, Watchers
+from controller.daemonset.reconcile import Reconciler
 from controller.daemonset.state import DaemonSetStates
-from controller.daemonset.statuses import StatusWatchers
 from controller.kube.decode import Bookmark, Seen
 from controller.kube.request import Request, Response
 from controller.planner.world import Accepted
@@ -65,23 +63,12 @@ class Passes:
         self.states.of(OURS).verdicts.by_revision = {one.hash: Accepted() for one in revisions}
         self.woken: list[str] = []
         self.left: dict[asyncio.Task[Any] | None, Callable[[Exception | None], None]] = {}
-        self.statuses = list[str]()
-        self.told = Counter[str]()
-        """How often which watcher was called."""
+        self.statuses, self.told = self.acting.statuses, self.acting.told
         self.reconciler = Reconciler(
             dependencies=replace(self.acting.dependencies, clock=lambda: NOW + now()),
             caches=Caches(ours, stored_pods, stored_nodes, stored_revisions),
             states=self.states,
             pacer=Pacer(),
-            watchers=Watchers(
-                on_plan=lambda key, plan, cost: self.told.update(["planned"]),
-                on_stale=lambda key, stale: self.told.update(["stale"]),
-                on_overdue=lambda key, stale: self.told.update(["overdue"]),
-            ),
-            statuses=StatusWatchers(
-                on_status=self.statuses.append,
-                on_written=lambda daemonset, before, after: self.told.update(["written"]),
-            ),
         )
 
     def only_waits(self) -> None:

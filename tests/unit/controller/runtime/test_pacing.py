@@ -57,12 +57,12 @@ def test_a_forgotten_key_is_served_at_once() -> None:
 
 def status_writes(wanted_until: float, start: float = 0.0) -> list[float]:
     """When status is written if it differs all the time."""
-    pacer: StatusPacer[str] = StatusPacer()
+    pacer = StatusPacer()
     moment, written = start, []
     while moment < wanted_until:
         written.append(round(moment, 3))
-        pacer.wrote("a", moment)
-        moment += pacer.delay("a", moment)
+        pacer.wrote(moment)
+        moment += pacer.delay(moment)
     return written
 
 
@@ -71,21 +71,19 @@ def test_status_writes_of_a_busy_object_move_apart() -> None:
 
 
 def test_a_quiet_object_is_written_at_once_and_its_row_starts_again() -> None:
-    pacer: StatusPacer[str] = StatusPacer()
+    pacer = StatusPacer()
     for moment in (0.0, 0.2, 0.8):
-        assert pacer.delay("a", moment) == pytest.approx(0.0)
-        pacer.wrote("a", moment)
-    assert pacer.delay("a", 0.8) == pytest.approx(1.8)
-    assert pacer.delay("a", 4.4) == 0.0
-    pacer.wrote("a", 4.4)
-    assert pacer.delay("a", 4.4) == pytest.approx(0.2), "quiet for twice the interval: the row starts again"
+        assert pacer.delay(moment) == pytest.approx(0.0)
+        pacer.wrote(moment)
+    assert pacer.delay(0.8) == pytest.approx(1.8)
+    assert pacer.delay(4.4) == 0.0
+    pacer.wrote(4.4)
+    assert pacer.delay(4.4) == pytest.approx(0.2), "quiet for twice the interval: the row starts again"
 
 
 def test_urgent_writes_pass_and_other_objects_do_not_wait() -> None:
-    pacer: StatusPacer[str] = StatusPacer()
-    pacer.wrote("a", 0.0)
-    assert pacer.delay("a", 0.0) == pytest.approx(0.2)
-    assert pacer.delay("a", 0.0, urgent=True) == 0.0
-    assert pacer.delay("b", 0.0) == 0.0
-    pacer.forget("a")
-    assert pacer.delay("a", 0.0) == 0.0
+    pacer = StatusPacer()
+    pacer.wrote(0.0)
+    assert pacer.delay(0.0) == pytest.approx(0.2)
+    assert pacer.delay(0.0, urgent=True) == 0.0
+    assert StatusPacer().delay(0.0) == 0.0
