@@ -89,7 +89,16 @@ class Reconciler:
                 wake_in = AT_ONCE
             if not fresh:
                 wake_in = min(wake_in or LOOK_AGAIN_SECONDS, LOOK_AGAIN_SECONDS)
-            return await self._conclude(daemonset, state, decided, errors, wake_in, dependencies, turn)
+            latest = state.latest_status(daemonset)
+            try:  # also after errors, of which the first comes first
+                later = await state.statuses.settle(
+                    daemonset, decided, latest, state.wrote_status, dependencies, turn
+                )
+            except ApiError as error:
+                if meaning_of(error).write is ForWrite.ABSENT and self._caches.daemonset_of(daemonset.uid) is None:
+                    return Done()
+                return outcome([*errors, error], wake_in)
+            return outcome(errors, min((delay for delay in (wake_in, later) if delay is not None), default=None))
         finally:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
 
@@ -111,8 +120,7 @@ class Reconciler:
                 came = len(work.answers)
                 await asyncio.wait((task,), timeout=PATIENCE)
             if not task.done():
-                late = partial(self._learn_late, daemonset)
-                state.unanswered.leave(work, task, turn, late)
+                state.unanswered.leave(work, task, turn, partial(self._learn_late, daemonset))
             else:
                 crash = task.result()
         answers = tuple(work.answers)
@@ -180,30 +188,6 @@ class Reconciler:
         decided = plan(world)
         state.decided(daemonset, decided, now)
         return decided
-
-    async def _conclude(
-        self,
-        daemonset: DaemonSet,
-        state: DaemonSetState,
-        decided: Plan,
-        errors: tuple[ApiError, ...],
-        wake_in: float | None,
-        dependencies: Dependencies,
-        turn: PassControl,
-    ) -> Outcome:
-        """The status is attempted also after errors; the error of the actions comes first.
-
-        `wake_in`: the seconds after which time alone changes what is to be done.
-        """
-        try:
-            later = await state.statuses.settle(
-                daemonset, decided, state.latest_status(daemonset), state.wrote_status, dependencies, turn
-            )
-        except ApiError as error:
-            if meaning_of(error).write is ForWrite.ABSENT and self._caches.daemonset_of(daemonset.uid) is None:
-                return Done()
-            return outcome([*errors, error], wake_in)
-        return outcome(errors, min((delay for delay in (wake_in, later) if delay is not None), default=None))
 
     def _stale(self, daemonset: DaemonSet) -> Stale | None:
         caches = self._caches

@@ -1,4 +1,4 @@
-"""Words of the server that may be repeated in logs, events and conditions. Pure.
+"""Words of the server that may be repeated in logs, events and conditions.
 
 The server, and what is plugged into it, quotes what it refuses. Values of environment variables, arguments, commands
 and HTTP headers of a template are secrets for all we know: they are masked wherever they turn up.
@@ -6,17 +6,21 @@ and HTTP headers of a template are secrets for all we know: they are masked wher
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from controller.api.base import JSON
+from controller.api.base import JSON, JSONObject
 from controller.kube.errors import LONGEST_MESSAGE, ApiError
 
 MASK = "(hidden)"
 SHORTEST = 4
 """Characters from which a value is looked for anywhere; a shorter one is part of too many words."""
+
+TURN = 64
+"""Values after which the other tasks get their turn: a template may have ten thousands."""
 
 _SECRETIVE = frozenset({"env", "args", "command", "httpHeaders"})
 _FIELD = re.compile(
@@ -61,6 +65,25 @@ class Secrets:
         place = bisect_left(self._sorted, text)
         after = self._sorted[place : place + 2]
         return any(one.startswith(text) and one != text for one in after)
+
+
+class KnownSecrets:
+    """Those of the templates of one DaemonSet, read once per template and without holding up anybody else."""
+
+    def __init__(self) -> None:
+        self._secrets, self._identities = Secrets(), set[str]()
+
+    async def of(self, templates: Mapping[str, JSONObject]) -> Secrets:
+        """Those of `templates`, which are given by their identity (`canonical.identity`)."""
+        if not self._identities <= templates.keys():
+            self._secrets, self._identities = Secrets(), set()
+        for identity in templates.keys() - self._identities:
+            for number, value in enumerate(secret_values(templates[identity]), 1):
+                self._secrets.add(value)
+                if number % TURN == 0:
+                    await asyncio.sleep(0)  # the others' turn
+            self._identities.add(identity)
+        return self._secrets
 
 
 def secret_values(value: JSON, *, secret: bool = False) -> Iterator[str]:

@@ -16,8 +16,8 @@ from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.pod import Pod
 from controller.daemonset.answers import Answer
 from controller.daemonset.compiled import Compiled
-from controller.daemonset.known_secrets import KnownSecrets
 from controller.daemonset.places import FAILING_AT_MOST, Places
+from controller.daemonset.redaction import KnownSecrets
 from controller.daemonset.seen import ReadySeen, RestartsSeen
 from controller.daemonset.status_conflict import StatusConflict, conflict_after, conflict_found
 from controller.daemonset.statuses import Statuses

@@ -8,7 +8,7 @@ looked at in batches (`runtime/pacing.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -30,11 +30,8 @@ from controller.runtime.clock import elapsed
 from controller.runtime.pacing import Urgency
 from controller.runtime.store import Change
 
-
-class Enqueue(Protocol):
-    """Puts a DaemonSet into the work queue, at once or after the rest that its last pass earned."""
-
-    def __call__(self, key: Key, urgency: Urgency, reason: str) -> None: ...
+Enqueue: TypeAlias = Callable[[Key, Urgency, str], None]
+"""Puts a DaemonSet into the work queue, for a reason, at once or after the rest that its last pass earned."""
 
 
 class Listeners(msgspec.Struct, frozen=True):

@@ -11,8 +11,7 @@ import pytest
 
 from controller.api.base import JSONObject
 from controller.api.meta import Ref
-from controller.daemonset.known_secrets import TURN, KnownSecrets
-from controller.daemonset.redaction import Secrets, redacted, redacted_error, secret_values
+from controller.daemonset.redaction import TURN, KnownSecrets, Secrets, redacted, redacted_error, secret_values
 from controller.kube.client import Client
 from controller.kube.errors import Forbidden, Invalid
 from controller.kube.request import Response
