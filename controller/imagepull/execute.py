@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final, assert_never
 
@@ -23,7 +23,8 @@ from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import Note
 from controller.runtime.clock import elapsed
 from controller.runtime.freshness import Ledger
-from controller.runtime.workers import Work
+from controller.runtime.passes import patiently
+from controller.runtime.workers import PassControl, Work
 
 _GONE: Final = (ForWrite.ABSENT, ForWrite.OVERTAKEN)
 """What a write is answered that asks for nothing but the uid, where the object is gone or another one by now."""
@@ -36,14 +37,29 @@ class JobExecution:
         ledger: Ledger,
         key: Key,
         state: JobState,
+        turn: PassControl,
         say: Callable[[ImagePullJob, Note], None],
         did: Callable[[Key, str], None],
     ) -> None:
         self._client, self._ledger, self._key, self._state = client, ledger, key, state
-        self._say, self._did = say, did
+        self._turn, self._say, self._did = turn, say, did
 
-    def begin(self, action: JobAction, job: ImagePullJob | None = None) -> Work:
-        """`job` is needed for what is made for it."""
+    async def carry_out(self, actions: Sequence[JobAction], job: ImagePullJob | None = None) -> None:
+        """Each on its own. What is not answered in time wakes the key when it is. `job` is needed for what is made
+        for it."""
+        await patiently(self._turn, [self._begin(action, job) for action in actions], self._late)
+
+    async def write_status(
+        self, job: ImagePullJob, before: ImagePullJobStatus | None, wanted: ImagePullJobStatus
+    ) -> None:
+        write = partial(self._write_status, job, before, wanted)
+        await patiently(self._turn, [self._in_place(STATUS, "status_written", write, over=_GONE)], self._late)
+
+    def _late(self, crash: Exception | None) -> None:
+        self._state.crash = self._state.crash or crash
+        self._turn.wake("answered at last")
+
+    def _begin(self, action: JobAction, job: ImagePullJob | None) -> Work:
         match action:
             case StartPuller(node=node):
                 assert job is not None
@@ -57,9 +73,6 @@ class JobExecution:
                 )
             case _:
                 assert_never(action)
-
-    def begin_status(self, job: ImagePullJob, before: ImagePullJobStatus | None, wanted: ImagePullJobStatus) -> Work:
-        return self._in_place(STATUS, "status_written", partial(self._write_status, job, before, wanted), over=_GONE)
 
     def _in_place(self, place: str, what: str, write: Work, *, over: Collection[ForWrite] = ()) -> Work:
         """`over`: what answers nothing is left to be done after, though it is an error."""

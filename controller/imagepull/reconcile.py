@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from math import inf
 from time import perf_counter
 from typing import Literal
@@ -24,8 +24,8 @@ from controller.planner.world import Unpulled
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.freshness import PODS, Ledger
 from controller.runtime.pacing import Pacer
-from controller.runtime.passes import AT_ONCE, LOOK_AGAIN_SECONDS, outcome, patiently
-from controller.runtime.workers import ComeBack, Done, Outcome, PassControl, Work
+from controller.runtime.passes import AT_ONCE, LOOK_AGAIN_SECONDS, outcome
+from controller.runtime.workers import ComeBack, Done, Outcome, PassControl
 from controller.runtime.workqueue import Taken
 
 PODS_LISTED_SECONDS = 30.0
@@ -173,10 +173,10 @@ class JobReconciler:
             self._attempted("failed")
         for note in decided.notes:
             self._say(job, note)
-        execution = self._execution(job.key, state)
+        execution = self._execution(job.key, state, turn)
         room = max(CEILING - len(state.awaited), 0)
-        await self._wait(state, turn, [execution.begin(action, job) for action in decided.actions[:room]])
-        later = await self._settle_status(job, state, decided.status, turn, execution)
+        await execution.carry_out(decided.actions[:room], job)
+        later = await self._settle_status(job, state, decided.status, execution)
         moment = elapsed()
         if state.look_whether_stuck(job, moment):
             self._on_progress(job)
@@ -202,23 +202,17 @@ class JobReconciler:
             self._pacer.forget(key)
             self._ledger.forget(str(key))
             return Done()
-        execution = self._execution(key, state)
         held_back = state.places.held_back(elapsed())
         ends = [one for one in pullers if not one.dying and one.uid not in {*state.awaited, *held_back}]
-        await self._wait(state, turn, [execution.begin(EndPuller(pod=one.ref)) for one in ends[:CEILING]])
+        await self._execution(key, state, turn).carry_out([EndPuller(pod=one.ref) for one in ends[:CEILING]])
         return _outcome(state, AT_ONCE if len(ends) > CEILING else min(held_back.values(), default=inf) - elapsed())
 
-    def _execution(self, key: Key, state: JobState) -> JobExecution:
+    def _execution(self, key: Key, state: JobState, turn: PassControl) -> JobExecution:
         did = self._instrumentation.job_passes.did
-        return JobExecution(self._client.apart(), self._ledger, key, state, self._say, did)
+        return JobExecution(self._client.apart(), self._ledger, key, state, turn, self._say, did)
 
     async def _settle_status(
-        self,
-        job: ImagePullJob,
-        state: JobState,
-        wanted: ImagePullJobStatus,
-        turn: PassControl,
-        execution: JobExecution,
+        self, job: ImagePullJob, state: JobState, wanted: ImagePullJobStatus, execution: JobExecution
     ) -> float:
         """Returns when the rest may be written, `inf` where nothing is left to write."""
         before = state.latest_status(job)
@@ -229,17 +223,8 @@ class JobReconciler:
         if (delay := state.pacer.delay(now, urgent=urgent)) > 0:
             return now + delay
         state.pacer.wrote(now)
-        await self._wait(state, turn, [execution.begin_status(job, before, wanted)])
+        await execution.write_status(job, before, wanted)
         return inf
-
-    async def _wait(self, state: JobState, turn: PassControl, works: Sequence[Work]) -> None:
-        """Each write on its own. What is not answered in time wakes the key when it is."""
-
-        def late(crash: Exception | None) -> None:
-            state.crash = state.crash or crash
-            turn.wake("answered at last")
-
-        await patiently(turn, works, late)
 
 
 def _is_over(job: ImagePullJob, state: JobState) -> bool:
