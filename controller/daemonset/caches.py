@@ -4,6 +4,7 @@ whole."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 
 from controller.api.daemonset import DaemonSet
 from controller.api.node import Node
@@ -82,17 +83,8 @@ class Caches:
 
     def aliveness(self, daemonset: DaemonSet) -> Callable[[str], bool]:
         """A test for pod uids: does the cache still show this pod of ours, and not yet that it is being deleted?"""
-        alive: set[str] = set()
-        read = False
-
-        def shows_alive(pod_uid: str) -> bool:
-            nonlocal read
-            if not read:
-                alive.update(pod.uid for pod in self._pods_by_owner.get(daemonset.uid).values() if not pod.dying)
-                read = True
-            return pod_uid in alive
-
-        return shows_alive
+        alive = cache(lambda: {pod.uid for pod in self.pods_of(daemonset) if not pod.dying})  # mostly nobody asks
+        return lambda pod_uid: pod_uid in alive()
 
     def reached_for(self, daemonset: DaemonSet) -> dict[str, Reach]:
         """How far each cache has come in this DaemonSet's namespace, by resource."""

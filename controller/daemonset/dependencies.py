@@ -16,12 +16,6 @@ from controller.runtime.backoff import BackoffTable
 from controller.runtime.clock import Clock
 from controller.runtime.freshness import Ledger, Stale
 
-Say: TypeAlias = Callable[[DaemonSet, Note], None]
-"""Tells a user something, by log and event; returns at once."""
-
-Did: TypeAlias = Callable[[DaemonSet, Action, ApiError | None], None]
-"""Is told how the server answered an action, None for yes; returns at once."""
-
 FailedPods: TypeAlias = BackoffTable[tuple[str, int, str]]
 """Back-off of replacing failed pods, by DaemonSet uid, its generation and the node."""
 
@@ -32,9 +26,11 @@ class Dependencies(msgspec.Struct, frozen=True):
     client: Client
     ledger: Ledger
     failed_pods: FailedPods
-    say: Say
     clock: Clock
-    did: Did
+    say: Callable[[DaemonSet, Note], None]
+    """Tells a user something, by log and event."""
+    did: Callable[[DaemonSet, Action, ApiError | None], None]
+    """How the server answered an action, None for yes."""
     on_plan: Callable[[float], None]
     """The seconds that deciding took."""
     on_stale: Callable[[Key, Stale], None]

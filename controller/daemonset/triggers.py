@@ -20,7 +20,6 @@ from controller.api.revision import Revision
 from controller.api.selector import Labels
 from controller.api.wellknown import MALFORMED_OBJECT
 from controller.daemonset.caches import Caches
-from controller.daemonset.dependencies import Say
 from controller.daemonset.state import DaemonSetStates
 from controller.kube.decode import Malformed
 from controller.kube.kinds import DAEMONSETS, PODS
@@ -47,7 +46,7 @@ class Listeners(msgspec.Struct, frozen=True):
     """Who else has written a status."""
     malformed: Callable[[str, Malformed], None]
     """An object, by the plural of its kind, cannot be read."""
-    say: Say
+    say: Callable[[DaemonSet, Note], None]
 
 
 class Triggers:
