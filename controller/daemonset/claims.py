@@ -7,6 +7,8 @@ from typing import TypeVar, assert_never
 
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key, Named, Ref
+from controller.api.pod import Pod
+from controller.api.revision import Revision
 from controller.daemonset.answers import Briefing
 from controller.daemonset.dependencies import Dependencies
 from controller.kube.client import Client
@@ -123,37 +125,15 @@ async def may_have_come_through(action: actions.Action, daemonset: DaemonSet, de
 
 async def is_still_there(action: actions.Action, dependencies: Dependencies) -> bool:
     """Whether the object of a write that was answered by "not found" exists: a webhook can answer so too."""
+    kept: Pod | Revision | None
     match action:
-        case (
-            actions.AdoptRevision(revision=ref)
-            | actions.RenumberRevision(revision=ref)
-            | actions.DeleteRevision(revision=ref)
-        ):
-            kept = await _left_of(ref, REVISIONS, dependencies)
-            return kept is not None and not kept.dying
         case actions.CreatePod() | actions.CreateRevision() | actions.ProbeTemplate():
             return False
-        case (
-            actions.AdoptPod()
-            | actions.CancelDelete()
-            | actions.ContinueInPlace()
-            | actions.DeletePod()
-            | actions.DrainPod()
-            | actions.OpenGates()
-            | actions.PrepareDelete()
-            | actions.RelabelPod()
-            | actions.ReleasePod()
-            | actions.ResizePod()
-            | actions.UpdateInPlace()
-        ):
-            return await _is_left(action.pod, dependencies)
+        case actions.AdoptRevision() | actions.RenumberRevision() | actions.DeleteRevision():
+            kept = await _left_of(action.revision, REVISIONS, dependencies)
         case _:
-            assert_never(action)
-
-
-async def _is_left(pod: Ref, dependencies: Dependencies) -> bool:
-    found = await _left_of(pod, PODS, dependencies)
-    return found is not None and not found.dying
+            kept = await _left_of(action.pod, PODS, dependencies)
+    return kept is not None and not kept.dying
 
 
 async def _left_of(ref: Ref, kind: Resource[W, N], dependencies: Dependencies) -> N | None:
