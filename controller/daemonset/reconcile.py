@@ -24,7 +24,6 @@ from controller.planner.actions import Plan
 from controller.planner.plan import plan
 from controller.planner.world import Unpulled
 from controller.runtime.clock import elapsed
-from controller.runtime.freshness import Stale
 from controller.runtime.pacing import Pacer
 from controller.runtime.passes import AT_ONCE, LOOK_AGAIN_SECONDS, PATIENCE, outcome
 from controller.runtime.workers import ComeBack, Done, Outcome, PassControl
@@ -57,9 +56,14 @@ class Reconciler:
         state.unanswered.raise_crash()
         if (rest := state.stands_back(daemonset, self._clock(), elapsed())) > 0:
             return ComeBack(rest, "another controller wrote the status")
-        stale = self._stale(daemonset)
-        if stale is not None and elapsed() - stale.since < LOOK_AGAIN_SECONDS:
-            return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
+        reached, is_live = self._caches.reached_for(daemonset), self._caches.aliveness(daemonset)
+        stale = self._ledger.check(daemonset.uid, reached, is_live, elapsed())
+        if stale is not None:
+            self._dependencies.on_stale(key, stale)
+            if stale.overdue:
+                self._dependencies.on_overdue(key, stale)
+            if elapsed() - stale.since < LOOK_AGAIN_SECONDS:
+                return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
         return await self._pass(daemonset, state, turn, fresh=stale is None)
 
     def forget(self, uid: str) -> None:
@@ -111,7 +115,15 @@ class Reconciler:
         turn: PassControl,
     ) -> tuple[Sequence[Answer], bool]:
         """What the server has answered until it said nothing for `PATIENCE`, and whether more was asked of it."""
-        work = CarryingOut(decided.actions, self._briefing(daemonset, state), dependencies)
+        briefing = Briefing(
+            daemonset=daemonset,
+            compiled=self._states.compiled(daemonset),
+            failing=frozenset(state.places.failing),
+            is_suspect=state.places.is_suspect,
+            undone=lambda action: state.taken_back.undone(action, state.places.failing, elapsed()),
+            proven=state.proven,
+        )
+        work = CarryingOut(decided.actions, briefing, dependencies)
         crash: Exception | None = None
         if decided.actions:
             task = turn.begin(work.run)
@@ -142,16 +154,6 @@ class Reconciler:
         state.learn((answer,), daemonset, elapsed(), late=True)
         if answer.left is not None:
             state.concluded(Plan(), (answer,))
-
-    def _briefing(self, daemonset: DaemonSet, state: DaemonSetState) -> Briefing:
-        return Briefing(
-            daemonset=daemonset,
-            compiled=self._states.compiled(daemonset),
-            failing=frozenset(state.places.failing),
-            is_suspect=state.places.is_suspect,
-            undone=lambda action: state.taken_back.undone(action, state.places.failing, elapsed()),
-            proven=state.proven,
-        )
 
     async def _redacting(self, daemonset: DaemonSet, state: DaemonSetState) -> Dependencies:
         """Ours for one pass, with a turn of its own at the server: whatever others wait for, it need not.
@@ -188,14 +190,3 @@ class Reconciler:
         decided = plan(world)
         state.decided(daemonset, decided, now)
         return decided
-
-    def _stale(self, daemonset: DaemonSet) -> Stale | None:
-        caches = self._caches
-        stale = self._ledger.check(
-            daemonset.uid, caches.reached_for(daemonset), caches.aliveness(daemonset), elapsed()
-        )
-        if stale is not None:
-            self._dependencies.on_stale(daemonset.key, stale)
-            if stale.overdue:
-                self._dependencies.on_overdue(daemonset.key, stale)
-        return stale

@@ -74,7 +74,7 @@ class Rollouts:
         did: Callable[[Key, str], None],
     ) -> None:
         """`wake`: have the rollout look again for whom it waits. `lacking`: of some nodes those without the image of
-        a job, as in `JobWorld.unpulled`. `did`: told of each write that went through."""
+        a job, as in `state.lacking`. `did`: told of each write that went through."""
         self._client, self._caches, self._jobs, self._say = client, caches, jobs, say
         self._wake, self._lacking, self._did = wake, lacking, did
         self._by_owner = jobs.index(lambda job: job.owner_uid or None)
