@@ -16,7 +16,7 @@ from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.pod import Pod
 from controller.daemonset.answers import Answer
 from controller.daemonset.compiled import Compiled
-from controller.daemonset.places import FAILING_AT_MOST, Places
+from controller.daemonset.places import Places
 from controller.daemonset.redaction import KnownSecrets
 from controller.daemonset.seen import ReadySeen, RestartsSeen
 from controller.daemonset.status_conflict import StatusConflict, conflict_after, conflict_found
@@ -157,7 +157,8 @@ class DaemonSetState(msgspec.Struct):
 
     def learn(self, answers: Sequence[Answer], daemonset: DaemonSet, moment: float, *, late: bool = False) -> None:
         """What carrying out a plan has taught, some of it or all; `moment` is `elapsed`. `late`: after the pass."""
-        first = [one for one in answers if isinstance(one.action, CreatePod) and not self._failed_before(one)]
+        creates = [one for one in answers if isinstance(one.action, CreatePod)]
+        first = [one for one in creates if one.is_full_quota or one.place not in self.places.failing]
         for one in first:
             if isinstance(one.action, CreatePod) and one.error is None:
                 same = one.action.revision.hash == self.accepted_of
@@ -221,9 +222,6 @@ class DaemonSetState(msgspec.Struct):
             self.status_conflict = conflict_found(now - daemonset.status_writers.rival_wrote, moment)
         return 0.0 if self.status_conflict is None else max(self.status_conflict.until - moment, 0.0)
 
-    def _failed_before(self, answer: Answer) -> bool:
-        return answer.place in self.places.failing and not answer.is_full_quota
-
     def _learn_of_place(self, answer: Answer, moment: float) -> None:
         place, error = answer.place, answer.error
         self.unsure.pop(place, None)
@@ -239,7 +237,7 @@ class DaemonSetState(msgspec.Struct):
         if answer.counts and error.is_terminating_namespace:
             self.places.leave_alone(place, ENDING_SECONDS, moment)
         elif answer.counts:
-            self.places.failed(place, moment, FAILING_AT_MOST)
+            self.places.failed(place, moment)
 
     def _learn_of_names(self, answer: Answer, daemonset: DaemonSet) -> None:
         """A name that a stranger has is not tried again; one that may come through late is."""
