@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -12,10 +12,10 @@ from controller.api.base import JSONObject, Value
 from controller.api.meta import Key
 from controller.api.patch import JsonPatch
 from controller.kube import errors
-from controller.kube.client import DRY_RUN, Client
-from controller.kube.decode import Page, Seen, taken_apart
+from controller.kube.client import DRY_RUN, STREAM_SILENCE, Client
+from controller.kube.decode import UNREADABLE, Page, Seen, taken_apart
 from controller.kube.errors import Forbidden, Invalid, NotFound, Unreadable
-from controller.kube.request import JSON_PATCH, Query, Request
+from controller.kube.request import JSON_PATCH, Query, Request, Response
 from controller.kube.resource import Resource, W
 from controller.kube.sender import Call
 from kubectl_plugin.cluster.session import PROGRAM, Session
@@ -25,6 +25,8 @@ AnyResource: TypeAlias = Resource[Any, Any]
 
 PAGE = 500
 """Objects per answer: what kubectl asks for, too."""
+SERVER_ENDS = "540"
+"""Seconds after which the server shall end a watch by itself."""
 REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 _decoder = msgspec.json.Decoder(dict[str, Any])
@@ -91,6 +93,34 @@ async def listed(
         for item in page.items:
             if isinstance(item, Seen) and item.obj is not None:
                 yield item.obj
+
+
+async def watch(
+    session: Session, resource: AnyResource, key: Key, version: str
+) -> AsyncGenerator[tuple[str, JSONObject]]:
+    """What happens to one object after `version`, until the server ends it: ADDED, MODIFIED, DELETED or BOOKMARK, and
+    the document. To be closed. Raises ApiError."""
+    call = Call(verb="watch", resource=resource.name, what=resource.describe(key))
+    query = (("watch", "1"), ("fieldSelector", f"metadata.name={key.name}"), *from_version(version))
+    path = resource.collection(key.namespace)
+    request = Request(method="GET", path=path, query=query, timeout=STREAM_SILENCE)
+    async with session.sender.stream(call, request) as bunches:
+        async for bunch in bunches:
+            for line in bunch:
+                try:
+                    event = _decoder.decode(line)
+                    kind, document = event["type"], event["object"]
+                except (*UNREADABLE, KeyError) as error:
+                    raise Unreadable(call.verb, call.what, str(error)) from error
+                if kind == "ERROR":
+                    refusal = Response(status=document.get("code") or 0, body=_encoder.encode(document))
+                    raise errors.refused(call.verb, call.what, refusal)
+                yield kind, document
+
+
+def from_version(version: str) -> Query:
+    """What a watch asks for besides its objects."""
+    return (("resourceVersion", version), ("allowWatchBookmarks", "true"), ("timeoutSeconds", SERVER_ENDS))
 
 
 async def ask(session: Session, path: str, what: str, *, query: Query = (), verb: str = "get") -> JSONObject:

@@ -13,38 +13,37 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
 from controller.api.node import Node
 from controller.kube.errors import ApiError, Forbidden
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.image_pulls import ImagePulls
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.upkeep import POLL, Upkeep, Watched, at_last, begin, going_on, right_is_missing
-from kubectl_plugin.cluster.watched import WatchedObject, WatchedPods, watched_pods
+from kubectl_plugin.cluster.kinds import PODS
+from kubectl_plugin.cluster.upkeep import APART, POLL, Upkeep, at_last, comes, going_on, right_is_missing
+from kubectl_plugin.cluster.watched import WatchedObject, WatchedObjects
 from kubectl_plugin.report.pulls import PullProgress
-from kubectl_plugin.report.snapshot import Snapshot, Unread
+from kubectl_plugin.report.snapshot import PodDetail, Snapshot, Unread
 
-APART: Final = 0.25
-"""Seconds between two looks at the least."""
 NODES_EVERY: Final = 60.0
 NODES_AGAIN: Final = 5.0
 """Seconds until they are listed again when the controller counts others."""
 
 
-class Following:
+class Following(Upkeep):
     """What is known now; see `following`."""
 
     def __init__(self, invocation: Invocation, first: Sequence[Snapshot]) -> None:
-        self._invocation, self._first = invocation, first
-        self._news = asyncio.Event()
+        super().__init__()
+        self._invocation = invocation
         self._last = 0.0
         self._nodes: tuple[Node, ...] | None = ()
         self._doubted = asyncio.Event()
         self._specs, self._edited = tuple(one.daemonset.generation for one in first), asyncio.Event()
         self._ahead, self._pulls = ImagePulls(invocation.session), dict[Key, tuple[PullProgress, ...]]()
-        self.upkeep = Upkeep()
         self.objects = [WatchedObject(invocation, one, self._saw) for one in first]
-        self.pods = [watched_pods(invocation.session.client, one.daemonset, self._news.set) for one in first]
+        self.pods = [self._pods_of(one.daemonset) for one in first]
 
     def snapshots(self) -> tuple[Snapshot | None, ...]:
         """In the order of the beginning; None for what is gone."""
@@ -52,18 +51,14 @@ class Following:
             None if one.over else self._snapshot(one, pods) for one, pods in zip(self.objects, self.pods, strict=True)
         )
 
-    async def changed(self, seconds: float, *, apart: float = APART) -> bool:
+    async def changed(self, seconds: float, *, apart: float = APART) -> None:
         """Wait for news, at most so many seconds. There are none within `apart` seconds after the last."""
+        if not await comes(self._news, seconds):
+            return
         loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
-        except TimeoutError:
-            return False
         await asyncio.sleep(max(self._last + apart - loop.time(), 0.0))  # a screen is not drawn for each event
         self._last = loop.time()
         self._news.clear()
-        return True
 
     def doubt_the_nodes(self) -> None:
         """They are listed again soon."""
@@ -77,22 +72,18 @@ class Following:
         except Forbidden:
             self._nodes = None
         for one in self.pods:
-            await begin(one, tell)
+            await one.begin(tell)
 
     async def follow_nodes(self) -> None:
         while True:
-            try:
-                async with asyncio.timeout(NODES_EVERY):
-                    await self._doubted.wait()
+            if await comes(self._doubted, NODES_EVERY):
                 await asyncio.sleep(NODES_AGAIN)  # a fleet that grows is listed once, not for each node
-            except TimeoutError:
-                pass
             try:
                 await self._list_nodes()
             except ApiError as error:
-                self.upkeep.failed("nodes", error)
+                self.failed("nodes", error)
             else:
-                self.upkeep.works("nodes")
+                self.works("nodes")
 
     async def follow_pulls(self) -> None:
         """Often while something is pulled, and after a change of a spec; else ever less often."""
@@ -102,17 +93,13 @@ class Following:
             try:
                 await self._look_at_pulls()
             except ApiError as error:
-                self.upkeep.failed("imagepulljobs", error)
+                self.failed("imagepulljobs", error)
             else:
-                self.upkeep.works("imagepulljobs")
+                self.works("imagepulljobs")
             pause = POLL if self._pulls_go_on else min(pause * 2, NODES_EVERY)
-            try:
-                async with asyncio.timeout(pause):
-                    await self._edited.wait()
+            if await comes(self._edited, pause):
                 await asyncio.sleep(POLL)  # until the controller has made the jobs
                 pause = POLL
-            except TimeoutError:
-                pass
 
     def _saw(self) -> None:
         specs = tuple(one.snapshot.daemonset.generation for one in self.objects)
@@ -141,17 +128,28 @@ class Following:
         self._doubted.clear()
         self._news.set()
 
-    def _snapshot(self, watched: WatchedObject, pods: WatchedPods) -> Snapshot:
+    def _pods_of(self, daemonset: DaemonSet) -> WatchedObjects[PodDetail]:
+        """Those that it controls."""
+        return WatchedObjects(
+            self._invocation.session.client,
+            PODS,
+            daemonset.namespace,
+            reads.selected(daemonset),
+            self._news.set,
+            wanted=lambda one: one.pod.owner_uid == daemonset.uid,
+            dispensable=True,
+        )
+
+    def _snapshot(self, watched: WatchedObject, pods: WatchedObjects[PodDetail]) -> Snapshot:
         nodes = (Unread(what="nodes"),) if self._nodes is None else ()
-        of_pods = (Unread(what="pods"),) if pods.forbidden else ()
+        of_pods = (Unread(what="pods"),) if pods.over else ()
         return replace(
             watched.snapshot,
-            revisions=watched.revisions,
             pods=tuple(pods.found.values()),
             nodes=self._nodes,
             now=self._invocation.terminal.now(),
             pulls=self._pulls.get(watched.snapshot.key, ()),
-            unread=(*nodes, *watched.unread, *of_pods),
+            unread=(*nodes, *watched.snapshot.unread, *of_pods),
         )
 
 
@@ -163,6 +161,6 @@ async def following(invocation: Invocation, first: Sequence[Snapshot]) -> AsyncI
     """
     follow = Following(invocation, first)
     await follow.load()
-    watched: tuple[Watched, ...] = (*follow.objects, *follow.pods)
-    async with going_on(follow.follow_nodes(), follow.follow_pulls(), *map(follow.upkeep.keep, watched)):
+    watches = map(follow.keep, (*follow.objects, *follow.pods))
+    async with going_on(follow.follow_nodes(), follow.follow_pulls(), *watches):
         yield follow

@@ -10,23 +10,21 @@ from controller.api.image_pull_job import ImagePullJob, targets
 from controller.api.node import Node
 from controller.api.puller import Pulling
 from controller.kube.kinds import IMAGE_PULL_JOBS
-from kubectl_plugin.cluster.follow import APART
 from kubectl_plugin.cluster.image_pulls import pullers_of
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.upkeep import Upkeep, begin, going_on
+from kubectl_plugin.cluster.upkeep import APART, Upkeep, comes, going_on
 from kubectl_plugin.cluster.watched import WatchedObjects
 from kubectl_plugin.report.pulls import PullProgress
 
 
-class PullFollowing:
+class PullFollowing(Upkeep):
     """What is known of a job; see `following_pull`."""
 
     def __init__(self, invocation: Invocation, made: ImagePullJob, nodes: Iterable[Node]) -> None:
+        super().__init__()
         session, only = invocation.session, pullers_of(made)
         self._made, self._targets = made, targets(made, nodes, None)
         self._having, self._words = {*self._targets.having}, dict[str, str]()
-        self._news = asyncio.Event()
-        self.upkeep = Upkeep()
         named = (("fieldSelector", f"metadata.name={made.name}"),)
         self.job = WatchedObjects(session.client, IMAGE_PULL_JOBS, made.namespace, named, self._news.set)
         self.pullers = WatchedObjects(session.client, only, made.namespace, (), self._learn, dispensable=True)
@@ -46,13 +44,9 @@ class PullFollowing:
 
     async def changed(self, seconds: float) -> None:
         """Wait for news, at most so many seconds, and let them come together."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
-                await asyncio.sleep(APART)  # a screen is not drawn for each event
-        except TimeoutError:
-            return
-        self._news.clear()
+        if await comes(self._news, seconds):
+            await asyncio.sleep(APART)  # a screen is not drawn for each event
+            self._news.clear()
 
     def _learn(self) -> None:
         """A puller is gone soon after it has told."""
@@ -74,6 +68,6 @@ async def following_pull(
     """
     follow = PullFollowing(invocation, made, nodes)
     for one in (follow.job, follow.pullers):
-        await begin(one, invocation.terminal.note)
-    async with going_on(follow.upkeep.keep(follow.job), follow.upkeep.keep(follow.pullers)):
+        await one.begin(invocation.terminal.note)
+    async with going_on(follow.keep(follow.job), follow.keep(follow.pullers)):
         yield follow

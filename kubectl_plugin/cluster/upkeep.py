@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from controller.kube.errors import ApiError, Forbidden, Gone
 from controller.kube.meaning import ForRead, meaning_of
 
 T = TypeVar("T")
 
+APART: Final = 0.25
+"""Seconds between two looks at the least."""
 POLL: Final = 2.0
 """Seconds between two reads where watching is forbidden."""
 REST: Final = 4.0
@@ -58,70 +61,66 @@ async def at_last(
         await asyncio.sleep(POLL)  # after a failure
 
 
-class Watched(Protocol):
-    name: str
-    """For people."""
+async def comes(event: asyncio.Event, seconds: float) -> bool:
+    """Whether it is set within so many seconds."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
 
-    @property
-    def over(self) -> bool:
-        """Nothing will happen to it any more."""
-        ...
 
+class Watched(ABC):
+    """What `Upkeep.keep` keeps up to date."""
+
+    over = False
+    """Nothing will happen to it any more."""
+
+    @abstractmethod
     async def refresh(self) -> None:
         """Read it anew. Raises ApiError."""
-        ...
+
+    @abstractmethod
+    async def watch(self) -> None:
+        """Take in what happens from the last known version on, until the server ends the stream. Raises ApiError."""
 
     def refused(self, error: ApiError) -> None:
         """What `refresh` raises does not pass. Raises it, or does without."""
-        ...
+        raise error
 
-    async def watch(self) -> None:
-        """Take in what happens from the last known version on, until the server ends the stream. Raises ApiError."""
-        ...
-
-
-async def begin(watched: Watched, tell: Callable[[str], None]) -> None:
-    """Read it for the first time: what fails for a moment does not end what was only begun. Raises ApiError."""
-    try:
-        await at_last(watched.refresh, tell)
-    except Forbidden as error:
-        watched.refused(error)
+    async def begin(self, tell: Callable[[str], None]) -> None:
+        """Read it for the first time: what fails for a moment does not end what was only begun. Raises ApiError."""
+        try:
+            await at_last(self.refresh, tell)
+        except Forbidden as error:
+            self.refused(error)
 
 
 class Upkeep:
-    """`trouble`: what does not work at the moment, in words."""
+    """What is kept up to date together; each read is known by a key of its own."""
 
     def __init__(self) -> None:
-        self._troubles: dict[str, str] = {}
-        self._refused: dict[str, float] = {}
+        self._news = asyncio.Event()
+        self._troubles: dict[object, str] = {}
+        self._refused: dict[object, float] = {}
 
     @property
     def trouble(self) -> str:
+        """What does not work at the moment, in words."""
         return next(iter(self._troubles.values()), "")
 
-    def failed(self, name: str, error: ApiError) -> None:
-        self._troubles[name] = str(error)
+    def failed(self, key: object, error: ApiError) -> None:
+        self._troubles[key] = str(error)
 
-    def works(self, name: str) -> None:
-        self._troubles.pop(name, None)
-        self._refused.pop(name, None)
+    def works(self, key: object) -> None:
+        self._troubles.pop(key, None)
+        self._refused.pop(key, None)
 
-    def passes(self, name: str, error: ApiError) -> bool:
+    def passes(self, key: object, error: ApiError) -> bool:
         """Whether it is worth trying on: what only an administrator can mend is waited for a while."""
-        self.failed(name, error)
+        self.failed(key, error)
         now = asyncio.get_running_loop().time()
-        return meaning_of(error).read not in LASTING or now - self._refused.setdefault(name, now) < PATIENCE
-
-    async def tried(self, name: str, read: Awaitable[T]) -> T | None:
-        """What `read` gives; None where it failed in a way that passes. Raises ApiError."""
-        try:
-            found = await read
-        except ApiError as error:
-            if not self.passes(name, error):
-                raise
-            return None
-        self.works(name)
-        return found
+        return meaning_of(error).read not in LASTING or now - self._refused.setdefault(key, now) < PATIENCE
 
     async def keep(self, watched: Watched) -> None:
         """Until it is over, or cancelled. Raises what `watched` does not do without."""
@@ -133,7 +132,7 @@ class Upkeep:
             try:
                 if stale:
                     await watched.refresh()
-                    self.works(watched.name)
+                    self.works(watched)
                     stale = False
                 if polls:  # it may be listed, but not be watched
                     stale = True
@@ -147,7 +146,7 @@ class Upkeep:
                     polls = True
                     continue
                 stale = True
-                if not self.passes(watched.name, error):
+                if not self.passes(watched, error):
                     watched.refused(error)
             if loop.time() - began >= LASTED:
                 pause = FIRST_PAUSE

@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from typing import Final, Generic, TypeAlias, TypeVar
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any, Generic, TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
-from controller.kube import errors
-from controller.kube.client import STREAM_SILENCE, Client
+from controller.kube.client import Client
 from controller.kube.decode import Bookmark, Malformed, Seen
-from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
+from controller.kube.errors import ApiError, Forbidden, NotFound
 from controller.kube.kinds import DAEMONSETS
-from controller.kube.request import Query, Request, Response
-from controller.kube.resource import Resource, Wire
-from controller.kube.sender import Call
+from controller.kube.request import Query
+from controller.kube.resource import Resource
 from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.kinds import PODS, PodDetailView
-from kubectl_plugin.cluster.upkeep import right_is_missing
-from kubectl_plugin.report.snapshot import PodDetail, Snapshot, Unread
+from kubectl_plugin.cluster.upkeep import Watched, right_is_missing
+from kubectl_plugin.report.snapshot import Snapshot, Unread
 
-W = TypeVar("W", bound=Wire)
 T = TypeVar("T")
 
-SERVER_ENDS: Final = "540"
-"""Seconds after which the server shall end a watch by itself."""
-LASTING: Final = (("allowWatchBookmarks", "true"), ("timeoutSeconds", SERVER_ENDS))
 
-_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
-class WatchedObject:
-    """`snapshot` has the newest document; `revisions` are read anew when the template may have changed."""
+class WatchedObject(Watched):
+    """`snapshot` has the newest document, and revisions that are read anew when the template may have changed."""
 
     def __init__(self, invocation: Invocation, first: Snapshot, on_news: Callable[[], None]) -> None:
-        self.name = f"daemonset {first.key}"
-        self.snapshot, self.over = first, False
-        self.revisions = first.revisions
-        self.unread = tuple(one for one in first.unread if one.what == "controllerrevisions")
-        """Of the revisions, at most one."""
+        unread = tuple(one for one in first.unread if one.what == "controllerrevisions")
+        self.snapshot = replace(first, unread=unread)
         self._invocation, self._on_news = invocation, on_news
         self._version = reads.meta_of(first.document).resource_version
-        failed = any(not one.is_forbidden for one in self.unread)
+        failed = any(not one.is_forbidden for one in unread)
         self._revised = None if failed else _revised(first.daemonset)
 
     async def refresh(self) -> None:
@@ -58,28 +46,19 @@ class WatchedObject:
             return
         await self._see(document)
 
-    def refused(self, error: ApiError) -> None:
-        raise error
-
     async def watch(self) -> None:
         await self._read_revisions()
-        key = self.snapshot.key
-        selector = ("fieldSelector", f"metadata.name={key.name}")
-        query = (("watch", "1"), selector, ("resourceVersion", self._version), *LASTING)
-        call = Call(verb="watch", resource=DAEMONSETS.name, what=DAEMONSETS.describe(key))
-        path = DAEMONSETS.collection(key.namespace)
-        request = Request(method="GET", path=path, query=query, timeout=STREAM_SILENCE)
-        async with self._invocation.session.sender.stream(call, request) as lines:
-            async for kind, document in _told(call, lines):
+        watch = documents.watch(self._invocation.session, DAEMONSETS, self.snapshot.key, self._version)
+        async with aclosing(watch) as events:
+            async for kind, document in events:
                 if kind == "BOOKMARK":
                     self._version = reads.meta_of(document).resource_version
                 elif kind == "DELETED":
                     self._went()
-                    return
                 else:
                     await self._see(document)
-                    if self.over:
-                        return
+                if self.over:
+                    return
 
     async def _see(self, document: JSONObject) -> None:
         """Another object of that name is not ours: ours is gone then."""
@@ -99,11 +78,12 @@ class WatchedObject:
         if revised == self._revised:
             return
         try:
-            self.revisions, self.unread = await reads.revisions_of(self._invocation, daemonset), ()
+            revisions = await reads.revisions_of(self._invocation, daemonset)
+            self.snapshot = replace(self.snapshot, revisions=revisions, unread=())
         except Forbidden as error:
             if not right_is_missing(error):
                 raise
-            self.revisions, self.unread = (), (Unread(what="controllerrevisions"),)
+            self.snapshot = replace(self.snapshot, revisions=(), unread=(Unread(what="controllerrevisions"),))
         self._revised = revised
         self._on_news()
 
@@ -112,32 +92,25 @@ class WatchedObject:
         self._on_news()
 
 
-class WatchedObjects(Generic[W, T]):
+class WatchedObjects(Watched, Generic[T]):
     """`found`: the objects of one kind that a query asks for and that are `wanted`."""
 
     def __init__(
         self,
         client: Client,
-        resource: Resource[W, T],
+        resource: Resource[Any, T],
         namespace: str,
         query: Query,
         on_news: Callable[[], None],
         *,
-        name: str = "",
         wanted: Callable[[T], bool] = lambda _: True,
         dispensable: bool = False,
     ) -> None:
-        """`dispensable`: who may not see them is told less."""
-        self.name = name or resource.name
+        """`dispensable`: who may not see them is told less, and it is over."""
         self.found: dict[Key, T] = {}
-        self.forbidden = False
         self._client, self._resource, self._namespace, self._query = client, resource, namespace, query
         self._on_news, self._wanted, self._dispensable = on_news, wanted, dispensable
         self._version = ""
-
-    @property
-    def over(self) -> bool:
-        return self.forbidden
 
     async def refresh(self) -> None:
         found: dict[Key, T] = {}
@@ -151,11 +124,11 @@ class WatchedObjects(Generic[W, T]):
     def refused(self, error: ApiError) -> None:
         if not (self._dispensable and isinstance(error, Forbidden)):
             raise error
-        self.forbidden = True
+        self.over = True
         self._on_news()
 
     async def watch(self) -> None:
-        query = (*self._query, ("resourceVersion", self._version), *LASTING)
+        query = (*self._query, *documents.from_version(self._version))
         async with self._client.watch(self._resource, self._namespace, query=query) as bunches:
             async for bunch in bunches:
                 for event in bunch:
@@ -172,40 +145,7 @@ class WatchedObjects(Generic[W, T]):
         self._on_news()
 
 
-WatchedPods: TypeAlias = WatchedObjects[PodDetailView, PodDetail]
-
-
-def watched_pods(client: Client, daemonset: DaemonSet, on_news: Callable[[], None]) -> WatchedPods:
-    """Those that the DaemonSet controls."""
-    return WatchedObjects(
-        client,
-        PODS,
-        daemonset.namespace,
-        reads.selected(daemonset),
-        on_news,
-        name=f"pods of {daemonset.key}",
-        wanted=lambda one: one.pod.owner_uid == daemonset.uid,
-        dispensable=True,
-    )
-
-
 def _revised(daemonset: DaemonSet) -> tuple[object, ...]:
     """What a new revision, or a new number of one, comes with."""
     status = daemonset.status
     return (daemonset.generation, status and status.update_revision, status and status.observed_generation)
-
-
-async def _told(call: Call, lines: AsyncIterator[list[bytes]]) -> AsyncIterator[tuple[str, JSONObject]]:
-    """A watch whose objects are whole documents."""
-    async for bunch in lines:
-        for line in bunch:
-            try:
-                event = _decoder.decode(line)
-                kind, raw = msgspec.json.decode(event["type"], type=str), event["object"]
-                document = msgspec.json.decode(raw)
-            except (msgspec.MsgspecError, KeyError) as error:
-                raise Unreadable("watch", call.what, str(error)) from error
-            if kind == "ERROR":
-                status = document.get("code") or 0
-                raise errors.refused(call.verb, call.what, Response(status=status, body=bytes(raw)))
-            yield kind, document

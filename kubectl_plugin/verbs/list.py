@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 import msgspec
 from msgspec.structs import replace
 
-from controller.kube.errors import Forbidden
+from controller.kube.errors import ApiError, Forbidden
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.upkeep import LONGEST_PAUSE, Upkeep
@@ -60,9 +60,15 @@ async def _watch(invocation: Invocation, many: Many, found: _Found) -> NoReturn:
         while True:
             screen.show(_picture(invocation, many, found), upkeep.trouble)
             await asyncio.sleep(pause)  # a table over many DaemonSets is refreshed, not followed
-            newer = await upkeep.tried("list", _look(invocation, many, found.wanted))
-            pause = min(pause * 2, LONGEST_PAUSE) if newer is None else EVERY
-            found = newer or found
+            try:
+                found = await _look(invocation, many, found.wanted)
+            except ApiError as error:
+                if not upkeep.passes("list", error):
+                    raise
+                pause = min(pause * 2, LONGEST_PAUSE)
+            else:
+                upkeep.works("list")
+                pause = EVERY
 
 
 async def _look(invocation: Invocation, many: Many, wanted: frozenset[str]) -> _Found:

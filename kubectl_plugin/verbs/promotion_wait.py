@@ -98,7 +98,7 @@ class PromotionWait:
 
     def _tell(self, shut: Closed) -> None:
         """Once for each thing that is waited for; the time that passes is none."""
-        trouble = self._follow.upkeep.trouble
+        trouble = self._follow.trouble
         told = trouble or (shut.why if shut.why in (ClosedReason.SOAKING, ClosedReason.UNSEEN) else shut.text)
         if told != self._told:
             self._told = told

@@ -117,7 +117,7 @@ class _PullWatch:
             if found is None:
                 raise CommandError(f"{_name(self._job)} was deleted")
             if screen is not None:
-                screen.show(self._picture(found), self._follow.upkeep.trouble or found.trouble)
+                screen.show(self._picture(found), self._follow.trouble or found.trouble)
             if found.over:
                 return found
             if self._deadline.left <= 0:

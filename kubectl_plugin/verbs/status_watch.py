@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from controller.api.daemonset import Phase
 from controller.api.meta import Key
 from kubectl_plugin.cluster import controller
-from kubectl_plugin.cluster.follow import APART, Following, following
+from kubectl_plugin.cluster.follow import Following, following
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.last_log_line import LastLogLines
-from kubectl_plugin.cluster.upkeep import at_last, from_between
+from kubectl_plugin.cluster.upkeep import APART, at_last, from_between
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import StatusOptions as Asked
@@ -125,7 +125,7 @@ class _StatusWatch:
             endings = [self._ending(key.name, one, want) for key, one, want in zip(keys, looks, wanted, strict=True)]
             late = self._deadline.left <= 0
             over = late or _decided(endings, fail_fast=self._asked.fail_fast)
-            self._screen.show(seen, "" if over else self._follow.upkeep.trouble, final=over)
+            self._screen.show(seen, "" if over else self._follow.trouble, final=over)
             if over:
                 return [ending or self._unfinished(one, late) for ending, one in zip(endings, looks, strict=True)]
             took = loop.time() - began

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import asyncio
 
-from controller.kube.errors import ApiError, Gone
-from kubectl_plugin.cluster.upkeep import Upkeep
+from controller.kube.errors import Gone
+from kubectl_plugin.cluster.upkeep import Upkeep, Watched
 from tests.beds.virtual_time import now, virtual_time
 
 
-class Forgetful:
+class Forgetful(Watched):
     """Each watch ends at once because its place is forgotten, until it has been read `times` times."""
-
-    name = "pods"
 
     def __init__(self, times: int) -> None:
         self.reads: list[float] = []
         self._times = times
 
-    @property
-    def over(self) -> bool:
-        return len(self.reads) >= self._times
-
     async def refresh(self) -> None:
         self.reads.append(now())
-
-    def refused(self, error: ApiError) -> None:
-        raise error
+        self.over = len(self.reads) >= self._times
 
     async def watch(self) -> None:
         await asyncio.sleep(0)
