@@ -8,13 +8,14 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from controller.api import patch as json_patch
+from controller.api import revision
 from controller.api.base import JSONObject, Value
 from controller.api.meta import Key
 from controller.api.patch import JsonPatch
 from controller.kube import errors
 from controller.kube.client import DRY_RUN, STREAM_SILENCE, Client
 from controller.kube.decode import UNREADABLE, Page, Seen, taken_apart
-from controller.kube.errors import Forbidden, Invalid, NotFound, Unreadable
+from controller.kube.errors import NotFound, Unreadable
 from controller.kube.request import JSON_PATCH, Query, Request, Response
 from controller.kube.resource import Resource, W
 from controller.kube.sender import Call
@@ -27,7 +28,6 @@ PAGE = 500
 """Objects per answer: what kubectl asks for, too."""
 SERVER_ENDS = "540"
 """Seconds after which the server shall end a watch by itself."""
-REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 _decoder = msgspec.json.Decoder(dict[str, Any])
 _encoder = msgspec.json.Encoder()
@@ -59,17 +59,13 @@ async def items(session: Session, resource: AnyResource, namespace: str = "", qu
         request = Request(method="GET", path=resource.collection(namespace), query=more)
         body = (await session.sender.send(call, request)).body
         try:
-            page: Any = _decoder.decode(body)
-            found += page.get("items") or []
-            token = page.get("metadata", {}).get("continue") or ""
-        except RecursionError:
             token, parts = taken_apart(body)
             for key, part in parts:
                 try:
                     found.append(_decoder.decode(part))
                 except RecursionError:
                     unreadable.append(key)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise Unreadable(call.verb, call.what, str(error)) from error
         if not token:
             return Items(found=tuple(found), unreadable=tuple(unreadable))
@@ -85,14 +81,10 @@ async def pages(client: Client, resource: Resource[W, T], namespace: str, query:
             return
 
 
-async def listed(
-    client: Client, resource: Resource[W, T], namespace: str = "", query: Query = ()
-) -> AsyncIterator[T]:
+async def listed(client: Client, resource: Resource[W, T], namespace: str = "", query: Query = ()) -> list[T]:
     """All objects that can be read, decoded. Raises ApiError."""
-    async for page in pages(client, resource, namespace, query):
-        for item in page.items:
-            if isinstance(item, Seen) and item.obj is not None:
-                yield item.obj
+    items = [item async for page in pages(client, resource, namespace, query) for item in page.items]
+    return [item.obj for item in items if isinstance(item, Seen) and item.obj is not None]
 
 
 async def watch(
@@ -182,24 +174,12 @@ async def create(
 ) -> JSONObject:
     """The new object as the server has it, defaults and all; with `dry_run` it is checked but not kept.
 
-    `strict` as for `patch`.
+    `strict` as for `patch`. It is spelled as the server does: a revision could never be changed again otherwise.
     """
-    what = f"{resource.name} in {namespace}" if resource.namespaced else resource.name
-    call = Call(verb="create", resource=resource.name, what=what)
+    call = Call(verb="create", resource=resource.name, what=f"{resource.name} in {namespace}")
     path, query = resource.collection(namespace), _query(dry_run, field_manager, strict)
-    request = Request(method="POST", path=path, query=query, body=_encoder.encode(body))
+    request = Request(method="POST", path=path, query=query, body=revision.encode(body))
     return await _document(session, call, request, is_write=True)
-
-
-async def who_am_i(session: Session) -> str:
-    """The user as whom the server takes us; empty where it does not say (not allowed, or older than 1.28)."""
-    body: JSONObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    try:
-        answer: Any = await review(session, REVIEWS, "selfsubjectreviews.authentication.k8s.io", body)
-    except (Forbidden, NotFound, Invalid):
-        return ""
-    user = (answer.get("status") or {}).get("userInfo") or {}
-    return str(user.get("username") or "")
 
 
 def _query(dry_run: bool, field_manager: str, strict: bool) -> Query:
@@ -216,7 +196,7 @@ async def _document(session: Session, call: Call, request: Request, *, is_write:
         if is_write and "metadata" not in document:
             raise msgspec.ValidationError("it is no object")
         return document
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         if is_write:
             words = ConnectionError(f"unreadable answer: {error}")
             raise errors.unanswered(call.verb, call.what, words) from error

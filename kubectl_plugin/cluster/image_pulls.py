@@ -1,13 +1,14 @@
-"""What is pulled ahead of a rollout: its ImagePullJobs, their pullers, and what was heard of nodes where it failed.
+"""ImagePullJobs, their pullers, and what was heard of nodes where it failed.
 
-Less is told where the kind is not installed, or something may not or cannot be read: nothing else depends on it.
+Of those that go ahead of a rollout less is told where the kind is not installed, or something may not or cannot be
+read: nothing else depends on it. One that was made by hand is followed by watches.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from math import inf
 from typing import Final
 
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from controller.api.image_pull_job import ImagePullJob, targets
 from controller.api.meta import epoch
 from controller.api.node import Node
-from controller.api.puller import PULLER_LABEL, Puller, PullerView
+from controller.api.puller import PULLER_LABEL, Puller, PullerView, Pulling
 from controller.kube.errors import ApiError, Forbidden, NotFound
 from controller.kube.kinds import IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS
 from controller.kube.resource import Resource
@@ -24,6 +25,8 @@ from kubectl_plugin.cluster.documents import listed
 from kubectl_plugin.cluster.events import EVENTS
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.cluster.upkeep import APART, Upkeep, comes, going_on
+from kubectl_plugin.cluster.watched import WatchedObjects
 from kubectl_plugin.report.pulls import PullProgress
 from kubectl_plugin.report.snapshot import Snapshot
 
@@ -53,7 +56,7 @@ class ImagePulls:
         identity = snapshot.daemonset.identity
         hashes = {one.revision.hash for one in snapshot.revisions if one.revision.identity == identity}
         try:
-            found = [job async for job in listed(self._session.client, IMAGE_PULL_JOBS, snapshot.daemonset.namespace)]
+            found = await listed(self._session.client, IMAGE_PULL_JOBS, snapshot.daemonset.namespace)
         except (Forbidden, NotFound):
             self.out_of_sight = True
             return ()
@@ -85,7 +88,7 @@ class ImagePulls:
 
     async def _pullers(self, job: ImagePullJob) -> tuple[Puller, ...]:
         with suppress(Forbidden):
-            return tuple([one async for one in listed(self._session.client, pullers_of(job), job.namespace)])
+            return tuple(await listed(self._session.client, pullers_of(job), job.namespace))
         return ()
 
     async def _heard(self, pull: PullProgress) -> dict[str, str]:
@@ -94,7 +97,7 @@ class ImagePulls:
         if not set(pull.status.failed_nodes or ()) <= known.keys():
             query = (("fieldSelector", f"involvedObject.uid={pull.job.uid}"),)
             with suppress(Forbidden):
-                async for message in listed(self._session.client, EVENTS, pull.job.namespace, query):
+                for message in await listed(self._session.client, EVENTS, pull.job.namespace, query):
                     node, colon, words = message.partition(": ")
                     if colon and node in pull.nodes:
                         known[node] = words
@@ -126,6 +129,62 @@ def pullers_of(job: ImagePullJob) -> Resource[PullerView, Puller]:
 async def nodes_with_images(session: Session) -> tuple[Node, ...] | None:
     """All nodes; None without the right to list them. Raises ApiError."""
     try:
-        return tuple([one async for one in listed(session.client, NODES_WITH_IMAGES)])
+        return tuple(await listed(session.client, NODES_WITH_IMAGES))
     except Forbidden:
         return None
+
+
+class PullFollowing(Upkeep):
+    """What is known of a job; see `following_pull`."""
+
+    def __init__(self, invocation: Invocation, made: ImagePullJob, nodes: Iterable[Node]) -> None:
+        super().__init__()
+        session, only = invocation.session, pullers_of(made)
+        self._made, self._targets = made, targets(made, nodes, None)
+        self._having, self._words = {*self._targets.having}, dict[str, str]()
+        named = (("fieldSelector", f"metadata.name={made.name}"),)
+        self.job = WatchedObjects(session.client, IMAGE_PULL_JOBS, made.namespace, named, self._news.set)
+        self.pullers = WatchedObjects(session.client, only, made.namespace, (), self._learn, dispensable=True)
+
+    def pull(self) -> PullProgress | None:
+        """None: it is gone."""
+        job = self.job.found.get(self._made.key)
+        if job is None or job.uid != self._made.uid:
+            return None
+        return PullProgress(
+            job=job,
+            nodes=self._targets.nodes,
+            pullers=tuple(self.pullers.found.values()),
+            having=self._having,
+            words=self._words,
+        )
+
+    async def changed(self, seconds: float) -> None:
+        """Wait for news, at most so many seconds, and let them come together."""
+        if await comes(self._news, seconds):
+            await asyncio.sleep(APART)  # a screen is not drawn for each event
+            self._news.clear()
+
+    def _learn(self) -> None:
+        """A puller is gone soon after it has told."""
+        for puller in self.pullers.found.values():
+            if puller.state is Pulling.DONE:
+                self._having.add(puller.node)
+            elif puller.why:
+                self._words[puller.node] = puller.why
+        self._news.set()
+
+
+@asynccontextmanager
+async def following_pull(
+    invocation: Invocation, made: ImagePullJob, nodes: Iterable[Node]
+) -> AsyncIterator[PullFollowing]:
+    """Keep up with the job while the block runs. `nodes`: empty where they may not be listed.
+
+    Raises ApiError for what cannot be mended by trying again, also in the block.
+    """
+    follow = PullFollowing(invocation, made, nodes)
+    for one in (follow.job, follow.pullers):
+        await one.begin(invocation.terminal.note)
+    async with going_on(follow.keep(follow.job), follow.keep(follow.pullers)):
+        yield follow

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from controller.api import pod, revision
-from controller.api.base import JSONObject
 from controller.api.meta import Key, ObjectMeta, Ref
 from controller.api.patch import guarded_by_version
 from controller.api.selector import LabelSelector, as_text
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.kinds import DAEMONSETS, PODS, REVISIONS
-from controller.kube.request import Query, Request
-from controller.kube.sender import Call
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.documents import AnyResource, listed
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import NATIVE, read_as
-from kubectl_plugin.cluster.session import PROGRAM, Session
+from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.edits.applying import found
 from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.observed import Daemon, Kind, MigrationSide, Observed, RevisionRecord
@@ -99,13 +96,17 @@ async def sight_of(invocation: Invocation, key: Key, *, as_native: bool) -> Obse
     pods: list[Daemon] = []
     revisions: list[RevisionRecord] = []
     if either is not None:
-        query = _selecting(either.document)
+        selector = msgspec.convert(found(either.document, "spec", "selector"), LabelSelector)
+        query = (("labelSelector", as_text(selector)),)
         pods, revisions = await asyncio.gather(
-            _all(session, _DAEMONS, key, query), _all(session, _RECORDS, key, query)
+            listed(session.client, _DAEMONS, key.namespace, query),
+            listed(session.client, _RECORDS, key.namespace, query),
         )
     template: object = None
     if as_native and native is None and ours is not None:
-        template = found(await tried(session, NATIVE, key, forms.as_native(ours.document)), "spec", "template")
+        body = forms.as_native(ours.document)
+        native_one = await documents.create(session, NATIVE, key.namespace, body, dry_run=True)
+        template = found(native_one, "spec", "template")
     return Observed(
         name=key.name,
         namespace=key.namespace,
@@ -127,20 +128,6 @@ async def _side(session: Session, resource: AnyResource, key: Key) -> MigrationS
         return None
 
 
-async def _all(session: Session, resource: AnyResource, key: Key, query: Query) -> list[Any]:
-    return [one async for one in listed(session.client, resource, key.namespace, query)]
-
-
-def _selecting(document: JSONObject) -> Query:
-    wanted = msgspec.convert(found(document, "spec", "selector"), LabelSelector)
-    return (("labelSelector", as_text(wanted)),)
-
-
-async def tried(session: Session, resource: AnyResource, key: Key, body: JSONObject) -> JSONObject:
-    """The new object as it would be. Raises ApiError where the server refuses it."""
-    return await documents.create(session, resource, key.namespace, body, dry_run=True)
-
-
 async def carry_out(session: Session, key: Key, step: CreateObject | ChangeObject | Delete) -> bool:
     """Whether it was done; not so where the object is another one by now. Raises ApiError."""
     resource = _RESOURCES[step.kind]
@@ -148,7 +135,7 @@ async def carry_out(session: Session, key: Key, step: CreateObject | ChangeObjec
     try:
         match step:
             case CreateObject():
-                await _create(session, resource, key.namespace, step.body)
+                await documents.create(session, resource, key.namespace, step.body, dry_run=False)
             case ChangeObject():
                 changes = guarded_by_version(step.version, *step.operations) if step.version else step.operations
                 await documents.patch(session, resource, where, changes, dry_run=False)
@@ -161,10 +148,3 @@ async def carry_out(session: Session, key: Key, step: CreateObject | ChangeObjec
             raise
         return False
     return True
-
-
-async def _create(session: Session, resource: AnyResource, namespace: str, body: JSONObject) -> None:
-    """Spelled as the server does, or a revision could never be changed again."""
-    call = Call(verb="create", resource=resource.name, what=f"{resource.name} in {namespace}")
-    path, query = resource.collection(namespace), (("fieldManager", PROGRAM),)
-    await session.sender.send(call, Request(method="POST", path=path, query=query, body=revision.encode(body)))

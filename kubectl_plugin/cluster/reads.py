@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from controller.api import daemonset as api
 from controller.api import selector
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, fields_of
 from controller.api.meta import Key, ObjectMeta, epoch
 from controller.api.node import Node
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
@@ -22,6 +21,7 @@ from kubectl_plugin.cluster.documents import listed
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import PODS, REVISIONS
 from kubectl_plugin.cluster.not_found import absence
+from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Many
 from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot, Unread
@@ -32,14 +32,7 @@ HURRY: Final = 1.0
 """Seconds for whatever is not needed by a write that cannot wait."""
 PREVIEW: Final = 5.0
 """The same where a person looks at it first and may still say no."""
-
-
-@dataclass(frozen=True)
-class _Failure:
-    """A read that a report can do without."""
-
-    why: str = ""
-    """As of `Unread`."""
+REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 PREFIXES = {"ads", "ds", "daemon", "daemonset", "daemonsets", "daemonset.apps.kruise.io", DAEMONSETS.name}
@@ -148,9 +141,9 @@ async def _completed(
     views = [_view(document) for document in found]
     daemonsets = [api.project(view) for view in views]
     fleet, *rest = await _together(
-        _or_why(nodes_of(invocation) if nodes and found else _nothing(), within),
-        *(_or_why(revisions_of(invocation, one), within) for one in daemonsets),
-        *(_or_why(pods_of(invocation, one) if pods else _nothing(), within) for one in daemonsets),
+        _or_why("nodes", nodes_of(invocation) if nodes and found else _nothing(), within),
+        *(_or_why("controllerrevisions", revisions_of(invocation, one), within) for one in daemonsets),
+        *(_or_why("pods", pods_of(invocation, one) if pods else _nothing(), within) for one in daemonsets),
     )
     histories, owned = rest[: len(daemonsets)], rest[len(daemonsets) :]
     now = invocation.terminal.now()
@@ -165,7 +158,7 @@ async def _completed(
             pods=_read(its_pods) or (),
             nodes=_read(fleet) if nodes else None,
             now=now,
-            unread=_unread(nodes=fleet, controllerrevisions=revisions, pods=its_pods),
+            unread=tuple(one for one in (fleet, revisions, its_pods) if isinstance(one, Unread)),
         )
         for document, view, daemonset, revisions, its_pods in zip(
             found, views, daemonsets, histories, owned, strict=True
@@ -183,50 +176,57 @@ async def _together(*reads: Coroutine[Any, Any, Any]) -> list[Any]:
     return [task.result() for task in tasks]
 
 
-async def _or_why(read: Coroutine[object, object, T], within: float | None) -> T | _Failure:
+async def _or_why(what: str, read: Coroutine[object, object, T], within: float | None) -> T | Unread:
     """Why not, without the right to read it: a report can do without. With a limit also whatever else fails."""
     try:
         async with asyncio.timeout(within):
             return await read
     except Forbidden:
-        return _Failure()
+        return Unread(what=what)
     except (ApiError, TimeoutError) as error:
         if within is None:
             raise
-        return _Failure(
-            error.message or str(error) if isinstance(error, ApiError) else f"no answer within {within:g}s"
-        )
+        no_answer = f"no answer within {within:g}s"
+        return Unread(what=what, why=error.message or str(error) if isinstance(error, ApiError) else no_answer)
 
 
-def _read(answer: T | _Failure) -> T | None:
-    return None if isinstance(answer, _Failure) else answer
+def _read(answer: T | Unread) -> T | None:
+    return None if isinstance(answer, Unread) else answer
 
 
 async def _nothing() -> tuple[()]:
     return ()
 
 
-def _unread(**read: object) -> tuple[Unread, ...]:
-    return tuple(Unread(what=what, why=answer.why) for what, answer in read.items() if isinstance(answer, _Failure))
-
-
 async def nodes_of(invocation: Invocation) -> tuple[Node, ...]:
     """All nodes, by name. Raises ApiError."""
-    found = [node async for node in listed(invocation.session.client, NODES)]
-    return tuple(sorted(found, key=lambda node: node.name))
+    return tuple(sorted(await listed(invocation.session.client, NODES), key=lambda node: node.name))
 
 
 async def revisions_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[RevisionDetail, ...]:
     """The revisions that it controls, newest number first. Raises ApiError."""
-    found = listed(invocation.session.client, REVISIONS, daemonset.namespace, selected(daemonset))
-    owned = [one async for one in found if one.revision.owner_uid == daemonset.uid]
+    found = await listed(invocation.session.client, REVISIONS, daemonset.namespace, selected(daemonset))
+    owned = [one for one in found if one.revision.owner_uid == daemonset.uid]
     return tuple(sorted(owned, key=lambda one: (one.revision.number, one.revision.name), reverse=True))
 
 
 async def pods_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[PodDetail, ...]:
     """The pods that it controls. Raises ApiError."""
-    found = listed(invocation.session.client, PODS, daemonset.namespace, selected(daemonset))
-    return tuple([one async for one in found if one.pod.owner_uid == daemonset.uid])
+    found = await listed(invocation.session.client, PODS, daemonset.namespace, selected(daemonset))
+    return tuple([one for one in found if one.pod.owner_uid == daemonset.uid])
+
+
+async def who_am_i(session: Session) -> str:
+    """The user as whom the server takes us; empty where it does not say at once (not allowed, older than 1.28, slow):
+    that must not keep anybody from a pause."""
+    body: JSONObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        async with asyncio.timeout(HURRY):
+            answer = await documents.review(session, REVIEWS, "selfsubjectreviews.authentication.k8s.io", body)
+    except (ApiError, TimeoutError):
+        return ""
+    user = fields_of(fields_of(answer.get("status")).get("userInfo"))
+    return str(user.get("username") or "")
 
 
 def selected(daemonset: api.DaemonSet) -> Query:

@@ -1,4 +1,8 @@
-"""Keeps something up to date by watching it, and by reading it anew when the watch has lost track."""
+"""Keeps something up to date by watching it, and by reading it anew when the watch has lost track.
+
+Not by the controller's reflector, which goes on for ever, needs the right to watch, and lists what may only be got: a
+command ends where a right is missing for good, reads now and then what it may not watch, and says what does not work.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +52,7 @@ async def at_last(
     `tell` is told once why it is.
     """
     loop = asyncio.get_running_loop()
-    until, told = loop.time() + PATIENCE, ""
+    until, told = loop.time() + PATIENCE, False
     while True:
         try:
             return await read()
@@ -56,8 +60,8 @@ async def at_last(
             if not passes(error) or loop.time() >= until:
                 raise
             if not told:
-                told = f"{error}; trying on"
-                tell(told)
+                tell(f"{error}; trying on")
+            told = True
         await asyncio.sleep(POLL)  # after a failure
 
 
@@ -134,7 +138,7 @@ class Upkeep:
                     await watched.refresh()
                     self.works(watched)
                     stale = False
-                if polls:  # it may be listed, but not be watched
+                if polls:
                     stale = True
                     await asyncio.sleep(max(POLL, REST * (loop.time() - began)))  # it may not be watched
                     continue

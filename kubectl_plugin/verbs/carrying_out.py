@@ -13,12 +13,10 @@ from msgspec.structs import replace
 
 from controller.api import patch
 from controller.api.base import JSONObject
-from controller.kube.errors import ApiError
 from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.change_options import Acting, DryRun
-from kubectl_plugin.cluster import controller, documents, events, reads, writing
+from kubectl_plugin.cluster import controller, events, reads, writing
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.edits.annotations import caused, recorded
 from kubectl_plugin.edits.applying import applied, found, segments
 from kubectl_plugin.edits.edit import Edit
@@ -134,7 +132,7 @@ class ChangeWriter:
     async def _action(self) -> LastAction:
         session = self._invocation.session
         if self._by is None:
-            self._by = await who_am_i(session)
+            self._by = await reads.who_am_i(session)
         return action(
             self._verb,
             by=self._by,
@@ -173,15 +171,6 @@ def writes(acting: Acting) -> bool:
 def legible(terminal: Terminal, text: str) -> str:
     """The only character beyond ASCII that edits use."""
     return text.replace("…", "...") if terminal.ascii else text
-
-
-async def who_am_i(session: Session) -> str:
-    """Empty when the server does not say at once: that must not keep anybody from a pause."""
-    try:
-        async with asyncio.timeout(reads.HURRY):
-            return await documents.who_am_i(session)
-    except (ApiError, TimeoutError):
-        return ""
 
 
 def _name(change: EditOfOne) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kubectl_plugin.change_options import Acting
+from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.applying import applied, found
 from kubectl_plugin.edits.edit import ROLLING
@@ -12,7 +13,7 @@ from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.verbs.acting import will_ask
-from kubectl_plugin.verbs.carrying_out import EditOfOne, who_am_i, writes
+from kubectl_plugin.verbs.carrying_out import EditOfOne, writes
 
 
 async def lifting(
@@ -24,7 +25,7 @@ async def lifting(
     """
     allowed = told or not writes(acting) or will_ask(invocation, acting)
     asks_who = not allowed and any(one.daemonset.paused for one in snapshots)
-    me = await who_am_i(invocation.session) if asks_who else ""
+    me = await reads.who_am_i(invocation.session) if asks_who else ""
 
     def checked(change: EditOfOne) -> EditOfOne:
         snapshot = change.snapshot

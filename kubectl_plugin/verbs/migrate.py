@@ -14,7 +14,7 @@ from kubectl_plugin.cluster import controller, documents, reads
 from kubectl_plugin.cluster.installation import right
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import NATIVE
-from kubectl_plugin.cluster.migrating import sight_of, tried
+from kubectl_plugin.cluster.migrating import sight_of
 from kubectl_plugin.edits.migration import forms, manifest
 from kubectl_plugin.edits.migration.observed import MigrationSide
 from kubectl_plugin.edits.migration.outlook import Outlook, outlook
@@ -137,7 +137,8 @@ async def _looked_at(invocation: Invocation, asked: MigrateOptions, key: Key) ->
         if side is not None:
             _unmanaged(invocation, asked, key, side)
     if not asked.to_native and observed.native is not None and observed.ours is None:
-        await tried(invocation.session, DAEMONSETS, key, forms.as_ours(observed.native.document))
+        body = forms.as_ours(observed.native.document)
+        await documents.create(invocation.session, DAEMONSETS, key.namespace, body, dry_run=True)
     for caution in found.cautions:
         invocation.terminal.warn(caution.text, *caution.hints)
     return found

@@ -14,10 +14,9 @@ from controller.kube.kinds import IMAGE_PULL_JOBS
 from kubectl_plugin.change_options import DryRun
 from kubectl_plugin.change_options import PullOptions as Asked
 from kubectl_plugin.cluster import controller, documents, reads
-from kubectl_plugin.cluster.image_pulls import nodes_with_images
+from kubectl_plugin.cluster.image_pulls import PullFollowing, following_pull, nodes_with_images
 from kubectl_plugin.cluster.interruption import telling_of_an_interruption
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.pulling import PullFollowing, following_pull
 from kubectl_plugin.edits.pull_job import pull_job
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.paint.nodes import pull_table

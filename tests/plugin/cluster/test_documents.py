@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -9,14 +10,14 @@ import pytest
 from controller.api import patch as json_patch
 from controller.api.meta import Key
 from controller.kube.connection import Connection, Fixed
-from controller.kube.errors import Conflict, NotFound, Unknown, Unreadable
+from controller.kube.errors import Conflict, Gone, NotFound, Unknown, Unreadable
 from controller.kube.kinds import DAEMONSETS
 from controller.kube.request import Response
-from kubectl_plugin.cluster import documents
+from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.session import Session, open_session, session_over
 from tests.beds import api as kit
 from tests.beds.objects import demo
-from tests.beds.scripted import Script, ok
+from tests.beds.scripted import Script, Watch, ok
 from tests.plugin.cluster.conftest import ALONE, Simulated
 
 AGENT = Key("default", "agent")
@@ -76,22 +77,22 @@ async def test_an_object_that_is_missing_is_named_and_a_kind_that_is_missing_is_
 
 async def test_a_server_that_does_not_say_who_we_are_is_no_failure(simulated: Simulated) -> None:
     async with open_session(ALONE, simulated.access) as session:
-        assert await documents.who_am_i(session) == ""
+        assert await reads.who_am_i(session) == ""
 
 
-def scripted(*answers: Response) -> Session:
+def scripted(*answers: Response | Watch) -> Session:
     return session_over(Script(*answers), Connection(server="http://x", credentials=Fixed()))
 
 
 @pytest.mark.parametrize("status", [403, 404, 405])
 async def test_who_we_are_is_unknown_where_that_is_refused(status: int) -> None:
-    assert await documents.who_am_i(scripted(Response(status=status))) == ""
+    assert await reads.who_am_i(scripted(Response(status=status))) == ""
 
 
 async def test_who_we_are_as_the_server_says_it() -> None:
     body = b'{"status":{"userInfo":{"username":"alice@example.com","groups":["dev"]}}}'
-    assert await documents.who_am_i(scripted(ok(body, 201))) == "alice@example.com"
-    assert await documents.who_am_i(scripted(ok(b"{}", 201))) == ""
+    assert await reads.who_am_i(scripted(ok(body, 201))) == "alice@example.com"
+    assert await reads.who_am_i(scripted(ok(b"{}", 201))) == ""
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"a":"\xff"}'], ids=["html", "list", "no utf-8"])
@@ -100,3 +101,21 @@ async def test_an_answer_that_is_no_object_is_unreadable_and_after_a_write_in_do
         await documents.get(scripted(ok(body)), DAEMONSETS, AGENT)
     with pytest.raises(Unknown):
         await documents.patch(scripted(ok(body)), DAEMONSETS, AGENT, (), dry_run=False, field_manager=ME)
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"type":"MODIFIED"}', b"<html>", b'{"object":' + b"[" * 5000], ids=["cut", "html", "deep"]
+)
+async def test_a_watched_object_that_cannot_be_read_is_unreadable(line: bytes) -> None:
+    """However deep it nests: a command that waits reads it anew, and does not end with a traceback."""
+    session = scripted(Watch((line + b"\n",)))
+    async with aclosing(documents.watch(session, DAEMONSETS, AGENT, "1")) as events:
+        with pytest.raises(Unreadable):
+            await anext(events)
+
+
+async def test_a_watch_of_one_object_that_the_server_ends_says_why() -> None:
+    gone = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}\n'
+    async with aclosing(documents.watch(scripted(Watch((gone,))), DAEMONSETS, AGENT, "1")) as events:
+        with pytest.raises(Gone, match=r"^watch daemonsets\.apps\.kruise\.io default/agent: too old$"):
+            await anext(events)
