@@ -24,15 +24,15 @@ async def status(invocation: Invocation, asked: Asked) -> int:
     if asked.watch:
         return await watch(invocation, asked)
     _refuse_flags_of_watching(asked)
-    meant = await chosen(invocation, asked)
-    seen = await with_pulls(invocation, meant.snapshots)
+    found, missing = await chosen(invocation, asked)
+    seen = await with_pulls(invocation, found)
     looks = [await look(invocation, asked, snapshot) for snapshot in seen]
-    if looks or not meant.absent:
-        show(invocation, looks, single=bool(asked.names) and len(looks) + len(meant.absent) == 1)
-    for absent in meant.absent:
+    if looks or not missing:
+        show(invocation, looks, single=bool(asked.names) and len(looks) + len(missing) == 1)
+    for absent in missing:
         invocation.terminal.fail(absent)
     code = _exit_code(invocation, asked, looks) if asked.exit_code else 0
-    return max(code, ExitCode.FAILED) if meant.absent else code
+    return max(code, ExitCode.FAILED) if missing else code
 
 
 def _refuse_flags_of_watching(asked: Asked) -> None:

@@ -50,34 +50,20 @@ class Look:
         return self.survey is not None and self.survey.doubtful
 
 
-@dataclass(frozen=True)
-class StatusTarget:
-    """What the command line means."""
-
-    snapshots: tuple[Snapshot, ...]
-    absent: tuple[CommandError, ...] = ()
-    """What to say of the objects that it names and that do not exist."""
-
-
 def wanted_of(asked: Asked) -> Awaited:
     """What is waited for."""
     return Awaited(**{field: getattr(asked, field) for field in Awaited.__struct_fields__})
 
 
-async def chosen(invocation: Invocation, asked: Asked, *, everything: bool = True) -> StatusTarget:
-    """The objects of the command line, or all of the namespace. `everything`: with their pods and nodes.
+async def chosen(
+    invocation: Invocation, asked: Asked, *, everything: bool = True
+) -> tuple[tuple[Snapshot, ...], tuple[CommandError, ...]]:
+    """The objects of the command line, or all of the namespace; and what to say of those that it names and that do
+    not exist. `everything`: with their pods and nodes.
 
     Raises CommandError (2) where several are asked for something that is the number of one.
     """
-    meant = await _meant(invocation, asked, everything=everything)
-    numbers = {"--revision": asked.revision, "--generation": asked.generation}
-    several = len(meant.snapshots) + len(meant.absent)
-    for flag in (flag for flag, number in numbers.items() if number is not None and several > 1):
-        raise UsageError(f"{flag} counts the changes of one DaemonSet, and these are {several}: name one")
-    return meant
-
-
-async def _meant(invocation: Invocation, asked: Asked, *, everything: bool) -> StatusTarget:
+    keys: list[Key] | None = None
     if asked.given:
         if asked.names or asked.selector or asked.all_namespaces:
             raise UsageError("give names, -l and -A, or -f and -k, not both")
@@ -87,9 +73,16 @@ async def _meant(invocation: Invocation, asked: Asked, *, everything: bool) -> S
         keys = [Key(one.namespace or invocation.session.namespace, one.name) for one in read]
     elif asked.names and not (asked.selector or asked.all_namespaces):
         keys = [reads.key_of(invocation, name) for name in asked.names]
+    absent: tuple[CommandError, ...] = ()
+    if keys is None:
+        found = await reads.snapshots(invocation, asked.names, asked, nodes=everything, pods=everything)
     else:
-        return StatusTarget(await reads.snapshots(invocation, asked.names, asked, nodes=everything, pods=everything))
-    return StatusTarget(*await reads.existing(invocation, keys, nodes=everything, pods=everything))
+        found, absent = await reads.existing(invocation, keys, nodes=everything, pods=everything)
+    numbers = {"--revision": asked.revision, "--generation": asked.generation}
+    several = len(found) + len(absent)
+    for flag in (flag for flag, number in numbers.items() if number is not None and several > 1):
+        raise UsageError(f"{flag} counts the changes of one DaemonSet, and these are {several}: name one")
+    return found, absent
 
 
 async def look(

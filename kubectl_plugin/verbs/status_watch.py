@@ -56,10 +56,9 @@ async def watch(invocation: Invocation, asked: Asked) -> int:
     deadline = Deadline(invocation, asked.timeout)
     async with deadline.kept():
         read = partial(chosen, invocation, asked, everything=False)
-        meant = await at_last(read, invocation.terminal.note, from_between)
-        if meant.absent:
-            raise meant.absent[0]
-        found = meant.snapshots
+        found, absent = await at_last(read, invocation.terminal.note, from_between)
+        if absent:
+            raise absent[0]
         return await follow_up(invocation, asked, found, deadline) if found else told(invocation, (), ())
 
 
