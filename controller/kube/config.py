@@ -1,23 +1,15 @@
-"""How to reach the API server: kubeconfig or service account. The only home of kubernetes_asyncio.
-
-That package is imported when a kubeconfig is read and not before, and only its kubeconfig reader: importing all
-of it costs half a second and 38 MB for 770 models that nobody here uses.
-"""
+"""How to reach the API server, and as whom: by a kubeconfig, or by a pod's service account."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import importlib
-import importlib.util
-import logging
 import os
 import ssl
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -25,14 +17,10 @@ import msgspec
 from controller.kube.access import Access
 from controller.kube.connection import Connection, Credentials, Fixed, TokenFile, tls_context
 from controller.kube.errors import ConfigError
-from controller.kube.exec_plugin import PATIENCE, ExecPlugin, plugin_failed
-from controller.kube.exec_run import run_plugin
-from controller.kube.impersonation import impersonation
+from controller.kube.exec_plugin import ExecPlugin
+from controller.kube.exec_run import Credential, Program
 from controller.kube.in_cluster import HOST, SERVICE_ACCOUNT, in_cluster
-from controller.kube.kubeconfig import ClusterAndUser, Files, choose
-
-PACKAGE = "kubernetes_asyncio"
-READER = f"{PACKAGE}.config.kube_config"
+from controller.kube.kubeconfig import ClusterAndUser, Files, KubeconfigEntry, choose, impersonation
 
 
 async def load(
@@ -80,7 +68,7 @@ async def connection_for(
         return await _chosen(filled, access, clock)
     except ConfigError:
         raise
-    except Exception as error:  # the reader raises whatever its YAML happens to break
+    except Exception as error:  # whatever YAML breaks that is no kubeconfig
         where = f"kubeconfig {os.pathsep.join(filled)}" if filled else "the command line"
         raise ConfigError(f"{where}: {_words(error)}") from error
 
@@ -94,18 +82,22 @@ def kubeconfigs(flag: str | None, environ: Mapping[str, str] = os.environ) -> li
 
 
 def read_files(paths: Iterable[str]) -> Files:
-    """Each parsed. Raises whatever the reader does for what is no kubeconfig."""
-    merger = kubeconfig_reader().KubeConfigMerger("")  # one by one: given a path, it takes a colon for a separator
+    """Each parsed. Raises whatever reading and YAML raise, and TypeError for what is no kubeconfig at all."""
+    import yaml  # here, because a controller in its pod has no kubeconfig
+
+    files: dict[str, KubeconfigEntry] = {}
     for path in paths:
-        merger.load_config(path)
-    found: Files = merger.config_files
-    return found
+        with open(path) as file:
+            files[path] = yaml.safe_load(file)
+        if not isinstance(files[path], dict):
+            raise TypeError(f"{path} is no mapping")
+    return files
 
 
 def _is_empty(path: Path) -> bool:
-    """Whether nothing but blanks and comments is written there; the reader takes that for a mistake.
+    """Whether nothing but blanks and comments is written there.
 
-    A pipe can be read only once, which is for the reader to do, and so is saying what cannot be read at all.
+    A pipe can be read only once, by `read_files`, which also says what cannot be read at all.
     """
     if path.is_char_device():
         return True
@@ -132,85 +124,64 @@ def _with_flags(pod: Connection, access: Access) -> Connection:
 
 
 async def _chosen(existing: list[str], access: Access, clock: Callable[[], float]) -> Connection:
-    reader = kubeconfig_reader()
     chosen = choose(read_files(existing), access)
+    cluster, source = chosen.cluster, chosen.source
     headers = impersonation(chosen.user, access)
-    _settle_auth_provider(chosen.user, chosen.source, clock)
-    loader = reader.KubeConfigLoader(_one_context(chosen), active_context="chosen")
-    found = await _settings_of(loader, chosen)
-    tls = _tls(found)
-    credentials = _credentials(chosen, loader, tls, clock, found)
+    _settle_auth_provider(chosen.user, source, clock)
+    credentials = await _credentials(chosen, clock)
+    tls_now = credentials.tls if isinstance(credentials, ExecPlugin) else None
+    tls = tls_now() if tls_now else _tls(cluster, chosen.user) if cluster["server"].startswith("https") else None
     return Connection(
-        server=found.host,
+        server=cluster["server"].rstrip("/"),
         tls=tls,
-        tls_now=credentials.tls if tls is not None and isinstance(credentials, ExecPlugin) else None,
-        server_name=found.tls_server_name or "",
-        proxy=found.proxy or "",
+        tls_now=tls_now,
+        server_name=cluster.get("tls-server-name") or "",
+        proxy=cluster.get("proxy-url") or "",
         namespace=chosen.namespace,
         context=chosen.context,
-        source=chosen.source,
+        source=source,
         credentials=credentials,
-        impersonation=tuple((name, _checked(value, chosen.source)) for name, value in headers),
+        impersonation=tuple((name, _checked(value, source)) for name, value in headers),
     )
 
 
-def _one_context(chosen: ClusterAndUser) -> dict[str, Any]:
-    """A kubeconfig for the reader in which nothing is left to choose."""
-    return {
-        "contexts": [{"name": "chosen", "context": {"cluster": "chosen", "user": "chosen"}}],
-        "clusters": [{"name": "chosen", "cluster": chosen.cluster}],
-        "users": [{"name": "chosen", "user": chosen.user}],
-    }
+async def _credentials(chosen: ClusterAndUser, clock: Callable[[], float]) -> Credentials:
+    cluster, user, source = chosen.cluster, chosen.user, chosen.source
+    if user.get("exec"):
+
+        def tls_with(credential: Credential) -> ssl.SSLContext:
+            return _tls(cluster, {**user, **credential.certificate})
+
+        program = Program(user["exec"], source)
+        return ExecPlugin(program, await program.run(), tls_with, clock)
+    if user.get("token"):
+        return Fixed(_checked(f"Bearer {user['token']}", source))
+    if user.get("tokenFile"):
+        return TokenFile(Path(user["tokenFile"]))
+    if "username" in user and "password" in user:
+        return Fixed("Basic " + base64.b64encode(f"{user['username']}:{user['password']}".encode()).decode())
+    return Fixed()
 
 
-async def _settings_of(loader: Any, chosen: ClusterAndUser) -> SimpleNamespace:
-    found = SimpleNamespace(
-        api_key={},
-        host="",
-        ssl_ca_cert=None,
-        cert_file=None,
-        key_file=None,
-        verify_ssl=True,
-        tls_server_name=None,
-        proxy=None,
-    )
-    try:
-        async with asyncio.timeout(PATIENCE):
-            await loader.load_and_set(found)  # runs the exec plugin
-    except Exception as error:
-        if "exec" in chosen.user and (failed := plugin_failed(error, chosen.user["exec"], chosen.source)):
-            raise failed from error
-        raise
-    return found
-
-
-def _tls(found: SimpleNamespace) -> ssl.SSLContext | None:
-    if not found.host.startswith("https"):
-        return None
-    tls = tls_context(found.ssl_ca_cert, verify=found.verify_ssl)
-    if found.cert_file:
-        tls.load_cert_chain(found.cert_file, found.key_file)
+def _tls(cluster: KubeconfigEntry, user: KubeconfigEntry) -> ssl.SSLContext:
+    with ExitStack() as held:
+        authority = _file(cluster, "certificate-authority", held)
+        tls = tls_context(authority, verify=not cluster.get("insecure-skip-tls-verify"))
+        if certificate := _file(user, "client-certificate", held):
+            tls.load_cert_chain(certificate, _file(user, "client-key", held))
     return tls
 
 
-def _credentials(
-    chosen: ClusterAndUser,
-    loader: Any,
-    tls: ssl.SSLContext | None,
-    clock: Callable[[], float],
-    found: SimpleNamespace,
-) -> Credentials:
-    user, source = chosen.user, chosen.source
-    if "exec" in user:
-
-        def tls_with(certificate: str, key: str) -> ssl.SSLContext | None:
-            return _tls(SimpleNamespace(**{**vars(found), "cert_file": certificate, "key_file": key}))
-
-        return ExecPlugin(loader, tls, source, clock, settings=user["exec"], tls_with=tls_with)
-    if user.get("tokenFile") and not user.get("token"):
-        return TokenFile(Path(user["tokenFile"]))
-    authorization = getattr(loader, "token", None)
-    return Fixed(authorization and _checked(authorization, source))
+def _file(entry: KubeconfigEntry, field: str, held: ExitStack) -> str | None:
+    """Where it stands, because ssl reads files only; what the kubeconfig itself holds, as long as `held` lasts."""
+    if data := entry.get(f"{field}-data"):
+        path = Path(held.enter_context(TemporaryDirectory()), field)
+        path.write_bytes(base64.b64decode(data))
+        return str(path)
+    named: str | None = entry.get(field)
+    if named and not Path(named).is_file():
+        raise FileNotFoundError(f"no such file: {named}")
+    return named
 
 
 def _checked(value: str, source: str) -> str:
@@ -221,7 +192,7 @@ def _checked(value: str, source: str) -> str:
 
 
 def _settle_auth_provider(settings: dict[str, Any], source: str, clock: Callable[[], float]) -> None:
-    """Make a valid OIDC token a plain one, refuse the rest: the reader would refresh without checking the server."""
+    """Make a valid OIDC token a plain one and refuse the rest: nothing here renews them."""
     provider = settings.get("auth-provider")
     if not provider:
         return
@@ -252,40 +223,4 @@ def _expiry(token: str) -> float:
 def _words(error: Exception) -> str:
     if isinstance(error, AttributeError | TypeError | KeyError | AssertionError):
         return "it does not have the form of a kubeconfig"
-    return " ".join(str(error).split()).replace("File does not exists", "no such file") or type(error).__name__
-
-
-def kubeconfig_reader() -> ModuleType:
-    """The module that reads kubeconfigs, without the rest of its package where that is possible."""
-    logging.getLogger(PACKAGE).setLevel(logging.CRITICAL)  # it logs what it also raises
-    reader = _imported()
-    reader.ExecProvider.run = run_plugin
-    return reader
-
-
-def _imported() -> ModuleType:
-    if PACKAGE in sys.modules:
-        return importlib.import_module(READER)
-    try:
-        return _light_import()
-    except ImportError:  # another release that is built in another way
-        return importlib.import_module(READER)
-
-
-def _light_import() -> ModuleType:
-    """Import the reader beneath two hollow packages, so that their `__init__` files do not run.
-
-    All of it is taken out of `sys.modules` again: whoever imports the package later gets the real one.
-    """
-    spec = importlib.util.find_spec(PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise ImportError(f"{PACKAGE} is not installed")
-    hollow, client = ModuleType(PACKAGE), ModuleType(f"{PACKAGE}.client")
-    hollow.__path__ = list(spec.submodule_search_locations)
-    vars(client).update(ApiClient=object, Configuration=object)  # named by the reader's other functions
-    sys.modules[PACKAGE], sys.modules[f"{PACKAGE}.client"] = hollow, client
-    try:
-        return importlib.import_module(READER)
-    finally:
-        for name in [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]:
-            del sys.modules[name]
+    return " ".join(str(error).split()) or type(error).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import signal
@@ -10,40 +11,93 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
-REPORTED = "exec: "
-"""How everything begins that is to be said about a run that failed."""
+from controller.api.base import Value
+from controller.api.meta import epoch
+from controller.kube.errors import ConfigError
+
+PATIENCE = 60.0
+"""Seconds that a plugin may take; one that waits for a person at a keyboard never ends here."""
 ENDS_WITHIN = 1.0
 """Seconds for which the end of a program that was killed is waited for."""
 
 
-class Provider(Protocol):
-    """What the kubeconfig reader has made of the `exec` of a user."""
+class Credential(Value):
+    """What a plugin has handed out: a token, or else a client certificate."""
 
-    api_version: str
-    args: list[str]
-    env: Mapping[str, str]
+    authorization: str | None = None
+    """The header."""
+    certificate: Mapping[str, str] = {}
+    """With its key, as fields of a kubeconfig's user."""
+    expiry: float | None = None
+    """Seconds since 1970."""
 
 
-class RunError(Exception):
-    """The message begins with `REPORTED`."""
+class Program:
+    """The exec plugin that `settings`, a kubeconfig's `exec`, tell of."""
+
+    def __init__(self, settings: Mapping[str, Any], source: str) -> None:
+        self.name = f'its exec plugin "{settings.get("command")}"'
+        self.source = source
+        self._settings = settings
+
+    async def run(self) -> Credential:
+        """Raises ConfigError when it fails, and whatever odd settings or odd output break."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return _credential(await self._status())
+        except TimeoutError as error:
+            raise self._failed(f"did not end within {PATIENCE:g} s") from error
+        except OSError as error:
+            if error.filename != self._settings.get("command"):
+                raise
+            installed = not isinstance(error, FileNotFoundError)
+            hint = next(iter(str(self._settings.get("installHint") or "").strip().splitlines()), "")
+            why = f"cannot be run: {error.strerror}" if installed else "is not installed"
+            raise self._failed(why, hint) from error
+
+    async def _status(self) -> Any:
+        for key in ("command", "apiVersion"):
+            if not self._settings.get(key):
+                raise self._broken(f"malformed request. missing key '{key}'")
+        version = self._settings["apiVersion"]
+        asks = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+        info = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": asks}}
+        variables = {one["name"]: one["value"] for one in self._settings.get("env") or ()}
+        environ = {**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(info)}
+        words = (str(self._settings["command"]), *(self._settings.get("args") or ()))
+        code, printed, complaint = await outcome(*words, env=environ, asks=asks)
+        if code:
+            told = " ".join(complaint.decode(errors="replace").split())
+            raise self._broken(f"process returned {code}{f'. {told}' if told else ''}")
+        try:
+            credential = json.loads(printed)
+        except ValueError as error:
+            raise self._broken(f"failed to decode process output: {error}") from error
+        for key in ("apiVersion", "kind", "status"):
+            if key not in credential:
+                raise self._broken(f"malformed response. missing key '{key}'")
+        if credential["apiVersion"] != version:
+            raise self._broken(f"plugin api version {credential['apiVersion']} does not match {version}")
+        return credential["status"]
+
+    def _broken(self, words: str) -> ConfigError:
+        return self._failed(f"failed: {words}", "log in again")
+
+    def _failed(self, words: str, hint: str = "") -> ConfigError:
+        return ConfigError(f"{self.source}: {self.name} {words}", hint=hint)
 
 
-async def run_plugin(provider: Provider, previous_response: str | None = None) -> Any:
-    """The status of the credential that the program prints: in place of the reader's own `ExecProvider.run`, which
-    leaves a program behind that hangs, one for every run, and waits for ever where much is written to stderr.
-    """
-    asks = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
-    spec = {"interactive": asks} | ({"response": previous_response} if previous_response else {})
-    info = json.dumps({"apiVersion": provider.api_version, "kind": "ExecCredential", "spec": spec})
-    code, printed, complaint = await outcome(
-        *provider.args, env={**provider.env, "KUBERNETES_EXEC_INFO": info}, asks=asks
-    )
-    if code:
-        words = complaint.decode(errors="replace").strip()
-        raise RunError(f"{REPORTED}process returned {code}{f'. {words}' if words else ''}")
-    return _status(printed, provider.api_version)
+def _credential(status: Any) -> Credential:
+    expiry = epoch(status.get("expirationTimestamp"))
+    if status.get("token"):
+        return Credential(authorization=f"Bearer {status['token']}", expiry=expiry)
+    if not (status.get("clientCertificateData") and status.get("clientKeyData")):
+        return Credential()
+    files = {"client-certificate": status["clientCertificateData"], "client-key": status["clientKeyData"]}
+    data = {f"{field}-data": base64.b64encode(text.encode()).decode() for field, text in files.items()}
+    return Credential(certificate=data, expiry=expiry)
 
 
 async def outcome(*words: str, env: Mapping[str, str] | None = None, asks: bool = False) -> tuple[int, bytes, bytes]:
@@ -75,16 +129,3 @@ def _end(program: Process, *, alone: bool) -> None:
             program.kill()
         else:
             os.killpg(program.pid, signal.SIGKILL)
-
-
-def _status(printed: bytes, api_version: str) -> Any:
-    try:
-        credential = json.loads(printed)
-    except ValueError as error:
-        raise RunError(f"{REPORTED}failed to decode process output: {error}") from error
-    for key in ("apiVersion", "kind", "status"):
-        if key not in credential:
-            raise RunError(f"{REPORTED}malformed response. missing key '{key}'")
-    if credential["apiVersion"] != api_version:
-        raise RunError(f"{REPORTED}plugin api version {credential['apiVersion']} does not match {api_version}")
-    return credential["status"]

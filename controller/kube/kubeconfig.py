@@ -6,12 +6,11 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from controller.api.base import Value
 from controller.kube.access import Access
 from controller.kube.errors import ConfigError
-from controller.kube.impersonation import KEYS
 
 KubeconfigEntry: TypeAlias = dict[str, Any]
 """The body of one entry, with the kubeconfig's own field names."""
@@ -22,6 +21,10 @@ AUTHORITY: Final = ("certificate-authority", "certificate-authority-data")
 TLS_FIELDS: Final = (*AUTHORITY, "client-certificate", "client-certificate-data", "insecure-skip-tls-verify")
 CLUSTER_FILES: Final = ("certificate-authority",)
 USER_FILES: Final = ("client-certificate", "client-key", "tokenFile")
+IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
+"""Fields of a user: as whom it acts."""
+HEADER_TOKEN: Final = "!#$&'*+^`|"
+"""Characters that a header's name may hold besides those that `quote` leaves alone."""
 
 
 class ClusterAndUser(Value):
@@ -53,7 +56,7 @@ def choose(files: Files, access: Access) -> ClusterAndUser:
     source = _source(name, where, access)
     cluster = _with_url(cluster, user, source)
     if not cluster["server"].startswith("https://"):  # nobody's secrets go over a wire that everybody can read
-        user = {key: user[key] for key in KEYS if key in user}
+        user = {key: user[key] for key in IMPERSONATION if key in user}
     return ClusterAndUser(
         context=name,
         namespace=str(context.get("namespace") or "default"),
@@ -100,7 +103,7 @@ def _user(body: KubeconfigEntry, access: Access) -> KubeconfigEntry:
             body[field] = str(Path(path).absolute())
     if not access.token:
         return body
-    return {"token": access.token, **{key: body[key] for key in KEYS if key in body}}
+    return {"token": access.token, **{key: body[key] for key in IMPERSONATION if key in body}}
 
 
 def _cluster(body: KubeconfigEntry, access: Access) -> KubeconfigEntry:
@@ -146,3 +149,25 @@ def _source(context: str, where: str, access: Access) -> str:
     flags = {"cluster": access.cluster, "user": access.user, "server": access.server}
     changed = ", ".join(f"{flag} {value}" for flag, value in flags.items() if value)
     return f"{source} with {changed}" if changed else source
+
+
+def impersonation(user: Mapping[str, Any], access: Access) -> tuple[tuple[str, str], ...]:
+    """The headers that make us somebody else, `Impersonate-Group` once for each group. A flag replaces its own field
+    of `user`, as in kubectl.
+
+    Raises ConfigError for a group or uid without a user: the server would refuse it in unclear words.
+    """
+    name = access.as_user or str(user.get("as") or "")
+    uid = access.as_uid or str(user.get("as-uid") or "")
+    groups = access.as_groups or tuple(map(str, user.get("as-groups") or ()))
+    extra: Mapping[str, list[str]] = user.get("as-user-extra") or {}
+    if not name:
+        if uid or groups or extra:
+            raise ConfigError("a group or uid to act as (--as-group, --as-uid) needs a user to act as (--as)")
+        return ()
+    headers = [("Impersonate-User", name), *(("Impersonate-Group", group) for group in groups)]
+    if uid:
+        headers.append(("Impersonate-Uid", uid))
+    for key, values in extra.items():
+        headers += [(f"Impersonate-Extra-{quote(key, safe=HEADER_TOKEN)}", value) for value in values]
+    return tuple(headers)

@@ -7,8 +7,6 @@ import base64
 import json
 import os
 import ssl
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -179,35 +177,6 @@ async def test_other_auth_providers_are_refused_with_advice(tmp_path: Path) -> N
     path = kubeconfig(tmp_path / "config", {"auth-provider": {"name": "gcp", "config": {}}})
     with pytest.raises(ConfigError, match=r"'gcp' is not supported.*exec plugin"):
         await authorization(path)
-
-
-LIGHT = """
-import sys
-import aiohttp
-before = set(sys.modules)
-from controller.kube.config import kubeconfig_reader
-reader = kubeconfig_reader()
-assert reader.KubeConfigLoader and reader.KubeConfigMerger
-left = [name for name in sys.modules if name.startswith("kubernetes_asyncio")]
-assert not left, f"still in sys.modules: {left}"
-heavy = [name for name in ("urllib3", "multiprocessing.pool", "dateutil") if name in set(sys.modules) - before]
-assert not heavy, f"imported too: {heavy}"
-import kubernetes_asyncio.client
-assert kubernetes_asyncio.client.V1Pod, "a later import must get the real package"
-"""
-
-
-def test_only_the_reader_of_the_package_is_imported_and_no_hollow_package_stays_behind() -> None:
-    subprocess.run([sys.executable, "-c", LIGHT], check=True, timeout=60)
-
-
-def test_where_the_package_is_loaded_already_its_own_reader_is_used() -> None:
-    script = """
-import kubernetes_asyncio.client
-from controller.kube.config import kubeconfig_reader
-assert kubeconfig_reader().Configuration is kubernetes_asyncio.client.Configuration
-"""
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 @pytest.mark.parametrize("text", [None, "", "\n", "---\n# nothing\n"], ids=["/dev/null", "empty", "blank", "comment"])

@@ -9,8 +9,7 @@ import signal
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ import pytest
 from controller.kube import config
 from controller.kube.errors import ConfigError
 from controller.kube.exec_plugin import ExecPlugin
+from controller.kube.exec_run import Credential, Program
 from controller.kube.transport import open_transport
 from tests.unit.controller.kube.test_config import NOW, kubeconfig
 
@@ -32,14 +32,12 @@ status = {"token": f"run-{runs}", "expirationTimestamp": "2100-01-01T00:00:00Z"}
 print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}))
 """
 EXPIRY = 4_102_444_800.0  # 2100-01-01
+VERSION = "client.authentication.k8s.io/v1"
 
 
 def with_plugin(folder: Path) -> str:
     args = ["-c", PLUGIN, str(folder / "runs")]
-    api_version = "client.authentication.k8s.io/v1"
-    return kubeconfig(
-        folder / "config", {"exec": {"apiVersion": api_version, "command": sys.executable, "args": args}}
-    )
+    return kubeconfig(folder / "config", {"exec": {"apiVersion": VERSION, "command": sys.executable, "args": args}})
 
 
 async def test_an_exec_plugin_runs_once_and_again_shortly_before_its_token_expires(tmp_path: Path) -> None:
@@ -58,21 +56,24 @@ async def test_an_exec_plugin_runs_once_and_again_shortly_before_its_token_expir
     assert (tmp_path / "runs").read_text() == "2", "whoever is refused meanwhile waits for the run that is on its way"
 
 
-class Slow:
-    """A kubeconfig reader whose plugin takes as long as it is let, and hands out certificates."""
+class Slow(Program):
+    """Takes as long as it is let, and hands out certificates."""
 
-    def __init__(self, expiry: float) -> None:
-        self.token = "old"
-        self.exec_plugin_expiry = datetime.fromtimestamp(expiry, UTC)
-        self.cert_file, self.key_file = "old.crt", "old.key"
+    def __init__(self) -> None:
+        super().__init__({"command": "login"}, "context one")
         self.runs, self.ends = 0, asyncio.Event()
 
-    async def load_from_exec_plugin(self) -> bool:
+    async def run(self) -> Credential:
         self.runs += 1
         await self.ends.wait()
-        self.token = "new"
-        self.cert_file, self.key_file = "new.crt", "new.key"
-        return True
+        return Credential(authorization="new", certificate={"client-certificate-data": "new.crt"})
+
+
+OLD = Credential(authorization="old", expiry=100.0)
+
+
+def plugin_of(program: Slow, now: list[float]) -> ExecPlugin:
+    return ExecPlugin(program, OLD, lambda _: ssl.create_default_context(), lambda: now[0])
 
 
 async def turns() -> None:
@@ -83,61 +84,63 @@ async def turns() -> None:
 
 async def test_a_plugin_that_hangs_keeps_nobody_waiting_whose_token_is_still_good() -> None:
     now = [0.0]
-    loader = Slow(100.0)
-    plugin = ExecPlugin(loader, None, "context one", lambda: now[0], settings={"command": "login"})
+    program = Slow()
+    plugin = plugin_of(program, now)
     async with plugin.renewing():
         now[0] = 39.0
         assert await plugin.authorization() == "old"
         await turns()
-        assert loader.runs == 0
+        assert program.runs == 0
         now[0] = 41.0
         assert await plugin.authorization() == "old"
         assert await plugin.authorization() == "old"
         await turns()
-        assert loader.runs == 1, "it is renewed a minute before it expires"
-        loader.ends.set()
+        assert program.runs == 1, "it is renewed a minute before it expires"
+        program.ends.set()
         await plugin.refresh()
         assert await plugin.authorization() == "new"
-        assert loader.runs == 1
+        assert program.runs == 1
 
 
 async def test_whoever_stops_waiting_for_a_plugin_leaves_it_running_for_the_others() -> None:
     now = [0.0]
-    loader = Slow(100.0)
-    plugin = ExecPlugin(loader, None, "context one", lambda: now[0], settings={"command": "login"})
+    program = Slow()
+    plugin = plugin_of(program, now)
     async with plugin.renewing():
         now[0] = 150.0
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.02):
                 await plugin.authorization()
-        loader.ends.set()
+        program.ends.set()
         await plugin.refresh()
         assert await plugin.authorization() == "new"
-        assert loader.runs == 1, "it was still running"
+        assert program.runs == 1, "it was still running"
 
 
 async def test_everybody_waits_for_the_run_that_replaces_an_expired_token() -> None:
     now = [0.0]
-    loader = Slow(100.0)
-    plugin = ExecPlugin(loader, None, "context one", lambda: now[0], settings={"command": "login"})
+    program = Slow()
+    plugin = plugin_of(program, now)
     async with plugin.renewing():
         now[0] = 150.0
         asked = [asyncio.create_task(plugin.authorization()) for _ in range(3)]
-        while not loader.runs:  # only a turn of the loop each
+        while not program.runs:  # only a turn of the loop each
             await asyncio.sleep(0)
         late = await asyncio.wait([*asked, asyncio.create_task(plugin.authorization())], timeout=0.02)
         assert not late[0], "somebody was sent off with the expired one"
-        loader.ends.set()
+        program.ends.set()
         assert await asyncio.gather(*asked) == ["new"] * 3
 
 
 async def test_a_certificate_that_does_not_fit_its_key_is_a_failed_run() -> None:
-    def tls_with(certificate: str, key: str) -> ssl.SSLContext:
-        raise ssl.SSLError("key values mismatch")
+    def tls_with(credential: Credential) -> ssl.SSLContext:
+        if credential.certificate:
+            raise ssl.SSLError("key values mismatch")
+        return tls
 
-    loader, tls = Slow(100.0), ssl.create_default_context()
-    loader.ends.set()
-    plugin = ExecPlugin(loader, tls, "context one", lambda: 0.0, settings={"command": "login"}, tls_with=tls_with)
+    program, tls = Slow(), ssl.create_default_context()
+    program.ends.set()
+    plugin = ExecPlugin(program, OLD, tls_with, lambda: 0.0)
     async with plugin.renewing():
         with pytest.raises(ConfigError, match=r"cannot renew the credentials: .*key values mismatch"):
             await plugin.refresh()
@@ -146,20 +149,20 @@ async def test_a_certificate_that_does_not_fit_its_key_is_a_failed_run() -> None
 
 async def test_a_rotated_client_certificate_makes_another_context_and_so_new_connections() -> None:
     first, second = ssl.create_default_context(), ssl.create_default_context()
-    made: list[tuple[str, str]] = []
+    made: list[Mapping[str, str]] = []
 
-    def tls_with(certificate: str, key: str) -> ssl.SSLContext:
-        made.append((certificate, key))
-        return second
+    def tls_with(credential: Credential) -> ssl.SSLContext:
+        made.append(credential.certificate)
+        return second if credential.certificate else first
 
-    loader = Slow(100.0)
-    loader.ends.set()
-    plugin = ExecPlugin(loader, first, "context one", lambda: 0.0, settings={"command": "login"}, tls_with=tls_with)
+    program = Slow()
+    program.ends.set()
+    plugin = ExecPlugin(program, OLD, tls_with, lambda: 0.0)
     async with plugin.renewing():
         assert plugin.tls() is first
         await plugin.refresh()
         assert plugin.tls() is second
-        assert made == [("new.crt", "new.key")]
+        assert made == [{}, {"client-certificate-data": "new.crt"}]
 
 
 async def test_an_exec_plugin_runs_again_when_the_server_refuses_its_token(tmp_path: Path) -> None:
@@ -182,20 +185,20 @@ async def test_a_plugin_that_fails_later_leaves_the_old_token_and_says_why_when_
 
 async def test_a_run_that_fails_ends_nothing_but_itself_and_what_the_block_raises_leaves_as_it_is() -> None:
     class Broken(Slow):
-        async def load_from_exec_plugin(self) -> bool:
+        async def run(self) -> Credential:
             self.runs += 1
             raise ValueError("no such region")
 
     now, cause, mistake = [0.0], OSError("cut off"), RuntimeError("of the block")
-    loader = Broken(100.0)
-    plugin = ExecPlugin(loader, None, "context one", lambda: now[0], settings={"command": "login"})
+    program = Broken()
+    plugin = plugin_of(program, now)
 
     async def block() -> None:
         async with plugin.renewing():
             now[0] = 41.0
             assert await plugin.authorization() == "old"
             await turns()
-            assert loader.runs == 1
+            assert program.runs == 1
             assert await plugin.authorization() == "old", "nobody has waited for that run"
             raise mistake from cause
 
@@ -212,8 +215,18 @@ async def test_a_plugin_that_fails_at_the_start_is_one_line(tmp_path: Path) -> N
         await config.load(path, environ={})
 
 
+async def test_a_plugin_that_cannot_be_run_is_named(tmp_path: Path) -> None:
+    (tmp_path / "login").touch(mode=0o600)
+    path = kubeconfig(tmp_path / "config", {"exec": {"apiVersion": VERSION, "command": "./login"}})
+    with pytest.raises(ConfigError, match=r'its exec plugin ".*/login" cannot be run: Permission denied$'):
+        await config.load(path, environ={})
+    path = kubeconfig(tmp_path / "config", {"exec": {"apiVersion": VERSION}})
+    with pytest.raises(ConfigError, match=r'"None" failed: malformed request\. missing key .command.$'):
+        await config.load(path, environ={})
+
+
 async def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
-    missing = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-login"}
+    missing = {"apiVersion": VERSION, "command": "no-such-login"}
     path = kubeconfig(tmp_path / "config", {"exec": missing})
     with pytest.raises(ConfigError) as raised:
         await config.load(path, environ={})
@@ -223,6 +236,28 @@ async def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as raised:
         await config.load(path, environ={})
     assert raised.value.hint == "brew install login"
+
+
+PRINTS = "import sys; print(sys.argv[1]); sys.exit(sys.argv[2] or 0)"
+
+
+@pytest.mark.parametrize(
+    ("printed", "complaint", "words"),
+    [
+        ("", "no\n  realm", "process returned 1. no realm"),
+        ("token", "", "failed to decode process output: Expecting value: line 1 column 1 (char 0)"),
+        ("{}", "", "malformed response. missing key 'apiVersion'"),
+        ('{"apiVersion": "v0", "kind": "", "status": {}}', "", f"plugin api version v0 does not match {VERSION}"),
+    ],
+    ids=["an exit code", "no JSON", "no credential", "another version"],
+)
+async def test_what_is_wrong_with_a_plugin_is_said(tmp_path: Path, printed: str, complaint: str, words: str) -> None:
+    settings = {"apiVersion": VERSION, "command": sys.executable, "args": ["-c", PRINTS, printed, complaint]}
+    path = kubeconfig(tmp_path / "config", {"exec": settings})
+    with pytest.raises(ConfigError) as raised:
+        await config.load(path, environ={})
+    assert str(raised.value) == f'context one of {path}: its exec plugin "{sys.executable}" failed: {words}'
+    assert raised.value.hint == "log in again"
 
 
 async def test_an_exec_plugin_whose_credential_has_expired_is_named_once_the_server_refuses(tmp_path: Path) -> None:
@@ -267,10 +302,9 @@ class Hanging:
         self._runs = folder / "runs"
         os.mkfifo(folder / "runs.held")
         self._held = os.open(folder / "runs.held", os.O_RDONLY | os.O_NONBLOCK)
-        api_version = "client.authentication.k8s.io/v1"
-        args = ["-c", HANGS, str(self._runs), api_version]
+        args = ["-c", HANGS, str(self._runs), VERSION]
         self.kubeconfig = kubeconfig(
-            folder / "config", {"exec": {"apiVersion": api_version, "command": sys.executable, "args": args}}
+            folder / "config", {"exec": {"apiVersion": VERSION, "command": sys.executable, "args": args}}
         )
 
     def hang(self, *, leaves: bool = False) -> None:
@@ -380,8 +414,7 @@ def test_a_plugin_that_may_ask_stays_where_the_terminal_hears_it(
     at_terminal: tuple[str, ...], found: str, tmp_path: Path
 ) -> None:
     """A process of another group that reads from the terminal is stopped. It is told whether it may ask."""
-    api_version = "client.authentication.k8s.io/v1"
-    settings = {"apiVersion": api_version, "command": sys.executable, "args": ["-c", TELLS]}
+    settings = {"apiVersion": VERSION, "command": sys.executable, "args": ["-c", TELLS]}
     path = kubeconfig(tmp_path / "config", {"exec": settings})
     theirs, ours = pty.openpty()
     stdin, stderr = (ours if name in at_terminal else subprocess.DEVNULL for name in ("stdin", "stderr"))
@@ -397,9 +430,8 @@ def test_a_plugin_that_may_ask_stays_where_the_terminal_hears_it(
 
 async def test_a_plugin_may_complain_at_length(tmp_path: Path) -> None:
     """More than a pipe holds, before it says anything else."""
-    api_version = "client.authentication.k8s.io/v1"
     program = f"import sys; sys.stderr.write('x' * 10**6); {HANGS}"
-    args = ["-c", program, str(tmp_path / "runs"), api_version]
-    settings = {"apiVersion": api_version, "command": sys.executable, "args": args}
+    args = ["-c", program, str(tmp_path / "runs"), VERSION]
+    settings = {"apiVersion": VERSION, "command": sys.executable, "args": args}
     connection = await config.load(kubeconfig(tmp_path / "config", {"exec": settings}), environ={})
     assert await connection.credentials.authorization() == "Bearer t"

@@ -6,7 +6,7 @@ import pytest
 
 from controller.kube.access import Access
 from controller.kube.errors import ConfigError
-from controller.kube.impersonation import impersonation
+from controller.kube.kubeconfig import impersonation
 
 FILE = {"token": "t", "as": "alice", "as-uid": "7", "as-groups": ["dev", "ops"]}
 
