@@ -33,8 +33,6 @@ PROGRAM = "kubectl-kruise_ds"
 OURS = ("controller", "kubectl_plugin")
 CONTROLLER_ONLY = frozenset({"prometheus-client", "structlog"})
 """Dependencies that the plugin does not import."""
-LEFT_OUT = ("kubernetes_asyncio/client/", "kubernetes_asyncio/e2e_test/", "kubernetes_asyncio/test/")
-"""40 MB of generated models that nobody here imports (see controller/kube/config.py)."""
 NOT_RUN = (*COMPILED, ".pyc", ".pyi", ".c", ".h", ".pyx", ".pxd", ".pxi", "/RECORD", "/direct_url.json")
 """What is compiled comes from `natives`; where it is not needed, it is left out for this minor version, too."""
 _NAME = re.compile(r"^[A-Za-z0-9._-]+")
@@ -123,7 +121,7 @@ def _files_of(distribution: metadata.Distribution) -> Iterator[tuple[str, bytes]
     """What lies in the library folder, without programs and caches, and without the record of them."""
     for path in distribution.files or ():
         name = PurePosixPath(path).as_posix()
-        skipped = name.startswith(("../", "/", *LEFT_OUT)) or name.endswith(NOT_RUN)
+        skipped = name.startswith(("../", "/")) or name.endswith(NOT_RUN)
         located = Path(str(distribution.locate_file(path)))
         if not skipped and located.is_file():
             yield name, located.read_bytes()

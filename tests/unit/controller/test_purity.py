@@ -16,7 +16,7 @@ ROOT = Path(controller.__file__).parent
 PURE = sorted([*(ROOT / "planner").glob("**/*.py"), *(ROOT / "api").glob("**/*.py")])
 FORBIDDEN = frozenset(
     {"asyncio", "aiohttp", "logging", "os", "pathlib", "random", "secrets", "socket", "structlog", "subprocess"}
-    | {"threading", "time", "uuid", "kubernetes_asyncio", "prometheus_client"}
+    | {"threading", "time", "uuid", "prometheus_client"}
 )
 CLOCKS = frozenset({"now", "today", "utcnow"})
 EFFECTS = frozenset({"open", "print", "input", "exec", "eval", "__import__"})
