@@ -55,21 +55,22 @@ async def connection_for(
     """
     paths = access.kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config"
     existing = kubeconfigs(access.kubeconfig, environ)
-    filled = [path for path in existing if not _is_empty(Path(path))]
-    in_pod = not filled and not access.chooses and environ.get(HOST)
     hint = "choose another file with --kubeconfig or $KUBECONFIG, or a server with --server"
-    if not existing and not in_pod and (access.kubeconfig or not access.server):
-        raise ConfigError(f"no kubeconfig: {paths} does not exist", hint=hint)
-    if existing and not filled and not in_pod and not access.server:
-        raise ConfigError(f"kubeconfig {paths} is empty", hint=hint)
+    files: Files | None = None
     try:
-        if in_pod:
+        files = read_files(existing)
+        if not files and not access.chooses and environ.get(HOST):
             return _with_flags(in_cluster(environ, service_account), access)
-        return await _chosen(filled, access, clock)
+        if not existing and (access.kubeconfig or not access.server):
+            raise ConfigError(f"no kubeconfig: {paths} does not exist", hint=hint)
+        if existing and not files and not access.server:
+            raise ConfigError(f"kubeconfig {paths} is empty", hint=hint)
+        return await _chosen(files, access, clock)
     except ConfigError:
         raise
     except Exception as error:  # whatever YAML breaks that is no kubeconfig
-        where = f"kubeconfig {os.pathsep.join(filled)}" if filled else "the command line"
+        named = os.pathsep.join(existing if files is None else files)
+        where = f"kubeconfig {named}" if named else "the command line"
         raise ConfigError(f"{where}: {_words(error)}") from error
 
 
@@ -82,32 +83,18 @@ def kubeconfigs(flag: str | None, environ: Mapping[str, str] = os.environ) -> li
 
 
 def read_files(paths: Iterable[str]) -> Files:
-    """Each parsed. Raises whatever reading and YAML raise, and TypeError for what is no kubeconfig at all."""
+    """Each in which something is written. Raises whatever reading and YAML raise, and TypeError for no kubeconfig."""
     import yaml  # here, because a controller in its pod has no kubeconfig
 
     files: dict[str, KubeconfigEntry] = {}
     for path in paths:
         with open(path) as file:
-            files[path] = yaml.safe_load(file)
-        if not isinstance(files[path], dict):
+            document = yaml.safe_load(file)
+        if isinstance(document, dict):
+            files[path] = document
+        elif document is not None:
             raise TypeError(f"{path} is no mapping")
     return files
-
-
-def _is_empty(path: Path) -> bool:
-    """Whether nothing but blanks and comments is written there.
-
-    A pipe can be read only once, by `read_files`, which also says what cannot be read at all.
-    """
-    if path.is_char_device():
-        return True
-    if not path.is_file():
-        return False
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return False
-    return all(line.partition("#")[0].strip() in ("", "---") for line in lines)
 
 
 def _with_flags(pod: Connection, access: Access) -> Connection:
@@ -123,8 +110,8 @@ def _with_flags(pod: Connection, access: Access) -> Connection:
     return msgspec.structs.replace(pod, **changes)
 
 
-async def _chosen(existing: list[str], access: Access, clock: Callable[[], float]) -> Connection:
-    chosen = choose(read_files(existing), access)
+async def _chosen(files: Files, access: Access, clock: Callable[[], float]) -> Connection:
+    chosen = choose(files, access)
     cluster, source = chosen.cluster, chosen.source
     headers = impersonation(chosen.user, access)
     _settle_auth_provider(chosen.user, source, clock)
