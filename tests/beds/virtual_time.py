@@ -105,11 +105,17 @@ def virtually(main: Coroutine[Any, Any, T]) -> T:
     return run(main, start=1000.0)
 
 
-def virtual_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+def virtual_time_from(start: float) -> Callable[[Callable[P, Coroutine[Any, Any, T]]], Callable[P, T]]:
     """Makes an asynchronous test a plain one that runs in virtual time. Its fixtures must be synchronous."""
 
-    @functools.wraps(test)
-    def synchronous(*args: P.args, **kwargs: P.kwargs) -> T:
-        return run(test(*args, **kwargs))
+    def decorate(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+        @functools.wraps(test)
+        def synchronous(*args: P.args, **kwargs: P.kwargs) -> T:
+            return run(test(*args, **kwargs), start=start)
 
-    return synchronous
+        return synchronous
+
+    return decorate
+
+
+virtual_time = virtual_time_from(0.0)

@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.beds.virtual_time import VirtualLoop, now, virtually
+from tests.beds.virtual_time import VirtualLoop, now, virtual_time_from
 from tests.properties.size import every_day
 from tests.unit.controller.runtime.lease_board import Board, Fault
 from tests.unit.controller.runtime.test_leadership import Candidate
@@ -71,18 +71,16 @@ class Election:
 
 @given(st.lists(STEPS, max_size=12))
 @every_day(60)
-def test_two_never_lead_at_once_and_in_the_end_one_does(steps: list[Step]) -> None:
-    async def main() -> None:
-        async with asyncio.TaskGroup() as group:
-            election = Election(group)
-            for step in steps:
-                election.act(step)
-                await election.watch(step[3])
-            for candidate in election.candidates:
-                candidate.seat.fault = ""
-            await election.watch(40)
-            assert len(election.leaders()) == 1
-            for task in asyncio.all_tasks() - {asyncio.current_task()}:
-                task.cancel()
-
-    virtually(main())
+@virtual_time_from(1000.0)
+async def test_two_never_lead_at_once_and_in_the_end_one_does(steps: list[Step]) -> None:
+    async with asyncio.TaskGroup() as group:
+        election = Election(group)
+        for step in steps:
+            election.act(step)
+            await election.watch(step[3])
+        for candidate in election.candidates:
+            candidate.seat.fault = ""
+        await election.watch(40)
+        assert len(election.leaders()) == 1
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()

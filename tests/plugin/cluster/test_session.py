@@ -23,7 +23,7 @@ from kubectl_plugin.cluster.session import open_session, session_over
 from kubectl_plugin.host import Host
 from tests.beds.control_plane.ports import free_port
 from tests.beds.scripted import Script, Slow, ok
-from tests.beds.virtual_time import now, virtually
+from tests.beds.virtual_time import now, virtual_time_from
 from tests.plugin.cluster.conftest import ALONE, Simulated
 
 AGENT = Key("default", "agent")
@@ -145,25 +145,21 @@ CONNECTION = Connection(server="http://x", credentials=Fixed("Bearer t"))
     [(None, CALL_SECONDS), (5.0, 5.0), (90.0, 90.0)],
     ids=["default", "shorter", "longer"],
 )
-def test_how_long_an_answer_is_waited_for(request_timeout: float | None, seconds: float) -> None:
-    async def main() -> None:
-        began = now()
-        session = session_over(Script(Slow(1000.0, ok())), CONNECTION, request_timeout=request_timeout)
-        with pytest.raises(Unreachable):
-            await session.client.get(DAEMONSETS, AGENT)
-        assert now() - began == pytest.approx(seconds)
-
-    virtually(main())
+@virtual_time_from(1000.0)
+async def test_how_long_an_answer_is_waited_for(request_timeout: float | None, seconds: float) -> None:
+    began = now()
+    session = session_over(Script(Slow(1000.0, ok())), CONNECTION, request_timeout=request_timeout)
+    with pytest.raises(Unreachable):
+        await session.client.get(DAEMONSETS, AGENT)
+    assert now() - began == pytest.approx(seconds)
 
 
-def test_zero_waits_for_ever() -> None:
-    async def main() -> None:
-        began = now()
-        session = session_over(Script(Slow(1000.0, ok())), CONNECTION, request_timeout=0.0)
-        await session.client.create(DAEMONSETS, "default", b"{}")
-        assert now() - began == pytest.approx(1000.0)
-
-    virtually(main())
+@virtual_time_from(1000.0)
+async def test_zero_waits_for_ever() -> None:
+    began = now()
+    session = session_over(Script(Slow(1000.0, ok())), CONNECTION, request_timeout=0.0)
+    await session.client.create(DAEMONSETS, "default", b"{}")
+    assert now() - began == pytest.approx(1000.0)
 
 
 async def test_the_proxy_of_the_environment_is_used(simulated: Simulated) -> None:

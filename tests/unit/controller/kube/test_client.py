@@ -16,7 +16,7 @@ from controller.kube.request import JSON_PATCH, Request, Response
 from controller.kube.sender import Sender
 from tests.beds.scripted import Script, Watch, ok
 from tests.beds.things import THINGS, Thing, bookmark, error_line, line, page, status, thing
-from tests.beds.virtual_time import virtually
+from tests.beds.virtual_time import virtual_time_from, virtually
 
 KEY = Key("default", "a")
 REF = Ref(namespace="default", name="a", uid="u", version="6")
@@ -163,7 +163,8 @@ def test_a_refused_watch_renews_credentials_for_the_next_one() -> None:
     assert refreshed == ["once"]
 
 
-def test_a_watch_that_is_left_early_leaves_nothing_to_close_behind() -> None:
+@virtual_time_from(1000.0)
+async def test_a_watch_that_is_left_early_leaves_nothing_to_close_behind() -> None:
     closed: list[bool] = []
 
     class Careful(Watch):
@@ -174,13 +175,10 @@ def test_a_watch_that_is_left_early_leaves_nothing_to_close_behind() -> None:
             finally:
                 closed.append(True)
 
-    async def main() -> None:
-        async with Client(Sender(Script(Careful()))).watch(THINGS) as bunches:
-            async for _ in bunches:
-                break
-        assert closed == [True]
-
-    virtually(main())
+    async with Client(Sender(Script(Careful()))).watch(THINGS) as bunches:
+        async for _ in bunches:
+            break
+    assert closed == [True]
 
 
 def test_a_fault_in_the_body_of_a_watch_is_not_taken_for_the_connections() -> None:

@@ -18,7 +18,7 @@ from controller.kube.sender import Exchange, Sender
 from controller.kube.throttle import Throttle
 from tests.beds.scripted import Script, Slow, Watch, ok
 from tests.beds.things import THINGS, bookmark
-from tests.beds.virtual_time import now, virtually
+from tests.beds.virtual_time import now, virtual_time_from, virtually
 
 REF = Ref(namespace="default", name="a", uid="u")
 BUSY = Response(status=429, retry_after=3.0)
@@ -37,25 +37,21 @@ def test_a_busy_server_is_waited_for_as_long_as_it_asks(status: int) -> None:
     assert virtually(create(script)) == pytest.approx(5.0)
 
 
-def test_a_server_that_stays_busy_is_given_up_within_the_calls_time() -> None:
-    async def main() -> None:
-        began = now()
-        with pytest.raises(errors.Busy) as raised:
-            await create(Script(*[BUSY] * 20))
-        assert raised.value.retry_after == 3.0
-        assert now() - began < 30
-
-    virtually(main())
+@virtual_time_from(1000.0)
+async def test_a_server_that_stays_busy_is_given_up_within_the_calls_time() -> None:
+    began = now()
+    with pytest.raises(errors.Busy) as raised:
+        await create(Script(*[BUSY] * 20))
+    assert raised.value.retry_after == 3.0
+    assert now() - began < 30
 
 
-def test_the_time_spent_waiting_is_taken_from_the_next_try() -> None:
-    async def main() -> None:
-        began = now()
-        with pytest.raises(errors.Unknown):
-            await create(Script(Response(status=429, retry_after=20.0), Slow(60.0, ok())))
-        assert now() - began == pytest.approx(30.0)
-
-    virtually(main())
+@virtual_time_from(1000.0)
+async def test_the_time_spent_waiting_is_taken_from_the_next_try() -> None:
+    began = now()
+    with pytest.raises(errors.Unknown):
+        await create(Script(Response(status=429, retry_after=20.0), Slow(60.0, ok())))
+    assert now() - began == pytest.approx(30.0)
 
 
 def test_without_a_hint_is_raised_at_once() -> None:
@@ -117,44 +113,38 @@ def test_every_exchange_is_reported_also_the_ones_that_are_retried() -> None:
     assert {answer.call.resource for answer in seen} == {"things.example.com"}
 
 
-def test_narrows_the_throttle_and_leaves_it_empty() -> None:
-    async def main() -> None:
-        throttle = Throttle(ceiling=8)
-        await Client(Sender(Script(BUSY, ok()), throttle=throttle)).create(THINGS, "default", b"{}")
-        assert throttle.places == 5  # halved to 4, and one more after the good seconds that followed
-        assert throttle.taken == 0
-
-    virtually(main())
+@virtual_time_from(1000.0)
+async def test_narrows_the_throttle_and_leaves_it_empty() -> None:
+    throttle = Throttle(ceiling=8)
+    await Client(Sender(Script(BUSY, ok()), throttle=throttle)).create(THINGS, "default", b"{}")
+    assert throttle.places == 5  # halved to 4, and one more after the good seconds that followed
+    assert throttle.taken == 0
 
 
-def test_a_call_that_gets_no_turn_in_time_is_refused_unsent() -> None:
-    async def main() -> None:
-        throttle = Throttle(qps=0.01, burst=1)
-        script = Script(ok())
-        client = Client(Sender(script, throttle=throttle))
+@virtual_time_from(1000.0)
+async def test_a_call_that_gets_no_turn_in_time_is_refused_unsent() -> None:
+    throttle = Throttle(qps=0.01, burst=1)
+    script = Script(ok())
+    client = Client(Sender(script, throttle=throttle))
+    await client.create(THINGS, "default", b"{}")
+    with pytest.raises(errors.Busy, match="no turn within 24 s"):
         await client.create(THINGS, "default", b"{}")
-        with pytest.raises(errors.Busy, match="no turn within 24 s"):
-            await client.create(THINGS, "default", b"{}")
-        assert len(script.requests) == 1
-        assert throttle.taken == 0
-
-    virtually(main())
+    assert len(script.requests) == 1
+    assert throttle.taken == 0
 
 
-def test_a_turn_that_would_leave_no_time_for_the_answer_is_none() -> None:
-    async def main() -> None:
-        script = Script(*[Slow(0.5, ok())] * 20)
-        client = Client(Sender(script, throttle=Throttle(qps=2, burst=1), call_seconds=5.0))
-        async with asyncio.TaskGroup() as group:
-            calls = []
-            for _ in range(20):
-                calls.append(group.create_task(ended(client)))
-                await asyncio.sleep(0.13)
-        kinds = [call.result() for call in calls]
-        assert {*kinds} == {type(None), errors.Busy}
-        assert len(script.requests) == kinds.count(type(None)), "who gets no turn sends nothing"
-
-    virtually(main())
+@virtual_time_from(1000.0)
+async def test_a_turn_that_would_leave_no_time_for_the_answer_is_none() -> None:
+    script = Script(*[Slow(0.5, ok())] * 20)
+    client = Client(Sender(script, throttle=Throttle(qps=2, burst=1), call_seconds=5.0))
+    async with asyncio.TaskGroup() as group:
+        calls = []
+        for _ in range(20):
+            calls.append(group.create_task(ended(client)))
+            await asyncio.sleep(0.13)
+    kinds = [call.result() for call in calls]
+    assert {*kinds} == {type(None), errors.Busy}
+    assert len(script.requests) == kinds.count(type(None)), "who gets no turn sends nothing"
 
 
 async def ended(client: Client) -> type:
@@ -166,30 +156,26 @@ async def ended(client: Client) -> type:
     return type(None)
 
 
-def test_an_own_limit_bounds_every_exchange_and_the_opening_of_a_stream_but_not_the_stream() -> None:
-    async def main() -> None:
-        client = Client(Sender(Script(Slow(3.0, ok()), Slow(1.0, ok())), request_seconds=2.0))
-        with pytest.raises(errors.Unreachable):
-            await client.get(THINGS, REF)
-        assert now() == pytest.approx(1002.0)
-        await client.delete(THINGS, REF)
-        opened = Watch([20.0, bookmark(1)])
-        async with Client(Sender(Script(opened), request_seconds=2.0)).watch(THINGS) as events:
-            assert len([event async for bunch in events for event in bunch]) == 1
-        with pytest.raises(errors.Unreachable):
-            async with Client(Sender(Unopened(), request_seconds=2.0)).watch(THINGS):
-                pass
-
-    virtually(main())
+@virtual_time_from(1000.0)
+async def test_an_own_limit_bounds_every_exchange_and_the_opening_of_a_stream_but_not_the_stream() -> None:
+    client = Client(Sender(Script(Slow(3.0, ok()), Slow(1.0, ok())), request_seconds=2.0))
+    with pytest.raises(errors.Unreachable):
+        await client.get(THINGS, REF)
+    assert now() == pytest.approx(1002.0)
+    await client.delete(THINGS, REF)
+    opened = Watch([20.0, bookmark(1)])
+    async with Client(Sender(Script(opened), request_seconds=2.0)).watch(THINGS) as events:
+        assert len([event async for bunch in events for event in bunch]) == 1
+    with pytest.raises(errors.Unreachable):
+        async with Client(Sender(Unopened(), request_seconds=2.0)).watch(THINGS):
+            pass
 
 
-def test_no_limit_is_none_for_the_call_and_for_each_exchange() -> None:
-    async def main() -> None:
-        script = Script(Slow(1000.0, ok()))
-        await Client(Sender(script, call_seconds=math.inf, request_seconds=math.inf)).delete(THINGS, REF)
-        assert [request.timeout for request in script.requests] == [None]
-
-    virtually(main())
+@virtual_time_from(1000.0)
+async def test_no_limit_is_none_for_the_call_and_for_each_exchange() -> None:
+    script = Script(Slow(1000.0, ok()))
+    await Client(Sender(script, call_seconds=math.inf, request_seconds=math.inf)).delete(THINGS, REF)
+    assert [request.timeout for request in script.requests] == [None]
 
 
 class Unopened(Script):

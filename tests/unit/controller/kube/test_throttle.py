@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 
 from controller.kube.throttle import Lane, Throttle
-from tests.beds.virtual_time import now, virtually
+from tests.beds.virtual_time import now, virtual_time_from, virtually
 
 
 async def worked(lane: Lane, seconds: float, *, busy: bool = False) -> float:
@@ -26,33 +26,29 @@ def test_no_more_than_the_ceiling_are_in_flight_and_the_rest_wait_in_order() -> 
     assert virtually(crowd(Lane(Throttle(ceiling=2)), 5)) == [0, 0, 10, 10, 20]
 
 
-def test_halves_the_places_and_a_burst_of_them_counts_once() -> None:
-    async def main() -> None:
-        throttle = Throttle(ceiling=8)
-        lane = Lane(throttle)
-        async with asyncio.TaskGroup() as group:
-            for _ in range(8):
-                group.create_task(worked(lane, 0.5, busy=True))
-        assert throttle.places == 4
+@virtual_time_from(1000.0)
+async def test_halves_the_places_and_a_burst_of_them_counts_once() -> None:
+    throttle = Throttle(ceiling=8)
+    lane = Lane(throttle)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(8):
+            group.create_task(worked(lane, 0.5, busy=True))
+    assert throttle.places == 4
+    await worked(lane, 2.0, busy=True)
+    assert throttle.places == 2
+
+
+@virtual_time_from(1000.0)
+async def test_places_never_fall_below_one_and_come_back_one_a_good_second() -> None:
+    throttle = Throttle(ceiling=3)
+    lane = Lane(throttle)
+    for _ in range(4):
         await worked(lane, 2.0, busy=True)
-        assert throttle.places == 2
-
-    virtually(main())
-
-
-def test_places_never_fall_below_one_and_come_back_one_a_good_second() -> None:
-    async def main() -> None:
-        throttle = Throttle(ceiling=3)
-        lane = Lane(throttle)
-        for _ in range(4):
-            await worked(lane, 2.0, busy=True)
-        assert throttle.places == 1
-        for expected in (2, 3, 3):
-            await worked(lane, 0.2)
-            await worked(lane, 0.9)
-            assert throttle.places == expected
-
-    virtually(main())
+    assert throttle.places == 1
+    for expected in (2, 3, 3):
+        await worked(lane, 0.2)
+        await worked(lane, 0.9)
+        assert throttle.places == expected
 
 
 def test_a_bucket_lets_the_burst_through_and_then_its_rate() -> None:
@@ -86,23 +82,21 @@ def test_whoever_is_cancelled_while_waiting_leaves_no_gap() -> None:
     assert virtually(main()) == [0, 10]
 
 
-def test_whoever_is_cancelled_at_its_turn_passes_it_on() -> None:
-    async def main() -> None:
-        throttle = Throttle(ceiling=1)
-        lane = Lane(throttle)
-        await lane.enter()
-        async with asyncio.TaskGroup() as group:
-            first = group.create_task(worked(lane, 5.0))
-            second = group.create_task(worked(lane, 5.0))
-            await asyncio.sleep(0)
-            lane.leave()  # gives the turn to `first`, which …
-            first.cancel()  # … is cancelled before it runs again
-        assert first.cancelled()
-        assert second.done()
-        assert not second.cancelled()
-        assert throttle.taken == 0
-
-    virtually(main())
+@virtual_time_from(1000.0)
+async def test_whoever_is_cancelled_at_its_turn_passes_it_on() -> None:
+    throttle = Throttle(ceiling=1)
+    lane = Lane(throttle)
+    await lane.enter()
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(worked(lane, 5.0))
+        second = group.create_task(worked(lane, 5.0))
+        await asyncio.sleep(0)
+        lane.leave()  # gives the turn to `first`, which …
+        first.cancel()  # … is cancelled before it runs again
+    assert first.cancelled()
+    assert second.done()
+    assert not second.cancelled()
+    assert throttle.taken == 0
 
 
 async def stuck(lane: Lane, size: int, group: asyncio.TaskGroup) -> list[asyncio.Task[float]]:

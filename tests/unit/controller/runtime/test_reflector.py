@@ -19,7 +19,7 @@ from controller.runtime.store import Change, Store
 from tests.beds.scripted import Answer, Script, Watch, ok
 from tests.beds.stores import open_store
 from tests.beds.things import THINGS, Thing, ThingView, bookmark, error_line, line, page, status, thing
-from tests.beds.virtual_time import now, virtually
+from tests.beds.virtual_time import now, virtual_time_from, virtually
 
 FULL = [line("ADDED", thing("a", 3)), line("ADDED", thing("b", 4)), bookmark(10, end=True)]
 REFUSED = Watch([status(422, "Invalid")], status=422)
@@ -473,30 +473,28 @@ def test_a_listener_that_fails_ends_the_reflector_loudly() -> None:
         virtually(main())
 
 
-def test_a_listener_finds_store_and_index_as_the_change_says() -> None:
-    async def main() -> None:
-        writer, store = open_store(Thing)
-        by_color = store.index(lambda thing: thing.color or None)
-        looked: list[bool] = []
+@virtual_time_from(1000.0)
+async def test_a_listener_finds_store_and_index_as_the_change_says() -> None:
+    writer, store = open_store(Thing)
+    by_color = store.index(lambda thing: thing.color or None)
+    looked: list[bool] = []
 
-        def look(change: Change[Thing]) -> None:
-            looked.append(_agrees(store, change) and (change.key in by_color.get("red")) == (change.new is not None))
+    def look(change: Change[Thing]) -> None:
+        looked.append(_agrees(store, change) and (change.key in by_color.get("red")) == (change.new is not None))
 
-        steps: list[bytes | float | OSError] = [
-            bookmark(5, end=True),
-            line("ADDED", thing("a", 6, color="red")),
-            line("MODIFIED", thing("a", 7, color="red", size=3)),
-            line("DELETED", thing("a", 8, color="red")),
-            QUIET,
-        ]
-        reflector = Reflector(Client(Sender(Script(Watch(steps)))), THINGS, writer, on_change=look)
-        async with asyncio.TaskGroup() as group:
-            running = group.create_task(reflector.run())
-            await when(lambda: len(looked) == 3, "too few changes")
-            running.cancel()
-        assert looked == [True, True, True]
-
-    virtually(main())
+    steps: list[bytes | float | OSError] = [
+        bookmark(5, end=True),
+        line("ADDED", thing("a", 6, color="red")),
+        line("MODIFIED", thing("a", 7, color="red", size=3)),
+        line("DELETED", thing("a", 8, color="red")),
+        QUIET,
+    ]
+    reflector = Reflector(Client(Sender(Script(Watch(steps)))), THINGS, writer, on_change=look)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(reflector.run())
+        await when(lambda: len(looked) == 3, "too few changes")
+        running.cancel()
+    assert looked == [True, True, True]
 
 
 def test_a_list_is_told_in_slices_and_nobody_finds_more_of_it_than_was_told() -> None:
@@ -554,16 +552,14 @@ def _agrees(store: Store[Thing], change: Change[Thing]) -> bool:
     return store.get(change.key) is change.new
 
 
-def test_one_namespace_is_asked_for_by_its_path() -> None:
-    async def main() -> None:
-        script = Script(REFUSED, ok(page(version=10)), Watch([QUIET]))
-        writer, _ = open_store(Thing)
-        reflector = Reflector(Client(Sender(script)), THINGS, writer, namespace="infra")
-        async with asyncio.TaskGroup() as group:
-            running = group.create_task(reflector.run())
-            await when(lambda: len(script.requests) == 3, "too few requests")
-            running.cancel()
-        for request in script.requests:
-            assert request.path == "/apis/example.com/v1/namespaces/infra/things"
-
-    virtually(main())
+@virtual_time_from(1000.0)
+async def test_one_namespace_is_asked_for_by_its_path() -> None:
+    script = Script(REFUSED, ok(page(version=10)), Watch([QUIET]))
+    writer, _ = open_store(Thing)
+    reflector = Reflector(Client(Sender(script)), THINGS, writer, namespace="infra")
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(reflector.run())
+        await when(lambda: len(script.requests) == 3, "too few requests")
+        running.cancel()
+    for request in script.requests:
+        assert request.path == "/apis/example.com/v1/namespaces/infra/things"

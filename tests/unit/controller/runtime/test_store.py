@@ -11,7 +11,7 @@ from controller.runtime.store import Change, Store, StoreWriter, open_scoped_sto
 from controller.runtime.watch import Init
 from tests.beds.stores import open_store
 from tests.beds.things import Thing
-from tests.beds.virtual_time import virtually
+from tests.beds.virtual_time import virtual_time_from
 
 
 def at(name: str, version: int | str, *, uid: str = "", color: str = "", namespace: str = "default") -> Seen[Thing]:
@@ -180,55 +180,49 @@ def test_a_list_from_a_restored_backup_may_lead_back(writer_and_store: Both) -> 
     assert store.version == 5
 
 
-def test_a_list_is_taken_in_object_by_object_and_whoever_needs_all_of_it_waits(writer_and_store: Both) -> None:
+@virtual_time_from(1000.0)
+async def test_a_list_is_taken_in_object_by_object_and_whoever_needs_all_of_it_waits(writer_and_store: Both) -> None:
     writer, store = writer_and_store
     by_uid = store.index(lambda thing: thing.uid)
-
-    async def main() -> None:
-        writer.feed(Init())
-        for name, version in (("b", 15), ("c", 16)):
-            writer.feed(at(name, version))
-        await store.whole()  # readers have the old world until the list is complete
-        waiting = asyncio.ensure_future(store.whole())
-        told = set(by_uid.values())
-        for changes in writer.swap("20"):
-            assert len(changes) <= 1, "each step is about one object"
-            for change in changes:
-                assert store.get(change.key) is change.new
-                told -= {change.old.uid} if change.old else set()
-                told |= {change.new.uid} if change.new else set()
-            assert set(by_uid.values()) == told, "nobody finds a change that was not told"
-            assert store.version == 10, "a pass that waits for its own writes goes on waiting"
-            waiting = asyncio.ensure_future(store.whole()) if waiting.done() else waiting
-            await asyncio.sleep(0)
-            assert not waiting.done()
-        await waiting
-        assert (told, store.version) == ({"uid-b", "uid-c"}, 20)
-
-    virtually(main())
+    writer.feed(Init())
+    for name, version in (("b", 15), ("c", 16)):
+        writer.feed(at(name, version))
+    await store.whole()  # readers have the old world until the list is complete
+    waiting = asyncio.ensure_future(store.whole())
+    told = set(by_uid.values())
+    for changes in writer.swap("20"):
+        assert len(changes) <= 1, "each step is about one object"
+        for change in changes:
+            assert store.get(change.key) is change.new
+            told -= {change.old.uid} if change.old else set()
+            told |= {change.new.uid} if change.new else set()
+        assert set(by_uid.values()) == told, "nobody finds a change that was not told"
+        assert store.version == 10, "a pass that waits for its own writes goes on waiting"
+        waiting = asyncio.ensure_future(store.whole()) if waiting.done() else waiting
+        await asyncio.sleep(0)
+        assert not waiting.done()
+    await waiting
+    assert (told, store.version) == ({"uid-b", "uid-c"}, 20)
 
 
-def test_a_store_is_whole_when_the_lists_of_all_namespaces_are() -> None:
+@virtual_time_from(1000.0)
+async def test_a_store_is_whole_when_the_lists_of_all_namespaces_are() -> None:
     writers, store = open_scoped_store(Thing, ("x", "y"))
-
-    async def main() -> None:
-        steps = []
-        for namespace, writer in writers.items():
-            writer.feed(Init())
-            writer.feed(at("a", 3, namespace=namespace))
-            steps.append(writer.swap("10"))
-        for step in steps:
-            next(step)
-        waiting = asyncio.ensure_future(store.whole())
-        for step in steps:
-            await asyncio.sleep(0)
-            assert not waiting.done()
-            assert not store.is_whole
-            for _ in step:
-                pass
-        await waiting
-
-    virtually(main())
+    steps = []
+    for namespace, writer in writers.items():
+        writer.feed(Init())
+        writer.feed(at("a", 3, namespace=namespace))
+        steps.append(writer.swap("10"))
+    for step in steps:
+        next(step)
+    waiting = asyncio.ensure_future(store.whole())
+    for step in steps:
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        assert not store.is_whole
+        for _ in step:
+            pass
+    await waiting
 
 
 def test_an_index_follows_every_change(writer_and_store: Both) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from controller.runtime.delays import REPLACED_KEPT
 from controller.runtime.workqueue import REASONS_KEPT, QueueClosed, WorkQueue
-from tests.beds.virtual_time import VirtualLoop, now, virtually
+from tests.beds.virtual_time import VirtualLoop, now, virtual_time_from
 
 
 async def next_key(queue: WorkQueue[str]) -> str:
@@ -14,197 +14,173 @@ async def next_key(queue: WorkQueue[str]) -> str:
         return taken.key
 
 
-def test_keys_come_out_in_the_order_they_became_dirty_and_once_each() -> None:
-    async def main() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        for key in ("a", "b", "a", "c", "b"):
-            queue.add(key)
-        assert (queue.depth, queue.adds) == (3, 3)
-        assert [await next_key(queue) for _ in range(3)] == ["a", "b", "c"]
-        assert queue.depth == 0
-
-    virtually(main())
+@virtual_time_from(1000.0)
+async def test_keys_come_out_in_the_order_they_became_dirty_and_once_each() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for key in ("a", "b", "a", "c", "b"):
+        queue.add(key)
+    assert (queue.depth, queue.adds) == (3, 3)
+    assert [await next_key(queue) for _ in range(3)] == ["a", "b", "c"]
+    assert queue.depth == 0
 
 
-def test_the_first_few_different_reasons_travel_with_the_key() -> None:
-    async def main() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        for reason in ("spec", "pod", "spec", "", *(f"node-{n}" for n in range(9))):
-            queue.add("a", reason)
-        async with queue.take() as taken:
-            assert taken.reasons == ("spec", "pod", "node-0", "node-1")
-            assert len(taken.reasons) == REASONS_KEPT
-            queue.add("a", "again")
-        async with queue.take() as taken:
-            assert taken.reasons == ("again",)
-
-    virtually(main())
+@virtual_time_from(1000.0)
+async def test_the_first_few_different_reasons_travel_with_the_key() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for reason in ("spec", "pod", "spec", "", *(f"node-{n}" for n in range(9))):
+        queue.add("a", reason)
+    async with queue.take() as taken:
+        assert taken.reasons == ("spec", "pod", "node-0", "node-1")
+        assert len(taken.reasons) == REASONS_KEPT
+        queue.add("a", "again")
+    async with queue.take() as taken:
+        assert taken.reasons == ("again",)
 
 
-def test_a_key_in_one_hand_is_not_given_to_another_and_comes_again_afterwards() -> None:
-    async def main() -> None:
-        queue: WorkQueue[str] = WorkQueue()
+@virtual_time_from(1000.0)
+async def test_a_key_in_one_hand_is_not_given_to_another_and_comes_again_afterwards() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    async with queue.take():
         queue.add("a")
-        async with queue.take():
-            queue.add("a")
-            queue.add("b")
-            assert await next_key(queue) == "b"
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(next_key(queue), 60)
-        assert await next_key(queue) == "a"
-
-    virtually(main())
-
-
-def test_of_two_delays_the_earlier_wins() -> None:
-    async def main() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add_after("a", 5.0, "late")
-        queue.add_after("a", 2.0, "early")
-        queue.add_after("a", 9.0, "later")
-        assert queue.later == 1
-        async with queue.take() as taken:
-            assert (now(), taken.reasons) == (1002.0, ("early",))
+        queue.add("b")
+        assert await next_key(queue) == "b"
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(next_key(queue), 60)
-
-    virtually(main())
-
-
-def test_an_add_leaves_the_delayed_one_alone() -> None:
-    async def main() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add_after("a", 2.0)
-        queue.add("a")
-        assert await next_key(queue) == "a"
-        assert now() == 1000.0
-        assert await next_key(queue) == "a"
-        assert now() == 1002.0
-
-    virtually(main())
+    assert await next_key(queue) == "a"
 
 
-def test_retries_wait_longer_each_time_until_the_key_is_forgotten() -> None:
-    async def main() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        waits = []
-        for _ in range(4):
-            began = now()
-            queue.retry("a")
-            await next_key(queue)
-            waits.append(round(now() - began, 4))
-        assert waits == [0.005, 0.01, 0.02, 0.04]
-        queue.forget("a")
-        queue.retry("a", at_least=7.0)
+@virtual_time_from(1000.0)
+async def test_of_two_delays_the_earlier_wins() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("a", 5.0, "late")
+    queue.add_after("a", 2.0, "early")
+    queue.add_after("a", 9.0, "later")
+    assert queue.later == 1
+    async with queue.take() as taken:
+        assert (now(), taken.reasons) == (1002.0, ("early",))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(next_key(queue), 60)
+
+
+@virtual_time_from(1000.0)
+async def test_an_add_leaves_the_delayed_one_alone() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("a", 2.0)
+    queue.add("a")
+    assert await next_key(queue) == "a"
+    assert now() == 1000.0
+    assert await next_key(queue) == "a"
+    assert now() == 1002.0
+
+
+@virtual_time_from(1000.0)
+async def test_retries_wait_longer_each_time_until_the_key_is_forgotten() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    waits = []
+    for _ in range(4):
         began = now()
+        queue.retry("a")
         await next_key(queue)
-        assert now() - began == pytest.approx(7.0)
-        assert queue.retries == 5
-
-    virtually(main())
-
-
-def test_queued_seconds_count_from_being_ready() -> None:
-    async def main() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add_after("a", 5.0)
-        queue.add("b")
-        await asyncio.sleep(8)
-        async with queue.take() as first, queue.take() as second:
-            assert (first.key, first.queued_seconds) == ("b", 8.0)
-            assert (second.key, second.queued_seconds) == ("a", 3.0)
-            queue.add("a")
-            await asyncio.sleep(1)
-            assert queue.processing_seconds() == (1.0, 1.0)
-        async with queue.take() as again:
-            assert (again.key, again.queued_seconds) == ("a", 0.0), "it was not ready while in a hand"
-
-    virtually(main())
+        waits.append(round(now() - began, 4))
+    assert waits == [0.005, 0.01, 0.02, 0.04]
+    queue.forget("a")
+    queue.retry("a", at_least=7.0)
+    began = now()
+    await next_key(queue)
+    assert now() - began == pytest.approx(7.0)
+    assert queue.retries == 5
 
 
-def test_a_cancelled_waiter_passes_its_call_on() -> None:
-    async def main() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        first = asyncio.ensure_future(next_key(queue))
-        second = asyncio.ensure_future(next_key(queue))
-        await asyncio.sleep(0)
-        queue.add("a")  # wakes the first …
-        first.cancel()  # … which is cancelled before it runs
-        assert await asyncio.wait_for(second, 60) == "a"
-        assert first.cancelled()
-
-    virtually(main())
-
-
-def test_a_cancelled_hand_gives_its_key_back_if_it_is_wanted() -> None:
-    async def main() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-
-        async def hold() -> None:
-            async with queue.take():
-                await asyncio.sleep(100)
-
+@virtual_time_from(1000.0)
+async def test_queued_seconds_count_from_being_ready() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("a", 5.0)
+    queue.add("b")
+    await asyncio.sleep(8)
+    async with queue.take() as first, queue.take() as second:
+        assert (first.key, first.queued_seconds) == ("b", 8.0)
+        assert (second.key, second.queued_seconds) == ("a", 3.0)
         queue.add("a")
-        task = asyncio.ensure_future(hold())
         await asyncio.sleep(1)
-        queue.add("a", "while held")
-        task.cancel()
-        assert await next_key(queue) == "a"
-
-    virtually(main())
+        assert queue.processing_seconds() == (1.0, 1.0)
+    async with queue.take() as again:
+        assert (again.key, again.queued_seconds) == ("a", 0.0), "it was not ready while in a hand"
 
 
-def test_close_sends_the_waiting_away_and_lets_the_taken_finish() -> None:
-    async def main() -> None:
-        queue: WorkQueue[str] = WorkQueue()
+@virtual_time_from(1000.0)
+async def test_a_cancelled_waiter_passes_its_call_on() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    first = asyncio.ensure_future(next_key(queue))
+    second = asyncio.ensure_future(next_key(queue))
+    await asyncio.sleep(0)
+    queue.add("a")  # wakes the first …
+    first.cancel()  # … which is cancelled before it runs
+    assert await asyncio.wait_for(second, 60) == "a"
+    assert first.cancelled()
+
+
+@virtual_time_from(1000.0)
+async def test_a_cancelled_hand_gives_its_key_back_if_it_is_wanted() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+
+    async def hold() -> None:
+        async with queue.take():
+            await asyncio.sleep(100)
+
+    queue.add("a")
+    task = asyncio.ensure_future(hold())
+    await asyncio.sleep(1)
+    queue.add("a", "while held")
+    task.cancel()
+    assert await next_key(queue) == "a"
+
+
+@virtual_time_from(1000.0)
+async def test_close_sends_the_waiting_away_and_lets_the_taken_finish() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    async with queue.take() as taken:
+        waiting = asyncio.ensure_future(next_key(queue))
+        await asyncio.sleep(0)
+        queue.add_after("b", 1.0)
+        queue.close()
         queue.add("a")
-        async with queue.take() as taken:
-            waiting = asyncio.ensure_future(next_key(queue))
-            await asyncio.sleep(0)
-            queue.add_after("b", 1.0)
-            queue.close()
-            queue.add("a")
-            queue.add_after("c", 1.0)
-            with pytest.raises(QueueClosed):
-                await waiting
-            assert taken.key == "a"
+        queue.add_after("c", 1.0)
         with pytest.raises(QueueClosed):
-            await next_key(queue)
-        assert (queue.depth, queue.later, queue.processing_seconds()) == (0, 0, ())
+            await waiting
+        assert taken.key == "a"
+    with pytest.raises(QueueClosed):
+        await next_key(queue)
+    assert (queue.depth, queue.later, queue.processing_seconds()) == (0, 0, ())
 
-    virtually(main())
+
+@virtual_time_from(1000.0)
+async def test_thousands_of_postponed_keys_leave_one_timer() -> None:
+    queue: WorkQueue[int] = WorkQueue()
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    for key in range(1000):
+        queue.add_after(key, 10.0 - key / 1000)
+    async with queue.take() as taken:
+        assert taken.key == 999, "the earliest"
+    assert queue.later == 999
 
 
-def test_thousands_of_postponed_keys_leave_one_timer() -> None:
-    async def main() -> None:
-        queue: WorkQueue[int] = WorkQueue()
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        for key in range(1000):
-            queue.add_after(key, 10.0 - key / 1000)
+@virtual_time_from(1000.0)
+async def test_far_delays_that_a_nearer_one_replaced_do_not_pile_up() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("other", 500.0)
+    for _ in range(5_000):
+        queue.add_after("a", 900.0)
+        queue.add_after("a", 0.05)
         async with queue.take() as taken:
-            assert taken.key == 999, "the earliest"
-        assert queue.later == 999
-
-    virtually(main())
-
-
-def test_far_delays_that_a_nearer_one_replaced_do_not_pile_up() -> None:
-    async def main() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add_after("other", 500.0)
-        for _ in range(5_000):
-            queue.add_after("a", 900.0)
-            queue.add_after("a", 0.05)
-            async with queue.take() as taken:
-                assert taken.key == "a"
-        queue.add_after("a", 900.0, "far")
-        assert queue.later == 2
-        assert len(queue._delays._heap) <= 2 * 2 + REPLACED_KEPT + 1
-        assert await next_key(queue) == "other"
-        before = now()
-        async with queue.take() as taken:
-            assert (taken.key, taken.reasons) == ("a", ("far",))
-        assert 600 < now() - before < 700
-
-    virtually(main())
+            assert taken.key == "a"
+    queue.add_after("a", 900.0, "far")
+    assert queue.later == 2
+    assert len(queue._delays._heap) <= 2 * 2 + REPLACED_KEPT + 1
+    assert await next_key(queue) == "other"
+    before = now()
+    async with queue.take() as taken:
+        assert (taken.key, taken.reasons) == ("a", ("far",))
+    assert 600 < now() - before < 700

@@ -11,7 +11,7 @@ from controller.runtime.watch import Init
 from controller.runtime.workqueue import WorkQueue
 from controller.telemetry.exposition import encoded
 from controller.telemetry.metrics import Metrics
-from tests.beds.virtual_time import virtually
+from tests.beds.virtual_time import virtual_time_from
 from tests.beds.worlds import everywhere
 
 
@@ -38,33 +38,31 @@ def test_what_is_known_in_advance_starts_at_zero() -> None:
     assert "_created" not in text
 
 
-def test_queues_are_read_at_the_scrape() -> None:
-    async def main() -> None:
-        metrics, queue, images = Metrics(version="0.1.0"), WorkQueue[Key](), WorkQueue[Key]()
-        metrics.watch_queues({"daemonset": queue, "daemonset-images": images})
-        for name in ("a", "b", "c"):
-            queue.add(Key("shop", name))
-        queue.retry(Key("shop", "d"))
-        images.add(Key("shop", "a"))
+@virtual_time_from(1000.0)
+async def test_queues_are_read_at_the_scrape() -> None:
+    metrics, queue, images = Metrics(version="0.1.0"), WorkQueue[Key](), WorkQueue[Key]()
+    metrics.watch_queues({"daemonset": queue, "daemonset-images": images})
+    for name in ("a", "b", "c"):
+        queue.add(Key("shop", name))
+    queue.retry(Key("shop", "d"))
+    images.add(Key("shop", "a"))
+    async with queue.take():
+        await asyncio.sleep(5)
         async with queue.take():
-            await asyncio.sleep(5)
-            async with queue.take():
-                await asyncio.sleep(2)
-                for name, number in (
-                    ("depth", 2),  # c, and d after its delay
-                    ("unfinished_work_seconds", 9.0),
-                    ("longest_running_processor_seconds", 7.0),
-                    ("adds_total", 4),
-                    ("retries_total", 1),
-                ):
-                    assert value(metrics, f"workqueue_{name}", {"name": "daemonset"}) == number, name
-                assert value(metrics, "controller_runtime_active_workers", DAEMONSET) == 2
-        assert value(metrics, "workqueue_depth", {"name": "daemonset-images"}) == 1
-        assert value(metrics, "workqueue_work_duration_seconds_count", {"name": "daemonset-images"}) == 0
-        families = [family.name for family in metrics.registry.collect()]
-        assert len(set(families)) == len(families), "each family once"
-
-    virtually(main())
+            await asyncio.sleep(2)
+            for name, number in (
+                ("depth", 2),  # c, and d after its delay
+                ("unfinished_work_seconds", 9.0),
+                ("longest_running_processor_seconds", 7.0),
+                ("adds_total", 4),
+                ("retries_total", 1),
+            ):
+                assert value(metrics, f"workqueue_{name}", {"name": "daemonset"}) == number, name
+            assert value(metrics, "controller_runtime_active_workers", DAEMONSET) == 2
+    assert value(metrics, "workqueue_depth", {"name": "daemonset-images"}) == 1
+    assert value(metrics, "workqueue_work_duration_seconds_count", {"name": "daemonset-images"}) == 0
+    families = [family.name for family in metrics.registry.collect()]
+    assert len(set(families)) == len(families), "each family once"
 
 
 def test_caches_are_read_at_the_scrape() -> None:
