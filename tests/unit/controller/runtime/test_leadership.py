@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
 from controller.runtime.election import Leadership
 from controller.runtime.leader import LeadershipLost, LeaseSpec
 from controller.runtime.leadership import leadership
-from tests.beds.virtual_time import VirtualLoop, now, virtually
+from tests.beds.virtual_time import VirtualLoop, now, virtual_time_from
 from tests.unit.controller.runtime.lease_board import Board, Fault, Seat
 
 WALL_START = 1795255200.0
@@ -49,16 +48,13 @@ class Candidate:
             self.ended_at = now()
 
 
-def play(scene: Callable[[asyncio.TaskGroup, Board], Coroutine[Any, Any, None]]) -> None:
-    """Run a scene with a group for its candidates, which is cancelled when the scene is over."""
-
-    async def main() -> None:
-        async with asyncio.TaskGroup() as group:
-            await scene(group, Board())
-            for task in asyncio.all_tasks() - {asyncio.current_task()}:
-                task.cancel()
-
-    virtually(main())
+@asynccontextmanager
+async def lease_board() -> AsyncIterator[tuple[asyncio.TaskGroup, Board]]:
+    """A Lease, and a group for its candidates, which is cancelled at the end."""
+    async with asyncio.TaskGroup() as group:
+        yield group, Board()
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
 
 
 async def leading(group: asyncio.TaskGroup, board: Board, name: str = "a") -> Candidate:
@@ -79,8 +75,9 @@ async def standing_by(
     return candidate
 
 
-def test_the_first_candidate_makes_the_lease_after_a_while_and_renews_it_every_two_seconds() -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_the_first_candidate_makes_the_lease_after_a_while_and_renews_it_every_two_seconds() -> None:
+    async with lease_board() as (group, board):
         began = now()
         a = await leading(group, board)
         await asyncio.sleep(3.9)
@@ -95,13 +92,11 @@ def test_the_first_candidate_makes_the_lease_after_a_while_and_renews_it_every_t
         assert a.leads_since is not None
         assert round(a.leads_since - began) == 15
 
-    play(scene)
 
-
-def test_a_candidate_that_finds_no_lease_does_not_lead_before_the_holder_of_a_deleted_one_has_ended() -> None:
+@virtual_time_from(1000.0)
+async def test_a_candidate_that_finds_no_lease_does_not_lead_before_the_holder_of_a_deleted_one_has_ended() -> None:
     """It has just started, or was blind: it has never seen the one that was there."""
-
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+    async with lease_board() as (group, board):
         a = await leading(group, board)
         await asyncio.sleep(0.1)  # it has just renewed
         a.seat.fault = "503"
@@ -113,11 +108,10 @@ def test_a_candidate_that_finds_no_lease_does_not_lead_before_the_holder_of_a_de
         assert b.leads_since is not None
         assert b.leads_since >= a.ended_at
 
-    play(scene)
 
-
-def test_a_lease_that_is_deleted_before_its_maker_leads_begins_anew() -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_a_lease_that_is_deleted_before_its_maker_leads_begins_anew() -> None:
+    async with lease_board() as (group, board):
         a = Candidate(board, "a")
         group.create_task(a.run())
         await asyncio.sleep(14)
@@ -127,11 +121,10 @@ def test_a_lease_that_is_deleted_before_its_maker_leads_begins_anew() -> None:
         assert a.leads_since is not None
         assert a.leads_since - deleted >= 15.0
 
-    play(scene)
 
-
-def test_a_released_lease_is_taken_at_once() -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_a_released_lease_is_taken_at_once() -> None:
+    async with lease_board() as (group, board):
         a, b = await leading(group, board), await standing_by(group, board)
         await asyncio.sleep(60)
         assert b.said == ["standing by, a leads"]
@@ -145,11 +138,10 @@ def test_a_released_lease_is_taken_at_once() -> None:
         assert board.lease is not None
         assert board.lease.spec.lease_transitions == 1
 
-    play(scene)
 
-
-def test_without_the_right_to_watch_a_released_lease_is_taken_within_three_seconds() -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_without_the_right_to_watch_a_released_lease_is_taken_within_three_seconds() -> None:
+    async with lease_board() as (group, board):
         a, b = await leading(group, board), await standing_by(group, board, may_watch=False)
         await asyncio.sleep(60)
         assert b.said == ["standing by, a leads"], "asking in vain is no news"
@@ -157,21 +149,19 @@ def test_without_the_right_to_watch_a_released_lease_is_taken_within_three_secon
         await asyncio.sleep(3)
         assert b.leads_since is not None
 
-    play(scene)
 
-
-def test_a_standby_hears_renewals_and_does_not_ask() -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_a_standby_hears_renewals_and_does_not_ask() -> None:
+    async with lease_board() as (group, board):
         await leading(group, board)
         b = await standing_by(group, board)
         await asyncio.sleep(600)
         assert [verb for verb, _ in b.seat.calls] == ["get", "watch"]
 
-    play(scene)
 
-
-def test_a_dead_leader_is_replaced_after_fifteen_seconds_of_silence() -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_a_dead_leader_is_replaced_after_fifteen_seconds_of_silence() -> None:
+    async with lease_board() as (group, board):
         a, b = await leading(group, board), await standing_by(group, board)
         await asyncio.sleep(20)
         last = board.written[-1].at
@@ -180,11 +170,10 @@ def test_a_dead_leader_is_replaced_after_fifteen_seconds_of_silence() -> None:
         assert b.leads_since is not None
         assert 15.0 <= b.leads_since - last < 15.5
 
-    play(scene)
 
-
-def test_annotating_the_lease_does_not_keep_a_dead_leader_in_office() -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_annotating_the_lease_does_not_keep_a_dead_leader_in_office() -> None:
+    async with lease_board() as (group, board):
         a, b = await leading(group, board), await standing_by(group, board)
         a.seat.fault = "hang"
         for _ in range(20):
@@ -192,12 +181,12 @@ def test_annotating_the_lease_does_not_keep_a_dead_leader_in_office() -> None:
             await asyncio.sleep(1)
         assert b.leads_since is not None
 
-    play(scene)
-
 
 @pytest.mark.parametrize("skewed", ["1970-01-01T00:00:00.000000Z", "2099-01-01T00:00:00.000000Z"])
-def test_the_other_clock_does_not_matter(skewed: str) -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_the_other_clock_does_not_matter(skewed: str) -> None:
+    async with lease_board() as (group, board):
+
         def renewal(count: int) -> LeaseSpec:
             return LeaseSpec(
                 holder_identity="x", lease_duration_seconds=15, renew_time=skewed, lease_transitions=count
@@ -214,12 +203,11 @@ def test_the_other_clock_does_not_matter(skewed: str) -> None:
         assert b.leads_since is not None
         assert 15.0 <= b.leads_since - last < 15.5
 
-    play(scene)
-
 
 @pytest.mark.parametrize("fault", ["503", "reset", "hang"])
-def test_a_fault_shorter_than_the_deadline_costs_nothing(fault: Fault) -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_a_fault_shorter_than_the_deadline_costs_nothing(fault: Fault) -> None:
+    async with lease_board() as (group, board):
         a = await leading(group, board)
         a.seat.fault = fault
         await asyncio.sleep(7)
@@ -229,12 +217,11 @@ def test_a_fault_shorter_than_the_deadline_costs_nothing(fault: Fault) -> None:
         assert len([line for line in a.said if "fails" in line]) == 1
         assert a.said[-1] == "a leads"
 
-    play(scene)
-
 
 @pytest.mark.parametrize("fault", ["503", "reset", "hang"])
-def test_leadership_ends_ten_seconds_after_the_last_renewal(fault: Fault) -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_leadership_ends_ten_seconds_after_the_last_renewal(fault: Fault) -> None:
+    async with lease_board() as (group, board):
         a = await leading(group, board)
         await asyncio.sleep(10)
         last = board.written[-1].at
@@ -244,11 +231,10 @@ def test_leadership_ends_ten_seconds_after_the_last_renewal(fault: Fault) -> Non
         assert 9.9 <= a.ended_at - last <= 10.0
         assert max(at for _, at in a.seat.calls) <= last + 10.0, "an un-led process does not touch the lease"
 
-    play(scene)
 
-
-def test_an_answer_that_got_lost_is_no_loss() -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_an_answer_that_got_lost_is_no_loss() -> None:
+    async with lease_board() as (group, board):
         a = Candidate(board, "a")
         a.seat.fault = "answer lost"
         group.create_task(a.run())
@@ -263,55 +249,50 @@ def test_an_answer_that_got_lost_is_no_loss() -> None:
         await asyncio.sleep(30)
         assert a.ended == ""
 
-    play(scene)
 
-
-def test_another_holder_ends_leadership_at_the_next_renewal() -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_another_holder_ends_leadership_at_the_next_renewal() -> None:
+    async with lease_board() as (group, board):
         a = await leading(group, board)
         board.put(LeaseSpec(holder_identity="usurper", lease_duration_seconds=15))
         await asyncio.sleep(2.1)
         assert a.ended == "usurper holds the lease now"
         assert board.holder == "usurper", "what is not ours is not released"
 
-    play(scene)
 
-
-def test_a_conflict_by_somebody_who_only_annotates_is_overcome() -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_a_conflict_by_somebody_who_only_annotates_is_overcome() -> None:
+    async with lease_board() as (group, board):
         a = await leading(group, board)
         for _ in range(20):
             board.touch()
             await asyncio.sleep(1.9)
         assert a.ended == ""
 
-    play(scene)
 
-
-def test_a_deleted_lease_is_made_again() -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_a_deleted_lease_is_made_again() -> None:
+    async with lease_board() as (group, board):
         a = await leading(group, board)
         board.put(None)
         await asyncio.sleep(5)
         assert (a.ended, board.holder) == ("", "a")
 
-    play(scene)
-
 
 @pytest.mark.parametrize("may_watch", [True, False])
-def test_a_lease_that_is_deleted_under_its_holder_is_left_to_them(may_watch: bool) -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_a_lease_that_is_deleted_under_its_holder_is_left_to_them(may_watch: bool) -> None:
+    async with lease_board() as (group, board):
         a, b = await leading(group, board), await standing_by(group, board, may_watch=may_watch)
         for _ in range(5):
             board.put(None)
             await asyncio.sleep(7.3)
         assert (a.ended, b.leads_since, board.holder) == ("", None, "a")
 
-    play(scene)
 
-
-def test_a_lease_that_is_deleted_when_its_holder_is_dead_is_made_anew_once_it_would_have_run_out() -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_a_lease_that_is_deleted_when_its_holder_is_dead_is_made_anew_once_it_would_have_run_out() -> None:
+    async with lease_board() as (group, board):
         a, b = await leading(group, board), await standing_by(group, board)
         a.seat.fault = "hang"
         board.put(None)
@@ -320,23 +301,21 @@ def test_a_lease_that_is_deleted_when_its_holder_is_dead_is_made_anew_once_it_wo
         assert b.leads_since is not None
         assert 15.0 <= b.leads_since - deleted < 18.0
 
-    play(scene)
 
-
-def test_the_lease_is_released_also_after_a_conflict() -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_the_lease_is_released_also_after_a_conflict() -> None:
+    async with lease_board() as (group, board):
         a = await leading(group, board)
         board.touch()
         a.leave.set()
         await asyncio.sleep(1)
         assert (a.ended, board.holder) == ("left", "")
 
-    play(scene)
-
 
 @pytest.mark.parametrize("fault", ["503", "reset", "hang"])
-def test_a_release_that_fails_ends_in_bounded_time(fault: Fault) -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_a_release_that_fails_ends_in_bounded_time(fault: Fault) -> None:
+    async with lease_board() as (group, board):
         a = await leading(group, board)
         a.seat.fault = fault
         left = now()
@@ -346,11 +325,10 @@ def test_a_release_that_fails_ends_in_bounded_time(fault: Fault) -> None:
         assert a.ended_at - left <= 2.0
         assert "not released" in a.said[-1]
 
-    play(scene)
 
-
-def test_a_frozen_leader_finds_its_deadline_passed_and_writes_nothing() -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_a_frozen_leader_finds_its_deadline_passed_and_writes_nothing() -> None:
+    async with lease_board() as (group, board):
         a = await leading(group, board)
         assert a.leadership is not None
         assert a.leadership.is_valid()
@@ -365,11 +343,10 @@ def test_a_frozen_leader_finds_its_deadline_passed_and_writes_nothing() -> None:
         assert a.ended.startswith("the lease was not renewed for 10 s")
         assert len(a.seat.calls) == calls, "neither renewed nor released"
 
-    play(scene)
 
-
-def test_of_three_candidates_one_leads_and_each_takes_over_in_turn() -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_of_three_candidates_one_leads_and_each_takes_over_in_turn() -> None:
+    async with lease_board() as (group, board):
         candidates = [Candidate(board, name) for name in "abc"]
         for candidate in candidates:
             group.create_task(candidate.run())
@@ -382,11 +359,10 @@ def test_of_three_candidates_one_leads_and_each_takes_over_in_turn() -> None:
             assert board.lease.spec.lease_transitions == reigns - 1
             leader.leave.set()
 
-    play(scene)
 
-
-def test_no_server_at_the_start_is_said_once_and_waited_for() -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_no_server_at_the_start_is_said_once_and_waited_for() -> None:
+    async with lease_board() as (group, board):
         a = Candidate(board, "a")
         a.seat.fault = "reset"
         group.create_task(a.run())
@@ -396,11 +372,10 @@ def test_no_server_at_the_start_is_said_once_and_waited_for() -> None:
         await asyncio.sleep(19)
         assert a.leads_since is not None
 
-    play(scene)
 
-
-def test_an_error_of_the_block_releases_the_lease() -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_an_error_of_the_block_releases_the_lease() -> None:
+    async with lease_board() as (_, board):
         a = Candidate(board, "a")
 
         async def fail() -> None:
@@ -412,16 +387,13 @@ def test_an_error_of_the_block_releases_the_lease() -> None:
         assert caught.group_contains(ValueError)
         assert board.holder == ""
 
-    play(scene)
 
-
-def test_a_cancelled_block_releases_the_lease() -> None:
-    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+@virtual_time_from(1000.0)
+async def test_a_cancelled_block_releases_the_lease() -> None:
+    async with lease_board() as (group, board):
         a = Candidate(board, "a")
         task = group.create_task(a.run())
         await asyncio.sleep(16)
         task.cancel()
         await asyncio.sleep(1)
         assert board.holder == ""
-
-    play(scene)

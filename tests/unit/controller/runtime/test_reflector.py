@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -65,30 +65,18 @@ class Mirror:
 
 
 @asynccontextmanager
-async def mirrored(script: Script, chance: float = 0.0, *, custom: bool = False) -> AsyncIterator[Mirror]:
+async def mirrored(
+    *answers: Answer, chance: float = 0.0, custom: bool = False
+) -> AsyncIterator[tuple[Mirror, Script]]:
+    """A reflector that runs on this script. `chance` 0 is no jitter, 1 the most."""
+    script = Script(*answers)
     mirror = Mirror(script, chance, custom=custom)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(mirror.reflector.run())
         try:
-            yield mirror
+            yield mirror, script
         finally:
             running.cancel()
-
-
-def play(
-    *answers: Answer,
-    see: Callable[[Mirror, Script], Awaitable[None]],
-    chance: float = 0.0,
-    custom: bool = False,
-) -> None:
-    """Run a reflector on this script while `see` looks. `chance` 0 is no jitter, 1 the most."""
-
-    async def main() -> None:
-        script = Script(*answers)
-        async with mirrored(script, chance, custom=custom) as mirror:
-            await see(mirror, script)
-
-    virtually(main())
 
 
 async def when(condition: Callable[[], bool], what: str, seconds: float = 300.0) -> None:
@@ -112,8 +100,9 @@ def asked(script: Script) -> list[str]:
     return words
 
 
-def test_a_stream_fills_the_store_and_goes_on() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_a_stream_fills_the_store_and_goes_on() -> None:
+    async with mirrored(Watch([*FULL, 1.0, line("ADDED", thing("c", 11)), QUIET])) as (mirror, script):
         await mirror.reflector.synced()
         assert (mirror.names, mirror.store.version) == ("ab", 10)
         await when(lambda: mirror.names == "abc", "the change after the end mark is not in the store")
@@ -121,23 +110,19 @@ def test_a_stream_fills_the_store_and_goes_on() -> None:
         assert asked(script) == ["watchlist"]
         assert script.requests[0].path == "/apis/example.com/v1/things"
 
-    play(Watch([*FULL, 1.0, line("ADDED", thing("c", 11)), QUIET]), see=see)
 
-
-def test_synced_only_after_listeners_have_heard_of_everything() -> None:
+@virtual_time_from(1000.0)
+async def test_synced_only_after_listeners_have_heard_of_everything() -> None:
     many = [line("ADDED", thing(f"t{n}", n + 1)) for n in range(3 * TURN)]
-
-    async def see(mirror: Mirror, script: Script) -> None:
+    async with mirrored(Watch([b"".join(many), bookmark(9999, end=True), QUIET])) as (mirror, _):
         await mirror.reflector.synced()
         assert len(mirror.changes) == 3 * TURN
 
-    play(Watch([b"".join(many), bookmark(9999, end=True), QUIET]), see=see)
 
-
-def test_other_tasks_get_their_turn_in_a_flood() -> None:
+@virtual_time_from(1000.0)
+async def test_other_tasks_get_their_turn_in_a_flood() -> None:
     flood = b"".join(line("MODIFIED", thing("a", n)) for n in range(20, 20 + 10 * TURN))
-
-    async def see(mirror: Mirror, script: Script) -> None:
+    async with mirrored(Watch([*FULL, flood, QUIET])) as (mirror, _):
         await mirror.reflector.synced()
         seen = set[int]()
         while mirror.store.version < 19 + 10 * TURN:
@@ -145,174 +130,158 @@ def test_other_tasks_get_their_turn_in_a_flood() -> None:
             await asyncio.sleep(0)
         assert len(seen) >= 10
 
-    play(Watch([*FULL, flood, QUIET]), see=see)
 
-
-def test_a_refused_stream_leads_to_pages_at_once_and_for_good() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
-        began = now()
-        await when(lambda: mirror.names == "abc", "the third list is not in the store")
-        assert asked(script) == ["watchlist", "list 500", "list 500 +", "watch 10", "list 500", "watch 20"]
-        assert now() - began < 3
-        assert [contact.state for contact in mirror.contacts] == ["reachable"]
-
-    play(
+@virtual_time_from(1000.0)
+async def test_a_refused_stream_leads_to_pages_at_once_and_for_good() -> None:
+    async with mirrored(
         REFUSED,
         ok(page(thing("a", 3), version=10, token="t")),
         ok(page(thing("b", 4), version=10)),
         Watch([error_line(410)]),
         ok(page(thing("a", 3), thing("b", 4), thing("c", 5), version=20)),
         Watch([QUIET]),
-        see=see,
-    )
+    ) as (mirror, script):
+        began = now()
+        await when(lambda: mirror.names == "abc", "the third list is not in the store")
+        assert asked(script) == ["watchlist", "list 500", "list 500 +", "watch 10", "list 500", "watch 20"]
+        assert now() - began < 3
+        assert [contact.state for contact in mirror.contacts] == ["reachable"]
 
 
-def test_a_stream_without_its_end_mark_is_given_up_after_thirty_silent_seconds() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_a_stream_without_its_end_mark_is_given_up_after_thirty_silent_seconds() -> None:
+    async with mirrored(
+        Watch([FULL[0], 20.0, FULL[1], QUIET]), ok(page(thing("b", 4), version=10)), Watch([QUIET])
+    ) as (mirror, script):
         began = now()
         await mirror.reflector.synced()
         assert now() - began == pytest.approx(20 + 30, abs=1)
         assert asked(script)[:2] == ["watchlist", "list 500"]
         assert mirror.names == "b"
 
-    play(Watch([FULL[0], 20.0, FULL[1], QUIET]), ok(page(thing("b", 4), version=10)), Watch([QUIET]), see=see)
 
-
-def test_a_stream_that_is_complete_may_be_silent_for_longer() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_a_stream_that_is_complete_may_be_silent_for_longer() -> None:
+    async with mirrored(Watch([*FULL, 140.0, bookmark(11), QUIET])) as (_, script):
         await asyncio.sleep(120)
         assert asked(script) == ["watchlist"]
 
-    play(Watch([*FULL, 140.0, bookmark(11), QUIET]), see=see)
 
-
-def test_a_stream_that_is_silent_for_too_long_is_opened_again_where_it_was() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_a_stream_that_is_silent_for_too_long_is_opened_again_where_it_was() -> None:
+    async with mirrored(Watch([*FULL, QUIET]), Watch([QUIET])) as (mirror, script):
         await asyncio.sleep(160)
         assert asked(script) == ["watchlist", "watch 10"]
         assert [contact.state for contact in mirror.contacts] == ["reachable"]
 
-    play(Watch([*FULL, QUIET]), Watch([QUIET]), see=see)
 
-
-def test_a_stream_that_the_server_closes_goes_on_at_once_from_its_version() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_a_stream_that_the_server_closes_goes_on_at_once_from_its_version() -> None:
+    async with mirrored(
+        Watch([*FULL, 140.0, line("DELETED", thing("a", 11)), 140.0, bookmark(12), 120.0]),
+        Watch([line("ADDED", thing("c", 13)), QUIET]),
+    ) as (mirror, script):
+        await asyncio.sleep(395)
         await when(lambda: mirror.names == "bc", "the second stream's changes are not in the store")
         assert asked(script) == ["watchlist", "watch 12"]
         assert script.times[1] - script.times[0] == pytest.approx(400, abs=1)
 
-    play(
-        Watch([*FULL, 140.0, line("DELETED", thing("a", 11)), 140.0, bookmark(12), 120.0]),
-        Watch([line("ADDED", thing("c", 13)), QUIET]),
-        see=lambda mirror, script: see_later(mirror, script, see, 395),
-    )
 
-
-async def see_later(
-    mirror: Mirror, script: Script, see: Callable[[Mirror, Script], Awaitable[None]], seconds: float
-) -> None:
-    await asyncio.sleep(seconds)
-    await see(mirror, script)
-
-
-def test_why_each_stream_ended_is_told() -> None:
-    async def see(mirror: Mirror, _: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_why_each_stream_ended_is_told() -> None:
+    async with mirrored(
+        Watch([*FULL, 2.0]),
+        Watch([2.0, bookmark(11), QUIET]),
+        Watch([2.0, bookmark(12), error_line(410, "Expired")]),
+        Watch([*FULL, QUIET]),
+    ) as (mirror, _):
         await mirror.reflector.synced()
         assert mirror.restarts == []
         await when(lambda: len(mirror.restarts) == 3, f"the restarts are {mirror.restarts}")
         assert mirror.restarts == ["closed", "timeout", "gone"]
         assert mirror.heard >= 3
 
-    play(
-        Watch([*FULL, 2.0]),
-        Watch([2.0, bookmark(11), QUIET]),
-        Watch([2.0, bookmark(12), error_line(410, "Expired")]),
-        Watch([*FULL, QUIET]),
-        see=see,
-    )
 
-
-def test_streams_that_end_at_once_without_an_event_are_opened_less_and_less_often() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_streams_that_end_at_once_without_an_event_are_opened_less_and_less_often() -> None:
+    async with mirrored(Watch(FULL), *[Watch([])] * 5, Watch([QUIET])) as (_, script):
         await when(lambda: len(script.requests) == 6, "too few requests")
         gaps = [b - a for a, b in zip(script.times[1:], script.times[2:], strict=False)]
         assert gaps == pytest.approx([0.8, 1.6, 3.2, 6.4], abs=0.1)
 
-    play(Watch(FULL), *[Watch([])] * 5, Watch([QUIET]), see=see)
 
-
-def test_errors_back_off_to_thirty_seconds_and_a_stream_that_delivers_forgives_them() -> None:
+@virtual_time_from(1000.0)
+async def test_errors_back_off_to_thirty_seconds_and_a_stream_that_delivers_forgives_them() -> None:
     down: list[Answer] = [Watch(status=503)] * 8
-
-    async def see(mirror: Mirror, script: Script) -> None:
+    reset = ConnectionResetError("reset")
+    async with mirrored(*down, Watch([*FULL, reset]), Watch([reset]), Watch([QUIET])) as (_, script):
         await when(lambda: len(script.requests) == 11, "too few requests", seconds=500)
         gaps = [round(b - a, 1) for a, b in zip(script.times, script.times[1:], strict=False)]
         assert gaps[:8] == [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0]
         assert gaps[8:] == [0.0, 0.8], "a stream that has delivered is opened again at once, and the row starts again"
 
-    reset = ConnectionResetError("reset")
-    play(*down, Watch([*FULL, reset]), Watch([reset]), Watch([QUIET]), see=see)
-
 
 @pytest.mark.parametrize("chance", [0.0, 1.0], ids=["least jitter", "most jitter"])
 @pytest.mark.parametrize("cut", [[35.0, ConnectionResetError("cut")], [35.0]], ids=["cut off", "closed"])
-def test_behind_a_balancer_that_cuts_idle_connections_there_is_nearly_always_a_stream(
+@virtual_time_from(1000.0)
+async def test_behind_a_balancer_that_cuts_idle_connections_there_is_nearly_always_a_stream(
     cut: list[float | OSError], chance: float
 ) -> None:
     streams = 40
-
-    async def see(mirror: Mirror, script: Script) -> None:
+    idle: list[Answer] = [Watch([*cut]) for _ in range(streams)]
+    async with mirrored(Watch([*FULL, *cut]), *idle, Watch([QUIET]), chance=chance) as (_, script):
         await when(lambda: len(script.requests) == streams + 2, "too few requests", seconds=60.0 * streams)
         took = script.times[-1] - script.times[1]
         assert (took - 35.0 * streams) / took <= 0.03
         assert script.times[-1] - script.times[-2] <= 36.0, "the pauses grow"
 
-    idle: list[Answer] = [Watch([*cut]) for _ in range(streams)]
-    play(Watch([*FULL, *cut]), *idle, Watch([QUIET]), see=see, chance=chance)
-
 
 @pytest.mark.parametrize("before", [[], [2.0]], ids=["at once", "after a while"])
-def test_a_server_whose_versions_go_back_again_and_again_is_not_listed_all_the_time(before: list[float]) -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_a_server_whose_versions_go_back_again_and_again_is_not_listed_all_the_time(
+    before: list[float],
+) -> None:
+    backwards: list[Answer] = [Watch([*FULL, *before, bookmark(9)]) for _ in range(500)]
+    async with mirrored(*backwards) as (mirror, script):
         await asyncio.sleep(60)
         assert 3 <= len(script.requests) <= 8
         assert set(mirror.restarts) == {"gone"}
 
-    backwards: list[Answer] = [Watch([*FULL, *before, bookmark(9)]) for _ in range(500)]
-    play(*backwards, see=see)
-
 
 @pytest.mark.parametrize("away", [Watch(status=503), Watch(status=404)], ids=["failing", "missing"])
-def test_relist_wakes_a_reflector_that_waits_for_its_next_try(away: Watch) -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_relist_wakes_a_reflector_that_waits_for_its_next_try(away: Watch) -> None:
+    async with mirrored(*[away] * 7, Watch([*FULL, QUIET])) as (mirror, script):
         await when(lambda: len(script.requests) == 7, "too few requests")
         began = now()
         mirror.reflector.relist()
         await mirror.reflector.synced()
         assert now() - began < 0.1
 
-    play(*[away] * 7, Watch([*FULL, QUIET]), see=see)
 
-
-def test_a_server_that_is_away_is_looked_for_every_second() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_a_server_that_is_away_is_looked_for_every_second() -> None:
+    down: list[Answer] = [NotConnected("refused")] * 7
+    async with mirrored(Watch([*FULL, 2.0]), Watch([ConnectionResetError("reset")]), *down, Watch([QUIET])) as (
+        _,
+        script,
+    ):
         await when(lambda: len(script.requests) == 10, "too few requests")
         gaps = [round(b - a, 1) for a, b in zip(script.times[1:], script.times[2:], strict=False)]
         assert gaps == [0.8, *[1.0] * 7], "a broken stream backs off, a refused connection does not"
 
-    down: list[Answer] = [NotConnected("refused")] * 7
-    play(Watch([*FULL, 2.0]), Watch([ConnectionResetError("reset")]), *down, Watch([QUIET]), see=see)
 
-
-def test_the_server_is_said_to_be_away_once_and_back_once() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_the_server_is_said_to_be_away_once_and_back_once() -> None:
+    down: list[Answer] = [NotConnected("refused")] * 4
+    async with mirrored(Watch([*FULL, 2.0, ConnectionResetError("reset")]), *down, Watch([QUIET])) as (
+        mirror,
+        script,
+    ):
         await when(lambda: len(script.requests) == 6, "too few requests")
         await asyncio.sleep(1)
         assert [contact.state for contact in mirror.contacts] == ["reachable", "unreachable", "reachable"]
         assert "refused" in mirror.contacts[1].reason
-
-    down: list[Answer] = [NotConnected("refused")] * 4
-    play(Watch([*FULL, 2.0, ConnectionResetError("reset")]), *down, Watch([QUIET]), see=see)
 
 
 @pytest.mark.parametrize(
@@ -325,56 +294,55 @@ def test_the_server_is_said_to_be_away_once_and_back_once() -> None:
         ([REFUSED, Response(status=503)], "unreachable"),
     ],
 )
-def test_why_there_is_no_list_is_said(answers: list[Answer], expected: str) -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_why_there_is_no_list_is_said(answers: list[Answer], expected: str) -> None:
+    async with mirrored(*answers) as (mirror, _):
         await asyncio.sleep(0.5)
         assert [contact.state for contact in mirror.contacts] == [expected]
 
-    play(*answers, see=see)
-
 
 @pytest.mark.parametrize(("custom", "left"), [(True, ""), (False, "ab")], ids=["custom", "built in"])
-def test_with_a_kind_that_is_not_known_any_more_its_objects_are_gone(custom: bool, left: str) -> None:
+@virtual_time_from(1000.0)
+async def test_with_a_kind_that_is_not_known_any_more_its_objects_are_gone(custom: bool, left: str) -> None:
     """A server always knows what is built in: who answers 404 for that is none."""
-
-    async def see(mirror: Mirror, script: Script) -> None:
+    gone = Watch([b"404 page not found"], status=404)
+    async with mirrored(Watch([*FULL, 2.0]), gone, gone, gone, Watch([*FULL, QUIET]), custom=custom) as (
+        mirror,
+        script,
+    ):
         await mirror.reflector.synced()
         await when(lambda: len(script.requests) == 4, "too few requests")
         assert mirror.names == left
         assert [change.key.name for change in mirror.changes if change.new is None] == ["a", "b"][: 2 * custom]
         await when(lambda: mirror.names == "ab", "it is installed again")
 
-    gone = Watch([b"404 page not found"], status=404)
-    play(Watch([*FULL, 2.0]), gone, gone, gone, Watch([*FULL, QUIET]), see=see, custom=custom)
 
-
-def test_a_kind_that_has_never_been_known_has_no_list_yet() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_a_kind_that_has_never_been_known_has_no_list_yet() -> None:
+    async with mirrored(*[Watch(status=404)] * 3, Watch([*FULL, QUIET]), custom=True) as (mirror, script):
         await when(lambda: len(script.requests) == 3, "too few requests")
         assert not mirror.store.filled
 
-    play(*[Watch(status=404)] * 3, Watch([*FULL, QUIET]), see=see, custom=True)
 
-
-def test_a_kind_that_is_not_installed_is_looked_for_every_two_seconds() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_a_kind_that_is_not_installed_is_looked_for_every_two_seconds() -> None:
+    async with mirrored(*[Watch([b"404 page not found"], status=404)] * 8, Watch([*FULL, QUIET])) as (mirror, script):
         await mirror.reflector.synced()
         gaps = [b - a for a, b in zip(script.times, script.times[1:], strict=False)]
         assert gaps == pytest.approx([2.0] * 8, abs=0.1)
 
-    play(*[Watch([b"404 page not found"], status=404)] * 8, Watch([*FULL, QUIET]), see=see)
 
-
-def test_a_busy_server_is_left_alone_for_as_long_as_it_asks() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_a_busy_server_is_left_alone_for_as_long_as_it_asks() -> None:
+    async with mirrored(Watch(status=429, retry_after=7.0), Watch([*FULL, QUIET])) as (_, script):
         await when(lambda: len(script.requests) == 2, "no second request")
         assert script.times[1] - script.times[0] == pytest.approx(7.0, abs=0.1)
 
-    play(Watch(status=429, retry_after=7.0), Watch([*FULL, QUIET]), see=see)
 
-
-def test_what_vanished_while_the_history_was_lost_is_told_as_deleted() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_what_vanished_while_the_history_was_lost_is_told_as_deleted() -> None:
+    second = [line("ADDED", thing("b", 4)), line("ADDED", thing("c", 15)), bookmark(20, end=True)]
+    async with mirrored(Watch([*FULL, 5.0, error_line(410, "Expired")]), Watch([*second, QUIET])) as (mirror, script):
         await when(lambda: mirror.names == "bc", "the second list is not in the store")
         assert asked(script) == ["watchlist", "watchlist"]
         assert [(change.key.name, change.new is None) for change in mirror.changes[2:]] == [
@@ -382,12 +350,12 @@ def test_what_vanished_while_the_history_was_lost_is_told_as_deleted() -> None:
             ("c", False),
         ]
 
-    second = [line("ADDED", thing("b", 4)), line("ADDED", thing("c", 15)), bookmark(20, end=True)]
-    play(Watch([*FULL, 5.0, error_line(410, "Expired")]), Watch([*second, QUIET]), see=see)
 
-
-def test_relist_breaks_off_the_stream_and_starts_over_at_once() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_relist_breaks_off_the_stream_and_starts_over_at_once() -> None:
+    async with mirrored(
+        Watch([*FULL, QUIET]), Watch([line("ADDED", thing("a", 3)), bookmark(11, end=True), QUIET])
+    ) as (mirror, script):
         await mirror.reflector.synced()
         began = now()
         mirror.reflector.relist()
@@ -395,69 +363,57 @@ def test_relist_breaks_off_the_stream_and_starts_over_at_once() -> None:
         assert asked(script) == ["watchlist", "watchlist"]
         assert now() - began < 1
 
-    play(
-        Watch([*FULL, QUIET]),
-        Watch([line("ADDED", thing("a", 3)), bookmark(11, end=True), QUIET]),
-        see=see,
-    )
 
-
-def test_relist_from_a_listener_is_not_lost_in_what_else_the_stream_brings() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_relist_from_a_listener_is_not_lost_in_what_else_the_stream_brings() -> None:
+    more = line("ADDED", thing("c", 11)) + line("MODIFIED", thing("a", 12))
+    async with mirrored(
+        Watch([*FULL, 1.0, more, QUIET]),
+        Watch([*FULL[:2], line("ADDED", thing("d", 13)), bookmark(14, end=True), QUIET]),
+    ) as (mirror, script):
         mirror.doubts_at = "c"
         await when(lambda: mirror.names == "abd", "the second list is not in the store", seconds=5)
         assert asked(script) == ["watchlist", "watchlist"]
 
-    more = line("ADDED", thing("c", 11)) + line("MODIFIED", thing("a", 12))
-    play(
-        Watch([*FULL, 1.0, more, QUIET]),
-        Watch([*FULL[:2], line("ADDED", thing("d", 13)), bookmark(14, end=True), QUIET]),
-        see=see,
-    )
 
-
-def test_a_list_that_a_listener_doubts_is_not_waited_for() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_a_list_that_a_listener_doubts_is_not_waited_for() -> None:
+    async with mirrored(Watch([*FULL, QUIET]), Watch([*FULL, QUIET])) as (mirror, script):
         mirror.doubts_at = "a"
         await mirror.reflector.synced()
         assert asked(script) == ["watchlist", "watchlist"]
 
-    play(Watch([*FULL, QUIET]), Watch([*FULL, QUIET]), see=see)
 
-
-def test_relist_while_the_server_is_away_takes_effect_when_it_is_back() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_relist_while_the_server_is_away_takes_effect_when_it_is_back() -> None:
+    async with mirrored(
+        Watch([*FULL, ConnectionResetError("reset")]), NotConnected("refused"), Watch([*FULL, QUIET])
+    ) as (mirror, script):
         await when(lambda: len(script.requests) == 2, "no second request")
         mirror.reflector.relist()
         await when(lambda: len(script.requests) == 3, "no third request")
         assert asked(script) == ["watchlist", "watch 10", "watchlist"]
 
-    play(
-        Watch([*FULL, ConnectionResetError("reset")]),
-        NotConnected("refused"),
-        Watch([*FULL, QUIET]),
-        see=see,
-    )
 
-
-def test_a_malformed_object_is_told_and_the_others_go_on() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_a_malformed_object_is_told_and_the_others_go_on() -> None:
+    bad = line("MODIFIED", thing("a", 11, size="big"))
+    async with mirrored(Watch([*FULL, bad, line("ADDED", thing("c", 12)), QUIET])) as (mirror, _):
         await when(lambda: mirror.names == "abc", "the object after the malformed one is not in the store")
         assert mirror.malformed == ["a"]
         found = mirror.store.get(next(iter(mirror.store.malformed)))
         assert found is not None
         assert found.version == "3", "the last good state is gone"
 
-    bad = line("MODIFIED", thing("a", 11, size="big"))
-    play(Watch([*FULL, bad, line("ADDED", thing("c", 12)), QUIET]), see=see)
 
-
-def test_garbage_on_the_stream_ends_it_and_it_goes_on_from_the_last_good_version() -> None:
-    async def see(mirror: Mirror, script: Script) -> None:
+@virtual_time_from(1000.0)
+async def test_garbage_on_the_stream_ends_it_and_it_goes_on_from_the_last_good_version() -> None:
+    async with mirrored(Watch([*FULL, b'{"type":"ADD\n']), Watch([line("ADDED", thing("c", 12)), QUIET])) as (
+        mirror,
+        script,
+    ):
         await when(lambda: mirror.names == "abc", "the second stream's object is not in the store")
         assert asked(script) == ["watchlist", "watch 10"]
-
-    play(Watch([*FULL, b'{"type":"ADD\n']), Watch([line("ADDED", thing("c", 12)), QUIET]), see=see)
 
 
 def test_a_listener_that_fails_ends_the_reflector_loudly() -> None:
@@ -497,10 +453,10 @@ async def test_a_listener_finds_store_and_index_as_the_change_says() -> None:
     assert looked == [True, True, True]
 
 
-def test_a_list_is_told_in_slices_and_nobody_finds_more_of_it_than_was_told() -> None:
+@virtual_time_from(1000.0)
+async def test_a_list_is_told_in_slices_and_nobody_finds_more_of_it_than_was_told() -> None:
     many = [line("ADDED", thing(f"t{n}", 3)) for n in range(300)]
-
-    async def see(mirror: Mirror, script: Script) -> None:
+    async with mirrored(Watch([b"".join(many), bookmark(10, end=True), QUIET])) as (mirror, _):
         found = [0]
         while not mirror.store.filled:
             await asyncio.sleep(0)
@@ -510,13 +466,14 @@ def test_a_list_is_told_in_slices_and_nobody_finds_more_of_it_than_was_told() ->
         assert max(b - a for a, b in itertools.pairwise(found)) <= TURN / CHANGE, "too much for one turn"
         assert found[-1] == 300
 
-    play(Watch([b"".join(many), bookmark(10, end=True), QUIET]), see=see)
 
-
-def test_whoever_waits_for_the_whole_finds_the_list_as_it_was_at_the_server() -> None:
+@virtual_time_from(1000.0)
+async def test_whoever_waits_for_the_whole_finds_the_list_as_it_was_at_the_server() -> None:
     many = [f"t{n}" for n in range(300)]
-
-    async def see(mirror: Mirror, script: Script) -> None:
+    async with mirrored(
+        Watch([*(line("ADDED", thing(name, 3)) for name in many), bookmark(10, end=True), 5.0, error_line(410)]),
+        Watch([*(line("ADDED", thing(name, 12)) for name in many), bookmark(12, end=True), QUIET]),
+    ) as (mirror, script):
         await mirror.reflector.synced()
         looked = 0
         while len(script.requests) < 2 or not looked:
@@ -525,17 +482,14 @@ def test_whoever_waits_for_the_whole_finds_the_list_as_it_was_at_the_server() ->
             assert len(versions) == 1, "the old world and the new one at once"
             looked += versions == {"12"}
 
-    play(
-        Watch([*(line("ADDED", thing(name, 3)) for name in many), bookmark(10, end=True), 5.0, error_line(410)]),
-        Watch([*(line("ADDED", thing(name, 12)) for name in many), bookmark(12, end=True), QUIET]),
-        see=see,
-    )
 
-
-def test_relist_amid_the_telling_of_a_list_does_not_leave_half_of_it() -> None:
+@virtual_time_from(1000.0)
+async def test_relist_amid_the_telling_of_a_list_does_not_leave_half_of_it() -> None:
     many = [line("ADDED", thing(f"t{n}", 3)) for n in range(300)]
-
-    async def see(mirror: Mirror, script: Script) -> None:
+    async with mirrored(Watch([*many, bookmark(10, end=True), QUIET]), Watch([3.0, *FULL, QUIET])) as (
+        mirror,
+        script,
+    ):
         mirror.doubts_at = "t150"
         while not mirror.changes:  # looks in every gap that there is
             await asyncio.sleep(0)
@@ -544,8 +498,6 @@ def test_relist_amid_the_telling_of_a_list_does_not_leave_half_of_it() -> None:
         await mirror.reflector.synced()
         assert asked(script) == ["watchlist", "watchlist"]
         assert mirror.names == "ab"
-
-    play(Watch([*many, bookmark(10, end=True), QUIET]), Watch([3.0, *FULL, QUIET]), see=see)
 
 
 def _agrees(store: Store[Thing], change: Change[Thing]) -> bool:
