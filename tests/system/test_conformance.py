@@ -34,8 +34,7 @@ async def test_every_node_gets_its_pod_and_a_deleted_one_is_replaced_there(bed: 
 
 @both_beds
 async def test_pods_follow_the_labels_of_nodes_and_the_node_selector(bed: Bed) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset(pod={"nodeSelector": {"color": "blue"}}))
+    await bed.deploy(daemonset(pod={"nodeSelector": {"color": "blue"}}), nodes=3)
     assert await bed.pods() == {}
     await bed.status(desired=0, current=0)
 
@@ -111,8 +110,7 @@ async def test_going_back_in_the_middle_restarts_no_pod_that_was_still_old(bed: 
 
 @both_beds
 async def test_list_and_delete_by_label(bed: Bed) -> None:
-    await bed.add_nodes(1)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=1)
     await bed.deploy(daemonset("other"))
     (one,) = await bed.api.list(DAEMONSETS, namespace="", labelSelector="app=agent")
     assert one["metadata"]["namespace"] == bed.api.namespace
@@ -124,8 +122,7 @@ async def test_list_and_delete_by_label(bed: Bed) -> None:
 
 @both_beds
 async def test_conditions_that_others_write_stay(bed: Bed) -> None:
-    await bed.add_nodes(1)
-    found = await bed.deploy(daemonset())
+    found = await bed.deploy(daemonset(), nodes=1)
     theirs = {"type": "StatusUpdate", "status": "True", "reason": "E2E", "message": "Set from e2e test"}
     found["status"]["conditions"].append(theirs)
     await bed.api.replace(DAEMONSETS, found, sub="status")

@@ -136,8 +136,7 @@ async def test_watches_tasks_and_the_probe_that_looks_at_them(bed: Bed) -> None:
     health = free_port()
     settings = msgspec.structs.replace(bed.controller.settings, health_address=Address(host="127.0.0.1", port=health))
     bed.controller.start(settings)
-    await bed.add_nodes(1)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=1)
     for kind, count in (("worker", settings.workers), ("reflector", 4), ("heartbeat", 1), ("events", 1)):
         assert metric(bed.controller, "kruise_ds_tasks", kind=kind) == count, kind
     for resource in ("daemonsets", "pods", "nodes", "controllerrevisions"):

@@ -106,8 +106,7 @@ def is_up(pod: Object) -> bool:
 
 async def test_too_many_pods_are_too_few_on_some_nodes(bed: Bed) -> None:
     """0, 1, 2 and 5 pods on four nodes, one node without, and two pods that are ours with foreign labels."""
-    await bed.add_nodes(4)
-    one = await bed.deploy(daemonset(pod={"nodeSelector": {"wanted": "yes"}}))
+    one = await bed.deploy(daemonset(pod={"nodeSelector": {"wanted": "yes"}}), nodes=4)
     await bed.controller.stop()
     (revision,) = await bed.revisions()
     hash_ = {"controller-revision-hash": revision["metadata"]["labels"]["controller-revision-hash"]}

@@ -243,8 +243,7 @@ async def test_a_pod_that_never_goes_uses_the_budget_and_holds_up_only_its_node(
     """A finalizer on one, a silent kubelet under the other: both are terminating for ever."""
     async with simulated(latency=LATENCY) as bed:
         bed.patience = 600.0
-        await bed.add_nodes(4)
-        await bed.deploy(daemonset(rolling={"maxUnavailable": 3}))
+        await bed.deploy(daemonset(rolling={"maxUnavailable": 3}), nodes=4)
         held = (await bed.pods())["node-3"]["metadata"]["name"]
         await bed.api.patch(PODS, held, {"metadata": {"finalizers": ["example.com/hold"]}})
         bed.nodes.behave("node-2", Behaviour(terminate=None))

@@ -61,8 +61,7 @@ async def test_a_dry_run_that_fails_is_tried_again_ever_later(answer: Effect) ->
     broken = Rule(verb="create", resource="pods", effect=answer)
     async with simulated(latency=0.02) as bed:
         bed.patience = 10 * MINUTE
-        await bed.add_nodes(3)
-        await bed.deploy(daemonset())
+        await bed.deploy(daemonset(), nodes=3)
         bed.simulator.link.faults.add(broken)
         await bed.set_image(V2)
         await bed.seen()

@@ -84,8 +84,7 @@ async def test_a_slow_adoption_kills_no_running_pod_and_puts_no_second_one_besid
 
 async def test_while_surging_a_create_that_comes_late_is_in_the_quota_of_the_partition() -> None:
     async with simulated(latency=0.02, behaviour=SLOW) as bed:
-        await bed.add_nodes(3)
-        await bed.deploy(daemonset(rolling={"maxSurge": 1, "maxUnavailable": 0, "partition": "50%"}))
+        await bed.deploy(daemonset(rolling={"maxSurge": 1, "maxUnavailable": 0, "partition": "50%"}), nodes=3)
         late = Rule(verb="create", resource="pods", effect=Hang(seconds=12.0), nth=(3,))  # dry run, node-2, node-1
         faults = bed.simulator.link.faults
         faults.add(late)

@@ -38,8 +38,7 @@ async def test_a_new_image_changes_pods_in_place(bed: Bed) -> None:
 
 @both_beds
 async def test_three_writes_a_pod_in_this_order(bed: Bed) -> None:
-    await bed.add_nodes(1)
-    await bed.deploy(in_place())
+    await bed.deploy(in_place(), nodes=1)
     await bed.set_image(V2)
     await bed.settled()
     await bed.idle()
@@ -48,8 +47,7 @@ async def test_three_writes_a_pod_in_this_order(bed: Bed) -> None:
 
 
 async def test_no_more_than_three_writes_a_pod_for_two_hundred_nodes(bed: Bed) -> None:
-    await bed.add_nodes(200)
-    await bed.deploy(in_place(most="10%"))
+    await bed.deploy(in_place(most="10%"), nodes=200)
     bed.nodes.behave("*", Behaviour(notice=0.1, terminate=0.5, pull=2.0, start=0.2, gate=0.2))
     await bed.set_image(V2)
     await bed.settled()
@@ -59,8 +57,7 @@ async def test_no_more_than_three_writes_a_pod_for_two_hundred_nodes(bed: Bed) -
 
 @pytest.mark.parametrize("gated", [True, False], ids=["with the gate", "made before the switch"])
 async def test_labels_alone_take_one_write_and_disturb_nothing(bed: Bed, gated: bool) -> None:
-    await bed.add_nodes(200)
-    await bed.deploy(in_place() if gated else daemonset())
+    await bed.deploy(in_place() if gated else daemonset(), nodes=200)
     if not gated:
         await bed.edit({"updateStrategy": {"rollingUpdate": ONE_BY_ONE}})
     before = await bed.pods()
@@ -97,8 +94,7 @@ async def test_what_a_running_pod_cannot_take_makes_new_ones_and_says_why(bed: B
 
 @both_beds
 async def test_pods_made_before_the_switch_are_replaced_once_and_updated_in_place_from_then_on(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=2)
     first = identities(await bed.pods())
     await bed.edit({"updateStrategy": {"rollingUpdate": ONE_BY_ONE}})
     await bed.seen()
@@ -131,8 +127,7 @@ async def test_without_a_probe_a_pod_counts_as_unavailable_while_its_image_is_pu
 @both_beds
 async def test_two_edits_in_a_row_are_not_finished_by_the_first_one_s_container(bed: Bed) -> None:
     """The second comes while the kubelet pulls the first one's image, which it starts before it looks again."""
-    await bed.add_nodes(2)
-    await bed.deploy(in_place())
+    await bed.deploy(in_place(), nodes=2)
     bed.nodes.behave("*", Behaviour(notice=0.1, pulls={V2: 6.0, V3: 4.0}, terminate=1.0))
     async with monitoring(bed, most_unavailable=1):
         await bed.set_image(V2)
@@ -151,8 +146,7 @@ async def test_two_edits_in_a_row_are_not_finished_by_the_first_one_s_container(
 
 
 async def test_going_back_before_the_kubelet_has_looked_ends_without_a_restart(bed: Bed) -> None:
-    await bed.add_nodes(1)
-    await bed.deploy(in_place())
+    await bed.deploy(in_place(), nodes=1)
     bed.nodes.behave("*", Behaviour(notice=1.0))
     await bed.set_image(V2)
     await bed.journal.news(bed.patience)
@@ -196,8 +190,7 @@ async def test_an_image_that_cannot_be_pulled_stops_the_rollout_and_going_back_h
 
 
 async def test_min_ready_seconds_count_from_the_start_of_the_new_container(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(in_place(minReadySeconds=15))
+    await bed.deploy(in_place(minReadySeconds=15), nodes=2)
     bed.nodes.behave("*", Behaviour(pull=10.0))
     began = bed.clock()
     await bed.set_image(V2)

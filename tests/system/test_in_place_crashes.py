@@ -22,8 +22,7 @@ async def test_an_image_that_crashes_stops_the_rollout_at_one_node_and_going_bac
     bed: Bed, min_ready: int, crash_after: float
 ) -> None:
     """Nobody probes it: its kubelet calls it ready as long as it runs."""
-    await bed.add_nodes(4)
-    await bed.deploy(in_place(minReadySeconds=min_ready))
+    await bed.deploy(in_place(minReadySeconds=min_ready), nodes=4)
     before = identities(await bed.pods())
     bed.nodes.behave("*", Behaviour(notice=0.1, gate=0.1, crashing_images=("*:v2",), crash_after=crash_after))
     async with monitoring(bed, most_unavailable=1):
@@ -48,8 +47,7 @@ async def test_an_image_that_crashes_stops_the_rollout_at_one_node_and_going_bac
 
 
 async def test_an_image_that_crashes_stops_the_rollout_also_where_clocks_of_nodes_are_behind(bed: Bed) -> None:
-    await bed.add_nodes(4)
-    await bed.deploy(in_place())
+    await bed.deploy(in_place(), nodes=4)
     bed.controller.ahead = 20.0
     bed.nodes.behave("*", Behaviour(notice=0.1, gate=0.1, crashing_images=("*:v2",), crash_after=0.5))
     async with monitoring(bed, most_unavailable=1):

@@ -20,8 +20,7 @@ from tests.system.webhook import webhook_down
 @both_beds
 @pytest.mark.parametrize("gated", [True, False], ids=["with the gate", "made before the switch"])
 async def test_what_restarts_nothing_writes_no_condition(bed: Bed, gated: bool) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(updates.in_place() if gated else daemonset())
+    await bed.deploy(updates.in_place() if gated else daemonset(), nodes=2)
     await bed.edit({"updateStrategy": {"rollingUpdate": updates.ONE_BY_ONE}})
     bed.journal.clear()
     await bed.edit({"template": {"metadata": {"labels": {"team": "blue"}}}})
@@ -87,8 +86,7 @@ async def test_where_updates_are_refused_traffic_comes_back_once_and_is_not_take
 
 async def test_a_pod_that_is_ready_and_not_available_yet_has_its_grace_period_too(bed: Bed) -> None:
     bed.patience = 120.0
-    await bed.add_nodes(1)
-    await bed.deploy(updates.with_grace(30, minReadySeconds=60))
+    await bed.deploy(updates.with_grace(30, minReadySeconds=60), nodes=1)
     await bed.set_image(V2)
 
     def is_young(pods: list[Object]) -> str:
@@ -103,8 +101,7 @@ async def test_a_pod_that_is_ready_and_not_available_yet_has_its_grace_period_to
 
 
 async def test_a_pause_in_the_grace_period_gives_the_pod_its_traffic_back(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(updates.with_grace(30))
+    await bed.deploy(updates.with_grace(30), nodes=2)
     await bed.set_image(V2)
     await bed.status(available=1)
     await bed.edit({"updateStrategy": {"rollingUpdate": {"paused": True}}})

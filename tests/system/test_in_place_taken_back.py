@@ -87,8 +87,7 @@ def put_back(name: str, image: str, *, node: str = "node-1") -> Callable[[Attemp
 async def test_an_image_that_is_put_back_leaves_an_old_pod_that_serves_and_a_rollout_that_is_not_complete(
     bed: Bed,
 ) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(in_place())
+    await bed.deploy(in_place(), nodes=2)
     with judged(bed, put_back("agent", V1)):
         await bed.set_image(V2)
         assert WORDS in (await bed.condition("Degraded", "WritesFail"))["message"]
@@ -107,8 +106,7 @@ async def test_an_image_that_is_put_back_leaves_an_old_pod_that_serves_and_a_rol
 
 
 async def test_an_image_of_a_later_batch_that_is_put_back_is_not_taken_for_updated(bed: Bed) -> None:
-    await bed.add_nodes(1)
-    await bed.deploy(in_place(pod={"containers": by_priority(V1, agent="p_0", first="p_20")}))
+    await bed.deploy(in_place(pod={"containers": by_priority(V1, agent="p_0", first="p_20")}), nodes=1)
     with judged(bed, put_back("agent", V1, node="node-0")):
         await bed.edit({"template": {"spec": {"containers": by_priority(V2, agent="p_0", first="p_20")}}})
         assert WORDS in (await bed.condition("Degraded", "WritesFail"))["message"]
@@ -121,8 +119,7 @@ async def test_an_image_of_a_later_batch_that_is_put_back_is_not_taken_for_updat
 
 
 async def test_an_image_that_somebody_puts_back_once_while_the_new_one_is_pulled_is_written_again(bed: Bed) -> None:
-    await bed.add_nodes(1)
-    await bed.deploy(in_place())
+    await bed.deploy(in_place(), nodes=1)
     bed.nodes.behave("*", SLOW)
     await bed.set_image(V2)
     await asyncio.sleep(5)

@@ -77,8 +77,7 @@ async def test_three_launch_priorities_take_three_steps_and_no_traffic_before_th
 async def test_where_one_node_s_writes_are_refused_the_others_go_on_and_its_pod_serves(
     bed: Bed, resource: str, effect: Effect
 ) -> None:
-    await bed.add_nodes(4)
-    await bed.deploy(in_place())
+    await bed.deploy(in_place(), nodes=4)
     pod = (await bed.pods())["node-2"]["metadata"]["name"]
     refused = Rule(verb="patch", resource=resource, name=pod, effect=effect)
     bed.simulator.link.faults.add(refused)
@@ -97,8 +96,7 @@ async def test_where_one_node_s_writes_are_refused_the_others_go_on_and_its_pod_
 
 
 async def test_a_write_that_hangs_keeps_one_node_and_its_part_of_the_budget(bed: Bed) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(in_place(most=2))
+    await bed.deploy(in_place(most=2), nodes=3)
     pod = (await bed.pods())["node-2"]["metadata"]["name"]
     bed.simulator.link.faults.add(Rule(verb="patch", resource="pods", name=pod, effect=Hang(seconds=40.0), times=1))
     async with monitoring(bed, most_unavailable=2):
@@ -142,8 +140,7 @@ async def write(bed: Bed, pod: str, status: str) -> None:
 
 
 async def test_a_condition_that_somebody_closes_is_opened_again_and_one_that_he_opens_ends_nothing(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(in_place())
+    await bed.deploy(in_place(), nodes=2)
     first = (await bed.pods())["node-0"]["metadata"]["name"]
     await write(bed, first, "False")
     await bed.until(PODS, lambda pods: "" if all(map(is_open, pods)) else "closed", "opened again")
@@ -275,8 +272,7 @@ async def test_three_edits_in_a_row_and_back_again_end_with_what_was_asked_for_l
 
 
 async def test_a_label_that_a_webhook_puts_back_each_time_is_told_of_and_not_fought(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(in_place())
+    await bed.deploy(in_place(), nodes=2)
     before = (await bed.pods())["node-1"]["metadata"]["labels"][LABEL]
 
     def put_back(attempt: Attempt) -> None:
@@ -299,8 +295,7 @@ async def test_a_label_that_a_webhook_puts_back_each_time_is_told_of_and_not_fou
 
 async def test_a_pod_that_somebody_gave_the_image_before_is_not_waited_for(bed: Bed) -> None:
     """Its kubelet has nothing to do then."""
-    await bed.add_nodes(2)
-    await bed.deploy(in_place())
+    await bed.deploy(in_place(), nodes=2)
     name = (await bed.pods())["node-1"]["metadata"]["name"]
     await bed.api.patch(
         PODS,
@@ -315,8 +310,7 @@ async def test_a_pod_that_somebody_gave_the_image_before_is_not_waited_for(bed: 
 
 
 async def test_who_labels_a_pod_with_its_former_revision_gets_the_label_back_and_no_restart(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(in_place())
+    await bed.deploy(in_place(), nodes=2)
     labels = {
         "controller-revision-hash": (await bed.pods())["node-1"]["metadata"]["labels"]["controller-revision-hash"]
     }
@@ -331,8 +325,7 @@ async def test_who_labels_a_pod_with_its_former_revision_gets_the_label_back_and
 
 
 async def test_an_edit_of_labels_does_not_end_the_wait_for_the_image_before(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(in_place(most=2))
+    await bed.deploy(in_place(most=2), nodes=2)
     bed.nodes.behave("*", Behaviour(notice=5.0, pull=3.0, terminate=0.5, gate=0.2))
     await bed.set_image(V2)
     await asyncio.sleep(1)  # less than the kubelet takes to notice
@@ -344,8 +337,7 @@ async def test_an_edit_of_labels_does_not_end_the_wait_for_the_image_before(bed:
 
 
 async def test_an_update_whose_answer_is_lost_is_told_of_as_any_other(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(in_place())
+    await bed.deploy(in_place(), nodes=2)
     name = (await bed.pods())["node-1"]["metadata"]["name"]
     lost = Rule(verb="patch", resource="pods", name=name, effect=LoseAnswer(status=504), times=1)
     bed.simulator.link.faults.add(lost)

@@ -60,8 +60,7 @@ TROUBLE = {
 @pytest.mark.parametrize("event", TROUBLE)
 async def test_values_of_the_template_reach_no_log_event_or_condition(out: io.BytesIO, event: str) -> None:
     async with simulated(*TROUBLE[event]) as bed:
-        await bed.add_nodes(2)
-        await bed.deploy(daemonset())
+        await bed.deploy(daemonset(), nodes=2)
         await bed.edit({"template": keeping_secrets()["spec"]["template"]})
         told = await bed.event(event)
         assert "env[0].value: Invalid value: (hidden)" in told["message"], "the field is named"
@@ -85,8 +84,7 @@ async def test_values_of_the_template_reach_no_log_event_or_condition(out: io.By
 )
 async def test_what_the_server_says_about_any_request_is_logged_without_them(out: io.BytesIO, rule: Rule) -> None:
     async with simulated(rule) as bed:
-        await bed.add_nodes(1)
-        await bed.deploy(keeping_secrets())
+        await bed.deploy(keeping_secrets(), nodes=1)
         whole = out.getvalue().decode()
         assert "env[0].value: Invalid value: (hidden)" in whole, "its words are there"
         assert IN_ENV not in whole
@@ -94,8 +92,7 @@ async def test_what_the_server_says_about_any_request_is_logged_without_them(out
 
 
 async def test_a_pass_has_one_line_and_a_quiet_one_none_at_info(bed: Bed, out: io.BytesIO) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=3)
     acted = lines(out, "info")
     assert sum(line.get("CreatePod", 0) for line in acted) == 3
     assert {line["daemonset"] for line in acted} == {"agents/agent"}

@@ -80,8 +80,7 @@ async def gone(bed: Bed) -> None:
 
 
 async def test_whatever_is_in_the_way_is_told(bed: Bed) -> None:
-    await bed.add_nodes(4)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": "50%"}))
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": "50%"}), nodes=4)
     assert (await tells(bed, rollout_phase={"Healthy": 1}))["rollout_blocked"] == {}
     await bed.set_image(V2)
     held = await tells(bed, rollout_phase={"Held": 1}, rollout_updated_available_nodes=2)
@@ -171,8 +170,7 @@ async def test_a_pod_that_never_gets_ready_fails_in_the_end_without_any_event(be
 
 
 async def test_only_the_leader_tells_and_the_next_one_takes_over(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=2)
     await bed.controller.stop()
     async with asyncio.TaskGroup() as tasks:
         pair = [Controller(bed.simulator.link, bed.api.namespace, tasks) for _ in range(2)]

@@ -27,8 +27,7 @@ async def begun(rolling: Object, wait: int, *, skew: float = 0.0) -> AsyncIterat
     """Two nodes with v1; node-1 has its pod of v2, which is not ready yet. Everybody waits for that."""
     async with simulated(skew=skew) as bed:
         bed.patience = 30.0 * HOUR
-        await bed.add_nodes(2)
-        await bed.deploy(daemonset(minReadySeconds=wait, rolling=rolling))
+        await bed.deploy(daemonset(minReadySeconds=wait, rolling=rolling), nodes=2)
         bed.nodes.behave("*", UNREADY)
         await bed.set_image(V2)
         await bed.idle(60)

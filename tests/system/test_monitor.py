@@ -78,8 +78,7 @@ def all_run(found: list[Object]) -> str:
 
 async def three_revisions(bed: Bed) -> Bed:
     """Four nodes with pods of v2, and revisions v1, v2 and v3, which is current. New pods do not get ready."""
-    await bed.add_nodes(4)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=4)
     await bed.set_image(V2)
     await bed.settled()
     await roll(bed, partition=4)

@@ -39,8 +39,7 @@ async def test_deleting_a_daemonset_takes_its_pods_and_orphaning_leaves_them_to_
 
 @both_beds
 async def test_a_pod_that_is_orphaned_in_the_midst_of_its_update_is_finished_by_who_adopts_it(bed: Bed) -> None:
-    await bed.add_nodes(1)
-    await bed.deploy(in_place())
+    await bed.deploy(in_place(), nodes=1)
     before = uids(await bed.pods())
     bed.nodes.behave("*", Behaviour(notice=0.1, pull=2.0, gate=0.1))
     await bed.set_image(V2)
@@ -56,8 +55,7 @@ async def test_a_pod_that_is_orphaned_in_the_midst_of_its_update_is_finished_by_
 
 @both_beds
 async def test_deleting_in_the_foreground_waits_for_the_pods_and_makes_no_new_ones(bed: Bed) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=3)
     await garbage_collector_knows(bed.api, PODS, REVISIONS)
     await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Foreground"})
     await bed.until(DAEMONSETS, lambda found: "still there" if found else "", "agent gone")
@@ -68,8 +66,7 @@ async def test_deleting_in_the_foreground_waits_for_the_pods_and_makes_no_new_on
 
 @both_beds
 async def test_an_orphan_that_matches_is_adopted_and_one_that_ends_or_differs_is_not(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    one = await bed.deploy(daemonset())
+    one = await bed.deploy(daemonset(), nodes=2)
     await bed.taint("node-1", {"key": "reserved", "effect": "NoExecute"})
     await bed.runs_on("node-0")
     await bed.idle()
@@ -118,8 +115,7 @@ async def test_a_pod_that_is_relabelled_is_released_and_replaced(bed: Bed) -> No
 
 @both_beds
 async def test_a_pod_that_is_released_in_the_midst_of_its_update_is_not_kept_from_its_traffic(bed: Bed) -> None:
-    await bed.add_nodes(1)
-    await bed.deploy(in_place())
+    await bed.deploy(in_place(), nodes=1)
     bed.nodes.behave("*", Behaviour(notice=0.1, missing_images=("*:v2",), gate=0.1))
     await bed.set_image(V2)
     await bed.until(PODS, lambda found: "open" if any(map(is_open, found)) else "", "the pod is not ready")
@@ -170,8 +166,7 @@ async def test_a_pod_whose_owner_is_taken_away_by_hand_is_adopted_again(bed: Bed
 
 @both_beds
 async def test_revisions_of_others_are_left_alone(bed: Bed) -> None:
-    await bed.add_nodes(1)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=1)
     (ours,) = await bed.revisions()
     stranger = {"metadata": {"name": "stranger", "labels": {"app": "other", HASH: "x"}}, "data": ours["data"]}
     native = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "agent", "uid": "0-0", "controller": True}

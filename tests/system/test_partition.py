@@ -55,8 +55,7 @@ async def test_a_node_whose_old_pod_is_going_has_its_turn_when_that_is_gone(bed:
 
 @pytest.mark.parametrize("limit", [{"maxUnavailable": 4}, {"maxSurge": 4}])
 async def test_partition_walks_down_by_descending_names_and_never_back(bed: Bed, limit: dict[str, Any]) -> None:
-    await bed.add_nodes(4)
-    await bed.deploy(daemonset(rolling={**limit, "partition": 100}))
+    await bed.deploy(daemonset(rolling={**limit, "partition": 100}), nodes=4)
     async with monitoring(bed):
         await bed.set_image(V2)
         await wave(bed, "")
@@ -77,8 +76,7 @@ async def test_percentages_round_down(bed: Bed, partition: str, count: int, move
 
 @both_beds
 async def test_a_lost_pod_comes_back_old_and_the_partition_goes_on_where_it_was(bed: Bed) -> None:
-    await bed.add_nodes(4)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 4, "partition": 2}))
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 4, "partition": 2}), nodes=4)
     async with monitoring(bed):
         await keeps_two(bed)
         await roll(bed, partition=1)

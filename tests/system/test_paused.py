@@ -12,8 +12,7 @@ CANARY = {"matchLabels": {"canary": "yes"}}
 
 
 async def test_a_new_template_makes_a_revision_and_touches_no_pod(bed: Bed) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 3, "paused": True}))
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 3, "paused": True}), nodes=3)
     before = uids(await bed.pods())
     await bed.set_image(V2)
     await wave(bed, "")
@@ -54,8 +53,7 @@ async def test_all_but_the_update_goes_on_with_old_pods(bed: Bed) -> None:
 
 
 async def test_a_pause_after_the_end_means_the_new_version_for_all(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=2)
     await bed.set_image(V2)
     await wave(bed, both(0, 1))
     await roll(bed, paused=True)
@@ -73,8 +71,7 @@ async def test_a_first_deployment_does_not_wait_for_the_pause_to_end(bed: Bed) -
 
 
 async def test_a_template_that_is_edited_in_the_pause_is_the_one_that_rolls(bed: Bed) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=3)
     bed.nodes.behave("*", UNREADY)
     async with monitoring(bed, most_unavailable=1):
         await bed.set_image(V2)
@@ -92,8 +89,7 @@ async def test_a_template_that_is_edited_in_the_pause_is_the_one_that_rolls(bed:
 
 
 async def test_a_lost_pod_in_a_pause_after_two_edits_comes_back_as_it_was(bed: Bed) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset(rolling={"partition": 2}))
+    await bed.deploy(daemonset(rolling={"partition": 2}), nodes=3)
     async with monitoring(bed):
         await bed.set_image(V2)
         await wave(bed, both(2))
@@ -125,8 +121,7 @@ async def test_a_selector_that_gets_wider_and_narrower(bed: Bed) -> None:
 
 
 async def test_a_node_that_gets_the_label_in_the_middle_is_updated(bed: Bed) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "selector": CANARY}))
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "selector": CANARY}), nodes=3)
     async with monitoring(bed, most_unavailable=1):
         await bed.set_image(V2)
         await wave(bed, "")

@@ -87,8 +87,7 @@ async def test_an_update_begins_a_new_record_and_ends_healthy(bed: Bed) -> None:
 
 
 async def test_held_by_the_partition_until_it_is_lowered(bed: Bed) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 2}))
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 2}), nodes=3)
     await bed.set_image(V2)
     held = await stands(bed, "Held")
     assert (held["target"], held["done"]) == (1, 1)
@@ -108,8 +107,7 @@ async def test_held_by_the_partition_until_it_is_lowered(bed: Bed) -> None:
 
 
 async def test_held_by_the_selector_until_a_node_gets_the_label(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "selector": CANARY}))
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "selector": CANARY}), nodes=2)
     await bed.set_image(V2)
     assert (await stands(bed, "Held"))["target"] == 0
     assert await progressing(bed) == ("True", "SelectorReached")
@@ -119,8 +117,7 @@ async def test_held_by_the_selector_until_a_node_gets_the_label(bed: Bed) -> Non
 
 
 async def test_paused_until_it_goes_on(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "paused": True}))
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "paused": True}), nodes=2)
     await bed.set_image(V2)
     paused = await stands(bed, "Paused")
     assert (paused["target"], paused["done"]) == (2, 0)
@@ -131,8 +128,7 @@ async def test_paused_until_it_goes_on(bed: Bed) -> None:
 
 
 async def test_manual_until_somebody_has_deleted_the_pods(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(on_delete())
+    await bed.deploy(on_delete(), nodes=2)
     await bed.set_image(V2)
     assert (await stands(bed, "Manual"))["done"] == 0
     assert await progressing(bed) == ("True", "OnDelete")
@@ -142,8 +138,7 @@ async def test_manual_until_somebody_has_deleted_the_pods(bed: Bed) -> None:
 
 
 async def test_stalled_when_a_new_pod_does_not_get_ready_and_back_on_progress(bed: Bed) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=3)
     bed.nodes.behave("*", UNREADY)
     await bed.set_image(V2)
     await bed.status(updated=1, ready=2)
@@ -166,8 +161,7 @@ async def test_stalled_when_a_new_pod_does_not_get_ready_and_back_on_progress(be
 
 @both_beds
 async def test_stalled_when_the_server_refuses_the_template(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=2)
     await bed.edit({"template": {"spec": REFUSED}})
     await stands(bed, "Stalled")
     assert await progressing(bed) == ("False", "TemplateRefused")
@@ -196,8 +190,7 @@ async def test_before_any_controller_has_looked_it_is_in_progress(real_bed: Bed)
 
 @both_beds
 async def test_terminating_is_read_off_the_deletion_alone(bed: Bed) -> None:
-    await bed.add_nodes(1)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=1)
     kept = {"metadata": {"finalizers": ["example.com/hold"]}}
     await bed.api.patch(DAEMONSETS, "agent", kept)
     await bed.api.delete(DAEMONSETS, "agent")
@@ -206,8 +199,7 @@ async def test_terminating_is_read_off_the_deletion_alone(bed: Bed) -> None:
 
 
 async def test_what_becomes_of_a_rollout_is_an_event_told_once(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=2)
     bed.nodes.behave("*", UNREADY)
     await bed.set_image(V2)
     await bed.status(updated=1, ready=1)
@@ -231,8 +223,7 @@ async def test_what_becomes_of_a_rollout_is_an_event_told_once(bed: Bed) -> None
 
 
 async def test_a_controller_that_starts_again_goes_on_with_the_record(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 1}))
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 1}), nodes=2)
     await bed.set_image(V2)
     held = await stands(bed, "Held")
     await bed.seen()
@@ -247,8 +238,7 @@ async def test_a_controller_that_starts_again_goes_on_with_the_record(bed: Bed) 
 
 async def test_the_deadline_costs_one_status_and_one_event_and_time_none(bed: Bed) -> None:
     bed.patience = 86400.0
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=3)
     bed.nodes.behave("*", UNREADY)
     await bed.set_image(V2)
     await stands(bed, "Progressing")
@@ -263,8 +253,7 @@ async def test_the_deadline_costs_one_status_and_one_event_and_time_none(bed: Be
 
 async def test_a_pod_that_gets_ready_again_and_again_does_not_hide_that_the_rollout_stalls(bed: Bed) -> None:
     bed.patience = 86400.0
-    await bed.add_nodes(3)
-    await bed.deploy(impatient(120))
+    await bed.deploy(impatient(120), nodes=3)
     bed.nodes.behave("*", UNREADY)
     await bed.set_image(V2)
     await bed.status(updated=1, ready=2)
@@ -283,8 +272,7 @@ async def test_a_pod_that_gets_ready_again_and_again_does_not_hide_that_the_roll
 
 async def test_while_the_cache_does_not_show_our_own_status_the_record_stays(bed: Bed) -> None:
     bed.patience = 86400.0
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=3)
     bed.nodes.behave("*", UNREADY)
     await bed.set_image(V2)
     await bed.status(updated=1, ready=2)

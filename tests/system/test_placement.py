@@ -23,8 +23,7 @@ STRATEGIES = pytest.mark.parametrize("make", [daemonset, on_delete])
 
 @both_beds
 async def test_pods_follow_a_required_node_affinity(bed: Bed) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset(pod={"affinity": requires(labelled("color", "blue"))}))
+    await bed.deploy(daemonset(pod={"affinity": requires(labelled("color", "blue"))}), nodes=3)
     assert await bed.pods() == {}
     await bed.label_node("node-2", color="blue")
     await bed.runs_on("node-2")
@@ -118,8 +117,7 @@ async def test_a_tainted_node_gets_its_pod_when_the_taint_goes(bed: Bed, make: M
 
 
 async def test_noschedule_lets_a_pod_stay_and_noexecute_sends_it_away(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=2)
     before = uids(await bed.pods())
     await bed.taint("node-1", NO_SCHEDULE)
     await bed.status(desired=1, current=1)
@@ -145,8 +143,7 @@ async def test_host_network_pods_go_to_nodes_that_have_no_network_yet(bed: Bed) 
 
 @both_beds
 async def test_a_node_that_goes_takes_its_unbound_pod_and_leaves_its_bound_one_to_others(bed: Bed) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=3)
     await bed.api.create(DAEMONSETS, daemonset("unbound", pod={"schedulerName": "nobody"}))
     await bed.status("unbound", desired=3, current=3)
     await bed.idle()
@@ -163,8 +160,7 @@ async def test_a_node_that_goes_takes_its_unbound_pod_and_leaves_its_bound_one_t
 
 
 async def test_of_two_pods_on_a_node_the_bound_one_stays(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    one = await bed.deploy(daemonset())
+    one = await bed.deploy(daemonset(), nodes=2)
     bound = (await bed.pods())["node-1"]
     twin = {
         "metadata": {"name": "a-twin", "labels": bound["metadata"]["labels"], "ownerReferences": [owner(one)]},
@@ -201,8 +197,7 @@ async def test_on_delete_replaces_only_what_somebody_deletes(bed: Bed) -> None:
 
 
 async def test_a_template_that_names_its_node_runs_only_there(bed: Bed) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset(pod={"nodeName": "node-1"}))
+    await bed.deploy(daemonset(pod={"nodeName": "node-1"}), nodes=3)
     await bed.runs_on("node-1")
     await bed.deploy(daemonset("nowhere", pod={"nodeName": "node-9"}))
     assert await bed.pods("nowhere") == {}

@@ -31,8 +31,7 @@ from tests.system.pre_delete import (
 
 @both_beds
 async def test_an_update_prepares_one_pod_after_the_other_and_waits_for_each(bed: Bed) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(hooked())
+    await bed.deploy(hooked(), nodes=3)
     async with monitoring(bed, most_unavailable=1), one_at_a_time(bed):
         await bed.set_image(V2)
         for node in ("node-2", "node-1", "node-0"):
@@ -50,8 +49,7 @@ async def test_an_update_prepares_one_pod_after_the_other_and_waits_for_each(bed
 
 @both_beds
 async def test_a_users_controller_that_takes_its_time_never_sees_two_pods(bed: Bed) -> None:
-    await bed.add_nodes(4)
-    await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}))
+    await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}), nodes=4)
     async with user_controller(bed, most=5.0) as nodes, monitoring(bed, most_unavailable=1), one_at_a_time(bed):
         await bed.set_image(V2)
         await bed.settled()
@@ -79,8 +77,7 @@ async def test_a_pod_stays_when_its_node_is_to_run_it_after_all(bed: Bed) -> Non
 
 @both_beds
 async def test_a_pod_leaves_its_traffic_while_its_container_runs_on(bed: Bed) -> None:
-    await bed.add_nodes(1)
-    await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}))
+    await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}), nodes=1)
     new = (await bed.runs_on("node-0"))["node-0"]
     assert {"conditionType": "KruisePodReady"} in new["spec"]["readinessGates"]
     assert condition(new, "KruisePodReady")["status"] == "True"
@@ -96,8 +93,7 @@ async def test_a_pod_leaves_its_traffic_while_its_container_runs_on(bed: Bed) ->
 
 @both_beds
 async def test_another_writers_entry_is_kept_and_keeps_the_pod_not_ready(bed: Bed) -> None:
-    await bed.add_nodes(1)
-    await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}))
+    await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}), nodes=1)
     await list_in_message(bed, f"[{THEIRS}]")
     await bed.status(ready=0)
     await bed.set_image(V2)
@@ -115,8 +111,7 @@ async def test_another_writers_entry_is_kept_and_keeps_the_pod_not_ready(bed: Be
 
 
 async def test_an_edit_that_is_taken_back_takes_the_preparation_back(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}))
+    await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}), nodes=2)
     before = uids(await bed.pods())
     for images in ((V2, V1), (V2, V3, V1)):
         for image in images:
@@ -127,8 +122,7 @@ async def test_an_edit_that_is_taken_back_takes_the_preparation_back(bed: Bed) -
 
 
 async def test_a_pause_gives_the_pod_back_and_its_end_prepares_it_again(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(hooked())
+    await bed.deploy(hooked(), nodes=2)
     await bed.set_image(V2)
     await prepared(bed, "node-1")
     await roll(bed, paused=True)
@@ -203,8 +197,7 @@ async def test_while_surging_a_held_pod_keeps_its_surge_and_serves_again_if_it_m
 
 @pytest.mark.parametrize("which", ["pods/status", "pods"])
 async def test_an_answer_that_was_lost_prepares_no_second_pod(bed: Bed, which: str) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}))
+    await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}), nodes=3)
     lost = Rule(verb="patch", resource=which, effect=LoseAnswer(), times=3)
     bed.simulator.link.faults.add(lost)
     async with one_at_a_time(bed), monitoring(bed, most_unavailable=1):
@@ -216,8 +209,7 @@ async def test_an_answer_that_was_lost_prepares_no_second_pod(bed: Bed, which: s
 
 async def test_whatever_moment_the_controller_ends_the_next_one_brings_it_to_an_end(bed: Bed) -> None:
     """Also between the two writes, whether the reason is still there or not."""
-    await bed.add_nodes(2)
-    await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}))
+    await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}), nodes=2)
     before = uids(await bed.pods())
     refused = Rule(verb="patch", resource="pods", effect=Answer(500))
     for rolled_back in (False, True):

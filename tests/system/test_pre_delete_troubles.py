@@ -68,8 +68,7 @@ async def test_a_pod_that_is_held_by_now_is_not_deleted_by_who_has_not_heard_of_
 async def test_a_pod_that_cannot_be_prepared_or_deleted_serves_on_and_others_take_its_turn(
     bed: Bed, verb: str
 ) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(hooked(hook=MARK))
+    await bed.deploy(hooked(hook=MARK), nodes=3)
     async with one_at_a_time(bed), monitoring(bed, most_unavailable=1):
         with judged(bed, refusing(verb, "node-2")):
             async with user_controller(bed, most=1.0):
@@ -129,8 +128,7 @@ async def meddling(bed: Bed, how: str) -> AsyncIterator[None]:
 
 @pytest.mark.parametrize("how", [STRIPPED, TRUE, CLOSED, HELD])
 async def test_who_takes_back_what_was_written_is_told_of_and_not_fought(bed: Bed, how: str) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(hooked(hook=MARK))
+    await bed.deploy(hooked(hook=MARK), nodes=2)
     async with meddling(bed, how):
         if how in (STRIPPED, TRUE):
             await bed.set_image(V2)
@@ -170,8 +168,7 @@ async def test_a_label_that_the_selector_asks_for_lets_a_pod_go_and_not_run_away
 
 
 async def test_a_pod_that_somebody_keeps_not_ready_in_words_of_their_own_stays_so(bed: Bed) -> None:
-    await bed.add_nodes(1)
-    await bed.deploy(hooked(hook=MARK))
+    await bed.deploy(hooked(hook=MARK), nodes=1)
     await list_in_message(bed, "kept for maintenance")
     await bed.status(ready=0)
     await bed.set_image(V2)
@@ -185,8 +182,7 @@ async def test_a_pod_that_somebody_keeps_not_ready_in_words_of_their_own_stays_s
 
 
 async def test_a_pod_that_was_let_go_waits_for_the_image_of_its_successor(pulls: Bed) -> None:
-    await pulls.add_nodes(2)
-    await pulls.deploy(hooked(hook=MARK))
+    await pulls.deploy(hooked(hook=MARK), nodes=2)
     waits = {"kruise-ds/image-predownload-wait": "true", "apps.kruise.io/image-predownload-parallelism": "2"}
     await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": waits}})
     await pulls.set_image(V2)

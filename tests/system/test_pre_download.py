@@ -137,8 +137,7 @@ async def test_a_rollout_takes_as_long_as_its_pods_once_images_come_before_them(
 @both_beds
 @pytest.mark.parametrize("rolling", [{"maxUnavailable": "100%"}, {"maxUnavailable": 5}, {"maxSurge": "100%"}])
 async def test_one_wave_gets_no_job(pulls: Bed, rolling: Object) -> None:
-    await pulls.add_nodes(5)
-    await pulls.deploy(daemonset(rolling=rolling))
+    await pulls.deploy(daemonset(rolling=rolling), nodes=5)
     pulls.nodes.behave("*", Behaviour(pull=6.0))
     await pulls.set_image(V2)
     await nothing_made(pulls)
@@ -146,8 +145,7 @@ async def test_one_wave_gets_no_job(pulls: Bed, rolling: Object) -> None:
 
 @both_beds
 async def test_a_first_deployment_gets_none_whatever_its_partition(pulls: Bed) -> None:
-    await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(rolling={"partition": 1}))
+    await pulls.deploy(daemonset(rolling={"partition": 1}), nodes=3)
     await nothing_made(pulls)
 
 
@@ -158,8 +156,7 @@ async def test_a_first_deployment_gets_none_whatever_its_partition(pulls: Bed) -
 )
 @both_beds
 async def test_an_edit_of_anything_but_an_image_gets_none(pulls: Bed, edit: Object) -> None:
-    await pulls.add_nodes(3)
-    await pulls.deploy(daemonset())
+    await pulls.deploy(daemonset(), nodes=3)
     pulls.nodes.behave("*", Behaviour(ready=10.0))
     await pulls.edit({"template": edit})
     await nothing_made(pulls)
@@ -179,8 +176,7 @@ async def test_on_delete_gets_one_and_is_managed_as_ever(pulls: Bed) -> None:
 
 
 async def test_a_rollback_gets_its_own(pulls: Bed) -> None:
-    await pulls.add_nodes(6)
-    await pulls.deploy(daemonset())
+    await pulls.deploy(daemonset(), nodes=6)
     pulls.nodes.behave("*", Behaviour(pull=30.0, ready=10.0))
     await pulls.set_image(V2)
     (first,) = await made(pulls)
@@ -203,8 +199,7 @@ async def test_a_rollback_gets_its_own(pulls: Bed) -> None:
 
 async def test_nodes_that_are_updated_meanwhile_drop_out(pulls: Bed) -> None:
     """Nothing is pulled ahead here, so that only the rollout itself changes who is left."""
-    await pulls.add_nodes(5)
-    await pulls.deploy(daemonset(rolling={"partition": 2}))
+    await pulls.deploy(daemonset(rolling={"partition": 2}), nodes=5)
     await annotate(pulls, parallelism="0")
     await pulls.set_image(V2)
 
@@ -217,8 +212,7 @@ async def test_nodes_that_are_updated_meanwhile_drop_out(pulls: Bed) -> None:
 
 
 async def test_progress_never_runs_backwards_while_nodes_are_updated(pulls: Bed) -> None:
-    await pulls.add_nodes(4)
-    await pulls.deploy(daemonset(rolling={"rollingUpdateType": "InPlaceIfPossible"}))
+    await pulls.deploy(daemonset(rolling={"rollingUpdateType": "InPlaceIfPossible"}), nodes=4)
     pulls.nodes.behave("*", SLOW)
     seen: list[tuple[int, int]] = []
 
@@ -237,8 +231,7 @@ async def test_progress_never_runs_backwards_while_nodes_are_updated(pulls: Bed)
 
 
 async def test_each_image_gets_one_job_init_containers_too(pulls: Bed) -> None:
-    await pulls.add_nodes(4)
-    await pulls.deploy(daemonset())
+    await pulls.deploy(daemonset(), nodes=4)
     pulls.nodes.behave("*", SLOW)
     containers = [{"name": name, "image": image} for name, image in (("agent", V2), ("helper", V2), ("old", V1))]
     init = [{"name": "setup", "image": "setup:v1"}]
@@ -248,8 +241,7 @@ async def test_each_image_gets_one_job_init_containers_too(pulls: Bed) -> None:
 
 @both_beds
 async def test_with_a_threshold_it_comes_once_so_many_updated_pods_are_ready(pulls: Bed) -> None:
-    await pulls.add_nodes(5)
-    await pulls.deploy(daemonset())
+    await pulls.deploy(daemonset(), nodes=5)
     await annotate(pulls, min_updated_ready_pods="40%")
     pulls.nodes.behave("*", Behaviour(ready=5.0))
     await pulls.set_image(V2)
@@ -260,8 +252,7 @@ async def test_with_a_threshold_it_comes_once_so_many_updated_pods_are_ready(pul
 
 @both_beds
 async def test_what_cannot_be_read_is_told_and_the_default_is_taken(pulls: Bed) -> None:
-    await pulls.add_nodes(3)
-    await pulls.deploy(daemonset())
+    await pulls.deploy(daemonset(), nodes=3)
     await annotate(pulls, parallelism="garbage", timeout_seconds="600")
     pulls.nodes.behave("*", SLOW)
     await pulls.set_image(V2)
@@ -285,8 +276,7 @@ async def test_a_job_that_is_refused_holds_up_no_rollout_and_is_tried_again(pull
 
 
 async def test_a_job_that_has_done_its_work_is_not_made_again_for_a_rollout_that_takes_long(pulls: Bed) -> None:
-    await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(rolling={"partition": 3}))
+    await pulls.deploy(daemonset(rolling={"partition": 3}), nodes=3)
     await pulls.set_image(V2)
     await made(pulls)
     await made(pulls, 0)

@@ -43,8 +43,7 @@ async def test_a_rollback_gets_a_job_of_its_own_and_ends_the_one_before(pulls: B
 
 @both_beds
 async def test_a_job_that_is_refused_is_told_and_made_when_it_is_not(pulls: Bed) -> None:
-    await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(rolling={"partition": 2}))
+    await pulls.deploy(daemonset(rolling={"partition": 2}), nodes=3)
     async with webhook_down(pulls, "create", of=IMAGE_PULL_JOBS):
         await pulls.set_image(V2)
         await pulls.event("FailedCreateImagePullJob", "failed calling webhook")

@@ -116,8 +116,7 @@ async def test_an_annotation_that_nobody_can_read_takes_no_protection_away(pulls
 
 
 async def test_an_old_pod_that_serves_nobody_does_not_wait(pulls: Bed) -> None:
-    await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
     pulls.nodes.behave("node-0", Behaviour(ready=None))
     await pulls.nodes.ready((await pulls.pods())["node-0"], value=False)
     await pulls.status(available=2)
@@ -261,8 +260,7 @@ async def test_a_leader_that_never_learns_of_jobs_is_waited_for_ten_seconds(pull
 
 
 async def test_a_leader_that_has_just_begun_does_not_run_ahead_of_what_it_does_not_know(pulls: Bed) -> None:
-    await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
     pulls.nodes.behave("*", Behaviour(pull=60.0))
     await pulls.set_image(V2)
     await asyncio.sleep(10)

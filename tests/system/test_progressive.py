@@ -140,8 +140,7 @@ async def test_who_may_not_be_updated_gets_the_older_revision_while_there_is_roo
 @both_beds
 async def test_creation_and_update_share_the_places(bed: Bed) -> None:
     """An added node is created where a place is left, and only what is left after that is updated."""
-    await bed.add_nodes(3)
-    await bed.deploy(progressive("field", maxUnavailable=3, partition=0))
+    await bed.deploy(progressive("field", maxUnavailable=3, partition=0), nodes=3)
     async with monitoring(bed):
         await roll(bed, partition=3)
         await bed.set_image(V2)

@@ -40,8 +40,7 @@ async def test_a_quiet_cluster_sees_no_writes(bed: Bed) -> None:
 
 async def test_six_quiet_hours_see_no_writes(bed: Bed) -> None:
     bed.patience = 2 * 86400.0
-    await bed.add_nodes(20)
-    await bed.deploy(daemonset(minReadySeconds=30))
+    await bed.deploy(daemonset(minReadySeconds=30), nodes=20)
     await bed.idle(6 * 3600)
     assert bed.journal.writes == []
 
@@ -170,8 +169,7 @@ async def test_no_status_is_written_for_the_sake_of_a_condition_alone(bed: Bed) 
 
 async def test_a_pod_that_turns_ready_and_the_condition_with_it_costs_few_statuses(bed: Bed) -> None:
     bed.patience = 86400.0
-    await bed.add_nodes(2)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 1}))
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 1}), nodes=2)
     await bed.set_image(V2)
     await bed.phase("Held")
     await bed.idle(60)

@@ -136,8 +136,7 @@ async def test_a_taken_name_of_a_dry_run_stops_no_rollout() -> None:
     """Anybody can work it out. The server looks for the name last: the template was accepted."""
     async with simulated(latency=0.02) as bed:
         bed.patience = HOUR
-        await bed.add_nodes(3)
-        await bed.deploy(daemonset())
+        await bed.deploy(daemonset(), nodes=3)
         await bed.set_image(V2)
         await bed.status(observed=2, updated=3)
         (probe,) = bed.journal.of("pods", "probe")

@@ -166,8 +166,7 @@ async def test_a_server_that_has_learnt_to_resize_is_asked_again_at_the_next_edi
 
 
 async def test_without_the_gate_other_resources_make_new_pods(bed: Bed) -> None:
-    await bed.add_nodes(1)
-    await bed.deploy(in_place(pod={"containers": [container()]}))
+    await bed.deploy(in_place(pod={"containers": [container()]}), nodes=1)
     before = identities(await bed.pods())
     await edit(bed, resources=small(cpu="200m"))
     await bed.settled()

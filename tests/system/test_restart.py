@@ -22,8 +22,7 @@ from tests.system.replay import film
 
 @both_beds
 async def test_a_restart_of_the_controller_writes_nothing(bed: Bed) -> None:
-    await bed.add_nodes(4)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=4)
     before = uids(await bed.pods())
     await bed.controller.stop()
     bed.controller.start()

@@ -23,8 +23,7 @@ def numbers(count: int, *wanted: int) -> Callable[[list[Object]], str]:
 
 
 async def test_only_the_template_makes_a_revision(bed: Bed) -> None:
-    await bed.add_nodes(1)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=1)
     await bed.edit({"minReadySeconds": 1, "revisionHistoryLimit": 5, "updateStrategy": {"type": "OnDelete"}})
     await bed.seen()
     assert len(await bed.revisions()) == 1
@@ -35,8 +34,7 @@ async def test_only_the_template_makes_a_revision(bed: Bed) -> None:
 
 @both_beds
 async def test_history_is_trimmed_to_its_limit_but_not_what_a_pod_still_is_of(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(on_delete(revisionHistoryLimit=2))
+    await bed.deploy(on_delete(revisionHistoryLimit=2), nodes=2)
     for number in range(2, 7):
         await bed.set_image(f"registry.example/agent:v{number}")
         await bed.seen()
@@ -56,8 +54,7 @@ async def test_history_is_trimmed_to_its_limit_but_not_what_a_pod_still_is_of(be
 
 
 async def test_limit_0_leaves_only_the_current_revision(bed: Bed) -> None:
-    await bed.add_nodes(1)
-    await bed.deploy(daemonset(revisionHistoryLimit=0))
+    await bed.deploy(daemonset(revisionHistoryLimit=0), nodes=1)
     for image in (V2, V3):
         await bed.set_image(image)
         await bed.settled()

@@ -55,8 +55,7 @@ async def pause_after(bed: Bed, image: str) -> int:
 
 async def test_nothing_is_written_for_a_minute_then_the_work_goes_on_and_the_next_time_it_is_two(bed: Bed) -> None:
     bed.patience = 10_000.0
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=3)
     assert await pause_after(bed, V2) == 60
     assert await pause_after(bed, V3) == 120
     await bed.event("ForeignStatusWrite", "'kruise-manager'")
@@ -64,8 +63,7 @@ async def test_nothing_is_written_for_a_minute_then_the_work_goes_on_and_the_nex
 
 async def test_each_of_their_writes_begins_the_minute_anew(bed: Bed) -> None:
     bed.patience = 10_000.0
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=3)
     for _ in range(5):
         await they_write(bed)
         await asyncio.sleep(40)
@@ -74,8 +72,7 @@ async def test_each_of_their_writes_begins_the_minute_anew(bed: Bed) -> None:
 
 async def test_a_controller_that_is_started_anew_waits_for_the_rest_of_the_minute(bed: Bed) -> None:
     bed.patience = 10_000.0
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=3)
     written = await they_write(bed)
     await asyncio.sleep(20)
     await bed.controller.kill()

@@ -16,8 +16,7 @@ from tests.system.replay import film
 
 @both_beds
 async def test_waves_of_max_unavailable_by_descending_names(bed: Bed) -> None:
-    await bed.add_nodes(5)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 2}))
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 2}), nodes=5)
     bed.nodes.behave("*", UNREADY)
     async with monitoring(bed, most_unavailable=2):
         await bed.set_image(V2)
@@ -29,8 +28,7 @@ async def test_waves_of_max_unavailable_by_descending_names(bed: Bed) -> None:
 
 
 async def test_pods_that_never_get_ready_stop_the_update(bed: Bed) -> None:
-    await bed.add_nodes(5)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 3}))
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 3}), nodes=5)
     before = uids(await bed.pods())
     bed.nodes.behave("*", UNREADY)
     await bed.set_image(V2)
@@ -43,8 +41,7 @@ async def test_pods_that_never_get_ready_stop_the_update(bed: Bed) -> None:
 
 
 async def test_a_change_of_the_strategy_alone_touches_nothing(bed: Bed) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=3)
     await bed.edit({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}, "minReadySeconds": 1})
     await bed.seen()
     await bed.idle()
@@ -66,8 +63,7 @@ async def test_old_pods_that_are_unavailable_are_replaced_at_once(bed: Bed) -> N
 
 
 async def test_a_second_template_replaces_the_pods_that_are_not_ready(bed: Bed) -> None:
-    await bed.add_nodes(5)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 2}))
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 2}), nodes=5)
     bed.nodes.behave("*", UNREADY)
     async with monitoring(bed, most_unavailable=2):
         await bed.set_image(V2)
@@ -104,8 +100,7 @@ async def test_percentages_round_up(bed: Bed, limit: str, count: int, first: tup
 
 
 async def test_a_limit_of_nothing_that_an_older_crd_let_in_means_one(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 0}))
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 0}), nodes=2)
     bed.nodes.behave("*", UNREADY)
     await bed.set_image(V2)
     await wave(bed, both(1))
@@ -113,8 +108,7 @@ async def test_a_limit_of_nothing_that_an_older_crd_let_in_means_one(bed: Bed) -
 
 @both_beds
 async def test_a_terminating_pod_uses_budget(bed: Bed) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": "50%"}))
+    await bed.deploy(daemonset(rolling={"maxUnavailable": "50%"}), nodes=3)
     bed.nodes.behave("*", Behaviour(ready=None, terminate=None))
     hanging = (await bed.pods())["node-0"]
     await bed.api.delete(PODS, hanging["metadata"]["name"])

@@ -57,8 +57,7 @@ async def test_a_look_before_an_adoption_that_fails_keeps_no_lost_pod_waiting(ef
 @pytest.mark.parametrize("seconds", [0.0, 3.0])
 async def test_a_status_that_is_refused_backs_off(seconds: float) -> None:
     async with simulated(latency=0.02) as bed:
-        await bed.add_nodes(1)
-        await bed.deploy(daemonset())
+        await bed.deploy(daemonset(), nodes=1)
         status = Rule(verb="patch", resource="daemonsets.apps.kruise.io/status", effect=Hang(seconds=seconds))
         bed.simulator.link.faults.add(status)
 

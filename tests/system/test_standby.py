@@ -41,8 +41,7 @@ def whole_lists(link: InProcess) -> list[str]:
 async def test_in_an_hour_of_peace_neither_leader_nor_follower_lists_anything_again() -> None:
     async with simulated() as bed, asyncio.TaskGroup() as tasks:
         bed.patience = 10_000.0
-        await bed.add_nodes(2)
-        await bed.deploy(daemonset())
+        await bed.deploy(daemonset(), nodes=2)
         await bed.controller.stop()
         bed.controller.start(elected(bed))
         await asyncio.sleep(10)

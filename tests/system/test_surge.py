@@ -143,8 +143,7 @@ async def test_an_old_pod_that_a_hook_holds_keeps_its_surge(bed: Bed) -> None:
 
 async def test_a_surge_pod_that_fails_is_replaced_later_and_later(bed: Bed) -> None:
     """And its node keeps its surge meanwhile: no other node has its turn."""
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset(rolling={"maxSurge": 1}))
+    await bed.deploy(daemonset(rolling={"maxSurge": 1}), nodes=3)
     old = uids(await bed.pods())
     bed.nodes.behave("*", Behaviour(reject="OutOfcpu"))
     async with monitoring(bed, most_unavailable=0):

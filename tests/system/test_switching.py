@@ -137,8 +137,7 @@ async def test_a_second_template_before_the_first_is_everywhere_with_surge(bed: 
 @pytest.mark.parametrize("limits", [NO_SURGE, SURGE])
 async def test_back_to_the_first_template_half_way(bed: Bed, limits: Object) -> None:
     """Its revision gets a new number and no new name, and whoever still is of it stays."""
-    await bed.add_nodes(4)
-    await bed.deploy(daemonset(rolling={**limits, "partition": 2}))
+    await bed.deploy(daemonset(rolling={**limits, "partition": 2}), nodes=4)
     before, names = uids(await bed.pods()), [one["metadata"]["name"] for one in await bed.revisions()]
     async with monitoring(bed, most_unavailable=limits["maxUnavailable"]):
         await bed.set_image(V2)
@@ -202,8 +201,7 @@ async def test_a_limit_beyond_all_nodes_moves_all_at_once(bed: Bed) -> None:
     ],
 )
 async def test_surging_is_another_word_for_surge(bed: Bed, rolling: Object, first: str) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset(rolling={"rollingUpdateType": "Surging", **rolling}))
+    await bed.deploy(daemonset(rolling={"rollingUpdateType": "Surging", **rolling}), nodes=3)
     bed.nodes.behave("*", UNREADY)
     async with monitoring(bed, most_unavailable=0):
         await bed.set_image(V2)

@@ -100,8 +100,7 @@ async def test_a_pod_that_fails_again_and_again_is_replaced_later_and_later(bed:
 
 async def test_edits_within_min_ready_seconds_cost_no_second_node(bed: Bed) -> None:
     bed.patience = DAYS
-    await bed.add_nodes(5)
-    await bed.deploy(daemonset(minReadySeconds=60))
+    await bed.deploy(daemonset(minReadySeconds=60), nodes=5)
     history = await film(bed)
     for image in (V2, V3, V4):
         await bed.set_image(image)
@@ -206,8 +205,7 @@ async def test_a_deletion_that_no_watch_told_is_found_by_the_next_list(bed: Bed)
 
 async def test_a_status_costs_one_write_and_no_read() -> None:
     async with virtual(latency=0.01) as bed:
-        await bed.add_nodes(1)
-        await bed.deploy(daemonset())
+        await bed.deploy(daemonset(), nodes=1)
         link = bed.simulator.link
         link.seen.clear()
         await bed.nodes.add("node-1")

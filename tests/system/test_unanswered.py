@@ -48,8 +48,7 @@ async def test_a_deletion_that_is_not_answered_uses_the_budget_and_stops_nothing
     stuck = Rule(verb="delete", resource="pods", effect=Hang(), times=1)
     async with simulated(latency=0.02, behaviour=SLOW) as bed:
         bed.patience = HOUR
-        await bed.add_nodes(6)
-        await bed.deploy(daemonset(rolling={"maxUnavailable": 2}))
+        await bed.deploy(daemonset(rolling={"maxUnavailable": 2}), nodes=6)
         bed.simulator.link.faults.add(stuck)
         began = now()
         await bed.set_image(V2)
@@ -71,8 +70,7 @@ async def test_while_surging_a_second_pod_that_is_not_answered_uses_the_budget()
     """Done or not: with two at a time the others go one by one."""
     async with simulated(latency=0.02, behaviour=SLOW) as bed:
         bed.patience = HOUR
-        await bed.add_nodes(6)
-        await bed.deploy(daemonset(rolling={"maxSurge": 2, "maxUnavailable": 0}))
+        await bed.deploy(daemonset(rolling={"maxSurge": 2, "maxUnavailable": 0}), nodes=6)
         stuck = Rule(verb="create", resource="pods", effect=Hang(), nth=(2,))  # the first one is the dry run
         bed.simulator.link.faults.add(stuck)
         began = now()

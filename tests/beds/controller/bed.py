@@ -88,10 +88,11 @@ class Bed:
         await self.heard()
         return names
 
-    async def deploy(self, new: Object) -> Object:
-        """Create a DaemonSet and wait until its status says that it is done. The journal begins anew then."""
+    async def deploy(self, new: Object, *, nodes: int = 0) -> Object:
+        """Create a DaemonSet, with so many nodes, and wait until its status says that it is done. Then the journal
+        begins anew."""
         name = new["metadata"]["name"]
-        await self.heard()
+        await self.add_nodes(nodes)
         await self.api.create(DAEMONSETS, new)
         await self.settled(name)
         await self.idle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from tests.system.conftest import account, plain_log, plane, real_bed
+from tests.system.conftest import account, plain_log, plane
+from tests.system.conftest import real_bed as bed
 
-__all__ = ["account", "plain_log", "plane", "real_bed"]
+__all__ = ["account", "bed", "plain_log", "plane"]

@@ -41,8 +41,7 @@ app(prog_name=NAME, obj=Runner(Ahead()))
 
 async def whose_next_pods_stay_unready(bed: Bed) -> None:
     """Version 1 on three nodes."""
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=3)
     bed.nodes.behave("*", Behaviour(ready=None))
 
 
@@ -78,8 +77,7 @@ async def in_shell(plane: ControlPlane, script: str) -> Ran:
     return Ran(*await run_to_end(("sh", "-c", script), environ))
 
 
-async def test_a_pause_is_seen_in_every_phase_and_no_pipeline_lifts_it(real_bed: Bed, plane: ControlPlane) -> None:
-    bed = real_bed
+async def test_a_pause_is_seen_in_every_phase_and_no_pipeline_lifts_it(bed: Bed, plane: ControlPlane) -> None:
     await held(bed)
     paused = await kruise_ds(bed, plane, "pause", "agent", "--reason", "CVE triage", *ALICE)
     assert paused.code == 0, paused.err
@@ -104,9 +102,8 @@ async def test_a_pause_is_seen_in_every_phase_and_no_pipeline_lifts_it(real_bed:
 
 
 async def test_a_pipeline_takes_back_what_will_not_finish_and_not_what_takes_long(
-    real_bed: Bed, plane: ControlPlane
+    bed: Bed, plane: ControlPlane
 ) -> None:
-    bed = real_bed
     await whose_next_pods_stay_unready(bed)
     ended = await in_shell(plane, recipe(bed, V2, timeout="2s"))
     assert (ended.code, await image(bed)) == (3, V2), ended
@@ -116,10 +113,7 @@ async def test_a_pipeline_takes_back_what_will_not_finish_and_not_what_takes_lon
     assert (ended.code, await image(bed)) == (4, V1), ended
 
 
-async def test_canaries_that_crash_while_the_question_stands_are_not_promoted(
-    real_bed: Bed, plane: ControlPlane
-) -> None:
-    bed = real_bed
+async def test_canaries_that_crash_while_the_question_stands_are_not_promoted(bed: Bed, plane: ControlPlane) -> None:
     await held(bed)
     command = f"{sys.executable} -m kubectl_plugin promote agent --full -n {bed.api.namespace}"
     async with window(f"exec {command}", {"KUBECONFIG": str(plane.kubeconfig)}) as terminal:
@@ -138,9 +132,8 @@ def _one_is_down(pods: list[Object]) -> str:
 
 
 async def test_a_clock_that_is_ahead_makes_no_soak_shorter_and_no_rollout_stalled(
-    real_bed: Bed, plane: ControlPlane
+    bed: Bed, plane: ControlPlane
 ) -> None:
-    bed = real_bed
     await held(bed)
     program = (sys.executable, "-c", TWELVE_MINUTES_AHEAD)
     environ = {"PATH": "", "KUBECONFIG": str(plane.kubeconfig)}
@@ -158,11 +151,8 @@ async def test_a_clock_that_is_ahead_makes_no_soak_shorter_and_no_rollout_stalle
     assert (moving.code, "talled" in moving.out + moving.err) == (3, False), moving
 
 
-async def test_who_may_not_see_the_nodes_believes_the_controller_about_them(
-    real_bed: Bed, plane: ControlPlane
-) -> None:
+async def test_who_may_not_see_the_nodes_believes_the_controller_about_them(bed: Bed, plane: ControlPlane) -> None:
     """A quota lets one of three pods exist; an operator by a RoleBinding may list no nodes."""
-    bed = real_bed
     namespace = bed.api.namespace
     empty = await kruise_ds(bed, plane, "status", "-w")
     assert (empty.code, "no Advanced DaemonSet was found" in empty.err) == (1, True), empty
@@ -179,8 +169,7 @@ async def test_who_may_not_see_the_nodes_believes_the_controller_about_them(
     assert (ran.code, "is at 1 of 3 nodes" in ran.err) == (3, True), ran
 
 
-async def test_one_straggler_does_not_choose_where_a_rollback_goes(real_bed: Bed, plane: ControlPlane) -> None:
-    bed = real_bed
+async def test_one_straggler_does_not_choose_where_a_rollback_goes(bed: Bed, plane: ControlPlane) -> None:
     await bed.add_nodes(3)
     for number in (1, 2):
         await bed.label_node(f"node-{number}", track="main")

@@ -24,8 +24,8 @@ async def ran(bed: Bed, plane: ControlPlane, *words: str) -> tuple[int, str, str
 
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["changed", "made"])
-async def test_a_typo_is_refused(real_bed: Bed, plane: ControlPlane, tmp_path: Path, is_there: bool) -> None:
-    bed, file = real_bed, tmp_path / "agent.json"
+async def test_a_typo_is_refused(bed: Bed, plane: ControlPlane, tmp_path: Path, is_there: bool) -> None:
+    file = tmp_path / "agent.json"
     before: Object = {}
     if is_there:
         await bed.deploy(daemonset())

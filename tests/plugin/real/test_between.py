@@ -23,9 +23,8 @@ pytestmark = pytest.mark.real
 NOTE = {"verb": "pause", "by": "alice", "at": "2026-01-01T00:00:00Z", "reason": "CVE triage", "client": "test"}
 
 
-async def test_what_another_tool_applies_while_one_watches_is_waited_for(real_bed: Bed, plane: ControlPlane) -> None:
+async def test_what_another_tool_applies_while_one_watches_is_waited_for(bed: Bed, plane: ControlPlane) -> None:
     """By its generation or by its image: what there was before is finished, and not it."""
-    bed = real_bed
     await bed.add_nodes(3)
     now = int((await bed.deploy(daemonset()))["metadata"]["generation"])
     for wanted, new in ((("--generation", str(now + 1)), V2), (("--image", "agent:v3"), V3)):
@@ -41,9 +40,8 @@ async def test_what_another_tool_applies_while_one_watches_is_waited_for(real_be
 
 
 async def test_an_image_that_is_taken_back_while_one_watches_is_waited_for_no_longer(
-    real_bed: Bed, plane: ControlPlane
+    bed: Bed, plane: ControlPlane
 ) -> None:
-    bed = real_bed
     await whose_next_pods_stay_unready(bed)
     await bed.set_image(V2)
     await bed.phase("Progressing")
@@ -53,11 +51,8 @@ async def test_an_image_that_is_taken_back_while_one_watches_is_waited_for_no_lo
         assert await watch.wait() == 6
 
 
-async def test_canaries_that_crash_right_before_the_write_are_not_promoted(
-    real_bed: Bed, plane: ControlPlane
-) -> None:
+async def test_canaries_that_crash_right_before_the_write_are_not_promoted(bed: Bed, plane: ControlPlane) -> None:
     """The status is another one then: the server refuses, and what is tried again is judged again."""
-    bed = real_bed
     await held(bed)
 
     async def crashes() -> None:
@@ -74,11 +69,9 @@ async def test_canaries_that_crash_right_before_the_write_are_not_promoted(
     assert (await settings(bed))["partition"] == 2
 
 
-async def test_a_log_that_hangs_keeps_nobody_from_the_rest(real_bed: Bed, plane: ControlPlane) -> None:
+async def test_a_log_that_hangs_keeps_nobody_from_the_rest(bed: Bed, plane: ControlPlane) -> None:
     """It does so for ever, and the program would wait for ever."""
-    bed = real_bed
-    await bed.add_nodes(1)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=1)
     bed.nodes.behave("*", Behaviour(crash=0.1, back_off=0.1))
     await bed.set_image(V2)
     (pod,) = await bed.until(PODS, _has_restarted, "a container that crashes again and again")
@@ -100,11 +93,8 @@ def _has_restarted(pods: list[Object]) -> str:
     return "" if len(found) == 1 and found[0][0] == V2 and found[0][1] else f"restarts: {found}"
 
 
-async def test_a_rollback_goes_to_what_most_of_the_nodes_run_that_are_left(
-    real_bed: Bed, plane: ControlPlane
-) -> None:
+async def test_a_rollback_goes_to_what_most_of_the_nodes_run_that_are_left(bed: Bed, plane: ControlPlane) -> None:
     """Revision 2 never got beyond the canary on which revision 3 is now."""
-    bed = real_bed
     await held(bed, nodes=4)
     await bed.set_image(V3)
     await bed.seen()
@@ -118,11 +108,9 @@ async def test_a_rollback_goes_to_what_most_of_the_nodes_run_that_are_left(
 
 
 async def test_a_manifest_lifts_the_pause_of_another_person_only_if_told(
-    real_bed: Bed, plane: ControlPlane, tmp_path: Path
+    bed: Bed, plane: ControlPlane, tmp_path: Path
 ) -> None:
-    bed = real_bed
-    await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=2)
     assert (await kruise_ds(bed, plane, "pause", "agent", "--reason", "CVE triage", *ALICE)).code == 0
     path = tmp_path / "agent.json"
 
@@ -142,13 +130,9 @@ async def test_a_manifest_lifts_the_pause_of_another_person_only_if_told(
     assert (lifted.code, await image(bed), (await settings(bed))["paused"]) == (0, V3, False), lifted
 
 
-async def test_a_pause_by_other_means_is_nobodys_though_an_old_note_is_there(
-    real_bed: Bed, plane: ControlPlane
-) -> None:
+async def test_a_pause_by_other_means_is_nobodys_though_an_old_note_is_there(bed: Bed, plane: ControlPlane) -> None:
     """The server's managedFields tell when it was paused, long after what is noted."""
-    bed = real_bed
-    await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=2)
     await bed.set_image(V4)
     again = {
         "metadata": {"annotations": {"kruise-ds/last-action": json.dumps(NOTE)}},

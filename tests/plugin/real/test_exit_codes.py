@@ -42,8 +42,7 @@ HALF = {"updateStrategy": {"rollingUpdate": {"partition": 2}}}
 
 
 async def held(bed: Bed, **rolling: object) -> None:
-    await bed.add_nodes(4)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=4)
     await bed.edit({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2, "partition": 2, **rolling}}})
     await bed.set_image(V2)
     await bed.seen()
@@ -98,21 +97,20 @@ async def generation(bed: Bed) -> int:
 
 @pytest.mark.parametrize("situation", SITUATIONS)
 async def test_a_verb_in_a_situation_ends_as_the_manual_says(
-    real_bed: Bed, plane: ControlPlane, tmp_path: Path, situation: str
+    bed: Bed, plane: ControlPlane, tmp_path: Path, situation: str
 ) -> None:
     """What changes something comes last."""
-    await SITUATIONS[situation](real_bed)
+    await SITUATIONS[situation](bed)
     cells = {verb: EXPECTED[verb][situation] for verb in MAIN[situation]}
     for verb in sorted(cells, key=lambda verb: cells[verb].changed):
-        if before := await generation(real_bed):
-            await real_bed.edit(HALF)
-            before = (await real_bed.seen())["metadata"]["generation"]
-        ran = await kruise_ds(real_bed, plane, *words_of(verb, tmp_path, cells[verb]))
-        assert Cell(ran.code, await generation(real_bed) > before) == cells[verb], f"{verb}: {ran}"
+        if before := await generation(bed):
+            await bed.edit(HALF)
+            before = (await bed.seen())["metadata"]["generation"]
+        ran = await kruise_ds(bed, plane, *words_of(verb, tmp_path, cells[verb]))
+        assert Cell(ran.code, await generation(bed) > before) == cells[verb], f"{verb}: {ran}"
 
 
-async def test_who_is_overtaken_writes_nothing(real_bed: Bed, plane: ControlPlane, tmp_path: Path) -> None:
-    bed = real_bed
+async def test_who_is_overtaken_writes_nothing(bed: Bed, plane: ControlPlane, tmp_path: Path) -> None:
     await held(bed)
     tried = {verb for verb in CHANGES if EXPECTED[verb]["held"].changed}
     for seconds, verb in enumerate(sorted(tried), 1):

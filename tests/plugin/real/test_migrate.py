@@ -138,29 +138,29 @@ async def killed(bed: Bed, plane: ControlPlane, *, native: bool) -> AsyncIterato
 
 
 async def test_whoever_is_killed_at_any_write_goes_on_where_he_was(
-    real_bed: Bed, complete_binaries: Binaries, plane: ControlPlane
+    bed: Bed, complete_binaries: Binaries, plane: ControlPlane
 ) -> None:
-    async with fleet(real_bed, plane):
+    async with fleet(bed, plane):
         for native in (False, True):
             writes = 0
-            async for _ in killed(real_bed, plane, native=native):
-                assert await run(real_bed, plane, native=native)
-                await is_so(real_bed, native=native)
-                assert await run(real_bed, plane, native=not native)
+            async for _ in killed(bed, plane, native=native):
+                assert await run(bed, plane, native=native)
+                await is_so(bed, native=native)
+                assert await run(bed, plane, native=not native)
                 writes += 1
-            await is_so(real_bed, native=native)
+            await is_so(bed, native=native)
             assert writes >= 4, "there were several"
 
 
 async def test_whoever_is_killed_at_any_write_may_turn_back(
-    real_bed: Bed, complete_binaries: Binaries, plane: ControlPlane
+    bed: Bed, complete_binaries: Binaries, plane: ControlPlane
 ) -> None:
-    async with fleet(real_bed, plane):
+    async with fleet(bed, plane):
         for native in (False, True):
-            async for _ in killed(real_bed, plane, native=native):
-                assert await run(real_bed, plane, native=not native)
-                await is_so(real_bed, native=not native)
-            await is_so(real_bed, native=native)
+            async for _ in killed(bed, plane, native=native):
+                assert await run(bed, plane, native=not native)
+                await is_so(bed, native=not native)
+            await is_so(bed, native=native)
 
 
 class Weather:
@@ -181,10 +181,9 @@ class Weather:
 
 
 async def test_pods_that_are_lost_and_nodes_that_come_meanwhile(
-    real_bed: Bed, complete_binaries: Binaries, plane: ControlPlane
+    bed: Bed, complete_binaries: Binaries, plane: ControlPlane
 ) -> None:
     """A lost pod comes back, a new node gets one, no node ever has two, and nobody else's pod is touched."""
-    bed = real_bed
     await bed.add_nodes(NODES)
     async with native_controller(plane):
         await bed.api.create(NATIVE, daemonset(rolling={"maxUnavailable": 1}))

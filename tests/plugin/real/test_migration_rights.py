@@ -77,9 +77,9 @@ def told(*, native: bool) -> set[Right]:
     return {Right(group, plural, verb) for (plural, _, group), verbs in cells for verb in verbs.split(", ")}
 
 
-async def test_to_ours(real_bed: Bed, complete_binaries: Binaries, plane: ControlPlane) -> None:
+async def test_to_ours(bed: Bed, complete_binaries: Binaries, plane: ControlPlane) -> None:
     """A history of one revision; and at first the native one may not be deleted."""
-    bed, refused = real_bed, list[Response]()
+    refused = list[Response]()
 
     async def answer(where: Route) -> Response | None:
         if (where.verb, where.resource) != ("delete", "daemonsets.apps") or refused:
@@ -96,9 +96,9 @@ async def test_to_ours(real_bed: Bed, complete_binaries: Binaries, plane: Contro
     assert noted.asked == noted.used == told(native=False)
 
 
-async def test_to_native(real_bed: Bed, complete_binaries: Binaries, plane: ControlPlane) -> None:
+async def test_to_native(bed: Bed, complete_binaries: Binaries, plane: ControlPlane) -> None:
     """Revisions in our spelling; and a pod that the garbage collector has overlooked."""
-    bed, overlooked = real_bed, list[str]()
+    overlooked = list[str]()
 
     async def answer(where: Route) -> Response | None:
         ours = await bed.api.find(DAEMONSETS, "agent") if where.plural == "pods" and not overlooked else None

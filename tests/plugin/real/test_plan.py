@@ -143,10 +143,9 @@ async def _until_seen(bed: Bed, movements: Movements, *, created: set[str], dele
     ids=["plain", "three at a time", "partition", "half", "selector", "surge", "nobody"],
 )
 async def test_what_is_planned_is_what_happens(
-    real_bed: Bed, plane: ControlPlane, rolling: dict[str, Any], waves: list[str]
+    bed: Bed, plane: ControlPlane, rolling: dict[str, Any], waves: list[str]
 ) -> None:
     """Planned before the image is changed, and compared with what the change then does."""
-    bed = real_bed
     await bed.add_nodes(6)
     for number in (1, 4):
         await bed.label_node(f"node-{number}", canary="yes")
@@ -162,11 +161,9 @@ async def test_what_is_planned_is_what_happens(
         assert await rolled_out(bed, movements, plan) == [*expected, set()]
 
 
-async def test_a_failing_node_keeps_its_part_of_the_budget(real_bed: Bed, plane: ControlPlane) -> None:
+async def test_a_failing_node_keeps_its_part_of_the_budget(bed: Bed, plane: ControlPlane) -> None:
     """Planned in the middle of a rollout: one new pod starts, the other can not pull its image."""
-    bed = real_bed
-    await bed.add_nodes(5)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 2}))
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 2}), nodes=5)
     bed.nodes.behave("*", UNREADY)
     bed.nodes.behave("node-3", WITHOUT_V2)
     async with watching(bed) as movements:
@@ -193,10 +190,7 @@ def _waits_for_its_image(pods: list[Object]) -> str:
     return "" if any("ImagePull" in reason for reason in waiting) else f"containers wait for {waiting}"
 
 
-async def test_a_first_deployment_is_planned_from_its_manifest(
-    real_bed: Bed, plane: ControlPlane, tmp_path: Path
-) -> None:
-    bed = real_bed
+async def test_a_first_deployment_is_planned_from_its_manifest(bed: Bed, plane: ControlPlane, tmp_path: Path) -> None:
     await bed.add_nodes(3)
     manifest = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", **daemonset()}
     (tmp_path / "agent.json").write_bytes(msgspec.json.encode(manifest))
@@ -212,10 +206,8 @@ async def test_a_first_deployment_is_planned_from_its_manifest(
         assert movements.take() == (set(), waves_in(plan)[0])
 
 
-async def test_what_the_server_would_refuse_is_refused_before(real_bed: Bed, plane: ControlPlane) -> None:
-    bed = real_bed
-    await bed.add_nodes(1)
-    await bed.deploy(daemonset(rolling={"maxSurge": 1}))
+async def test_what_the_server_would_refuse_is_refused_before(bed: Bed, plane: ControlPlane) -> None:
+    await bed.deploy(daemonset(rolling={"maxSurge": 1}), nodes=1)
     code, err = await refused(bed, plane, "--max-unavailable", "1")
     assert code == 1
     assert err.startswith("Error from server (Invalid): ")
@@ -224,10 +216,9 @@ async def test_what_the_server_would_refuse_is_refused_before(real_bed: Bed, pla
 
 @pytest.mark.parametrize("by_hand", [{}, {"partition": 2, "maxUnavailable": 2}], ids=["untouched", "changed by hand"])
 async def test_a_manifest_is_merged_as_kubectl_apply_does(
-    real_bed: Bed, plane: ControlPlane, by_hand: dict[str, Any]
+    bed: Bed, plane: ControlPlane, by_hand: dict[str, Any]
 ) -> None:
     """Applied once, perhaps changed by hand, and applied anew with other, additional and missing fields."""
-    bed = real_bed
     kind = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet"}
     first = {**kind, **daemonset(minReadySeconds=3, pod={"hostNetwork": True})}
     second = {**kind, **daemonset(image=V2, rolling={"maxUnavailable": 3}, minReadySeconds=4)}

@@ -65,8 +65,7 @@ def _image_is_missing(pods: list[Object]) -> str:
     return "" if waiting == {"c-04", "c-03"} else f"only these wait: {sorted(waiting)}"
 
 
-async def test_exactly_the_canary_goes_back(real_bed: Bed, plane: ControlPlane) -> None:
-    bed = real_bed
+async def test_exactly_the_canary_goes_back(bed: Bed, plane: ControlPlane) -> None:
     await failing_canary(bed)
     before = identities(await bed.pods())
     ran = await kruise_ds(bed, plane, "rollback", "agent", "-y")
@@ -86,9 +85,8 @@ async def test_exactly_the_canary_goes_back(real_bed: Bed, plane: ControlPlane) 
     assert [one["revision"] for one in await bed.revisions()] == [2, 3]
 
 
-async def test_a_dry_run_is_something_for_kubectl_diff(real_bed: Bed, plane: ControlPlane) -> None:
+async def test_a_dry_run_is_something_for_kubectl_diff(bed: Bed, plane: ControlPlane) -> None:
     """kubectl shows what `apply` would do: of keys that are taken away it knows only those that it applied itself."""
-    bed = real_bed
     await failing_canary(bed)
     before = await bed.api.get(DAEMONSETS, "agent")
     for way in ("client", "server"):
@@ -101,8 +99,7 @@ async def test_a_dry_run_is_something_for_kubectl_diff(real_bed: Bed, plane: Con
     assert (await bed.api.get(DAEMONSETS, "agent"))["spec"] == before["spec"]
 
 
-async def test_a_failing_canary_is_not_promoted(real_bed: Bed, plane: ControlPlane) -> None:
-    bed = real_bed
+async def test_a_failing_canary_is_not_promoted(bed: Bed, plane: ControlPlane) -> None:
     await failing_canary(bed)
     ran = await kruise_ds(bed, plane, "promote", "agent", "--to", "8")
     assert (ran.code, ran.out) == (6, "")

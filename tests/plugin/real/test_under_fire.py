@@ -55,10 +55,9 @@ async def watching(bed: Bed, plane: ControlPlane, *more: str) -> AsyncIterator[t
 
 
 async def test_nodes_that_are_labelled_into_the_selector_while_one_watches_are_waited_for(
-    real_bed: Bed, plane: ControlPlane
+    bed: Bed, plane: ControlPlane
 ) -> None:
     """The plugin has listed the nodes before, and the controller has counted the third one and not come to it yet."""
-    bed = real_bed
     await bed.add_nodes(4)
     for node in ("node-0", "node-1"):
         await bed.label_node(node, track="main")
@@ -88,12 +87,10 @@ def _three_are_meant(found: list[Object]) -> str:
 
 
 async def test_a_rollback_is_written_though_nothing_but_the_object_and_its_revisions_answers(
-    real_bed: Bed, plane: ControlPlane
+    bed: Bed, plane: ControlPlane
 ) -> None:
     """All that hangs does so for ever, and the program would wait for ever."""
-    bed = real_bed
-    await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=2)
     await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": 1}}})
     await bed.set_image(V2)
     await bed.phase("Held")
@@ -107,11 +104,9 @@ async def test_a_rollback_is_written_though_nothing_but_the_object_and_its_revis
 
 
 async def test_a_pause_of_what_is_healthy_is_seen_and_kept_by_whoever_sets_an_image(
-    real_bed: Bed, plane: ControlPlane
+    bed: Bed, plane: ControlPlane
 ) -> None:
-    bed = real_bed
-    await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    await bed.deploy(daemonset(), nodes=2)
     assert (await kruise_ds(bed, plane, "pause", "agent", "--reason", "CVE triage", *ALICE)).code == 0
     told = 'by alice: "CVE triage"'
     for words, phase in (((), "Healthy"), (("set-image", "agent", f"*={V3}", *BOB), "Paused")):
