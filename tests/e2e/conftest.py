@@ -9,9 +9,11 @@ import pytest_asyncio
 
 from tests.beds.audit import Audit
 from tests.beds.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane, User, service_account
+from tests.beds.installed.plugin import Plugin
 from tests.beds.installed.process import Controller, running
 from tests.beds.installed.workspace import Workspace, bed_on, built
 from tests.beds.manifests import MANIFESTS
+from tests.beds.native import native_controller
 from tests.beds.rights import granted
 from tests.e2e.site import SITE_CONTROLLERS
 
@@ -51,6 +53,18 @@ async def site_plane(complete_binaries: Binaries) -> AsyncIterator[ControlPlane]
         await installed(started, "crds")
         await started.start_controller_manager(SITE_CONTROLLERS)
         yield started
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def beside(plane: ControlPlane) -> AsyncIterator[None]:
+    """The native controller runs too."""
+    async with native_controller(plane):
+        yield
+
+
+@pytest.fixture
+def plugin(bed: Workspace, plane: ControlPlane) -> Plugin:
+    return Plugin(plane.kubectl, plane.kubeconfig, bed.namespace)
 
 
 def bare_plane(binaries: Binaries, users: Sequence[User] = (), *flags: str) -> ControlPlane:

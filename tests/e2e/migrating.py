@@ -5,25 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest_asyncio
-
 from tests.beds.api import Object
-from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.witness import Witness
 from tests.beds.installed.workspace import Workspace, sample
-from tests.beds.native import native_controller, native_status
+from tests.beds.native import native_status
 from tests.beds.pods import controller_of, image_of, is_live, node_of
 
 NODES = tuple(f"node-{number}" for number in range(6))
 IMAGE = "registry.example.com/demo"
 OURS, THEIRS = "apps.kruise.io/v1beta1", "apps/v1"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def beside(plane: ControlPlane) -> AsyncIterator[None]:
-    """The native controller runs too."""
-    async with native_controller(plane):
-        yield
 
 
 def written(version: str, api_version: str = THEIRS, rolling: dict[str, int] | None = None) -> Object:

@@ -19,7 +19,6 @@ from tests.e2e.migrating import (
     NODES,
     OURS,
     THEIRS,
-    beside,
     goes_on,
     images,
     native_settled,
@@ -28,13 +27,7 @@ from tests.e2e.migrating import (
     written,
 )
 
-__all__ = ["beside"]
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller", "beside")]
-
-
-@pytest.fixture
-def plugin(bed: Workspace, plane: ControlPlane) -> Plugin:
-    return Plugin(plane.kubectl, plane.kubeconfig, bed.namespace)
 
 
 @pytest.mark.parametrize("limits", [{"maxUnavailable": 1}, {"maxSurge": 1, "maxUnavailable": 0}], ids=["", "surge"])

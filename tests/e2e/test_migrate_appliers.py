@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
 import pytest
-import pytest_asyncio
 import yaml
 
 from tests.beds.api import DAEMONSETS, Object
-from tests.beds.control_plane import ControlPlane
 from tests.beds.helm.fixtures import Helm
 from tests.beds.installed.plugin import Plugin
 from tests.beds.installed.workspace import Workspace, sample
-from tests.beds.native import NATIVE, native_controller, native_status
+from tests.beds.native import NATIVE, native_status
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller", "beside")]
 
 NODES = ("one", "two")
 OURS, THEIRS = "apps.kruise.io/v1beta1", "apps/v1"
 TAKEN_AWAY = {"env": [{"name": "LEVEL", "value": "debug"}], "ports": [{"containerPort": 8080}], "command": ["agent"]}
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def beside(plane: ControlPlane) -> AsyncIterator[None]:
-    """The native controller runs too."""
-    async with native_controller(plane):
-        yield
-
-
-@pytest.fixture
-def plugin(bed: Workspace, plane: ControlPlane) -> Plugin:
-    return Plugin(plane.kubectl, plane.kubeconfig, bed.namespace)
 
 
 def written(api_version: str, version: str, *, more: bool, kept: str = "", limit: int = 1) -> Object:

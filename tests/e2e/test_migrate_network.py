@@ -6,25 +6,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-import pytest_asyncio
 
 from tests.beds.api import DAEMONSETS, Api, Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.plugin import Plugin
 from tests.beds.installed.workspace import Workspace, sample
-from tests.beds.native import NATIVE, native_controller, native_status
+from tests.beds.native import NATIVE, native_status
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller", "beside")]
 
 SYSTEM = "kube-system"
 CHOSEN = {"chosen": "yes"}
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def beside(plane: ControlPlane) -> AsyncIterator[None]:
-    """The native controller runs too."""
-    async with native_controller(plane):
-        yield
 
 
 def named(name: str, **pod: object) -> Object:

@@ -5,19 +5,12 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.plugin import Plugin
 from tests.beds.installed.witness import witnessing
 from tests.beds.installed.workspace import Workspace
-from tests.e2e.migrating import IMAGE, NODES, OURS, beside, native_settled, untouched, written
+from tests.e2e.migrating import IMAGE, NODES, OURS, native_settled, untouched, written
 
-__all__ = ["beside"]
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller", "beside")]
-
-
-@pytest.fixture
-def plugin(bed: Workspace, plane: ControlPlane) -> Plugin:
-    return Plugin(plane.kubectl, plane.kubeconfig, bed.namespace)
 
 
 async def test_what_is_printed_for_a_repository_changes_no_pod(bed: Workspace, plugin: Plugin) -> None:

@@ -8,29 +8,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-import pytest_asyncio
 
 from tests.beds.api import DAEMONSETS, NODES, Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.plugin import Plugin
 from tests.beds.installed.witness import Witness, witnessing
 from tests.beds.installed.workspace import Workspace, bed_on, sample
-from tests.beds.native import NATIVE, native_controller, native_status
+from tests.beds.native import NATIVE, native_status
 from tests.beds.pods import controller_of, image_of, is_live, node_of
 
-pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller", "beside")]
 
 ON = tuple(f"node-{number:02}" for number in range(30))
 CANARY = 8
 OURS, THEIRS = "apps.kruise.io/v1beta1", "apps/v1"
 REGISTRY = "registry.example.com"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
-async def beside(plane: ControlPlane) -> AsyncIterator[None]:
-    """The native controller runs too."""
-    async with native_controller(plane):
-        yield
 
 
 def written(name: str, version: str, api_version: str) -> Object:

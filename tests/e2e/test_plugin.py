@@ -29,11 +29,6 @@ HALF_WAY = "b-02"
 """The third of them in the order of updates."""
 
 
-@pytest.fixture
-def plugin(bed: Workspace, plane: ControlPlane) -> Plugin:
-    return Plugin(plane.kubectl, plane.kubeconfig, bed.namespace)
-
-
 @asynccontextmanager
 async def deployed(bed: Workspace, nodes: Sequence[str], **rolling: Any) -> AsyncIterator[Witness]:
     """Version v1 on nodes in three zones, and a witness who has seen it."""

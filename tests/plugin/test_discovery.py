@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ import pytest
 from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.ports import free_port
 from tests.beds.objects import demo
+from tests.plugin.in_process import Ran
 
 pytestmark = pytest.mark.real
 
@@ -27,13 +27,6 @@ BUSY = 60.0
 """Seconds in which even a busy machine once answers a completion in the two seconds that it waits."""
 MACHINES = shutil.which("kubectl", path=os.defpath)
 """The kubectl of this machine, which may be an older one."""
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
 
 
 Kubectl = Callable[..., Ran]

@@ -23,31 +23,29 @@ from tests.properties.size import every_day
 T = TypeVar("T")
 
 
-@every_day(300)
-@given(world=worlds())
-def test_every_pass_keeps_the_laws(world: World) -> None:
+def keeps_the_laws(world: World) -> None:
     decided = plan(world)
     note(picture(world, decided))
     for law in LAWS:
         law(world, decided)
+
+
+@every_day(300)
+@given(world=worlds())
+def test_every_pass_keeps_the_laws(world: World) -> None:
+    keeps_the_laws(world)
 
 
 @every_day(100)
 @given(world=surges())
 def test_every_pass_in_the_midst_of_a_surge_keeps_the_laws(world: World) -> None:
-    decided = plan(world)
-    note(picture(world, decided))
-    for law in LAWS:
-        law(world, decided)
+    keeps_the_laws(world)
 
 
 @every_day(150)
 @given(world=worlds(in_place=True))
 def test_every_pass_in_the_midst_of_updates_in_place_keeps_the_laws(world: World) -> None:
-    decided = plan(world)
-    note(picture(world, decided))
-    for law in LAWS:
-        law(world, decided)
+    keeps_the_laws(world)
 
 
 @every_day(100)

@@ -206,6 +206,5 @@ async def test_a_revision_or_node_that_cannot_be_read_stops_nothing(bed: Bed) ->
     spoil(bed, REVISION_KIND, revision["metadata"]["name"], "revision", "first")
     await others_go_on(bed, *nodes)
     assert uids(await bed.pods()) == before
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     await bed.runs_on(*nodes, image=V2)

@@ -76,8 +76,7 @@ async def test_a_rolling_update_keeps_all_but_one_node_served(bed: Bed) -> None:
     assert first["revision"] == 1
     history = await film(bed)
 
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     pods = await bed.runs_on(*nodes, image=V2)
     first, second = await bed.revisions()
     assert (first["revision"], second["revision"]) == (1, 2)
@@ -100,8 +99,7 @@ async def test_going_back_in_the_middle_restarts_no_pod_that_was_still_old(bed: 
     stuck = {node: image_of(pod) for node, pod in (await bed.pods()).items()}
     assert stuck == {"node-0": V1, "node-1": V1, "node-2": V2}
 
-    await bed.set_image(V1)
-    await bed.settled()
+    await bed.update(V1)
     after = uids(await bed.runs_on(*nodes, image=V1))
     assert {node for node in nodes if after[node] == before[node]} == {"node-0", "node-1"}
     await bed.status(desired=3, current=3, ready=3)

@@ -51,8 +51,7 @@ def answered(writes: list[Write]) -> tuple[float, float]:
 
 async def test_pod_operations_are_what_the_server_was_asked_for(bed: Bed) -> None:
     await counting(bed)
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     stray = bare_pod("stray", "node-0")
     await bed.api.create(PODS, stray)
     await bed.until(
@@ -103,16 +102,14 @@ async def test_each_rollout_ends_once(bed: Bed) -> None:
 
 async def test_a_surge_then_in_place_updates_of_pods_without_the_readiness_gate(bed: Bed) -> None:
     await counting(bed, rolling={"maxSurge": 1, "maxUnavailable": 0})
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     await bed.idle()
     assert metric(bed.controller, SECONDS, method="surge") == 3
     assert metric(bed.controller, SECONDS, method="recreate") == 0
     await bed.edit(
         {"updateStrategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1, "rollingUpdateType": IN_PLACE}}}
     )
-    await bed.set_image(V3)
-    await bed.settled()
+    await bed.update(V3)
     await bed.idle()
     assert metric(bed.controller, SECONDS, method="surge") == 3
     assert metric(bed.controller, SECONDS, method="recreate") == 3

@@ -24,8 +24,7 @@ async def test_no_other_pod_goes_while_a_deletion_is_in_doubt(again: Answer, bli
         nodes = await bed.add_nodes(4)
         await bed.deploy(daemonset())
         history = await film(bed)
-        await bed.set_image(V2)
-        await bed.settled()
+        await bed.update(V2)
         await bed.runs_on(*nodes, image=V2)
         assert min(len(served) for served in await history.served()) == 3, "maxUnavailable is 1"
 

@@ -16,8 +16,7 @@ async def test_a_quota_that_is_just_enough_does_not_hold_up_an_update(bed: Bed) 
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())
     async with full_quota(bed, 3):
-        await bed.set_image(V2)
-        await bed.settled()
+        await bed.update(V2)
         await bed.runs_on(*nodes, image=V2)
 
 

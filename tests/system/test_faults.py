@@ -97,8 +97,7 @@ async def deploy_and_update(bed: Bed) -> None:
     assert len(first) == 4, "one pod for each node, whatever happened"
 
     history = await film(bed)
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     await bed.runs_on(*nodes, image=V2)
     await bed.idle(60)
     assert await history.crowded() == []
@@ -118,8 +117,7 @@ async def test_r_one_node_never_has_two_pods_and_ends_with_one(cell: str) -> Non
         history = await film(bed)
         await bed.api.create(DAEMONSETS, daemonset())
         await bed.settled()
-        await bed.set_image(V2)
-        await bed.settled()
+        await bed.update(V2)
         await bed.runs_on("node-0", image=V2)
         for _ in range(12):  # until each fault had its chance
             await bed.api.delete(PODS, (await bed.pods())["node-0"]["metadata"]["name"])
@@ -158,8 +156,7 @@ async def test_writes_that_fail_while_surging(fault: str) -> None:
         nodes = await bed.add_nodes(4)
         await bed.deploy(daemonset(rolling={"maxSurge": 2, "maxUnavailable": 0}))
         history = await film(bed)
-        await bed.set_image(V2)
-        await bed.settled()
+        await bed.update(V2)
         await bed.runs_on(*nodes, image=V2)
         assert min(len(served) for served in await history.served()) == 4, "nobody goes without"
         everybody = {pod["metadata"]["uid"] for state in await history.states() for pod in state}

@@ -26,8 +26,7 @@ async def test_a_new_image_changes_pods_in_place(bed: Bed) -> None:
     before = await bed.pods()
     assert all(is_open(pod) for pod in before.values())
     async with monitoring(bed, most_unavailable=2):
-        await bed.set_image(V2)
-        await bed.settled()
+        await bed.update(V2)
     after = await bed.runs_on(*nodes, image=V2)
     assert identities(after) == identities(before)
     assert [restarts(pod) for pod in after.values()] == [1, 1, 1]
@@ -39,8 +38,7 @@ async def test_a_new_image_changes_pods_in_place(bed: Bed) -> None:
 @both_beds
 async def test_three_writes_a_pod_in_this_order(bed: Bed) -> None:
     await bed.deploy(in_place(), nodes=1)
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     await bed.idle()
     assert told(bed)[1:] == ["node-0 pods/status", "node-0 pods", "node-0 pods/status"], str(bed.journal)
     assert bed.journal.failed == []
@@ -49,8 +47,7 @@ async def test_three_writes_a_pod_in_this_order(bed: Bed) -> None:
 async def test_no_more_than_three_writes_a_pod_for_two_hundred_nodes(bed: Bed) -> None:
     await bed.deploy(in_place(most="10%"), nodes=200)
     bed.nodes.behave("*", Behaviour(notice=0.1, terminate=0.5, pull=2.0, start=0.2, gate=0.2))
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     writes = [write for write in bed.journal.work if write.resource.startswith("pods") and write.verb == "patch"]
     assert len(writes) <= 3.05 * 200
 
@@ -99,12 +96,10 @@ async def test_pods_made_before_the_switch_are_replaced_once_and_updated_in_plac
     await bed.edit({"updateStrategy": {"rollingUpdate": ONE_BY_ONE}})
     await bed.seen()
     assert identities(await bed.pods()) == first, "the switch alone changes nothing"
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     second = identities(await bed.pods())
     assert not set(first.values()) & set(second.values())
-    await bed.set_image(V3)
-    await bed.settled()
+    await bed.update(V3)
     assert identities(await bed.pods()) == second
     assert await serving(bed, V3) == {"node-0", "node-1"}
 
@@ -152,8 +147,7 @@ async def test_going_back_before_the_kubelet_has_looked_ends_without_a_restart(b
     await bed.journal.news(bed.patience)
     while not any(write.resource == "pods" and write.verb == "patch" for write in bed.journal.work):
         assert await bed.journal.news(bed.patience), str(bed.journal)
-    await bed.set_image(V1)
-    await bed.settled()
+    await bed.update(V1)
     pod = (await bed.pods())["node-0"]
     assert runs(pod, V1)
     assert is_open(pod)
@@ -164,8 +158,7 @@ async def test_another_name_of_the_same_bits_ends_too(bed: Bed) -> None:
     alias = "registry.example/agent:same"
     bed.nodes.behave("*", Behaviour(aliases={alias: V1}))
     await bed.deploy(in_place())
-    await bed.set_image(alias)
-    await bed.settled()
+    await bed.update(alias)
     assert [restarts(pod) for pod in (await bed.runs_on(*nodes, image=alias)).values()] == [1, 1]
 
 
@@ -193,8 +186,7 @@ async def test_min_ready_seconds_count_from_the_start_of_the_new_container(bed: 
     await bed.deploy(in_place(minReadySeconds=15), nodes=2)
     bed.nodes.behave("*", Behaviour(pull=10.0))
     began = bed.clock()
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     assert 48 <= bed.clock() - began < 55, "15 seconds after each pull of 10, told in whole seconds"
 
 
@@ -205,8 +197,7 @@ async def test_a_late_watch_never_lets_more_pods_go_and_no_write_is_refused_twic
         await bed.deploy(in_place(most=2))
         bed.nodes.behave("*", Behaviour(notice=0.1, pull=1.0, gate=0.1))
         async with monitoring(bed, most_unavailable=2):
-            await bed.set_image(V2)
-            await bed.settled()
+            await bed.update(V2)
         assert await serving(bed, V2) == {*nodes}
         refused = [write.name for write in bed.journal.failed]
         assert len(refused) == len(set(refused)), str(bed.journal)

@@ -37,8 +37,7 @@ async def test_an_image_that_crashes_stops_the_rollout_at_one_node_and_going_bac
         stuck = await bed.condition("Progressing", "ProgressDeadlineExceeded")
         assert "containers do not start again on node-3: CrashLoopBackOff" in stuck["message"]
         began = bed.clock()
-        await bed.set_image(V1)
-        await bed.settled()
+        await bed.update(V1)
     assert bed.clock() - began < 15, "minReadySeconds, and no back-off of the kubelet: it is another image"
     after = await bed.pods()
     assert identities(after) == before
@@ -54,8 +53,7 @@ async def test_an_image_that_crashes_stops_the_rollout_also_where_clocks_of_node
         await bed.set_image(V2)
         await asyncio.sleep(900)
         assert [node for node, pod in (await bed.pods()).items() if image_of(pod) == V2] == ["node-3"]
-        await bed.set_image(V1)
-        await bed.settled()
+        await bed.update(V1)
 
 
 def waits(pod: Object) -> bool:
@@ -72,8 +70,7 @@ async def test_going_back_and_forth_meets_the_kubelet_s_back_off_and_ends_all_th
     bed.nodes.behave("*", QUICK)
     async with monitoring(bed, most_unavailable=1):
         for image in (V2, V3, V2, V1):
-            await bed.set_image(image)
-            await bed.settled()
+            await bed.update(image)
         began = bed.clock()
         await bed.set_image(V2)
         await bed.until(PODS, lambda pods: "" if any(map(waits, pods)) else "none waits", "CrashLoopBackOff")

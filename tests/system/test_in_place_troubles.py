@@ -304,8 +304,7 @@ async def test_a_pod_that_somebody_gave_the_image_before_is_not_waited_for(bed: 
         content_type=STRATEGIC_MERGE_PATCH,
     )
     await bed.until(PODS, lambda pods: "" if any(runs(pod, V2) for pod in pods) else "nobody runs it", "V2 by hand")
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     assert [restarts(pod) for pod in (await bed.pods()).values()] == [1, 1]
 
 
@@ -314,8 +313,7 @@ async def test_who_labels_a_pod_with_its_former_revision_gets_the_label_back_and
     labels = {
         "controller-revision-hash": (await bed.pods())["node-1"]["metadata"]["labels"]["controller-revision-hash"]
     }
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     name = (await bed.pods())["node-1"]["metadata"]["name"]
     await bed.api.patch(PODS, name, {"metadata": {"labels": labels}})
     await bed.idle()
@@ -341,6 +339,5 @@ async def test_an_update_whose_answer_is_lost_is_told_of_as_any_other(bed: Bed) 
     name = (await bed.pods())["node-1"]["metadata"]["name"]
     lost = Rule(verb="patch", resource="pods", name=name, effect=LoseAnswer(status=504), times=1)
     bed.simulator.link.faults.add(lost)
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     await bed.event("SuccessfulUpdatePodInPlace", name)

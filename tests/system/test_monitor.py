@@ -79,8 +79,7 @@ def all_run(found: list[Object]) -> str:
 async def three_revisions(bed: Bed) -> Bed:
     """Four nodes with pods of v2, and revisions v1, v2 and v3, which is current. New pods do not get ready."""
     await bed.deploy(daemonset(), nodes=4)
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     await roll(bed, partition=4)
     await bed.set_image(V3)
     await bed.seen()

@@ -211,8 +211,7 @@ async def test_pods_owned_through_v1alpha1_are_ours(bed: Bed) -> None:
 
     await bed.idle()
     bed.journal.clear()
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     assert bed.journal.deleted == ["node-2", "node-1", "node-0"]
 
 

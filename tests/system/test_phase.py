@@ -78,8 +78,7 @@ async def test_a_deployment_is_pending_then_progressing_then_healthy(bed: Bed) -
 async def test_an_update_begins_a_new_record_and_ends_healthy(bed: Bed) -> None:
     await bed.add_nodes(2)
     before = rollout_of(await bed.deploy(daemonset()))
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     after = await stands(bed, "Healthy")
     assert (after["target"], after["done"]) == (2, 2)
     assert after["startTime"] >= before["completionTime"]

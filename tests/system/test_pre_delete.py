@@ -51,8 +51,7 @@ async def test_an_update_prepares_one_pod_after_the_other_and_waits_for_each(bed
 async def test_a_users_controller_that_takes_its_time_never_sees_two_pods(bed: Bed) -> None:
     await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}), nodes=4)
     async with user_controller(bed, most=5.0) as nodes, monitoring(bed, most_unavailable=1), one_at_a_time(bed):
-        await bed.set_image(V2)
-        await bed.settled()
+        await bed.update(V2)
     assert nodes == ["node-3", "node-2", "node-1", "node-0"]
     assert await layout(bed) == "v2 v2 v2 v2"
 

@@ -222,8 +222,7 @@ async def test_progress_never_runs_backwards_while_nodes_are_updated(pulls: Bed)
                 seen.append((status["succeeded"], status["desired"]))  # as they come
 
     watching = asyncio.create_task(watch())
-    await pulls.set_image(V2)
-    await pulls.settled()
+    await pulls.update(V2)
     watching.cancel()
     assert {desired for _, desired in seen} == {4}
     assert [there for there, _ in seen] == sorted(there for there, _ in seen)

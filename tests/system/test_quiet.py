@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from controller.runtime.pacing import LONGEST_INTERVAL, RESTS
-from tests.beds.api import DAEMONSETS, NODES, PODS
+from tests.beds.api import CONFIGMAPS, DAEMONSETS, NODES, PODS
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.metrics import metric
 from tests.beds.nodes import Behaviour
@@ -33,7 +33,7 @@ async def test_a_quiet_cluster_sees_no_writes(bed: Bed) -> None:
     note = {"metadata": {"annotations": {"example.com/seen": "yes"}}}
     for pod in (await bed.pods()).values():
         await bed.api.patch(PODS, pod["metadata"]["name"], note)
-    await bed.touch("unrelated")
+    await bed.api.create(CONFIGMAPS, {"metadata": {"name": "unrelated"}})
     await bed.idle(1.0)
     assert bed.journal.writes == []
 
@@ -58,8 +58,7 @@ async def test_a_deployment_and_an_update_fail_no_write_and_write_hardly_more_th
 
     bed.journal.clear()
     began = asyncio.get_running_loop().time()
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     await bed.idle()
     assert bed.journal.failed == []
     assert len(bed.journal.created) == len(bed.journal.deleted) == PODS_PER_DEPLOY
@@ -158,8 +157,7 @@ async def test_no_status_is_written_for_the_sake_of_a_condition_alone(bed: Bed) 
     await bed.add_nodes(40)
     bed.nodes.behave("*", Behaviour(ready=3.0))
     await bed.deploy(daemonset(rolling={"maxUnavailable": "10%"}))
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     await bed.idle(60)
     for write in bed.journal.statuses:
         assert isinstance(write.body, list)

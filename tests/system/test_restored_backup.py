@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.beds.api import PODS
+from tests.beds.api import CONFIGMAPS, PODS
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.objects import V1, V2, daemonset
@@ -34,7 +34,7 @@ async def deployed(*faults: Rule) -> AsyncIterator[Bed]:
 async def much_happens(bed: Bed) -> None:
     """So that no version of before is reached again."""
     for number in range(500):
-        await bed.touch(f"something-{number}")
+        await bed.api.create(CONFIGMAPS, {"metadata": {"name": f"something-{number}"}})
 
 
 def restore(bed: Bed, backup: Backup) -> None:
@@ -46,15 +46,13 @@ async def test_a_status_of_before_is_forgotten() -> None:
     async with deployed() as bed:
         backup = bed.simulator.cluster.store.backup()
         await much_happens(bed)
-        await bed.set_image(V2)
-        await bed.settled()
+        await bed.update(V2)
         await bed.idle(10)
         restore(bed, backup)
         await asyncio.sleep(SOON)
         await bed.runs_on(*NODES, image=V1)
         bed.journal.clear()
-        await bed.set_image(V2)
-        await bed.settled()
+        await bed.update(V2)
         await bed.runs_on(*NODES, image=V2)
         assert bed.journal.failed == [], "a status that refers to what never was is refused"
         assert bed.simulator.cluster.store.version < backup.version + 500, "no version of before was reached"

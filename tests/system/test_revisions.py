@@ -56,8 +56,7 @@ async def test_history_is_trimmed_to_its_limit_but_not_what_a_pod_still_is_of(be
 async def test_limit_0_leaves_only_the_current_revision(bed: Bed) -> None:
     await bed.deploy(daemonset(revisionHistoryLimit=0), nodes=1)
     for image in (V2, V3):
-        await bed.set_image(image)
-        await bed.settled()
+        await bed.update(image)
     await bed.until(REVISIONS, numbers(1, 3), "the current revision alone")
 
 
@@ -66,10 +65,8 @@ async def test_going_back_gives_the_old_revision_a_new_number(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
     await bed.deploy(daemonset())
     (first,) = await bed.revisions()
-    await bed.set_image(V2)
-    await bed.settled()
-    await bed.set_image(V1)
-    await bed.settled()
+    await bed.update(V2)
+    await bed.update(V1)
     await bed.until(REVISIONS, numbers(2, 2, 3), "no new revision")
     newest = (await bed.revisions())[-1]
     assert newest["metadata"]["uid"] == first["metadata"]["uid"]
@@ -82,8 +79,7 @@ async def test_a_taken_name_counts_a_collision_and_the_update_goes_on(bed: Bed) 
     nodes = await bed.add_nodes(2)
     one = await bed.deploy(daemonset())
     (first,) = await bed.revisions()
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     wanted = (await bed.revisions())[-1]["metadata"]["name"]
 
     # the same again for a twin of this DaemonSet, whose second revision's name somebody has taken
@@ -141,8 +137,7 @@ async def test_the_deprecated_generation_annotation_changes_nothing(bed: Bed) ->
     old = daemonset()
     old["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": "3"}
     await bed.deploy(old)
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     await bed.runs_on(*nodes, image=V2)
     assert bed.journal.deleted == ["node-1", "node-0"]
 

@@ -48,8 +48,7 @@ async def pause_after(bed: Bed, image: str) -> int:
     """They write, somebody sets the image: the seconds until the first thing that we do."""
     written = await they_write(bed)
     bed.journal.clear()
-    await bed.set_image(image)
-    await bed.settled()
+    await bed.update(image)
     return round(min(write.at for write in bed.journal.writes if write.resource != "events") - written)
 
 
@@ -77,8 +76,7 @@ async def test_a_controller_that_is_started_anew_waits_for_the_rest_of_the_minut
     await asyncio.sleep(20)
     await bed.controller.kill()
     bed.controller.start()
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     assert round(min(write.at for write in bed.journal.writes if write.resource != "events") - written) == 60
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.beds.api import PODS, Object
+from tests.beds.api import CONFIGMAPS, PODS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.waves import UNREADY, all_ready, both, built, keeps_two, layout, live, roll, unready, wave
 from tests.beds.nodes import INSTANT, Behaviour
@@ -42,7 +42,7 @@ async def test_new_pods_that_never_get_ready_hold_the_surge(bed: Bed) -> None:
     async with monitoring(bed, most_unavailable=0):
         await bed.set_image(V2)
         await wave(bed, "+2 +1")
-        await bed.touch("something")
+        await bed.api.create(CONFIGMAPS, {"metadata": {"name": "something"}})
         await wave(bed, "")
     assert await layout(bed) == "v1 v1+v2 v1+v2"
 

@@ -69,8 +69,7 @@ async def test_the_pods_of_a_native_daemonset_are_adopted_and_none_restarts(
     assert found["status"]["updateRevision"] == hash_, "the revision of the native controller is used on"
     assert {pod["metadata"]["labels"]["controller-revision-hash"] for pod in after.values()} == {hash_}
 
-    await bed.set_image(V2)
-    await bed.settled()
+    await bed.update(V2)
     await bed.runs_on(*nodes, image=V2)
     assert bed.journal.deleted == ["node-2", "node-1", "node-0"]
 

@@ -162,8 +162,7 @@ async def test_clocks_that_differ_by_minutes_delay_availability_but_lose_nothing
         nodes = await bed.add_nodes(2)
         await bed.deploy(daemonset(minReadySeconds=10))
         history = await film(bed)
-        await bed.set_image(V2)
-        await bed.settled()
+        await bed.update(V2)
         await bed.runs_on(*nodes, image=V2)
         assert bed.journal.deleted == ["node-1", "node-0"]
         assert min(len(served) for served in await history.served()) == 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from controller.runtime.clock import Clock
-from tests.beds.api import CONFIGMAPS, DAEMONSETS, EVENTS, NODES, PODS, REVISIONS, Api, Object, Resource
+from tests.beds.api import DAEMONSETS, EVENTS, NODES, PODS, REVISIONS, Api, Object, Resource
 from tests.beds.control_plane import ControlPlane
 from tests.beds.controller.journal import Counted, Journal
 from tests.beds.controller.running import Controller
@@ -29,7 +29,6 @@ TICKS = 25
 """Into so many parts a silence is divided; in each of them this process has had its turn."""
 REST = 1.0
 """Seconds: what the controller has put off for less is waited for too. After a costly pass it rests for 0.5."""
-
 INSTANT = 0.001
 """Seconds by which a timer may be early: asyncio rounds, and virtual time would stand still for what is left."""
 
@@ -110,6 +109,11 @@ class Bed:
         path = "/spec/template/spec/containers/0/image"
         return await self.api.patch(DAEMONSETS, name, [{"op": "replace", "path": path, "value": image}])
 
+    async def update(self, image: str) -> Object:
+        """Set the image, and wait until it is everywhere."""
+        await self.set_image(image)
+        return await self.settled()
+
     async def label_node(self, node: str, **labels: str | None) -> Object:
         """None takes a label away."""
         found = await self.api.patch(NODES, node, {"metadata": {"labels": labels}})
@@ -156,8 +160,7 @@ class Bed:
     async def settled(self, name: str = "agent") -> Object:
         """Wait until the status says: observed, and everywhere an available pod of the current revision."""
 
-        def missing(found: list[Object]) -> str:
-            one = named(found, name)
+        def missing(one: Object) -> str:
             status = one.get("status") or {}
             if status.get("observedGeneration") != one["metadata"]["generation"]:
                 return "the generation is not observed"
@@ -165,46 +168,48 @@ class Bed:
             fields = ("currentNumberScheduled", "updatedNumberScheduled", "numberAvailable")
             return "" if all(status[field] == wanted for field in fields) else "not everything is available"
 
-        return named(await self.until(DAEMONSETS, missing, f"{name} settled"), name)
+        return await self._until_one(name, missing, f"{name} settled")
 
     async def status(self, name: str = "agent", **wanted: int) -> Object:
         """Wait until the status reads like this (`desired=3, ready=2`), and return the DaemonSet."""
 
-        def missing(found: list[Object]) -> str:
-            status = named(found, name).get("status") or {}
+        def missing(one: Object) -> str:
+            status = one.get("status") or {}
             there = {short: status.get(FIELDS[short]) for short in wanted}
             return "" if there == wanted else f"the status of {name} has {there}"
 
-        return named(await self.until(DAEMONSETS, missing, f"{name} has {wanted}"), name)
+        return await self._until_one(name, missing, f"{name} has {wanted}")
 
     async def condition(self, kind: str, reason: str, *, name: str = "agent") -> Object:
         """Wait until that condition has that reason, and return it."""
 
-        def missing(found: list[Object]) -> str:
-            there = condition(named(found, name), kind)
+        def missing(one: Object) -> str:
+            there = condition(one, kind)
             return "" if there.get("reason") == reason else f"condition {kind} of {name} is {there}"
 
-        return condition(named(await self.until(DAEMONSETS, missing, f"{kind}: {reason}"), name), kind)
+        return condition(await self._until_one(name, missing, f"{kind}: {reason}"), kind)
 
     async def phase(self, phase: str, name: str = "agent") -> Object:
         """Wait until the rollout is in that phase, and return its record."""
 
-        def missing(found: list[Object]) -> str:
-            there = rollout_of(named(found, name))
+        def missing(one: Object) -> str:
+            there = rollout_of(one)
             return "" if there.get("phase") == phase else f"the rollout of {name} is {there}"
 
-        return rollout_of(named(await self.until(DAEMONSETS, missing, f"{name} is {phase}"), name))
+        return rollout_of(await self._until_one(name, missing, f"{name} is {phase}"))
 
     async def seen(self, name: str = "agent") -> Object:
         """Wait until the controller has looked at the DaemonSet as it is now and finished what it had to do."""
 
-        def missing(found: list[Object]) -> str:
-            one = named(found, name)
+        def missing(one: Object) -> str:
             observed = (one.get("status") or {}).get("observedGeneration")
             generation = one["metadata"]["generation"]
             return "" if observed == generation else f"observed {observed} of generation {generation}"
 
-        return named(await self.until(DAEMONSETS, missing, f"{name} is observed"), name)
+        return await self._until_one(name, missing, f"{name} is observed")
+
+    async def _until_one(self, name: str, missing: Callable[[Object], str], what: str) -> Object:
+        return named(await self.until(DAEMONSETS, lambda found: missing(named(found, name)), what), name)
 
     async def event(self, reason: str, text: str = "") -> Object:
         """Wait for an event of that reason whose message contains `text`."""
@@ -279,10 +284,6 @@ class Bed:
                 return await self.journal.heard.until(pages)
         except TimeoutError:
             raise AssertionError(f"in {self.patience:g} s the controller was not told all that there is") from None
-
-    async def touch(self, name: str) -> None:
-        """Something happens that concerns no DaemonSet: a write to the same server."""
-        await self.api.create(CONFIGMAPS, {"metadata": {"name": name}})
 
 
 def named(found: list[Object], name: str) -> Object:

@@ -16,7 +16,8 @@ from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, V3, daemonset
 from tests.beds.pods import is_ready
-from tests.plugin.real.test_rollback import Ran, kruise_ds
+from tests.plugin.in_process import Ran
+from tests.plugin.real.test_rollback import kruise_ds
 from tests.plugin.window import window
 from tests.system.quota import limit_pods
 

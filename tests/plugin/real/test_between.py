@@ -14,8 +14,9 @@ from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, V3, V4, daemonset
 from tests.beds.pods import image_of
 from tests.plugin.cluster.wire import WRITE, Fault, faulty_wire
+from tests.plugin.in_process import Ran
 from tests.plugin.real.test_among_people import ALICE, BOB, held, image, settings, whose_next_pods_stay_unready
-from tests.plugin.real.test_rollback import Ran, kruise_ds
+from tests.plugin.real.test_rollback import kruise_ds
 from tests.plugin.real.test_under_fire import FOR_EVER, watching
 
 pytestmark = pytest.mark.real

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 import pytest
 
@@ -15,18 +14,13 @@ from tests.beds.installed.unhurried import PROGRAM
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, daemonset
 from tests.beds.pods import node_of
+from tests.plugin.in_process import Ran
 
 pytestmark = pytest.mark.real
 
 FLEET = [f"{zone}-{number:02}" for zone in "abc" for number in range(1, 9)]
 CANARY = {"c-08", "c-07", "c-06", "c-05", "c-04", "c-03"}
 WITHOUT_V2 = Behaviour(missing_images=("*:v2",))
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 async def kruise_ds(bed: Bed, plane: ControlPlane, *words: str) -> Ran:

@@ -20,8 +20,9 @@ from tests.beds.installed.unhurried import PROGRAM
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, V3, daemonset
 from tests.plugin.cluster.wire import Fault, faulty_wire
+from tests.plugin.in_process import Ran
 from tests.plugin.real.test_among_people import ALICE, BOB, image, settings
-from tests.plugin.real.test_rollback import Ran, kruise_ds
+from tests.plugin.real.test_rollback import kruise_ds
 
 pytestmark = pytest.mark.real
 

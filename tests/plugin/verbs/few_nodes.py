@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 import msgspec
 import pytest
 
-from controller.kube.request import JSON_PATCH, Request, Response, Stream
+from controller.kube.request import JSON_PATCH, Request, Response
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.simulator.route import route
 from tests.plugin.door import Door
@@ -82,11 +81,6 @@ class Between(Door):
             if self._met in self._which:
                 await self._step()
         return await super().exchange(request)
-
-    @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        async with super().stream(request) as stream:
-            yield stream
 
 
 def get_between(scene: Scene, step: Callable[[], Awaitable[Any]], times: int = 1) -> None:
