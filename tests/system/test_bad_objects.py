@@ -47,8 +47,7 @@ def spoil(bed: Bed, kind: Kind, name: str, field: str, value: Any) -> None:
 
 @both_beds
 async def test_a_template_that_the_server_refuses_costs_no_old_pod(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=3)
     before = uids(await bed.pods())
     await bed.edit({"template": {"spec": {"containers": REFUSED}}})
     degraded = await bed.condition("Degraded", "TemplateRefused")
@@ -88,8 +87,7 @@ async def test_a_first_template_that_the_server_refuses_is_told_and_tried_seldom
     ids=["selector", "maxUnavailable", "partition"],
 )
 async def test_a_strategy_that_cannot_be_read_changes_nothing_and_is_told(bed: Bed, rolling: Object) -> None:
-    nodes = await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=2)
     before = uids(await bed.pods())
     bed.simulator.cluster.admission.clear()
     await bed.edit({"updateStrategy": {"rollingUpdate": rolling}})
@@ -164,8 +162,7 @@ async def test_a_selector_that_selects_everything_is_told_and_selects_nothing(be
 
 
 async def test_a_pod_that_cannot_be_read_is_told_and_its_last_good_state_is_kept(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=3)
     before = uids(await bed.pods())
     broken = (await bed.pods())["node-1"]["metadata"]["name"]
     spoil(bed, POD_KIND, broken, "metadata.labels", "none")
@@ -186,8 +183,7 @@ async def test_a_pod_that_cannot_be_read_is_told_and_its_last_good_state_is_kept
 
 @pytest.mark.parametrize("field", ["spec.minReadySeconds", "spec.selector.matchLabels"])
 async def test_a_daemonset_that_cannot_be_read_keeps_its_pods_and_is_told(bed: Bed, field: str) -> None:
-    nodes = await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=2)
     before = uids(await bed.pods())
     spoil(bed, DAEMONSET_KIND, "agent", field, "ten")
     await bed.event("MalformedObject", "agent")
@@ -198,8 +194,7 @@ async def test_a_daemonset_that_cannot_be_read_keeps_its_pods_and_is_told(bed: B
 
 
 async def test_a_revision_or_node_that_cannot_be_read_stops_nothing(bed: Bed) -> None:
-    nodes = await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=2)
     before = uids(await bed.pods())
     spoil(bed, NODE_KIND, "node-1", "metadata.annotations", "many")
     (revision,) = await bed.revisions()

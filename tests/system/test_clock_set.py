@@ -51,8 +51,7 @@ async def test_old_pods_are_ready_for_as_long_as_they_were_and_go_one_at_a_time(
     """With a clock that is set back they say that they will be ready in an hour."""
     async with simulated(latency=0.01) as bed:
         bed.patience = 600.0
-        nodes = await bed.add_nodes(5)
-        await bed.deploy(daemonset(minReadySeconds=30))
+        nodes = await bed.deploy(daemonset(minReadySeconds=30), nodes=5)
         bed.controller.ahead = -HOUR
         if restarted:
             await bed.controller.kill()

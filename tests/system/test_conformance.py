@@ -19,8 +19,7 @@ def hashes(pods: dict[str, Object]) -> set[str]:
 
 @both_beds
 async def test_every_node_gets_its_pod_and_a_deleted_one_is_replaced_there(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=3)
     before = uids(await bed.runs_on(*nodes))
     await bed.status(desired=3, current=3, ready=3)
 
@@ -56,8 +55,7 @@ async def test_pods_follow_the_labels_of_nodes_and_the_node_selector(bed: Bed) -
 
 @both_beds
 async def test_a_failed_pod_is_replaced_and_its_object_is_gone(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=3)
     failed = (await bed.pods())["node-2"]
     await bed.nodes.fail(failed, reason="Evicted")
     await bed.event("FailedDaemonPod", failed["metadata"]["name"])
@@ -70,8 +68,7 @@ async def test_a_failed_pod_is_replaced_and_its_object_is_gone(bed: Bed) -> None
 
 @both_beds
 async def test_a_rolling_update_keeps_all_but_one_node_served(bed: Bed) -> None:
-    nodes = await bed.add_nodes(4)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=4)
     (first,) = await bed.revisions()
     assert first["revision"] == 1
     history = await film(bed)
@@ -88,8 +85,7 @@ async def test_a_rolling_update_keeps_all_but_one_node_served(bed: Bed) -> None:
 
 @both_beds
 async def test_going_back_in_the_middle_restarts_no_pod_that_was_still_old(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=3)
     before = uids(await bed.pods())
     history = await film(bed)
     bed.nodes.behave("*", Behaviour(missing_images=("*:v2",)))
@@ -120,7 +116,8 @@ async def test_list_and_delete_by_label(bed: Bed) -> None:
 
 @both_beds
 async def test_conditions_that_others_write_stay(bed: Bed) -> None:
-    found = await bed.deploy(daemonset(), nodes=1)
+    await bed.deploy(daemonset(), nodes=1)
+    found = await bed.daemonset()
     theirs = {"type": "StatusUpdate", "status": "True", "reason": "E2E", "message": "Set from e2e test"}
     found["status"]["conditions"].append(theirs)
     await bed.api.replace(DAEMONSETS, found, sub="status")
@@ -139,8 +136,7 @@ async def test_conditions_that_others_write_stay(bed: Bed) -> None:
 
 @both_beds
 async def test_revisions_can_be_relabelled_doubled_and_deleted_by_hand(bed: Bed) -> None:
-    nodes = await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=2)
     (first,) = await bed.revisions()
     before = uids(await bed.pods())
     await bed.api.patch(REVISIONS, first["metadata"]["name"], {"metadata": {"labels": {"e2e": "patched"}}})

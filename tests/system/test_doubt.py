@@ -21,8 +21,7 @@ async def test_no_other_pod_goes_while_a_deletion_is_in_doubt(again: Answer, bli
     refused = Rule(verb="delete", resource="pods", nth=(2, 3, 4), effect=again)
     async with simulated(LATE, DONE, refused, *blind, latency=0.02) as bed:
         bed.patience = 3600.0
-        nodes = await bed.add_nodes(4)
-        await bed.deploy(daemonset())
+        nodes = await bed.deploy(daemonset(), nodes=4)
         history = await film(bed)
         await bed.update(V2)
         await bed.runs_on(*nodes, image=V2)
@@ -34,8 +33,7 @@ async def test_a_create_that_comes_through_late_makes_no_second_new_pod_although
     late = Rule(verb="create", resource="pods", nth=(5,), effect=LateRequest(seconds=5))
     away = Rule(verb="create", resource="pods", nth=tuple(range(5, 12)), effect=LoseRequest())
     async with simulated(late, away, latency=0.02) as bed:
-        nodes = await bed.add_nodes(3)
-        await bed.deploy(daemonset(rolling={"maxSurge": 1}))
+        nodes = await bed.deploy(daemonset(rolling={"maxSurge": 1}), nodes=3)
         history = await film(bed)
         await bed.set_image(V2)
         while not bed.journal.of("pods", "create", failed=True):

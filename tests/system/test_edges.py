@@ -13,8 +13,7 @@ from tests.system.replay import film
 
 @both_beds
 async def test_a_quota_that_is_just_enough_does_not_hold_up_an_update(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=3)
     async with full_quota(bed, 3):
         await bed.update(V2)
         await bed.runs_on(*nodes, image=V2)
@@ -22,8 +21,7 @@ async def test_a_quota_that_is_just_enough_does_not_hold_up_an_update(bed: Bed) 
 
 @both_beds
 async def test_a_pod_name_that_somebody_else_took_is_left_to_him(bed: Bed) -> None:
-    nodes = await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=2)
     await bed.controller.kill()
     name = (await bed.pods())["node-1"]["metadata"]["name"]
     await bed.api.delete(PODS, name, options={"gracePeriodSeconds": 0})
@@ -67,8 +65,7 @@ async def test_a_daemonset_that_is_going_is_left_as_it_is(bed: Bed) -> None:
 
 
 async def test_two_daemonsets_with_one_selector_do_not_touch_each_others_pods(bed: Bed) -> None:
-    nodes = await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=2)
     second = daemonset()
     second["metadata"]["name"] = "second"
     await bed.deploy(second)
@@ -84,8 +81,7 @@ async def test_two_daemonsets_with_one_selector_do_not_touch_each_others_pods(be
 
 
 async def test_adopted_pods_of_another_template_are_updated_within_the_budget(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=3)
     await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Orphan"})
     await bed.until(DAEMONSETS, lambda found: "still there" if found else "", "agent gone")
     history = await film(bed)
@@ -105,7 +101,8 @@ def is_up(pod: Object) -> bool:
 
 async def test_too_many_pods_are_too_few_on_some_nodes(bed: Bed) -> None:
     """0, 1, 2 and 5 pods on four nodes, one node without, and two pods that are ours with foreign labels."""
-    one = await bed.deploy(daemonset(pod={"nodeSelector": {"wanted": "yes"}}), nodes=4)
+    await bed.deploy(daemonset(pod={"nodeSelector": {"wanted": "yes"}}), nodes=4)
+    one = await bed.daemonset()
     await bed.controller.stop()
     (revision,) = await bed.revisions()
     hash_ = {"controller-revision-hash": revision["metadata"]["labels"]["controller-revision-hash"]}

@@ -153,8 +153,7 @@ async def test_a_late_watch_makes_nothing_be_written_twice(resource: str) -> Non
 async def test_writes_that_fail_while_surging(fault: str) -> None:
     async with simulated(WRITES[fault], latency=LATENCY, behaviour=SLOW) as bed:
         bed.patience = 3600.0
-        nodes = await bed.add_nodes(4)
-        await bed.deploy(daemonset(rolling={"maxSurge": 2, "maxUnavailable": 0}))
+        nodes = await bed.deploy(daemonset(rolling={"maxSurge": 2, "maxUnavailable": 0}), nodes=4)
         history = await film(bed)
         await bed.update(V2)
         await bed.runs_on(*nodes, image=V2)
@@ -170,8 +169,7 @@ async def test_adoption_and_release_that_fail_are_tried_again(effect: Effect) ->
     fault = Rule(verb="patch", resource="pods", nth=(1, 3), effect=effect)
     async with simulated(fault, latency=LATENCY, behaviour=SLOW) as bed:
         bed.patience = 600.0
-        nodes = await bed.add_nodes(3)
-        await bed.deploy(daemonset())
+        nodes = await bed.deploy(daemonset(), nodes=3)
         before = await bed.pods()
         await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Orphan"})
         await bed.deploy(daemonset())
@@ -191,8 +189,7 @@ async def test_a_controller_that_starts_with_a_list_from_the_past_does_nothing_t
     async with simulated(latency=LATENCY) as bed:
         bed.patience = 600.0
         bed.simulator.cluster.watch_list = False
-        nodes = await bed.add_nodes(4)
-        await bed.deploy(daemonset())
+        nodes = await bed.deploy(daemonset(), nodes=4)
         before = uids(await bed.pods())
         await bed.controller.kill()
         bed.simulator.link.faults.add(stale)
@@ -205,8 +202,7 @@ async def test_a_controller_that_starts_with_a_list_from_the_past_does_nothing_t
 async def test_a_server_that_is_away_for_a_while_is_waited_for() -> None:
     async with simulated(latency=LATENCY) as bed:
         bed.patience = 600.0
-        nodes = await bed.add_nodes(4)
-        await bed.deploy(daemonset())
+        nodes = await bed.deploy(daemonset(), nodes=4)
         before = uids(await bed.pods())
         link = bed.simulator.link
         link.up = False
@@ -224,8 +220,7 @@ async def test_a_server_that_is_away_for_a_while_is_waited_for() -> None:
 async def test_a_node_that_comes_back_under_its_old_name_gets_a_pod_of_its_own() -> None:
     async with simulated(latency=LATENCY) as bed:
         bed.patience = 600.0
-        nodes = await bed.add_nodes(2)
-        await bed.deploy(daemonset())
+        nodes = await bed.deploy(daemonset(), nodes=2)
         old = (await bed.pods())["node-1"]
         await bed.nodes.remove("node-1")
         await bed.nodes.add("node-1")

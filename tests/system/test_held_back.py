@@ -76,8 +76,7 @@ async def test_a_dry_run_that_fails_is_tried_again_ever_later(answer: Effect) ->
 async def test_a_dry_run_waits_for_a_webhook_that_is_down(real_bed: Bed) -> None:
     """It is tried again at once, then after a second."""
     bed = real_bed
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=3)
     async with webhook_down(bed, "create"):
         await bed.set_image(V2)
         await refused(bed, "probe", 3)
@@ -89,8 +88,7 @@ async def test_a_dry_run_waits_for_a_webhook_that_is_down(real_bed: Bed) -> None
 
 @both_beds
 async def test_a_revision_that_cannot_be_stored_keeps_no_lost_pod_waiting(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=3)
     async with no_more_revisions(bed):
         await bed.set_image(V2)
         await bed.seen()
@@ -103,8 +101,7 @@ async def test_a_revision_that_cannot_be_stored_keeps_no_lost_pod_waiting(bed: B
 @both_beds
 async def test_pods_that_cannot_be_relabelled_keep_no_lost_pod_waiting(bed: Bed) -> None:
     """Of two revisions that mean the same the newer one is kept, and pods of the other one are relabelled."""
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=3)
     (first,) = await bed.revisions()
     metadata = {key: first["metadata"][key] for key in ("labels", "ownerReferences")}
     metadata = {**metadata, "name": "agent-twin", "labels": {**metadata["labels"], HASH: "twin"}}

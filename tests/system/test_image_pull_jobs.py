@@ -232,8 +232,7 @@ async def test_a_node_that_falls_silent_gives_its_place_to_another_one(pulls: Be
 
 
 async def test_a_daemonset_beside_a_job_minds_its_own_pods(pulls: Bed) -> None:
-    nodes = await pulls.add_nodes(2)
-    await pulls.deploy(daemonset())
+    nodes = await pulls.deploy(daemonset(), nodes=2)
     await pulls.api.create(
         IMAGE_PULL_JOBS, job(sandboxConfig={"labels": {"app": "agent"}, "annotations": {"a": "b"}})
     )

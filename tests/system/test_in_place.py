@@ -21,8 +21,7 @@ from tests.system.monitor import monitoring
 
 @both_beds
 async def test_a_new_image_changes_pods_in_place(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(in_place(most=2))
+    nodes = await bed.deploy(in_place(most=2), nodes=3)
     before = await bed.pods()
     assert all(is_open(pod) for pod in before.values())
     async with monitoring(bed, most_unavailable=2):
@@ -77,8 +76,7 @@ async def test_labels_alone_take_one_write_and_disturb_nothing(bed: Bed, gated: 
     ids=["a variable", "an image and its pull policy"],
 )
 async def test_what_a_running_pod_cannot_take_makes_new_ones_and_says_why(bed: Bed, field: dict[str, str]) -> None:
-    nodes = await bed.add_nodes(2)
-    await bed.deploy(in_place())
+    nodes = await bed.deploy(in_place(), nodes=2)
     before = identities(await bed.pods())
     containers = [{"name": "agent", "image": V1, **field}]
     async with monitoring(bed, most_unavailable=1):
@@ -106,8 +104,7 @@ async def test_pods_made_before_the_switch_are_replaced_once_and_updated_in_plac
 
 async def test_without_a_probe_a_pod_counts_as_unavailable_while_its_image_is_pulled(bed: Bed) -> None:
     """The kubelet calls it ready all the time."""
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(in_place())
+    nodes = await bed.deploy(in_place(), nodes=3)
     bed.nodes.behave("*", Behaviour(notice=0.1, pull=60.0, gate=0.1))
     await bed.set_image(V2)
     await bed.status(updated=1, available=2, unavailable=1)
@@ -163,8 +160,7 @@ async def test_another_name_of_the_same_bits_ends_too(bed: Bed) -> None:
 
 
 async def test_an_image_that_cannot_be_pulled_stops_the_rollout_and_going_back_heals_at_once(bed: Bed) -> None:
-    nodes = await bed.add_nodes(4)
-    await bed.deploy(in_place())
+    nodes = await bed.deploy(in_place(), nodes=4)
     before = identities(await bed.pods())
     bed.nodes.behave("*", Behaviour(missing_images=("*:v2",), registry="no such manifest"))
     async with monitoring(bed, most_unavailable=1):
@@ -193,8 +189,7 @@ async def test_min_ready_seconds_count_from_the_start_of_the_new_container(bed: 
 async def test_a_late_watch_never_lets_more_pods_go_and_no_write_is_refused_twice() -> None:
     late = Rule(verb="watch", resource="pods", effect=LateWatch(seconds=1))
     async with simulated(late, latency=0.02) as bed:
-        nodes = await bed.add_nodes(6)
-        await bed.deploy(in_place(most=2))
+        nodes = await bed.deploy(in_place(most=2), nodes=6)
         bed.nodes.behave("*", Behaviour(notice=0.1, pull=1.0, gate=0.1))
         async with monitoring(bed, most_unavailable=2):
             await bed.update(V2)

@@ -64,8 +64,7 @@ def waits(pod: Object) -> bool:
 
 async def test_going_back_and_forth_meets_the_kubelet_s_back_off_and_ends_all_the_same(bed: Bed) -> None:
     """It says CrashLoopBackOff of a container that it restarted into lately, although no program has crashed."""
-    nodes = await bed.add_nodes(2)
-    await bed.deploy(in_place())
+    nodes = await bed.deploy(in_place(), nodes=2)
     before = identities(await bed.pods())
     bed.nodes.behave("*", QUICK)
     async with monitoring(bed, most_unavailable=1):

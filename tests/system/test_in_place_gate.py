@@ -33,8 +33,7 @@ async def test_what_restarts_nothing_writes_no_condition(bed: Bed, gated: bool) 
 @both_beds
 async def test_a_grace_period_lets_traffic_leave_before_the_restart(bed: Bed) -> None:
     grace = 30 if bed.plane is None else 3
-    nodes = await bed.add_nodes(2)
-    await bed.deploy(updates.with_grace(grace))
+    nodes = await bed.deploy(updates.with_grace(grace), nodes=2)
     bed.journal.clear()
     async with monitoring(bed, most_unavailable=1):
         await bed.set_image(V2)
@@ -61,8 +60,7 @@ def asked(bed: Bed) -> Counter[str]:
 @both_beds
 async def test_where_updates_are_refused_traffic_comes_back_once_and_is_not_taken_again(bed: Bed) -> None:
     """Whether the server would take them is asked by dry runs from then on."""
-    nodes = await bed.add_nodes(2)
-    await bed.deploy(updates.in_place())
+    nodes = await bed.deploy(updates.in_place(), nodes=2)
     before = await bed.pods()
     names = {pod["metadata"]["name"] for pod in before.values()}
     bed.journal.clear()

@@ -119,8 +119,7 @@ async def test_a_write_that_hangs_keeps_one_node_and_its_part_of_the_budget(bed:
     ids=["no JSON", "200 KB", "no time", "the future", "a ghost", "no metadata"],
 )
 async def test_whatever_somebody_writes_into_the_state_the_rollout_ends(bed: Bed, state: str) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(in_place())
+    nodes = await bed.deploy(in_place(), nodes=3)
     before = await bed.pods()
     bed.nodes.behave("*", SLOW)
     await bed.set_image(V2)
@@ -155,8 +154,7 @@ async def test_a_condition_that_somebody_closes_is_opened_again_and_one_that_he_
 
 
 async def test_a_pod_that_somebody_deletes_in_the_middle_comes_back_new(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(in_place())
+    nodes = await bed.deploy(in_place(), nodes=3)
     bed.nodes.behave("*", SLOW)
     await bed.set_image(V2)
     await asyncio.sleep(10)
@@ -169,8 +167,7 @@ async def test_a_pod_that_somebody_deletes_in_the_middle_comes_back_new(bed: Bed
 
 @pytest.mark.parametrize("when", [10.0, 40.0], ids=["in the grace period", "in the restart"])
 async def test_a_node_that_is_lost_in_the_middle_is_finished_when_it_is_back(bed: Bed, when: float) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(with_grace(30, most=2))
+    nodes = await bed.deploy(with_grace(30, most=2), nodes=3)
     before = identities(await bed.pods())
     bed.nodes.behave("*", SLOW)
     await bed.set_image(V2)
@@ -197,8 +194,7 @@ async def test_a_node_that_is_lost_in_the_middle_is_finished_when_it_is_back(bed
 async def test_a_change_of_mind_in_the_middle_leaves_no_pod_without_traffic(
     bed: Bed, wish: Object, grace: int
 ) -> None:
-    nodes = await bed.add_nodes(4)
-    await bed.deploy(with_grace(grace, most=2) if grace else in_place(most=2))
+    nodes = await bed.deploy(with_grace(grace, most=2) if grace else in_place(most=2), nodes=4)
     bed.nodes.behave("*", SLOW)
     await bed.set_image(V2)
     await asyncio.sleep(10)
@@ -257,8 +253,7 @@ async def test_a_clock_that_is_set_in_the_middle_holds_nothing_up(
 
 
 async def test_three_edits_in_a_row_and_back_again_end_with_what_was_asked_for_last(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(in_place(most=3))
+    nodes = await bed.deploy(in_place(most=3), nodes=3)
     before = identities(await bed.pods())
     bed.nodes.behave("*", Behaviour(notice=0.5, start=0.5, terminate=2.0, gate=0.1))
     for image, wait in ((V2, 0.3), (V3, 1.0), (V2, 3.0), (V1, 0.2), (V3, 0.0)):

@@ -17,8 +17,7 @@ def in_turn(image: str) -> Object:
 async def test_another_name_of_the_same_bits_keeps_the_next_priority_waiting_for_some_seconds_only(bed: Bed) -> None:
     """Nothing proves that the container runs which that name asked for."""
     alias = "registry.example/agent:same"
-    nodes = await bed.add_nodes(2)
-    await bed.deploy(in_place(pod=in_turn(V1)))
+    nodes = await bed.deploy(in_place(pod=in_turn(V1)), nodes=2)
     before = identities(await bed.pods())
     bed.nodes.behave("*", Behaviour(notice=0.1, terminate=0.2, gate=0.1, aliases={alias: V1}))
     bed.patience = 120.0

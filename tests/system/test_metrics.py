@@ -38,7 +38,8 @@ def whole(found: dict[str, Numbers]) -> float:
 
 async def test_an_update_on_which_two_nodes_fail(bed: Bed) -> None:
     await zoned(bed, 3, 3)
-    made = await bed.deploy(daemonset(rolling={"maxUnavailable": "50%"}))
+    await bed.deploy(daemonset(rolling={"maxUnavailable": "50%"}))
+    made = await bed.daemonset()
     healthy = await tells(bed, rollout_phase={"Healthy": 1}, status_number_available=6)
     assert healthy["created"] == epoch(made["metadata"]["creationTimestamp"])
     assert healthy["rollout_zone_nodes"] == {"updated/east": 3, "updated/west": 3}

@@ -16,8 +16,7 @@ LATENCY = 0.02
 async def test_no_pod_is_made_for_daemonsets_that_went_with_their_kind_and_they_may_come_back() -> None:
     async with simulated(latency=LATENCY) as bed:
         bed.patience = 600.0
-        nodes = await bed.add_nodes(4)
-        await bed.deploy(daemonset())
+        nodes = await bed.deploy(daemonset(), nodes=4)
         link, store = bed.simulator.link, bed.simulator.cluster.store
         link.up = False
         link.drop_watches()

@@ -16,8 +16,7 @@ HASH = "controller-revision-hash"
 
 @both_beds
 async def test_deleting_a_daemonset_takes_its_pods_and_orphaning_leaves_them_to_the_next_one(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=3)
     before = uids(await bed.pods())
     await garbage_collector_knows(bed.api, PODS, REVISIONS)
     await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Orphan"})
@@ -66,7 +65,8 @@ async def test_deleting_in_the_foreground_waits_for_the_pods_and_makes_no_new_on
 
 @both_beds
 async def test_an_orphan_that_matches_is_adopted_and_one_that_ends_or_differs_is_not(bed: Bed) -> None:
-    one = await bed.deploy(daemonset(), nodes=2)
+    await bed.deploy(daemonset(), nodes=2)
+    one = await bed.daemonset()
     await bed.taint("node-1", {"key": "reserved", "effect": "NoExecute"})
     await bed.runs_on("node-0")
     await bed.idle()
@@ -99,8 +99,7 @@ async def test_an_orphan_becomes_ours_when_its_labels_come_to_match(bed: Bed) ->
 
 @both_beds
 async def test_a_pod_that_is_relabelled_is_released_and_replaced(bed: Bed) -> None:
-    nodes = await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=2)
     taken = (await bed.pods())["node-1"]
     await bed.api.patch(PODS, taken["metadata"]["name"], {"metadata": {"labels": {"app": "kept-for-a-look"}}})
 
@@ -154,8 +153,7 @@ async def test_a_pod_that_is_released_while_a_hook_holds_it_is_held_no_more(bed:
 
 
 async def test_a_pod_whose_owner_is_taken_away_by_hand_is_adopted_again(bed: Bed) -> None:
-    nodes = await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=2)
     before = await bed.pods()
     name = before["node-1"]["metadata"]["name"]
     await bed.api.patch(PODS, name, {"metadata": {"ownerReferences": None}})
@@ -195,8 +193,8 @@ async def test_revisions_of_others_are_left_alone(bed: Bed) -> None:
 
 @both_beds
 async def test_pods_owned_through_v1alpha1_are_ours(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    one = await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=3)
+    one = await bed.daemonset()
     before = await bed.pods()
     await bed.controller.stop()
     for pod in before.values():
@@ -216,8 +214,8 @@ async def test_pods_owned_through_v1alpha1_are_ours(bed: Bed) -> None:
 
 
 async def test_an_owner_of_our_name_with_another_uid_is_not_ours(bed: Bed) -> None:
-    nodes = await bed.add_nodes(1)
-    one = await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=1)
+    one = await bed.daemonset()
     foreign = {**owner(one), "uid": "11111111-2222-3333-4444-555555555555"}
     pod = bare_pod("foreign", "node-0")
     pod["metadata"] |= {"ownerReferences": [foreign], "finalizers": ["example.com/hold"]}
@@ -230,8 +228,7 @@ async def test_an_owner_of_our_name_with_another_uid_is_not_ours(bed: Bed) -> No
 
 
 async def test_same_names_in_two_namespaces_and_two_daemonsets_keep_apart(bed: Bed) -> None:
-    nodes = await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=2)
     await bed.deploy(daemonset("other"))
     await bed.runs_on(*nodes)
     await bed.runs_on(*nodes, name="other")

@@ -65,8 +65,7 @@ async def test_a_pause_after_the_end_means_the_new_version_for_all(bed: Bed) -> 
 
 
 async def test_a_first_deployment_does_not_wait_for_the_pause_to_end(bed: Bed) -> None:
-    nodes = await bed.add_nodes(2)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "paused": True}))
+    nodes = await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "paused": True}), nodes=2)
     await bed.runs_on(*nodes, image=V1)
 
 

@@ -76,8 +76,8 @@ async def test_a_deployment_is_pending_then_progressing_then_healthy(bed: Bed) -
 
 
 async def test_an_update_begins_a_new_record_and_ends_healthy(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    before = rollout_of(await bed.deploy(daemonset()))
+    await bed.deploy(daemonset(), nodes=2)
+    before = rollout_of(await bed.daemonset())
     await bed.update(V2)
     after = await stands(bed, "Healthy")
     assert (after["target"], after["done"]) == (2, 2)
@@ -169,8 +169,8 @@ async def test_stalled_when_the_server_refuses_the_template(bed: Bed) -> None:
 
 
 async def test_degraded_when_a_pod_gets_unready_afterwards(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    healthy = rollout_of(await bed.deploy(daemonset()))
+    await bed.deploy(daemonset(), nodes=2)
+    healthy = rollout_of(await bed.daemonset())
     bed.nodes.behave("*", UNREADY)
     await unready(bed, 0)
     degraded = await stands(bed, "Degraded")

@@ -46,8 +46,7 @@ async def test_every_node_gets_one_pod(bed: Bed, count: int, make: Make) -> None
 @STRATEGIES
 @pytest.mark.parametrize("ending", ["Succeeded", "Failed", "Succeeded with a finalizer"])
 async def test_a_pod_that_ended_is_replaced(bed: Bed, ending: str, make: Make) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(make())
+    nodes = await bed.deploy(make(), nodes=3)
     before = await bed.pods()
     ended = before["node-1"]
     if "finalizer" in ending:
@@ -160,7 +159,8 @@ async def test_a_node_that_goes_takes_its_unbound_pod_and_leaves_its_bound_one_t
 
 
 async def test_of_two_pods_on_a_node_the_bound_one_stays(bed: Bed) -> None:
-    one = await bed.deploy(daemonset(), nodes=2)
+    await bed.deploy(daemonset(), nodes=2)
+    one = await bed.daemonset()
     bound = (await bed.pods())["node-1"]
     twin = {
         "metadata": {"name": "a-twin", "labels": bound["metadata"]["labels"], "ownerReferences": [owner(one)]},
@@ -178,8 +178,7 @@ async def test_of_two_pods_on_a_node_the_bound_one_stays(bed: Bed) -> None:
 
 
 async def test_on_delete_replaces_only_what_somebody_deletes(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(on_delete())
+    nodes = await bed.deploy(on_delete(), nodes=3)
     before = uids(await bed.pods())
     await bed.set_image(V2)
     await bed.seen()

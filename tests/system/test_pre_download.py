@@ -52,8 +52,7 @@ async def annotate(bed: Bed, **values: str) -> None:
 async def test_a_new_image_is_pulled_ahead_on_nodes_with_an_old_pod_and_the_job_goes_with_the_rollout(
     pulls: Bed,
 ) -> None:
-    nodes = await pulls.add_nodes(5)
-    await pulls.deploy(daemonset())
+    nodes = await pulls.deploy(daemonset(), nodes=5)
     pulls.nodes.behave("*", BRIEF)
     await pulls.set_image(V2)
     (job,) = await made(pulls)
@@ -115,8 +114,7 @@ async def test_what_pulls_ahead_one_at_a_time_holds_up_nodes_that_may_be_updated
 
 async def test_a_rollout_takes_as_long_as_its_pods_once_images_come_before_them(pulls: Bed) -> None:
     """A minute for each pull, all at once while the rollout is paused."""
-    nodes = await pulls.add_nodes(50)
-    await pulls.deploy(daemonset())
+    nodes = await pulls.deploy(daemonset(), nodes=50)
     await annotate(pulls, parallelism="100%")
     await pulls.edit({"updateStrategy": {"rollingUpdate": {"paused": True}}})
     pulls.nodes.behave("*", SLOW)
@@ -164,8 +162,7 @@ async def test_an_edit_of_anything_but_an_image_gets_none(pulls: Bed, edit: Obje
 
 @both_beds
 async def test_on_delete_gets_one_and_is_managed_as_ever(pulls: Bed) -> None:
-    nodes = await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(updateStrategy={"type": "OnDelete"}))
+    nodes = await pulls.deploy(daemonset(updateStrategy={"type": "OnDelete"}), nodes=3)
     await pulls.set_image(V2)
     await made(pulls)
     for pod in await pulls.api.list(PODS):
@@ -262,8 +259,7 @@ async def test_what_cannot_be_read_is_told_and_the_default_is_taken(pulls: Bed) 
 
 
 async def test_a_job_that_is_refused_holds_up_no_rollout_and_is_tried_again(pulls: Bed) -> None:
-    nodes = await pulls.add_nodes(4)
-    await pulls.deploy(daemonset())
+    nodes = await pulls.deploy(daemonset(), nodes=4)
     pulls.nodes.behave("*", Behaviour(pull=10.0))
     faults = pulls.simulator.link.faults
     faults.add(Rule(verb="create", resource=JOBS, effect=Answer(500), times=3))

@@ -19,8 +19,7 @@ SLOW, MISSING = Behaviour(pull=100.0), Behaviour(missing_images=(V3,))
 @pytest.mark.parametrize("node", [SLOW, MISSING], ids=["is slow", "is missing"])
 async def test_an_edit_in_the_grace_period_whose_image(pulls: Bed, node: Behaviour) -> None:
     """The pod gets its traffic back until its turn comes again, which begins with a grace period of its own."""
-    nodes = await pulls.add_nodes(2)
-    await pulls.deploy(with_grace(30))
+    nodes = await pulls.deploy(with_grace(30), nodes=2)
     await pulls.set_image(V2)
     await pulls.status(available=1)
     pulls.nodes.behave("*", node)

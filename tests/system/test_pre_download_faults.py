@@ -57,8 +57,7 @@ def two(first: str, second: str) -> Object:
 
 async def deployed(bed: Bed, edit: Object) -> list[str]:
     """Three nodes, updated in place from now on."""
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset(rolling=IN_PLACE))
+    nodes = await bed.deploy(daemonset(rolling=IN_PLACE), nodes=3)
     if edit:
         await bed.edit(edit)
         await bed.settled()
@@ -98,8 +97,7 @@ async def test_while_pullers_are_refused_a_rollout_in_place_says_so_and_goes_on_
 
 
 async def test_where_images_are_replaced_nobody_waits_for_pullers_that_are_refused(pulls: Bed) -> None:
-    nodes = await pulls.add_nodes(3)
-    await pulls.deploy(daemonset())
+    nodes = await pulls.deploy(daemonset(), nodes=3)
     await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": {WAIT: "true"}}})
     with refused(pulls, "pods", is_puller):
         await pulls.set_image(V2)

@@ -28,8 +28,7 @@ def images(*wanted: str) -> Check:
 @both_beds
 async def test_a_rollback_gets_a_job_of_its_own_and_ends_the_one_before(pulls: Bed) -> None:
     """The partition keeps old pods, so that there is a job for as long as it is looked at."""
-    nodes = await pulls.add_nodes(4)
-    await pulls.deploy(daemonset(rolling={"partition": 2}))
+    nodes = await pulls.deploy(daemonset(rolling={"partition": 2}), nodes=4)
     for image, other in ((V2, V1), (V1, V2), (V2, V1)):
         await pulls.set_image(image)
         (made,) = await pulls.until(IMAGE_PULL_JOBS, images(image), f"a job for {image}, and none for {other}")
@@ -53,8 +52,7 @@ async def test_a_job_that_is_refused_is_told_and_made_when_it_is_not(pulls: Bed)
 
 @both_beds
 async def test_in_place_a_puller_that_is_refused_is_told_and_made_when_it_is_not(pulls: Bed) -> None:
-    nodes = await pulls.add_nodes(2)
-    await pulls.deploy(daemonset(rolling={"rollingUpdateType": "InPlaceIfPossible"}))
+    nodes = await pulls.deploy(daemonset(rolling={"rollingUpdateType": "InPlaceIfPossible"}), nodes=2)
     async with webhook_down(pulls, "create"):
         await pulls.set_image(V2)
         await pulls.event("FailedCreate", "failed calling webhook")

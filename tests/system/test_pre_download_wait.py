@@ -34,8 +34,7 @@ async def updated(bed: Bed, *nodes: str, image: str = V2) -> None:
 
 
 async def test_in_place_a_node_is_updated_once_its_image_is_there(pulls: Bed) -> None:
-    nodes = await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
     before = uids(await pulls.pods())
     pulls.nodes.behave("*", Behaviour(pull=30.0))
     unready: list[float] = []
@@ -57,8 +56,7 @@ async def test_in_place_a_node_is_updated_once_its_image_is_there(pulls: Bed) ->
 
 
 async def test_a_node_on_which_the_image_cannot_be_pulled_is_left_alone_and_named(pulls: Bed) -> None:
-    nodes = await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
     pulls.nodes.behave("node-1", Behaviour(missing_images=(V2,)))
     await pulls.set_image(V2)
     await updated(pulls, "node-0", "node-2")
@@ -75,8 +73,7 @@ async def test_a_node_on_which_the_image_cannot_be_pulled_is_left_alone_and_name
 
 
 async def test_with_the_annotation_new_pods_wait_too_but_not_for_what_has_failed(pulls: Bed) -> None:
-    nodes = await pulls.add_nodes(3)
-    await pulls.deploy(daemonset())
+    nodes = await pulls.deploy(daemonset(), nodes=3)
     annotations = {WAIT: "true", PARALLELISM: "3"}
     await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": annotations}})
     pulls.nodes.behave("*", Behaviour(pull=30.0))
@@ -91,8 +88,7 @@ async def test_with_the_annotation_new_pods_wait_too_but_not_for_what_has_failed
 
 
 async def test_without_it_a_rollout_in_place_takes_its_turns_at_once(pulls: Bed) -> None:
-    nodes = await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
     await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": {WAIT: "false"}}})
     pulls.nodes.behave("*", Behaviour(pull=30.0))
     began = pulls.clock()
@@ -103,8 +99,7 @@ async def test_without_it_a_rollout_in_place_takes_its_turns_at_once(pulls: Bed)
 
 
 async def test_an_annotation_that_nobody_can_read_takes_no_protection_away(pulls: Bed) -> None:
-    nodes = await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
     await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": {WAIT: "True"}}})
     pulls.nodes.behave("*", Behaviour(pull=30.0))
     await pulls.set_image(V2)
@@ -159,8 +154,7 @@ async def test_the_nodes_that_the_rollout_may_update_pull_first(pulls: Bed) -> N
 
 
 async def test_with_a_threshold_the_first_nodes_go_without_the_image_and_that_is_told(pulls: Bed) -> None:
-    nodes = await pulls.add_nodes(4)
-    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=4)
     threshold = {"apps.kruise.io/image-predownload-min-updated-ready-pods": "2"}
     await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": threshold}})
     pulls.nodes.behave("*", Behaviour(pull=30.0))
@@ -181,8 +175,7 @@ async def test_with_a_threshold_the_first_nodes_go_without_the_image_and_that_is
 
 
 async def test_a_job_of_somebody_else_is_not_waited_for(pulls: Bed) -> None:
-    nodes = await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
     pulls.nodes.behave("*", Behaviour(pull=60.0))
     await pulls.set_image(V2)
     await pulls.event("CreatedImagePullJob", V2)
@@ -201,8 +194,7 @@ async def test_a_job_of_somebody_else_is_not_waited_for(pulls: Bed) -> None:
 
 async def test_a_job_goes_with_its_daemonset_also_where_dependents_are_to_stay(pulls: Bed) -> None:
     """Or the next DaemonSet of that name could not make its own, and would not wait for the image."""
-    nodes = await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
     pulls.nodes.behave("*", Behaviour(missing_images=(V2,)))
     await pulls.set_image(V2)
     await pulls.condition("Reconciling", "ImagesNotPulled")
@@ -219,8 +211,7 @@ async def test_a_job_goes_with_its_daemonset_also_where_dependents_are_to_stay(p
 
 async def test_a_job_that_was_refused_at_first_is_waited_for_once_it_is_made(pulls: Bed) -> None:
     """Also before a watch shows it."""
-    nodes = await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
     pulls.nodes.behave("*", Behaviour(pull=5.0))
     faults = pulls.simulator.link.faults
     faults.add(Rule(verb="create", resource=JOBS, effect=Answer(500), times=1))
@@ -238,8 +229,7 @@ async def test_a_job_that_was_refused_at_first_is_waited_for_once_it_is_made(pul
 
 @pytest.mark.parametrize("status", [403, 500])
 async def test_nobody_waits_for_a_job_that_cannot_be_made(pulls: Bed, status: int) -> None:
-    nodes = await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
     pulls.simulator.link.faults.add(Rule(verb="create", resource=JOBS, effect=Answer(status)))
     began = pulls.clock()
     await pulls.set_image(V2)
@@ -248,8 +238,7 @@ async def test_nobody_waits_for_a_job_that_cannot_be_made(pulls: Bed, status: in
 
 
 async def test_a_leader_that_never_learns_of_jobs_is_waited_for_ten_seconds(pulls: Bed) -> None:
-    nodes = await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(pod=PROBED, rolling=IN_PLACE))
+    nodes = await pulls.deploy(daemonset(pod=PROBED, rolling=IN_PLACE), nodes=3)
     await pulls.controller.kill()
     pulls.simulator.link.faults.add(Rule(verb="list,watch", resource=JOBS, effect=Hang()))
     began = pulls.clock()
@@ -274,8 +263,7 @@ async def test_a_leader_that_has_just_begun_does_not_run_ahead_of_what_it_does_n
 
 
 async def test_a_node_that_comes_while_images_are_everywhere_waits_for_its_own(pulls: Bed) -> None:
-    nodes = await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(rolling={**IN_PLACE, "paused": True}))
+    nodes = await pulls.deploy(daemonset(rolling={**IN_PLACE, "paused": True}), nodes=3)
     await pulls.set_image(V2)
     await has_image(pulls, 3)
     await pulls.nodes.add("late")
@@ -322,8 +310,7 @@ async def test_nobody_waits_where_no_machine_could_keep_an_image(pulls: Bed) -> 
 
 async def test_a_job_that_ends_is_replaced_when_nodes_begin_to_wait(pulls: Bed) -> None:
     """Or a node on which it has failed would be updated without the image as soon as it is gone."""
-    nodes = await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
     await pulls.edit({"updateStrategy": {"rollingUpdate": {"paused": True, "rollingUpdateType": "Standard"}}})
     pulls.nodes.behave("node-1", Behaviour(missing_images=(V2,)))
     await pulls.set_image(V2)

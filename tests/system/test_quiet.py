@@ -24,8 +24,7 @@ LAZIEST = 2 * RESTS["lazy"].most
 
 @both_beds
 async def test_a_quiet_cluster_sees_no_writes(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=3)
     beat = {"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Again"}]}}
     for node in nodes:
         await bed.api.patch(NODES, node, beat, sub="status")

@@ -151,8 +151,7 @@ async def test_a_revision_on_its_way_out_is_replaced_and_no_pod_restarts() -> No
     """Somebody deleted the stored revision of the running template, and a finalizer holds it: its name is taken."""
     async with simulated(latency=0.02) as bed:
         bed.patience = HOUR
-        nodes = await bed.add_nodes(3)
-        await bed.deploy(daemonset())
+        nodes = await bed.deploy(daemonset(), nodes=3)
         before = {name: pod["metadata"]["uid"] for name, pod in (await bed.pods()).items()}
         (stored,) = await bed.api.list(REVISIONS)
         name = stored["metadata"]["name"]
@@ -171,8 +170,7 @@ async def test_a_revision_on_its_way_out_is_replaced_and_no_pod_restarts() -> No
 async def test_an_orphaned_revision_without_our_labels_that_has_the_name_stops_nothing() -> None:
     async with simulated(latency=0.02) as bed:
         bed.patience = HOUR
-        nodes = await bed.add_nodes(3)
-        await bed.deploy(daemonset())
+        nodes = await bed.deploy(daemonset(), nodes=3)
         (stored,) = await bed.api.list(REVISIONS)
         name = stored["metadata"]["name"]
         orphan = {key: stored[key] for key in ("data", "revision")} | {"metadata": {"name": name}}

@@ -37,8 +37,7 @@ async def test_a_restart_of_the_controller_writes_nothing(bed: Bed) -> None:
 async def test_a_controller_cut_off_in_the_middle_of_an_update_is_carried_on_where_it_was(
     bed: Bed, writes: int
 ) -> None:
-    nodes = await bed.add_nodes(4)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 2}))
+    nodes = await bed.deploy(daemonset(rolling={"maxUnavailable": 2}), nodes=4)
     history = await film(bed)
     await bed.set_image(V2)
     while len(bed.journal.work) < writes:
@@ -72,8 +71,7 @@ async def test_a_controller_cut_off_in_the_middle_of_a_first_deployment_makes_ea
 
 
 async def test_what_happens_while_no_controller_runs_is_made_up_for(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=3)
     before = uids(await bed.pods())
     await bed.controller.kill()
     await bed.api.delete(PODS, (await bed.pods())["node-1"]["metadata"]["name"])

@@ -62,8 +62,7 @@ async def test_limit_0_leaves_only_the_current_revision(bed: Bed) -> None:
 
 @both_beds
 async def test_going_back_gives_the_old_revision_a_new_number(bed: Bed) -> None:
-    nodes = await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=2)
     (first,) = await bed.revisions()
     await bed.update(V2)
     await bed.update(V1)
@@ -76,8 +75,8 @@ async def test_going_back_gives_the_old_revision_a_new_number(bed: Bed) -> None:
 
 @both_beds
 async def test_a_taken_name_counts_a_collision_and_the_update_goes_on(bed: Bed) -> None:
-    nodes = await bed.add_nodes(2)
-    one = await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=2)
+    one = await bed.daemonset()
     (first,) = await bed.revisions()
     await bed.update(V2)
     wanted = (await bed.revisions())[-1]["metadata"]["name"]
@@ -111,8 +110,7 @@ async def test_a_taken_name_counts_a_collision_and_the_update_goes_on(bed: Bed) 
 
 
 async def test_of_several_revisions_that_mean_the_same_the_newest_stays_and_no_pod_restarts(bed: Bed) -> None:
-    nodes = await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=2)
     before = uids(await bed.pods())
     (first,) = await bed.revisions()
     await bed.controller.stop()
@@ -143,8 +141,7 @@ async def test_the_deprecated_generation_annotation_changes_nothing(bed: Bed) ->
 
 
 async def test_edits_one_after_another_end_at_the_last_one(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=3)
     for image in (V2, V3, V4):
         await bed.set_image(image)
     await bed.settled()

@@ -85,8 +85,7 @@ async def test_two_installations_of_ours_keep_the_limits_together_and_come_to_re
     """They write by the same name, so neither leaves the DaemonSet to the other; they want the same, in one order."""
     async with simulated(latency=0.02, behaviour=SLOW) as bed, asyncio.TaskGroup() as tasks:
         bed.patience = 10_000.0
-        nodes = await bed.add_nodes(6)
-        await bed.deploy(daemonset(rolling={"maxUnavailable": 2}))
+        nodes = await bed.deploy(daemonset(rolling={"maxUnavailable": 2}), nodes=6)
         faults = FaultPlan(Rule(verb="watch", effect=LateWatch(seconds=late)))
         others = Recording(InProcess(bed.simulator.cluster, latency=0.03, faults=faults), Journal())
         second = Controller(others, bed.api.namespace, tasks, clock=bed.clock)

@@ -51,8 +51,7 @@ async def test_a_change_of_the_strategy_alone_touches_nothing(bed: Bed) -> None:
 
 async def test_old_pods_that_are_unavailable_are_replaced_at_once(bed: Bed) -> None:
     """They serve nobody, so the limit does not hold them; healthy ones get none of the budget they use."""
-    nodes = await bed.add_nodes(5)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 3}))
+    nodes = await bed.deploy(daemonset(rolling={"maxUnavailable": 3}), nodes=5)
     bed.nodes.behave("*", UNREADY)
     for pod in (await bed.pods()).values():
         await bed.nodes.ready(pod, value=False)
@@ -74,8 +73,7 @@ async def test_a_second_template_replaces_the_pods_that_are_not_ready(bed: Bed) 
 
 
 async def test_bad_edit_upon_bad_edit_costs_no_more_than_one_pod(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=3)
     bed.nodes.behave("*", UNREADY)
     async with monitoring(bed, most_unavailable=1):
         for image in (V2, V3, V4):
@@ -123,8 +121,7 @@ async def test_a_terminating_pod_uses_budget(bed: Bed) -> None:
 
 
 async def test_silent_nodes_neither_lose_their_pods_nor_hold_up_the_others(bed: Bed) -> None:
-    nodes = await bed.add_nodes(5)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 2}))
+    nodes = await bed.deploy(daemonset(rolling={"maxUnavailable": 2}), nodes=5)
     before = await bed.pods()
     for node in ("node-3", "node-4"):
         await bed.nodes.lose(node)

@@ -36,8 +36,7 @@ REFUSED, BROKEN = Answer(403, reason="Forbidden"), Answer(500, reason="InternalE
 async def test_a_look_before_an_adoption_that_fails_keeps_no_lost_pod_waiting(effect: Effect) -> None:
     async with simulated(latency=0.02) as bed:
         bed.patience = 600.0
-        nodes = await bed.add_nodes(3)
-        await bed.deploy(daemonset())
+        nodes = await bed.deploy(daemonset(), nodes=3)
         rule = Rule(verb="get", resource="daemonsets.apps.kruise.io", effect=effect)
         bed.simulator.link.faults.add(rule)
         await bed.api.create(PODS, bare_pod("orphan", nodes[1]))
@@ -73,8 +72,7 @@ async def test_a_status_that_is_refused_backs_off(seconds: float) -> None:
 
 async def test_an_adoption_without_effect_keeps_no_lost_pod_waiting() -> None:
     async with simulated(latency=0.02) as bed:
-        nodes = await bed.add_nodes(3)
-        await bed.deploy(daemonset())
+        nodes = await bed.deploy(daemonset(), nodes=3)
 
         def admit(attempt: Attempt) -> None:
             if attempt.kind is POD_KIND and attempt.verb == "update" and attempt.name == "orphan":

@@ -51,7 +51,8 @@ async def test_pods_count_as_available_after_min_ready_seconds_without_another_e
 
 
 async def test_ready_pods_are_counted_as_they_get_ready(bed: Bed) -> None:
-    one = await bed.deploy(daemonset(), nodes=2)
+    await bed.deploy(daemonset(), nodes=2)
+    one = await bed.daemonset()
     assert one["status"]["observedGeneration"] == one["metadata"]["generation"]
     bed.nodes.behave("*", Behaviour(ready=None))
     await bed.nodes.ready((await bed.pods())["node-1"], value=False)
@@ -61,7 +62,8 @@ async def test_ready_pods_are_counted_as_they_get_ready(bed: Bed) -> None:
 
 
 async def test_the_first_status_has_every_count_and_the_columns_of_kubectl(bed: Bed) -> None:
-    one = await bed.deploy(daemonset(pod={"nodeSelector": {"disk": "ssd", "zone": "a"}}), nodes=1)
+    await bed.deploy(daemonset(pod={"nodeSelector": {"disk": "ssd", "zone": "a"}}), nodes=1)
+    one = await bed.daemonset()
     counts = {name: value for name, value in one["status"].items() if isinstance(value, int)}
     assert counts == {
         "observedGeneration": 1,

@@ -18,8 +18,7 @@ WRITTEN = ("pods", "controllerrevisions.apps", "daemonsets.apps.kruise.io")
 
 
 async def test_a_successor_whose_watch_lags_lists_again_before_it_writes(bed: Bed) -> None:
-    nodes = await bed.add_nodes(4)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=4)
     await bed.controller.stop()
     bed.nodes.behave("*", UNREADY)
     late = InProcess(

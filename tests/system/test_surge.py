@@ -99,8 +99,7 @@ async def test_pods_that_are_there_already(bed: Bed, state: str, moves: str, aft
 
 async def test_the_old_pod_stays_until_its_partner_is_available(bed: Bed) -> None:
     """The controller wakes up by itself: nothing else happens meanwhile."""
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset(rolling={"maxSurge": "100%"}, minReadySeconds=2))
+    nodes = await bed.deploy(daemonset(rolling={"maxSurge": "100%"}, minReadySeconds=2), nodes=3)
     async with monitoring(bed, most_unavailable=0):
         bed.nodes.behave("*", UNREADY)
         await bed.set_image(V2)

@@ -112,8 +112,7 @@ async def test_edits_within_min_ready_seconds_cost_no_second_node(bed: Bed) -> N
 
 async def test_every_node_is_served_for_min_ready_seconds_before_the_next_is_touched(bed: Bed) -> None:
     bed.patience = DAYS
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset(minReadySeconds=60))
+    nodes = await bed.deploy(daemonset(minReadySeconds=60), nodes=3)
     await bed.set_image(V2)
     await bed.idle(600)
     await bed.runs_on(*nodes, image=V2)
@@ -159,8 +158,7 @@ async def test_nothing_is_adopted_for_a_daemonset_that_the_server_knows_to_be_go
 async def test_clocks_that_differ_by_minutes_delay_availability_but_lose_nothing(skew: float) -> None:
     """kubernetes#77203: kubelet and controller do not agree about the time."""
     async with virtual(skew=skew) as bed:
-        nodes = await bed.add_nodes(2)
-        await bed.deploy(daemonset(minReadySeconds=10))
+        nodes = await bed.deploy(daemonset(minReadySeconds=10), nodes=2)
         history = await film(bed)
         await bed.update(V2)
         await bed.runs_on(*nodes, image=V2)
@@ -187,8 +185,7 @@ async def test_of_two_bound_pods_the_older_one_stays(bed: Bed) -> None:
 
 async def test_a_deletion_that_no_watch_told_is_found_by_the_next_list(bed: Bed) -> None:
     bed.patience = DAYS
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=3)
     link = bed.simulator.link
     link.up = False
     link.drop_watches("pods")
@@ -273,8 +270,7 @@ async def test_one_node_whose_pods_are_refused_is_told_while_the_others_go_on_an
 async def test_a_template_that_was_refused_is_asked_about_again_when_the_reason_may_have_gone(bed: Bed) -> None:
     """A policy of the namespace, say, that somebody changes: no event tells."""
     bed.patience = DAYS
-    nodes = await bed.add_nodes(2)
-    await bed.deploy(daemonset())
+    nodes = await bed.deploy(daemonset(), nodes=2)
     before = uids(await bed.pods())
 
     def policy(attempt: Attempt) -> None:

@@ -28,8 +28,7 @@ async def lose(bed: Bed, node: str) -> None:
 async def test_a_create_that_is_not_answered_delays_no_other_lost_pod_and_is_tried_again() -> None:
     async with simulated(latency=0.02) as bed:
         bed.patience = HOUR
-        nodes = await bed.add_nodes(5)
-        await bed.deploy(daemonset())
+        nodes = await bed.deploy(daemonset(), nodes=5)
         bed.simulator.link.faults.add(FIRST)
         await lose(bed, nodes[0])
         await asyncio.sleep(3.0)  # of virtual time
@@ -118,8 +117,7 @@ async def test_a_status_that_is_not_answered_delays_no_lost_pod() -> None:
     stuck = Rule(verb="patch", resource="daemonsets.apps.kruise.io/status", effect=Hang())
     async with simulated(latency=0.02, behaviour=SLOW) as bed:
         bed.patience = HOUR
-        nodes = await bed.add_nodes(3)
-        await bed.deploy(daemonset())
+        nodes = await bed.deploy(daemonset(), nodes=3)
         bed.simulator.link.faults.add(stuck)
         await lose(bed, nodes[0])
         await bed.runs_on(*nodes)

@@ -87,16 +87,15 @@ class Bed:
         await self.heard()
         return names
 
-    async def deploy(self, new: Object, *, nodes: int = 0) -> Object:
+    async def deploy(self, new: Object, *, nodes: int = 0) -> list[str]:
         """Create a DaemonSet, with so many nodes, and wait until its status says that it is done. Then the journal
-        begins anew."""
-        name = new["metadata"]["name"]
-        await self.add_nodes(nodes)
+        begins anew. Returns the names of the new nodes."""
+        names = await self.add_nodes(nodes)
         await self.api.create(DAEMONSETS, new)
-        await self.settled(name)
+        await self.settled(new["metadata"]["name"])
         await self.idle()
         self.journal.clear()
-        return await self.daemonset(name)
+        return names
 
     async def daemonset(self, name: str = "agent") -> Object:
         return await self.api.get(DAEMONSETS, name)

@@ -26,8 +26,8 @@ NOTE = {"verb": "pause", "by": "alice", "at": "2026-01-01T00:00:00Z", "reason": 
 
 async def test_what_another_tool_applies_while_one_watches_is_waited_for(bed: Bed, plane: ControlPlane) -> None:
     """By its generation or by its image: what there was before is finished, and not it."""
-    await bed.add_nodes(3)
-    now = int((await bed.deploy(daemonset()))["metadata"]["generation"])
+    await bed.deploy(daemonset(), nodes=3)
+    now = int((await bed.daemonset())["metadata"]["generation"])
     for wanted, new in ((("--generation", str(now + 1)), V2), (("--image", "agent:v3"), V3)):
         async with watching(bed, plane, *wanted) as (watch, said):
             assert "Healthy 3/3" in (await said.readline()).decode()
