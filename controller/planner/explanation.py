@@ -104,7 +104,9 @@ class Explainer:
             return Obstacle.UNREACHABLE
         if self._used_up and slot.old_available:
             return Obstacle.BUDGET
-        return self._stale or self._unstored
+        if self._stale is None and not self.board.revision.uid:
+            return Obstacle.UNSTORED  # nobody could go back from a revision after it
+        return self._stale
 
     def _of_particular(self, slot: Slot) -> Obstacle | None:
         board = self.board
@@ -205,11 +207,6 @@ class Explainer:
     @cached_property
     def _stale(self) -> Obstacle | None:
         return None if self.board.world.fresh else Obstacle.STALE
-
-    @cached_property
-    def _unstored(self) -> Obstacle | None:
-        """Nobody could go back from a revision after one that is not stored."""
-        return None if self.board.revision.uid else Obstacle.UNSTORED
 
     @cached_property
     def _used_up(self) -> bool:

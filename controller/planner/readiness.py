@@ -20,29 +20,20 @@ class Verdict(Value):
     message: str
 
 
-class Reading(Value):
-    """What a phase means to kstatus; at most one of the three is true."""
-
-    ready: bool = False
-    reconciling: bool = False
-    stalled: bool = False
-
-
-READINGS = {
-    Phase.PENDING: Reading(reconciling=True),
-    Phase.PROGRESSING: Reading(reconciling=True),
-    Phase.HELD: Reading(ready=True),
-    Phase.PAUSED: Reading(ready=True),
-    Phase.STALLED: Reading(stalled=True),
-    Phase.MANUAL: Reading(ready=True),
-    Phase.DEGRADED: Reading(),
-    Phase.HEALTHY: Reading(ready=True),
-    Phase.TERMINATING: Reading(),
+READ_AS = {
+    Phase.PENDING: RECONCILING,
+    Phase.PROGRESSING: RECONCILING,
+    Phase.HELD: READY,
+    Phase.PAUSED: READY,
+    Phase.STALLED: STALLED,
+    Phase.MANUAL: READY,
+    Phase.DEGRADED: "",
+    Phase.HEALTHY: READY,
+    Phase.TERMINATING: "",
 }
-"""Held, Paused and Manual are Ready: the cluster is as the spec wants it, and only a person can change that, so who
-waits for the controller must not wait on. Degraded is neither: nothing is left to roll out, but pods are missing."""
-
-AS_EXPECTED = "AsExpected"
+"""Which of the three is true, if any. Held, Paused and Manual are Ready: the cluster is as the spec wants it, and
+only a person can change that, so who waits for the controller must not wait on. Degraded is neither: nothing is left
+to roll out, but pods are missing."""
 
 
 def readiness(phase: Phase, message: str, *, why: str, aside: Verdict | None = None) -> tuple[Verdict, ...]:
@@ -50,12 +41,11 @@ def readiness(phase: Phase, message: str, *, why: str, aside: Verdict | None = N
 
     `aside` stands for Stalled while that is not true: something to know about the deadline.
     """
-    reading = READINGS[phase]
-    calm = aside or Verdict(type=STALLED, status="False", reason=AS_EXPECTED, message="")
-    busy = (why, message) if reading.reconciling else (phase.value, "")
-    stuck = Verdict(type=STALLED, status="True", reason=why, message=message)
+    true = READ_AS[phase]
+    calm = aside or Verdict(type=STALLED, status="False", reason="AsExpected", message="")
+    busy = (why, message) if true == RECONCILING else (phase.value, "")
     return (
-        Verdict(type=READY, status=str(reading.ready), reason=phase.value, message=message),
-        Verdict(type=RECONCILING, status=str(reading.reconciling), reason=busy[0], message=busy[1]),
-        stuck if reading.stalled else calm,
+        Verdict(type=READY, status=str(true == READY), reason=phase.value, message=message),
+        Verdict(type=RECONCILING, status=str(true == RECONCILING), reason=busy[0], message=busy[1]),
+        Verdict(type=STALLED, status="True", reason=why, message=message) if true == STALLED else calm,
     )
