@@ -27,6 +27,7 @@ from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning, warni
 from kubectl_plugin.report.in_place import Ways, ways_of
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.stated import condition
 from kubectl_plugin.report.survey import Survey, survey, world_of
 from kubectl_plugin.report.trouble import trouble_of
 
@@ -191,14 +192,11 @@ def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
         return ""
     if answer.result is CheckResult.FAILED:
         return answer.text
-    for one in daemonset.conditions:
-        if one.get("type") != DEGRADED or one.get("observedGeneration") != daemonset.generation:
-            continue
-        words = str(one.get("message") or "")
-        of_a_pod = one.get("reason") == TEMPLATE_REFUSED or words.startswith(_CREATING)
-        if of_a_pod and (answer.result is CheckResult.SKIPPED or tells_of_full_quota(words)):
-            return words
-    return ""
+    found = condition(daemonset, DEGRADED)
+    words, current = str(found.get("message") or ""), found.get("observedGeneration") == daemonset.generation
+    of_a_pod = current and (found.get("reason") == TEMPLATE_REFUSED or words.startswith(_CREATING))
+    trusted = answer.result is CheckResult.SKIPPED or tells_of_full_quota(words)
+    return words if of_a_pod and trusted else ""
 
 
 def _foretold(snapshot: Snapshot, board: Board, waves: int, refusal: str, pace: Pace | None) -> Forecast:

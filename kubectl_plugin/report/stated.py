@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller.api import number
+from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
 from controller.api.wellknown import DEGRADED, INVALID_SPEC, TEMPLATE_REFUSED
 from controller.planner.phase import Standing, phase_of
@@ -62,8 +63,12 @@ def refusal_of(daemonset: DaemonSet) -> str:
 
     Only it knows: what the server says of a new pod is asked once, by a dry run.
     """
-    for one in daemonset.conditions:
-        current = one.get("observedGeneration") == daemonset.generation
-        if one.get("type") == DEGRADED and one.get("reason") in (TEMPLATE_REFUSED, INVALID_SPEC) and current:
-            return str(one.get("message") or one.get("reason"))
-    return ""
+    found = condition(daemonset, DEGRADED)
+    current = found.get("observedGeneration") == daemonset.generation
+    refused = current and found.get("reason") in (TEMPLATE_REFUSED, INVALID_SPEC)
+    return str(found.get("message") or found.get("reason")) if refused else ""
+
+
+def condition(daemonset: DaemonSet, kind: str) -> JSONObject:
+    """Without fields where there is none of that type."""
+    return next((one for one in daemonset.conditions if one.get("type") == kind), {})

@@ -26,9 +26,9 @@ _PREFIXES: Final = ("kruise-ds/", "daemonset.kruise.io/", "apps.kruise.io/")
 class Outlook(Value):
     """Of one DaemonSet."""
 
-    over: bool
-    """There is nothing to do."""
     summary: str
+    over: bool = False
+    """There is nothing to do."""
     lines: tuple[str, ...] = ()
     cautions: tuple[Caution, ...] = ()
     named_only: str = ""
@@ -53,10 +53,10 @@ def outlook(observed: Observed, *, native: bool) -> Outlook:
     """Raises CommandError where it may not begin."""
     step = next_step(observed, native=native)
     if isinstance(step, HandedOver):
-        return Outlook(over=True, summary=step.says)
+        return Outlook(summary=step.says, over=True)
     start = observed.ours if native else observed.native
     if start is None or start.mark is not None or (observed.native and observed.ours):
-        return Outlook(over=False, summary="was begun and goes on")
+        return Outlook(summary="was begun and goes on")
     if twice := observed.doubled(start):
         words = (
             f"{observed.name} has two pods on {', '.join(twice[:3])}, as in a surge: let that come to its end first"
@@ -71,11 +71,10 @@ def outlook(observed: Observed, *, native: bool) -> Outlook:
     if native and (fields := tuple(lost(start))):
         lines.append(f"lost      a native DaemonSet has no {', '.join(fields)}")
     network = "" if native else network_sign(start.document)
-    if not network:
-        return Outlook(over=False, summary=summary, lines=tuple(lines))
-    why = f"{observed.name} {network}: our controller's own pods may need it to start"
-    caution = Caution(text=why, hints=("leave it native, unless the controller runs with hostNetwork",))
-    return Outlook(over=False, summary=summary, lines=tuple(lines), cautions=(caution,), named_only=why)
+    why = f"{observed.name} {network}: our controller's own pods may need it to start" if network else ""
+    hint = "leave it native, unless the controller runs with hostNetwork"
+    cautions = (Caution(text=why, hints=(hint,)),) if why else ()
+    return Outlook(summary=summary, lines=tuple(lines), cautions=cautions, named_only=why)
 
 
 def keeping(old: int) -> str:

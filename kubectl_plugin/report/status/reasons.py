@@ -25,7 +25,7 @@ from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.stated import refusal_of, stated
+from kubectl_plugin.report.stated import condition, refusal_of, stated
 from kubectl_plugin.report.steps import steps_of
 from kubectl_plugin.report.survey import Survey, UnreadableSpecError, is_unusable, survey
 
@@ -93,7 +93,7 @@ def refusal(words: str) -> str:
 
 def writes_fail(daemonset: DaemonSet) -> str:
     """What the server says to the controller's writes; empty while they succeed."""
-    found = _condition(daemonset, DEGRADED)
+    found = condition(daemonset, DEGRADED)
     if found.get("status") != "True" or found.get("reason") != WRITES_FAIL:
         return ""
     return _text(found.get("message")) or "the server refuses what the controller writes"
@@ -212,7 +212,7 @@ def _stated_trouble(snapshot: Snapshot, phase: Phase, status: DaemonSetStatus) -
         return _refused(daemonset, words).text
     if words := writes_fail(daemonset) or _told_by_pods(snapshot):
         return words
-    parts = _text(_condition(daemonset, PROGRESSING).get("message")).split("; ")
+    parts = _text(condition(daemonset, PROGRESSING).get("message")).split("; ")
     if phase is not Phase.DEGRADED and len(parts) > 1:
         return parts[-1]
     lacking = status.desired_number_scheduled - status.number_available
@@ -230,7 +230,7 @@ def _told_by_pods(snapshot: Snapshot) -> str:
 def _stated_hold(daemonset: DaemonSet, status: DaemonSetStatus) -> str:
     rolling, desired = daemonset.rolling_update, status.desired_number_scheduled
     written, left = rolling.partition if rolling else None, desired - status.updated_number_scheduled
-    if not written or _condition(daemonset, PROGRESSING).get("reason") == SELECTOR_REACHED:
+    if not written or condition(daemonset, PROGRESSING).get("reason") == SELECTOR_REACHED:
         return left_out(left)
     try:
         steps = steps_of(daemonset.annotations, written, desired)
@@ -239,10 +239,6 @@ def _stated_hold(daemonset: DaemonSet, status: DaemonSetStatus) -> str:
     if steps is not None and steps.next is not None:
         return "waiting for promote"
     return keeps(number.scaled(written, desired, round_up=False), left)
-
-
-def _condition(daemonset: DaemonSet, kind: str) -> dict[str, JSON]:
-    return next((one for one in daemonset.conditions if one.get("type") == kind), {})
 
 
 def _text(value: JSON) -> str:
