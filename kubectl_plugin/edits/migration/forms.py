@@ -11,13 +11,12 @@ from controller.api.base import JSON, JSONObject, Value, fields_of
 from controller.api.wellknown import API_VERSION, KIND
 from kubectl_plugin.edits.applying import Draft, found
 from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied
-from kubectl_plugin.edits.migration.managers import FIELD, fitted, managers_of
+from kubectl_plugin.edits.migration.managers import FIELD, NATIVE_VERSION, fitted, managers_of
 
 MARK: Final = "kruise-ds/migration"
 """Annotation on either object: how it is to be when all is done."""
 FINALIZER: Final = "kruise-ds/migration"
 """On ours: it was deleted and is still needed, to know what the native one is to be."""
-NATIVE_VERSION: Final = "apps/v1"
 EVERYBODY: Final = "100%"
 FROZEN: Final[JSONObject] = {"type": "OnDelete"}
 """Of a native DaemonSet: it replaces what is lost, and updates nothing."""

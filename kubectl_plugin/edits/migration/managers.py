@@ -14,7 +14,7 @@ from controller.api.base import JSON, JSONObject, fields_of, items_of
 from kubectl_plugin.edits.applying import found
 
 FIELD: Final = ("metadata", "managedFields")
-NATIVE: Final = "apps/v1"
+NATIVE_VERSION: Final = "apps/v1"
 _ITEMWISE: Final = (
     ("f:spec", "f:template", "f:spec", "f:containers"),
     ("f:spec", "f:template", "f:spec", "f:initContainers"),
@@ -41,7 +41,7 @@ def fitted(managers: tuple[JSONObject, ...], document: JSONObject) -> list[JSON]
 
 
 def _is_native(version: JSON) -> bool:
-    return version == NATIVE
+    return version == NATIVE_VERSION
 
 
 def _there(fields: JSONObject, value: JSON, path: tuple[str, ...], *, whole_lists: bool) -> JSONObject:

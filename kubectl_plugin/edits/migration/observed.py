@@ -10,7 +10,8 @@ from controller.api import canonical
 from controller.api.base import JSONObject, Value, fields_of
 from controller.api.wellknown import HASH_LABEL
 from kubectl_plugin.edits.applying import found
-from kubectl_plugin.edits.migration.forms import FINALIZER, NATIVE_VERSION, Mark, mark_of
+from kubectl_plugin.edits.migration.forms import FINALIZER, Mark, mark_of
+from kubectl_plugin.edits.migration.managers import NATIVE_VERSION
 
 QUIET: Final = 3.0
 """Seconds: the garbage collector makes no orphan of a pod that it has not seen yet, but deletes it later."""

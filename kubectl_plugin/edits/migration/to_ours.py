@@ -10,7 +10,6 @@ from __future__ import annotations
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import Draft, found
 from kubectl_plugin.edits.migration import forms, step, to_native
-from kubectl_plugin.edits.migration.forms import Mark
 from kubectl_plugin.edits.migration.observed import Kind, MigrationSide, Observed
 
 
@@ -95,11 +94,6 @@ def _taking_over(observed: Observed) -> step.MigrationStep:
     current = observed.current(ours)
     if not ours.observed or current is None or found(ours.document, "status", "updateRevision") != current.hash:
         return step.wait_for_ours("our controller to look at it")
-    return _released(observed, ours, mark)
-
-
-def _released(observed: Observed, ours: MigrationSide, mark: Mark) -> step.MigrationStep:
     old = observed.old_nodes(ours)
-    operations = forms.release(ours.document, mark, old)
     held = f"; partition {old} keeps what is old" if mark.holds(old) else ""
-    return step.changing(ours, operations, f"is in charge{held}")
+    return step.changing(ours, forms.release(ours.document, mark, old), f"is in charge{held}")
