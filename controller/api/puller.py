@@ -12,10 +12,9 @@ from typing import Final
 
 from controller.api.base import View
 from controller.api.container import ContainerStateView, ContainerStatusView, WaitingView
-from controller.api.gates import PodCondition
 from controller.api.image_pull_job import job_of
 from controller.api.meta import Named, ObjectMeta, OwnerReference
-from controller.api.pod import PodSpecView, target_node
+from controller.api.pod import PodSpecView, PodStatusView, target_node
 from controller.api.text import shortened
 
 PULLER_LABEL: Final = "kruise-ds/image-pull-job"
@@ -57,12 +56,8 @@ class Pulling(StrEnum):
     FAILED = "failed"
 
 
-class _PullerStatus(View):
-    phase: str = ""
-    reason: str = ""
+class _PullerStatus(PodStatusView):
     message: str = ""
-    conditions: tuple[PodCondition, ...] | None = None
-    container_statuses: tuple[ContainerStatusView, ...] | None = None
 
 
 class PullerView(View):

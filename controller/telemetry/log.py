@@ -11,13 +11,13 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from controller.daemonset.redaction import MASK
 from controller.settings import LogFormat
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
 SECRET_KEYS = frozenset({"authorization", "token", "password", "client_key", "client-key-data", "secret"})
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}")
-MASK = "(hidden)"
 
 
 def configure(level: str, lines: LogFormat, out: BinaryIO | None = None) -> None:
