@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
@@ -38,16 +38,17 @@ class Exposition:
 
     def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
         self._families = families
-        self._askers: list[tuple[bool, asyncio.Future[ExposedMetrics]]] = []
-        """Whether in OpenMetrics, and where the answer is waited for."""
+        self._pages: dict[bool, asyncio.Future[ExposedMetrics]] = {}
+        """Those that somebody waits for and that nobody makes yet: whether in OpenMetrics."""
         self._asked = asyncio.Event()
 
     async def __call__(self, accept: str) -> ExposedMetrics:
         """`accept`: the header of that name."""
-        answer: asyncio.Future[ExposedMetrics] = asyncio.get_running_loop().create_future()
-        self._askers.append((OPENMETRICS in accept, answer))
-        self._asked.set()
-        return await answer
+        modern = OPENMETRICS in accept
+        if modern not in self._pages:
+            self._pages[modern] = asyncio.get_running_loop().create_future()
+            self._asked.set()
+        return await asyncio.shield(self._pages[modern])  # others may wait for it who do not go away
 
     async def make(self) -> None:
         """Page after page, for those who have asked by then."""
@@ -57,32 +58,25 @@ class Exposition:
                 await self._asked.wait()
                 self._asked.clear()
                 second = int(loop.time())
-                askers, self._askers = self._askers, []
-                await self._answer(askers)
+                pages, self._pages = self._pages, {}
+                await self._fill(pages)
                 await asyncio.sleep(second + 1 - loop.time())
         finally:
-            for _, answer in self._askers:
-                answer.cancel()  # nobody makes another page
+            for page in self._pages.values():
+                page.cancel()  # nobody makes another one
 
-    async def _answer(self, askers: Sequence[tuple[bool, asyncio.Future[ExposedMetrics]]]) -> None:
+    async def _fill(self, pages: Mapping[bool, asyncio.Future[ExposedMetrics]]) -> None:
         try:
-            found = await self._read()
-            pages = {modern: await _encoded_apart(found, modern) for modern in {modern for modern, _ in askers}}
+            found = []
+            for family in self._families():
+                found.append(family)
+                await asyncio.sleep(0)  # the others' turn
+            for modern, page in pages.items():
+                page.set_result(await _encoded_apart(found, modern))
         except Exception as error:  # theirs, and not the end of all pages
-            for _, answer in askers:
-                if not answer.done():
-                    answer.set_exception(error)
-            return
-        for modern, answer in askers:
-            if not answer.done():  # they may have gone away
-                answer.set_result(pages[modern])
-
-    async def _read(self) -> list[Metric]:
-        found = []
-        for family in self._families():
-            found.append(family)
-            await asyncio.sleep(0)  # the others' turn
-        return found
+            for page in pages.values():
+                if not page.done():
+                    page.set_exception(error)
 
 
 async def _encoded_apart(families: Sequence[Metric], modern: bool) -> ExposedMetrics:
