@@ -122,7 +122,7 @@ class Parts:
             on_plan=self.metrics.decision_seconds.observe,
             on_stale=instrumentation.stale,
             on_overdue=overdue,
-            on_status_answer=instrumentation.status_written,
+            on_status_answer=lambda result: self.metrics.status_writes.labels(result).inc(),
             on_status=instrumentation.status_changed,
         )
         return Reconciler(

@@ -6,7 +6,7 @@ import itertools
 import time
 from functools import partial
 from math import inf
-from typing import Literal, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 import structlog
 
@@ -148,9 +148,6 @@ class Instrumentation:
     def job_stale(self, key: Key, stale: Stale) -> None:
         self.job_passes.stale(key)
         self._log.debug("own writes not seen yet", image_pull_job=str(key), waiting_for=stale.waiting_for)
-
-    def status_written(self, result: Literal["success", "conflict", "error"]) -> None:
-        self._metrics.status_writes.labels(result).inc()
 
     def status_changed(self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
         self.passes.did(daemonset.key, "status_written")

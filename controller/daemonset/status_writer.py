@@ -13,7 +13,7 @@ import msgspec
 from controller.api import patch
 from controller.api.base import JSON, JSONObject
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
-from controller.api.meta import Ref, rfc3339
+from controller.api.meta import rfc3339
 from controller.api.wellknown import AVAILABLE, CONDITION_TYPES, READY, RECONCILING
 from controller.kube.client import Client
 from controller.kube.kinds import DAEMONSETS
@@ -59,8 +59,7 @@ def change_of(
 async def write(client: Client, daemonset: DaemonSet, change: DueStatus) -> str:
     """Returns the version at which the server stored it. Raises ApiError; a Conflict only means that the DaemonSet
     changed meanwhile."""
-    ref = Ref(namespace=daemonset.namespace, name=daemonset.name, uid=daemonset.uid)
-    written = await client.patch(DAEMONSETS, ref, change.patch, sub="status")
+    written = await client.patch(DAEMONSETS, daemonset.key, change.patch, sub="status")
     return written.version
 
 
