@@ -32,6 +32,7 @@ AGAIN = status("a", "Progressing", 500)
     ("before", "after", "is_new", "told"),
     [
         (None, status("b", "Progressing", 100), True, None),
+        (None, HEALTHY, True, ("completed", 400)),
         (status("b", "Progressing", 100), HEALTHY, True, ("completed", 400)),
         (status("b", "Progressing", 100), AGAIN, True, ("superseded", 400)),
         (status("b", "Progressing", 100), AGAIN, False, ("rolled_back", 400)),
@@ -44,6 +45,7 @@ AGAIN = status("a", "Progressing", 500)
     ],
     ids=[
         "begun",
+        "healthy at the first look",
         "healthy",
         "replaced",
         "back",
