@@ -39,7 +39,7 @@ class Entry:
 
 
 def imported(function: str) -> Callable[..., Any]:
-    """What carries out a verb."""
+    """What carries out a verb, or looks a candidate up."""
     module, _, name = function.partition(".")
     found: Callable[..., Any] = getattr(import_module(f"kubectl_plugin.verbs.{module}"), name)
     return found

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import typer
 
 from kubectl_plugin.candidates import FILES
+from kubectl_plugin.entries import imported
 from kubectl_plugin.host import Host, nowhere
 from kubectl_plugin.program import NAME, app, verbs
 from kubectl_plugin.running import Runner
@@ -86,6 +87,5 @@ def candidates(words: Sequence[str]) -> list[str]:
 
 
 def _look_up(what: str, ctx: typer.Context, incomplete: str) -> list[str]:
-    from kubectl_plugin.verbs.completing import LOOKS  # brings the way to the server, which few candidates need
-
-    return LOOKS[what](ctx, incomplete)
+    found: list[str] = imported(f"completing.{what}")(ctx, incomplete)
+    return found

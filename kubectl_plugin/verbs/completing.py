@@ -1,4 +1,4 @@
-"""Candidates that have to be looked up: names, namespaces, contexts, revisions.
+"""Candidates that have to be looked up, by the names that `candidates` has for them.
 
 A person waits with a half-typed line, so nothing takes longer than `PATIENCE`. Whatever goes wrong is raised, and
 `main.candidates` then offers nothing and tells nobody.
@@ -7,7 +7,7 @@ A person waits with a half-typed line, so nothing takes longer than `PATIENCE`. 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import typer
@@ -26,7 +26,7 @@ PATIENCE: Final = 2.0
 AT_MOST: Final = (("limit", "500"),)
 
 
-def _names(ctx: typer.Context, incomplete: str) -> list[str]:
+def names(ctx: typer.Context, incomplete: str) -> list[str]:
     """With the phase of each. The word may begin with `ads/` or the like. What was typed already is left out."""
     if ctx.params.get("words"):  # the name is there: now comes the value of `set-partition`, or an image
         return []
@@ -44,14 +44,14 @@ def _names(ctx: typer.Context, incomplete: str) -> list[str]:
     return _answer(ctx, found)
 
 
-def _namespaces(ctx: typer.Context, _: str) -> list[str]:
+def namespaces(ctx: typer.Context, _: str) -> list[str]:
     async def found(session: Session) -> list[str]:
         return [str(item["metadata"]["name"]) for item in await _items(session, "/api/v1/namespaces", "namespaces")]
 
     return _answer(ctx, found)
 
 
-def _revisions(ctx: typer.Context, _: str) -> list[str]:
+def revisions(ctx: typer.Context, _: str) -> list[str]:
     """The newest first, with the template's hash."""
     name = next((word.rpartition("/")[2] for word in _typed(ctx)), "")
     if not name:
@@ -66,7 +66,7 @@ def _revisions(ctx: typer.Context, _: str) -> list[str]:
     return _answer(ctx, found)
 
 
-def _contexts(ctx: typer.Context, _: str) -> list[str]:
+def contexts(ctx: typer.Context, _: str) -> list[str]:
     """With the cluster of each, from all files that kubectl would read."""
     files = read_files(kubeconfigs(_flags(ctx).kubeconfig))
     entries = [entry for file in files.values() for entry in file.get("contexts") or ()]
@@ -122,12 +122,3 @@ def _belongs(item: JSONObject, name: str) -> bool:
 
 def _line(value: str, words: str) -> str:
     return f"{value}\t{words}" if words else value
-
-
-LOOKS: Final[Mapping[str, Callable[[typer.Context, str], list[str]]]] = {
-    "names": _names,
-    "namespaces": _namespaces,
-    "contexts": _contexts,
-    "revisions": _revisions,
-}
-"""DaemonSets of the namespace, namespaces, contexts, or the revisions of the DaemonSet that was named."""
