@@ -9,7 +9,7 @@ import msgspec
 
 from controller.api import patch as json_patch
 from controller.api import revision
-from controller.api.base import JSONObject, Value
+from controller.api.base import JSONObject
 from controller.api.meta import Key
 from controller.api.patch import JsonPatch
 from controller.kube import errors
@@ -39,19 +39,12 @@ async def get(session: Session, resource: AnyResource, key: Key) -> JSONObject:
     return await _document(session, call, Request(method="GET", path=resource.path(key)))
 
 
-class Items(Value):
-    """What a list has."""
-
-    found: tuple[JSONObject, ...]
-    unreadable: tuple[Key, ...]
-    """Objects that nest too deeply."""
-
-
-async def items(session: Session, resource: AnyResource, namespace: str = "", query: Query = ()) -> Items:
+async def items(
+    session: Session, resource: AnyResource, namespace: str = "", query: Query = ()
+) -> dict[Key, JSONObject | None]:
     """All objects, or those in one namespace, read page by page. `query` for selectors. Raises ApiError; not for a
-    single object, which the server takes however deep it nests."""
-    found: list[JSONObject] = []
-    unreadable: list[Key] = []
+    single object, which the server takes however deep it nests: None for one that is too deep for us."""
+    found: dict[Key, JSONObject | None] = {}
     token = ""
     while True:
         more = (*query, ("limit", str(PAGE)), *((("continue", token),) if token else ()))
@@ -62,13 +55,13 @@ async def items(session: Session, resource: AnyResource, namespace: str = "", qu
             token, parts = taken_apart(body)
             for key, part in parts:
                 try:
-                    found.append(_decoder.decode(part))
+                    found[key] = _decoder.decode(part)
                 except RecursionError:
-                    unreadable.append(key)
+                    found[key] = None
         except UNREADABLE as error:
             raise Unreadable(call.verb, call.what, str(error)) from error
         if not token:
-            return Items(found=tuple(found), unreadable=tuple(unreadable))
+            return found
 
 
 async def pages(client: Client, resource: Resource[W, T], namespace: str, query: Query) -> AsyncIterator[Page[T]]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable
 from typing import Any, Final, TypeVar
 
-from controller.api.base import JSONObject, fields_of
+from controller.api.base import fields_of
 from controller.api.meta import Key
 from controller.api.wellknown import GROUP
 from controller.kube.errors import ApiError, Forbidden, Unreachable
@@ -95,7 +95,10 @@ async def controller_pods(session: Session) -> tuple[ControllerPod, ...]:
 
 async def daemons(session: Session) -> tuple[OurDaemonSet, ...]:
     """Of all namespaces."""
-    return tuple(_daemon(one) for one in (await items(session, DAEMONSETS)).found)
+    found = await items(session, DAEMONSETS)
+    return tuple(
+        OurDaemonSet(name=str(key), network=network_sign(one)) for key, one in found.items() if one is not None
+    )
 
 
 async def rival(session: Session) -> Rival:
@@ -154,12 +157,6 @@ def _controller_pod(item: Any) -> ControllerPod:
     ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
     host = item["spec"].get("hostNetwork") is True
     return ControllerPod(name=item["metadata"]["name"], ready=ready, version=_version(item), host_network=host)
-
-
-def _daemon(document: JSONObject) -> OurDaemonSet:
-    metadata = fields_of(document.get("metadata"))
-    name = f"{metadata.get('namespace')}/{metadata.get('name')}"
-    return OurDaemonSet(name=name, network=network_sign(document))
 
 
 def _version(item: Any) -> str | NoAnswer:

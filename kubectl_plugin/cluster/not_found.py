@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from contextlib import suppress
 
-from controller.api.base import JSONObject, fields_of
 from controller.api.meta import Key
 from controller.kube.errors import ApiError, NotFound
 from controller.kube.kinds import DAEMONSETS
@@ -43,11 +42,11 @@ async def _is_native(session: Session, key: Key) -> bool:
 async def _meant(session: Session, key: Key) -> tuple[str, ...]:
     for namespace in ("", key.namespace):
         with suppress(ApiError):
-            found = (await documents.items(session, DAEMONSETS, namespace)).found
+            found = await documents.items(session, DAEMONSETS, namespace)
             break
     else:
         return ()
-    names = [_key(one) for one in found]
+    names = [key for key, one in found.items() if one is not None]
     here = sorted({one.name for one in names if one.namespace == key.namespace})
     close = difflib.get_close_matches(key.name, sorted({one.name for one in names}), n=1)
     if not close:
@@ -57,8 +56,3 @@ async def _meant(session: Session, key: Key) -> tuple[str, ...]:
     if meant == key.name:
         return (f"it exists in: {', '.join(spaces[:_SHOWN])}",)
     return (f"did you mean {meant}?" + (f" It exists in: {', '.join(spaces[:_SHOWN])}" if not namespace else ""),)
-
-
-def _key(document: JSONObject) -> Key:
-    fields = fields_of(document.get("metadata"))
-    return Key(str(fields.get("namespace", "")), str(fields.get("name", "")))

@@ -129,9 +129,9 @@ async def _listed(invocation: Invocation, many: Many) -> list[JSONObject]:
     namespace = "" if many.all_namespaces else invocation.session.namespace
     query: Query = (("labelSelector", many.selector),) if many.selector else ()
     listed = await documents.items(invocation.session, DAEMONSETS, namespace, query)
-    for key in listed.unreadable:
+    for key in (key for key, one in listed.items() if one is None):
         invocation.terminal.warn(f"{DAEMONSETS.name} {key} nests too deeply to be read, and is left out")
-    return sorted(listed.found, key=lambda one: (meta_of(one).namespace, meta_of(one).name))
+    return [one for key in sorted(listed) if (one := listed[key]) is not None]
 
 
 async def _completed(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.api.base import JSONObject
 from controller.api.meta import Key
 from controller.api.wellknown import GROUP
 from controller.kube.errors import ApiError
@@ -90,19 +89,15 @@ async def _chosen(invocation: Invocation, asked: MigrateOptions) -> list[Key]:
     former, new = (DAEMONSETS, NATIVE) if asked.to_native else (NATIVE, DAEMONSETS)
     there = await documents.items(invocation.session, former, namespace, query)
     begun = await documents.items(invocation.session, new, namespace, query)
-    for key in (*there.unreadable, *begun.unreadable):
+    for key in (key for found in (there, begun) for key, one in found.items() if one is None):
         invocation.terminal.warn(f"{key} nests too deeply to be read, and is left out")
-    keys = sorted({_key(one) for one in (*there.found, *(one for one in begun.found if forms.mark_of(one)))})
+    meant = {key for key, one in there.items() if one is not None}
+    keys = sorted(meant.union(key for key, one in begun.items() if one is not None and forms.mark_of(one)))
     if not keys:
         raise CommandError("no such DaemonSet was found")
     if asked.all_namespaces and not (asked.yes or asked.dry_run or asked.print_):
         raise everywhere(len(keys), _LOOK)
     return keys
-
-
-def _key(document: JSONObject) -> Key:
-    meta = reads.meta_of(document)
-    return Key(meta.namespace, meta.name)
 
 
 async def _planned(
