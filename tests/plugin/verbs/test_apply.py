@@ -63,66 +63,61 @@ def test_held_at_a_partition_no_node_starts_early(tmp_path: Path) -> None:
         assert again == Ran(0, "daemonset.apps.kruise.io/node-agent unchanged\n", "")
 
 
-def test_a_person_is_asked_and_a_pipeline_says_yes_beforehand(tmp_path: Path) -> None:
-    with few_nodes() as scene:
-        path = written(tmp_path, manifest("2.0.0"))
-        assert scene.run("apply", "-f", path).code == 6
-        assert writes(scene) == []
-        assert scene.run("apply", "-f", path, "-y", "--wait").code == 0
-        assert set(images(scene).values()) == {"2.0.0"}, "all of it, before the command has ended"
+def test_a_person_is_asked_and_a_pipeline_says_yes_beforehand(scene: Scene, tmp_path: Path) -> None:
+    path = written(tmp_path, manifest("2.0.0"))
+    assert scene.run("apply", "-f", path).code == 6
+    assert writes(scene) == []
+    assert scene.run("apply", "-f", path, "-y", "--wait").code == 0
+    assert set(images(scene).values()) == {"2.0.0"}, "all of it, before the command has ended"
 
 
-def test_the_pause_of_another_person_is_not_lifted_where_nobody_is_asked(tmp_path: Path) -> None:
-    with few_nodes() as scene:
-        scene.door.user = "alice"
-        acted(scene, "pause", "--reason", "CVE")
-        scene.door.user = "ci"
-        path = written(tmp_path, manifest("2.0.0", paused=False))
-        refused = scene.run("apply", "-f", path, "-y")
-        assert (refused.code, rolling_of(stored(scene))["paused"]) == (6, True)
-        assert 'node-agent is paused by alice: "CVE"; the manifest would lift that\n' in refused.err
-        assert writes(scene) == ["patch"], "the pause"
-        assert scene.run("apply", "-f", path, "--dry-run=server").code == 0
-        assert scene.run("apply", "-f", path, "-y", "--lift-pause").code == 0
-        assert rolling_of(stored(scene))["paused"] is False
+def test_the_pause_of_another_person_is_not_lifted_where_nobody_is_asked(scene: Scene, tmp_path: Path) -> None:
+    scene.door.user = "alice"
+    acted(scene, "pause", "--reason", "CVE")
+    scene.door.user = "ci"
+    path = written(tmp_path, manifest("2.0.0", paused=False))
+    refused = scene.run("apply", "-f", path, "-y")
+    assert (refused.code, rolling_of(stored(scene))["paused"]) == (6, True)
+    assert 'node-agent is paused by alice: "CVE"; the manifest would lift that\n' in refused.err
+    assert writes(scene) == ["patch"], "the pause"
+    assert scene.run("apply", "-f", path, "--dry-run=server").code == 0
+    assert scene.run("apply", "-f", path, "-y", "--lift-pause").code == 0
+    assert rolling_of(stored(scene))["paused"] is False
 
 
-def test_who_sees_it_in_the_question_leaves_it_or_paused_it_is_not_refused(tmp_path: Path) -> None:
-    with few_nodes() as scene:
-        acted(scene, "pause")
-        scene.door.user = "bob@example.com"
-        assert scene.run("apply", "-f", written(tmp_path, manifest("1.9.5")), "-y").code == 0
-        assert rolling_of(stored(scene))["paused"] is True
-        path = written(tmp_path, manifest("2.0.0", paused=False))
-        seen = scene.run("apply", "-f", path, terminal=True, typed="y\n")
-        assert seen.code == 0
-        assert "paused true -> false" in seen.err
-        acted(scene, "pause")
-        own = scene.run("apply", "-f", path, "-y")
-        assert (own.code, rolling_of(stored(scene))["paused"]) == (0, False)
+def test_who_sees_it_in_the_question_leaves_it_or_paused_it_is_not_refused(scene: Scene, tmp_path: Path) -> None:
+    acted(scene, "pause")
+    scene.door.user = "bob@example.com"
+    assert scene.run("apply", "-f", written(tmp_path, manifest("1.9.5")), "-y").code == 0
+    assert rolling_of(stored(scene))["paused"] is True
+    path = written(tmp_path, manifest("2.0.0", paused=False))
+    seen = scene.run("apply", "-f", path, terminal=True, typed="y\n")
+    assert seen.code == 0
+    assert "paused true -> false" in seen.err
+    acted(scene, "pause")
+    own = scene.run("apply", "-f", path, "-y")
+    assert (own.code, rolling_of(stored(scene))["paused"]) == (0, False)
 
 
-def test_a_held_change_is_waited_for(tmp_path: Path) -> None:
-    with few_nodes() as scene:
-        path = written(tmp_path, manifest("2.0.0"))
-        ran = scene.run("apply", "-f", path, "--hold-at", "75%", "-y", "--wait", "--timeout", "15m")
-        assert ran.code == 0, ran
-        assert rolling_of(stored(scene))["partition"] == "75%"
-        assert sorted(images(scene).values()) == ["1.8.0", "1.8.0", "1.8.0", "2.0.0"]
+def test_a_held_change_is_waited_for(scene: Scene, tmp_path: Path) -> None:
+    path = written(tmp_path, manifest("2.0.0"))
+    ran = scene.run("apply", "-f", path, "--hold-at", "75%", "-y", "--wait", "--timeout", "15m")
+    assert ran.code == 0, ran
+    assert rolling_of(stored(scene))["partition"] == "75%"
+    assert sorted(images(scene).values()) == ["1.8.0", "1.8.0", "1.8.0", "2.0.0"]
 
 
-def test_one_that_does_not_exist_yet_is_made(tmp_path: Path) -> None:
-    with few_nodes() as scene:
-        ran = scene.run("apply", "-f", written(tmp_path, fresh()), "--hold-at", "3", "-y", "--wait")
-        assert ran.code == 0, ran
-        assert ran.out.splitlines()[0] == "daemonset.apps.kruise.io/fresh created"
-        assert "  4 of 4 nodes get their first pod" in ran.out.splitlines(), "there is nothing old to keep"
-        made = scene.do(scene.api.get(DAEMONSETS, "fresh"))
-        assert made["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3
-        assert made["metadata"]["generation"] == 1, "one write"
-        assert '"verb":"apply"' in made["metadata"]["annotations"]["kruise-ds/last-action"]
-        kept = yaml.safe_load(made["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"])
-        assert "partition" not in kept["spec"]["updateStrategy"]["rollingUpdate"], "the file does not have it"
+def test_one_that_does_not_exist_yet_is_made(scene: Scene, tmp_path: Path) -> None:
+    ran = scene.run("apply", "-f", written(tmp_path, fresh()), "--hold-at", "3", "-y", "--wait")
+    assert ran.code == 0, ran
+    assert ran.out.splitlines()[0] == "daemonset.apps.kruise.io/fresh created"
+    assert "  4 of 4 nodes get their first pod" in ran.out.splitlines(), "there is nothing old to keep"
+    made = scene.do(scene.api.get(DAEMONSETS, "fresh"))
+    assert made["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3
+    assert made["metadata"]["generation"] == 1, "one write"
+    assert '"verb":"apply"' in made["metadata"]["annotations"]["kruise-ds/last-action"]
+    kept = yaml.safe_load(made["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"])
+    assert "partition" not in kept["spec"]["updateStrategy"]["rollingUpdate"], "the file does not have it"
 
 
 def test_the_server_is_asked_to_refuse_what_the_kind_does_not_have(tmp_path: Path) -> None:
@@ -143,50 +138,48 @@ def test_the_server_is_asked_to_refuse_what_the_kind_does_not_have(tmp_path: Pat
 
 
 @pytest.mark.parametrize("dry", ["client", "server"])
-def test_a_dry_run_makes_none(tmp_path: Path, dry: str) -> None:
-    with few_nodes() as scene:
-        ran = scene.run("apply", "-f", written(tmp_path, fresh()), f"--dry-run={dry}", "-o", "json")
-        assert ran.code == 0, ran
-        assert yaml.safe_load(ran.out)["metadata"]["name"] == "fresh"
-        assert not exists(scene, "fresh")
+def test_a_dry_run_makes_none(scene: Scene, tmp_path: Path, dry: str) -> None:
+    ran = scene.run("apply", "-f", written(tmp_path, fresh()), f"--dry-run={dry}", "-o", "json")
+    assert ran.code == 0, ran
+    assert yaml.safe_load(ran.out)["metadata"]["name"] == "fresh"
+    assert not exists(scene, "fresh")
 
 
-def test_what_somebody_else_makes_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
-    with few_nodes() as scene:
+def test_what_somebody_else_makes_meanwhile_is_not_overwritten(scene: Scene, tmp_path: Path) -> None:
 
-        async def make() -> None:
-            await scene.api.create(DAEMONSETS, {**fresh(), "metadata": {"name": "fresh"}})
+    async def make() -> None:
+        await scene.api.create(DAEMONSETS, {**fresh(), "metadata": {"name": "fresh"}})
 
-        before_request(scene, f"create {KIND}", 2, make)  # the first one is a dry run
-        ran = scene.run("apply", "-f", written(tmp_path, fresh()), "-y")
-        assert ran.code == 6, ran
-        assert "fresh changed while you were looking (now another object of that name)" in ran.err
+    before_request(scene, f"create {KIND}", 2, make)  # the first one is a dry run
+    ran = scene.run("apply", "-f", written(tmp_path, fresh()), "-y")
+    assert ran.code == 6, ran
+    assert "fresh changed while you were looking (now another object of that name)" in ran.err
 
 
-def test_several_are_one_question_and_other_kinds_are_named(tmp_path: Path) -> None:
+def test_several_are_one_question_and_other_kinds_are_named(scene: Scene, tmp_path: Path) -> None:
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
-    with few_nodes() as scene:
-        path = written(tmp_path, manifest("2.0.0"), config, fresh())
-        ran = scene.run("apply", "-f", path, "--hold-at", "4", terminal=True, typed="n\n")
-        assert ran.code == 6
-        assert ran.err.startswith(
-            "note: not applied, since only Advanced DaemonSets are: ConfigMap; kubectl apply does\n"
-        )
-        assert "2 DaemonSets:\n  observability/node-agent  configured\n    image agent 1.8.0 -> 2.0.0\n" in ran.err
-        assert writes(scene) == []
-        assert not exists(scene, "fresh")
-        assert scene.run("apply", "-f", path, "--hold-at", "4", "-y").code == 0
-        assert exists(scene, "fresh")
+    path = written(tmp_path, manifest("2.0.0"), config, fresh())
+    ran = scene.run("apply", "-f", path, "--hold-at", "4", terminal=True, typed="n\n")
+    assert ran.code == 6
+    assert ran.err.startswith(
+        "note: not applied, since only Advanced DaemonSets are: ConfigMap; kubectl apply does\n"
+    )
+    assert "2 DaemonSets:\n  observability/node-agent  configured\n    image agent 1.8.0 -> 2.0.0\n" in ran.err
+    assert writes(scene) == []
+    assert not exists(scene, "fresh")
+    assert scene.run("apply", "-f", path, "--hold-at", "4", "-y").code == 0
+    assert exists(scene, "fresh")
 
 
-def test_a_partition_of_the_file_counts_without_the_flag_and_must_not_contradict_it(tmp_path: Path) -> None:
-    with few_nodes() as scene:
-        path = written(tmp_path, manifest("2.0.0", partition=3))
-        ran = scene.run("apply", "-f", path, "--hold-at", "2", "-y")
-        expected = f"error: {path} sets partition 3 for node-agent, --hold-at says 2\n  hint: leave one of them out\n"
-        assert ran == Ran(2, "", expected)
-        assert scene.run("apply", "-f", path, "--hold-at", "3", "-y").code == 0
-        assert rolling_of(stored(scene))["partition"] == 3
+def test_a_partition_of_the_file_counts_without_the_flag_and_must_not_contradict_it(
+    scene: Scene, tmp_path: Path
+) -> None:
+    path = written(tmp_path, manifest("2.0.0", partition=3))
+    ran = scene.run("apply", "-f", path, "--hold-at", "2", "-y")
+    expected = f"error: {path} sets partition 3 for node-agent, --hold-at says 2\n  hint: leave one of them out\n"
+    assert ran == Ran(2, "", expected)
+    assert scene.run("apply", "-f", path, "--hold-at", "3", "-y").code == 0
+    assert rolling_of(stored(scene))["partition"] == 3
 
 
 def test_a_partition_that_was_set_by_hand_stays(tmp_path: Path) -> None:
@@ -195,40 +188,37 @@ def test_a_partition_that_was_set_by_hand_stays(tmp_path: Path) -> None:
         assert rolling_of(stored(scene))["partition"] == 3
 
 
-def test_what_the_file_says_no_more_goes(tmp_path: Path) -> None:
-    with few_nodes() as scene:
-        first = manifest("1.8.0")
-        first["metadata"]["labels"] = {"team": "agents"}
-        assert scene.run("apply", "-f", written(tmp_path, first), "-y").code == 0
-        assert stored(scene)["metadata"]["labels"]["team"] == "agents"
-        ran = scene.run("apply", "-f", written(tmp_path, manifest("1.8.0")), "-y")
-        assert "  metadata.labels.team agents -> none" in ran.out.splitlines()
-        assert "team" not in stored(scene)["metadata"]["labels"]
+def test_what_the_file_says_no_more_goes(scene: Scene, tmp_path: Path) -> None:
+    first = manifest("1.8.0")
+    first["metadata"]["labels"] = {"team": "agents"}
+    assert scene.run("apply", "-f", written(tmp_path, first), "-y").code == 0
+    assert stored(scene)["metadata"]["labels"]["team"] == "agents"
+    ran = scene.run("apply", "-f", written(tmp_path, manifest("1.8.0")), "-y")
+    assert "  metadata.labels.team agents -> none" in ran.out.splitlines()
+    assert "team" not in stored(scene)["metadata"]["labels"]
 
 
-def test_the_write_is_for_what_was_shown(tmp_path: Path) -> None:
-    with few_nodes() as scene:
+def test_the_write_is_for_what_was_shown(scene: Scene, tmp_path: Path) -> None:
 
-        async def change() -> None:
-            await scene.edit({"spec": {"minReadySeconds": 7}})
+    async def change() -> None:
+        await scene.edit({"spec": {"minReadySeconds": 7}})
 
-        before_request(scene, f"patch {KIND}", 2, change)
-        ran = scene.run("apply", "-f", written(tmp_path, manifest("2.0.0")), "-y")
-        assert ran.code == 6, ran
-        assert "node-agent changed while you were looking (now generation 2)" in ran.err
+    before_request(scene, f"patch {KIND}", 2, change)
+    ran = scene.run("apply", "-f", written(tmp_path, manifest("2.0.0")), "-y")
+    assert ran.code == 6, ran
+    assert "node-agent changed while you were looking (now generation 2)" in ran.err
 
 
-def test_a_label_that_somebody_makes_meanwhile_stays(tmp_path: Path) -> None:
-    with few_nodes() as scene:
+def test_a_label_that_somebody_makes_meanwhile_stays(scene: Scene, tmp_path: Path) -> None:
 
-        async def mark() -> None:
-            await scene.edit({"metadata": {"annotations": {"team": "agents"}}})
+    async def mark() -> None:
+        await scene.edit({"metadata": {"annotations": {"team": "agents"}}})
 
-        before_request(scene, f"patch {KIND}", 2, mark)
-        path = written(tmp_path, manifest("2.0.0"))
-        assert scene.run("apply", "-f", path, "-y").code == 6
-        assert scene.run("apply", "-f", path, "-y").code == 0
-        assert stored(scene)["metadata"]["annotations"]["team"] == "agents"
+    before_request(scene, f"patch {KIND}", 2, mark)
+    path = written(tmp_path, manifest("2.0.0"))
+    assert scene.run("apply", "-f", path, "-y").code == 6
+    assert scene.run("apply", "-f", path, "-y").code == 0
+    assert stored(scene)["metadata"]["annotations"]["team"] == "agents"
 
 
 def test_with_on_delete_it_waits_for_somebody(tmp_path: Path) -> None:
@@ -241,13 +231,12 @@ def test_with_on_delete_it_waits_for_somebody(tmp_path: Path) -> None:
         assert rolling_of(stored(scene)) == {}
 
 
-def test_who_else_writes_it_is_told(tmp_path: Path) -> None:
+def test_who_else_writes_it_is_told(scene: Scene, tmp_path: Path) -> None:
     wanted = manifest("2.0.0")
     wanted["metadata"]["labels"] = {"kustomize.toolkit.fluxcd.io/name": "agents"}
-    with few_nodes() as scene:
-        scene.run("apply", "-f", written(tmp_path, wanted), "-y")
-        ran = scene.run("apply", "-f", written(tmp_path, manifest("2.0.1")), "--dry-run=server")
-        assert 'warning: node-agent is managed by Flux Kustomization "agents"' in ran.err
+    scene.run("apply", "-f", written(tmp_path, wanted), "-y")
+    ran = scene.run("apply", "-f", written(tmp_path, manifest("2.0.1")), "--dry-run=server")
+    assert 'warning: node-agent is managed by Flux Kustomization "agents"' in ran.err
 
 
 @pytest.mark.parametrize(
@@ -260,39 +249,38 @@ def test_who_else_writes_it_is_told(tmp_path: Path) -> None:
         (("-f", "FILE", "--timeout", "3s", *HOME), 2, "error: --timeout goes with --wait"),
     ],
 )
-def test_wrong_usage(tmp_path: Path, words: tuple[str, ...], code: int, error: str) -> None:
+def test_wrong_usage(scene: Scene, tmp_path: Path, words: tuple[str, ...], code: int, error: str) -> None:
     path = written(tmp_path, manifest("2.0.0"))
-    with few_nodes() as scene:
-        ran = scene.run("apply", *(path if word == "FILE" else word for word in words))
-        assert (ran.code, ran.out) == (code, "")
-        assert ran.err.startswith(error.replace("FILE", path)), ran.err
-        assert writes(scene) == []
+    ran = scene.run("apply", *(path if word == "FILE" else word for word in words))
+    assert (ran.code, ran.out) == (code, "")
+    assert ran.err.startswith(error.replace("FILE", path)), ran.err
+    assert writes(scene) == []
 
 
-def test_no_patch_is_printed_of_what_there_is_not(tmp_path: Path) -> None:
-    with few_nodes() as scene:
-        ran = scene.run("apply", "-f", written(tmp_path, fresh()), "--print-patch")
-        assert ran == Ran(1, "", "error: fresh does not exist yet: there is nothing to patch\n")
+def test_no_patch_is_printed_of_what_there_is_not(scene: Scene, tmp_path: Path) -> None:
+    ran = scene.run("apply", "-f", written(tmp_path, fresh()), "--print-patch")
+    assert ran == Ran(1, "", "error: fresh does not exist yet: there is nothing to patch\n")
 
 
-def test_what_a_manifest_has_no_longer_is_left_to_others_though_nothing_changed_by_that(tmp_path: Path) -> None:
+def test_what_a_manifest_has_no_longer_is_left_to_others_though_nothing_changed_by_that(
+    scene: Scene, tmp_path: Path
+) -> None:
     """The partition was written there, was taken out, and was set by hand since: as with kubectl it stays. (A server
     that fills in what is taken out is as good as somebody who has taken it out there too.)
     """
     name, prefix = "fresh", "daemonset.apps.kruise.io/"
-    with few_nodes() as scene:
-        assert scene.run("apply", "-f", written(tmp_path, fresh(partition=0)), "-y").code == 0
-        scene.do(scene.edit({"spec": {"updateStrategy": {"rollingUpdate": {"partition": None}}}}, name))
-        path = written(tmp_path, fresh())
-        asked = scene.run("apply", "-f", path, terminal=True, typed="n\n")
-        assert (asked.code, asked.err.splitlines()[:2]) == (
-            6,
-            ["Apply to fresh?", "  only what is noted of the manifest changes"],
-        )
-        before = stored(scene, name)["metadata"]["generation"]
-        assert scene.run("apply", "-f", path, "-y").out.startswith(f"{prefix}{name} configured\n")
-        assert scene.run("apply", "-f", path, "-y").out == f"{prefix}{name} unchanged\n"
-        assert stored(scene, name)["metadata"]["generation"] == before
-        assert scene.run("set-partition", name, "3", *HOME).code == 0
-        assert scene.run("apply", "-f", path, "-y").out == f"{prefix}{name} unchanged\n"
-        assert rolling_of(stored(scene, name))["partition"] == 3
+    assert scene.run("apply", "-f", written(tmp_path, fresh(partition=0)), "-y").code == 0
+    scene.do(scene.edit({"spec": {"updateStrategy": {"rollingUpdate": {"partition": None}}}}, name))
+    path = written(tmp_path, fresh())
+    asked = scene.run("apply", "-f", path, terminal=True, typed="n\n")
+    assert (asked.code, asked.err.splitlines()[:2]) == (
+        6,
+        ["Apply to fresh?", "  only what is noted of the manifest changes"],
+    )
+    before = stored(scene, name)["metadata"]["generation"]
+    assert scene.run("apply", "-f", path, "-y").out.startswith(f"{prefix}{name} configured\n")
+    assert scene.run("apply", "-f", path, "-y").out == f"{prefix}{name} unchanged\n"
+    assert stored(scene, name)["metadata"]["generation"] == before
+    assert scene.run("set-partition", name, "3", *HOME).code == 0
+    assert scene.run("apply", "-f", path, "-y").out == f"{prefix}{name} unchanged\n"
+    assert rolling_of(stored(scene, name))["partition"] == 3

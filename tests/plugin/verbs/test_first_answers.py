@@ -11,7 +11,7 @@ from tests.beds.simulator.faults import Answer, Rule
 from tests.beds.simulator.route import route
 from tests.plugin.door import Door
 from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, canary, healthy
-from tests.plugin.verbs.few_nodes import KIND, acted, few_nodes
+from tests.plugin.verbs.few_nodes import KIND, acted
 
 WATCH = ("status", NAME, "-n", NAMESPACE, "-w", "--timeout")
 NEW = "agent=registry.example.com/agent:2.0.0"
@@ -69,13 +69,14 @@ def test_what_the_server_itself_refuses_ends_it_at_once() -> None:
 
 @pytest.mark.parametrize("resource", ["nodes", "pods"])
 @pytest.mark.parametrize("effect", [Answer(401), Answer(500), Answer(403, "Forbidden")], ids=lambda one: one.status)
-def test_what_has_been_written_is_waited_for_though_the_first_look_fails(resource: str, effect: Answer) -> None:
-    with few_nodes() as scene:
-        scene.nodes.behave("*", PACE)
-        rule = Rule(effect, verb="list", resource=resource, nth=(2,))
-        scene.door.link.faults.add(rule)
-        ran = acted(scene, "set-image", NEW, "--wait", "--timeout", "1h")
-        assert (ran.code, scene.door.link.faults.fired(rule)) == (0, 1), ran
+def test_what_has_been_written_is_waited_for_though_the_first_look_fails(
+    scene: Scene, resource: str, effect: Answer
+) -> None:
+    scene.nodes.behave("*", PACE)
+    rule = Rule(effect, verb="list", resource=resource, nth=(2,))
+    scene.door.link.faults.add(rule)
+    ran = acted(scene, "set-image", NEW, "--wait", "--timeout", "1h")
+    assert (ran.code, scene.door.link.faults.fired(rule)) == (0, 1), ran
 
 
 def test_one_403_of_a_load_balancer_makes_no_watch_blind() -> None:

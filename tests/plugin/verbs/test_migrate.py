@@ -87,20 +87,19 @@ def test_without_a_controller_it_is_taken_back() -> None:
         assert theirs(scene)[NAME]["spec"]["updateStrategy"] == STRATEGY
 
 
-def test_without_a_native_controller_the_ways_on_and_back_are_told() -> None:
-    with few_nodes() as scene:
-        before = pods(scene)
-        ran = scene.run("migrate", NAME, "--to-native", "-y", *HOME)
-        assert ran.code == 3, ran
-        assert ran.err.splitlines()[-3:] == [
-            "  hint: back: kubectl kruise-ds migrate node-agent -n observability",
-            "error: node-agent: still waiting for the native controller to take over pods and history",
-            "  hint: kube-controller-manager does that: does it run?",
-        ]
-        assert (pods(scene), owners(scene)) == (before, {"nobody"})
-        ran = migrated(scene, NAME, "-y")
-        assert ran.code == 0, ran
-        assert (pods(scene), owners(scene), theirs(scene)) == (before, {OURS}, {})
+def test_without_a_native_controller_the_ways_on_and_back_are_told(scene: Scene) -> None:
+    before = pods(scene)
+    ran = scene.run("migrate", NAME, "--to-native", "-y", *HOME)
+    assert ran.code == 3, ran
+    assert ran.err.splitlines()[-3:] == [
+        "  hint: back: kubectl kruise-ds migrate node-agent -n observability",
+        "error: node-agent: still waiting for the native controller to take over pods and history",
+        "  hint: kube-controller-manager does that: does it run?",
+    ]
+    assert (pods(scene), owners(scene)) == (before, {"nobody"})
+    ran = migrated(scene, NAME, "-y")
+    assert ran.code == 0, ran
+    assert (pods(scene), owners(scene), theirs(scene)) == (before, {OURS}, {})
 
 
 @ends_it

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.beds.api import PODS
-from tests.plugin.scene import canary, healthy, paused
-from tests.plugin.verbs.few_nodes import acted, few_nodes, patches, stored
+from tests.plugin.scene import Scene, canary, healthy, paused
+from tests.plugin.verbs.few_nodes import acted, patches, stored
 
 
 def test_on_a_terminal_it_is_asked_for_with_a_look_ahead() -> None:
@@ -26,14 +26,13 @@ def test_paused_it_warns() -> None:
         scene.check("acting/restart-paused", "restart", "node-agent", "-y", "-n", "observability")
 
 
-def test_every_pod_is_another_one_afterwards() -> None:
-    with few_nodes() as scene:
-        before = {pod["metadata"]["uid"] for pod in scene.do(scene.api.list(PODS))}
-        acted(scene, "restart", "-y", "--reason", "leak")
-        metadata = stored(scene)["spec"]["template"]["metadata"]
-        assert list(metadata["annotations"]) == ["kubectl.kubernetes.io/restartedAt"]
-        assert stored(scene)["metadata"]["annotations"]["kubernetes.io/change-cause"] == "leak"
-        scene.pass_time(600.0)
-        after = {pod["metadata"]["uid"] for pod in scene.do(scene.api.list(PODS))}
-        assert len(after) == 4
-        assert not before & after
+def test_every_pod_is_another_one_afterwards(scene: Scene) -> None:
+    before = {pod["metadata"]["uid"] for pod in scene.do(scene.api.list(PODS))}
+    acted(scene, "restart", "-y", "--reason", "leak")
+    metadata = stored(scene)["spec"]["template"]["metadata"]
+    assert list(metadata["annotations"]) == ["kubectl.kubernetes.io/restartedAt"]
+    assert stored(scene)["metadata"]["annotations"]["kubernetes.io/change-cause"] == "leak"
+    scene.pass_time(600.0)
+    after = {pod["metadata"]["uid"] for pod in scene.do(scene.api.list(PODS))}
+    assert len(after) == 4
+    assert not before & after

@@ -6,8 +6,8 @@ import pytest
 
 from tests.beds.api import REVISIONS
 from tests.plugin.playing import Ran
-from tests.plugin.scene import healthy, on_delete
-from tests.plugin.verbs.few_nodes import HOME, acted, few_nodes, patches, rolling_of, stored
+from tests.plugin.scene import Scene, healthy, on_delete
+from tests.plugin.verbs.few_nodes import HOME, acted, patches, rolling_of, stored
 from tests.plugin.verbs.test_pause import images
 
 NEW = "registry.example.com/agent:2.0.0"
@@ -22,43 +22,39 @@ def test_held_at_a_partition_no_node_starts_early() -> None:
         assert {node for node, image in images(scene).items() if image == "2.0.0"} == {"c-08", "c-07"}
 
 
-def test_without_a_hold_all_nodes_follow() -> None:
-    with few_nodes() as scene:
-        ran = acted(scene, "set-image", f"agent={NEW}", "--reason", "JIRA-7")
-        assert ran.out.splitlines()[:3] == [
-            "daemonset.apps.kruise.io/node-agent image updated",
-            "  agent: 1.8.0 -> 2.0.0",
-            "  4 of 4 nodes get revision 2: a-04 … a-01, 2 at a time",
-        ]
-        scene.pass_time(600.0)
-        assert set(images(scene).values()) == {"2.0.0"}
-        newest = max(scene.do(scene.api.list(REVISIONS)), key=lambda one: int(one["revision"]))
-        assert newest["metadata"]["annotations"]["kubernetes.io/change-cause"] == "JIRA-7"
+def test_without_a_hold_all_nodes_follow(scene: Scene) -> None:
+    ran = acted(scene, "set-image", f"agent={NEW}", "--reason", "JIRA-7")
+    assert ran.out.splitlines()[:3] == [
+        "daemonset.apps.kruise.io/node-agent image updated",
+        "  agent: 1.8.0 -> 2.0.0",
+        "  4 of 4 nodes get revision 2: a-04 … a-01, 2 at a time",
+    ]
+    scene.pass_time(600.0)
+    assert set(images(scene).values()) == {"2.0.0"}
+    newest = max(scene.do(scene.api.list(REVISIONS)), key=lambda one: int(one["revision"]))
+    assert newest["metadata"]["annotations"]["kubernetes.io/change-cause"] == "JIRA-7"
 
 
-def test_the_reason_of_the_last_change_is_not_that_of_this_one() -> None:
-    with few_nodes() as scene:
-        acted(scene, "set-image", f"agent={NEW}", "--reason", "JIRA-7")
-        acted(scene, "set-image", "agent=registry.example.com/agent:2.0.1")
-        assert "kubernetes.io/change-cause" not in stored(scene)["metadata"]["annotations"]
-        scene.pass_time(600.0)
-        newest = max(scene.do(scene.api.list(REVISIONS)), key=lambda one: int(one["revision"]))
-        assert "kubernetes.io/change-cause" not in newest["metadata"].get("annotations", {})
+def test_the_reason_of_the_last_change_is_not_that_of_this_one(scene: Scene) -> None:
+    acted(scene, "set-image", f"agent={NEW}", "--reason", "JIRA-7")
+    acted(scene, "set-image", "agent=registry.example.com/agent:2.0.1")
+    assert "kubernetes.io/change-cause" not in stored(scene)["metadata"]["annotations"]
+    scene.pass_time(600.0)
+    newest = max(scene.do(scene.api.list(REVISIONS)), key=lambda one: int(one["revision"]))
+    assert "kubernetes.io/change-cause" not in newest["metadata"].get("annotations", {})
 
 
-def test_the_image_that_it_has_is_no_change() -> None:
-    with few_nodes() as scene:
-        ran = acted(scene, "set-image", "*=registry.example.com/agent:1.8.0")
-        assert ran == Ran(0, "daemonset.apps.kruise.io/node-agent already on agent:1.8.0\n", "")
-        assert patches(scene) == []
+def test_the_image_that_it_has_is_no_change(scene: Scene) -> None:
+    ran = acted(scene, "set-image", "*=registry.example.com/agent:1.8.0")
+    assert ran == Ran(0, "daemonset.apps.kruise.io/node-agent already on agent:1.8.0\n", "")
+    assert patches(scene) == []
 
 
-def test_a_container_that_there_is_not() -> None:
-    with few_nodes() as scene:
-        assert acted(scene, "set-image", f"agnt={NEW}") == Ran(
-            1, "", 'error: node-agent has no container "agnt"; it has: agent\n'
-        )
-        assert patches(scene) == []
+def test_a_container_that_there_is_not(scene: Scene) -> None:
+    assert acted(scene, "set-image", f"agnt={NEW}") == Ran(
+        1, "", 'error: node-agent has no container "agnt"; it has: agent\n'
+    )
+    assert patches(scene) == []
 
 
 @pytest.mark.parametrize(
@@ -73,10 +69,9 @@ def test_a_container_that_there_is_not() -> None:
         ),
     ],
 )
-def test_wrong_usage(words: tuple[str, ...], error: str) -> None:
-    with few_nodes() as scene:
-        assert scene.run("set-image", *words, *HOME) == Ran(2, "", f"error: {error}\n")
-        assert patches(scene) == []
+def test_wrong_usage(scene: Scene, words: tuple[str, ...], error: str) -> None:
+    assert scene.run("set-image", *words, *HOME) == Ran(2, "", f"error: {error}\n")
+    assert patches(scene) == []
 
 
 def test_with_on_delete_it_waits_for_somebody() -> None:

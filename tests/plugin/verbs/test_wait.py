@@ -93,10 +93,9 @@ def test_a_document_stays_alone_on_stdout() -> None:
         (("--wait", "--print-patch"), "--wait waits for what --dry-run and --print-patch do not do"),
     ],
 )
-def test_wrong_usage(more: tuple[str, ...], words: str) -> None:
-    with few_nodes() as scene:
-        ran = acted(scene, "set-partition", "1", *more)
-        assert (ran.code, words in ran.err, patches(scene)) == (2, True, [])
+def test_wrong_usage(scene: Scene, more: tuple[str, ...], words: str) -> None:
+    ran = acted(scene, "set-partition", "1", *more)
+    assert (ran.code, words in ran.err, patches(scene)) == (2, True, [])
 
 
 def test_status_waits_for_the_generation_that_another_tool_has_applied() -> None:
