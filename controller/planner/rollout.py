@@ -35,7 +35,7 @@ from controller.planner.in_place.change import InPlaceChange
 from controller.planner.lifecycle import new_pod, retire
 from controller.planner.manifest import pod_name
 from controller.planner.place import ROOM, Place
-from controller.planner.quota import by_urgency, only_held
+from controller.planner.quota import only_held
 from controller.planner.retries import others_first
 from controller.planner.slot import Slot
 from controller.planner.stops import change_of, drained_until, in_the_way, leaving, to_rollout, to_update
@@ -54,28 +54,25 @@ def roll_out(board: Board) -> Step:
     if board.world.held_back or board.world.unpulled or daemonset.in_place_grace or daemonset.pre_delete:
         free = [slot for slot in free if to_update(board, slot) is None]
     candidates = others_first(board.world, free, partial(leaving, board))
-    chosen = _surge_within(board, candidates) if board.surging else _replace_within(board, candidates)
-    chosen = chosen[: board.budget.burst]
+    chosen = _within_budget(board, candidates)[: board.budget.burst]
     step = _probed(board, chosen, candidates) if chosen else Step(actions=_retire_surplus(board))
     drained = (drained_until(board, slot) for slot in board.outdated) if len(free) < len(board.outdated) else ()
     wake_at = min((moment for moment in (step.wake_at, *drained) if moment is not None), default=None)
     return msgspec.structs.replace(step, more=len(free) > len(chosen), wake_at=wake_at)
 
 
-def _replace_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
-    """Old pods that are unavailable at once; of the others as many as keep maxUnavailable.
+def _within_budget(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
+    """Those whose old pod is unavailable at once; of the others as many as the limit has room for.
 
-    On an unreachable node nothing would come of a deletion, so it only counts.
+    On an unreachable node nothing would come of a write, so it only counts. Beside a pod that is only held before its
+    deletion a new one is no more urgent than beside one that serves.
     """
-    at_once, within = by_urgency(candidates)
-    return at_once + within[: board.room]
-
-
-def _surge_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
-    """New pods beside unavailable old ones at once; beside others as many as keep maxSurge."""
-    free = [slot for slot in candidates if not (slot.unreachable or in_the_way(board, slot))]
-    at_once = [slot for slot in free if not (slot.old_available or only_held(slot))]
-    within = [slot for slot in free if slot.old_available or only_held(slot)]
+    surging, at_once, within = board.surging, list[Slot](), list[Slot]()
+    for slot in candidates:
+        if slot.unreachable or (surging and in_the_way(board, slot)):
+            continue
+        serves = slot.old_available or (surging and only_held(slot))
+        (within if serves else at_once).append(slot)
     return at_once + within[: board.room]
 
 

@@ -129,7 +129,7 @@ def _expression(path: str, one: Requirement) -> Iterator[str]:
         yield f"{path}.key: {one.key!r} is not a label key"
     elif one.operator not in _OPERATORS:
         yield f"{path}.operator: {one.operator!r} is not one of {', '.join(_OPERATORS)}"
-    elif wrong := _first_wrong(values):
+    elif wrong := next((value for value in values if not is_label_value(value)), ""):
         yield f"{path}.values: {wrong!r} is not a label value"
     else:
         try:
@@ -170,7 +170,3 @@ def _toleration_problem(one: Toleration) -> str:
     if not is_label_key(one.key):
         return f"key: {one.key!r} is not a label key"
     return "" if is_label_value(one.value) else f"value: {one.value!r} is not a label value"
-
-
-def _first_wrong(values: Iterable[str]) -> str:
-    return next((value for value in values if not is_label_value(value)), "")
