@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import pty
 import signal
@@ -258,6 +259,13 @@ async def test_what_is_wrong_with_a_plugin_is_said(tmp_path: Path, printed: str,
         await config.load(path, environ={})
     assert str(raised.value) == f'context one of {path}: its exec plugin "{sys.executable}" failed: {words}'
     assert raised.value.hint == "log in again"
+
+
+async def test_a_certificate_too_is_known_to_expire() -> None:
+    status = {"clientCertificateData": "crt", "clientKeyData": "key", "expirationTimestamp": "2100-01-01T00:00:00Z"}
+    printed = json.dumps({"apiVersion": VERSION, "kind": "ExecCredential", "status": status})
+    settings = {"apiVersion": VERSION, "command": sys.executable, "args": ["-c", PRINTS, printed, ""]}
+    assert (await Program(settings, "context one").run()).expiry == EXPIRY
 
 
 async def test_an_exec_plugin_whose_credential_has_expired_is_named_once_the_server_refuses(tmp_path: Path) -> None:
