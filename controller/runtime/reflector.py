@@ -133,14 +133,19 @@ class Reflector(Generic[W, T]):
         self._waiting = limit = asyncio.timeout(PATIENCE)
         try:
             async with limit, self._client.watch(self._resource, self._namespace, query=query) as bunches:
+                self._waits_no_more(limit)
                 self._state, told = watch.on_open(self._state)
                 for init in told:
                     await self._tell(init)
                 self._meet(Contact(state="reachable"))
-                async for bunch in bunches:
-                    self._waiting = None
-                    if limit.when() is not None:
-                        limit.reschedule(None)
+                while not self._doubted.is_set():
+                    self._waiting = limit
+                    if isinstance(self._state, watch.Filling):
+                        limit.reschedule(loop.time() + PATIENCE)
+                    bunch = await anext(bunches, None)
+                    self._waits_no_more(limit)
+                    if bunch is None:
+                        return watch.Closed()
                     self._on_heard()
                     for event in bunch:
                         step = watch.on_event(self._state, event)
@@ -148,12 +153,7 @@ class Reflector(Generic[W, T]):
                             return step
                         self._state, news = step
                         await self._tell(news)
-                    if self._doubted.is_set():
-                        return watch.Doubted()
-                    self._waiting = limit
-                    if isinstance(self._state, watch.Filling):
-                        limit.reschedule(loop.time() + PATIENCE)
-                return watch.Closed()
+                return watch.Doubted()
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -164,6 +164,12 @@ class Reflector(Generic[W, T]):
             return watch.Failed(error=Unreachable("watch", self._resource.name, f"no answer within {PATIENCE:g} s"))
         finally:
             self._waiting = None
+
+    def _waits_no_more(self, limit: asyncio.Timeout) -> None:
+        """What was waited for has come: neither time nor `relist` cuts short what is done with it."""
+        self._waiting = None
+        if limit.when() is not None:
+            limit.reschedule(None)
 
     async def _tell(self, event: watch.StoreEvent[T]) -> None:
         """Into the store, and to the listeners in the same step; after `TURN` the others get theirs."""
