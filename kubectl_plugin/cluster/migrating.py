@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.api import pod, revision
-from controller.api.meta import Key, ObjectMeta, Ref
+from controller.api.meta import Key, ObjectMeta, Ref, epoch
 from controller.api.patch import guarded_by_version
 from controller.api.selector import LabelSelector, as_text
 from controller.kube.errors import Conflict, NotFound
@@ -38,7 +38,7 @@ _RESOURCES: dict[Kind, AnyResource] = {
 def _daemon(view: pod.PodView) -> Daemon | None:
     meta = view.metadata
     record = pod.project(replace(view, metadata=replace(meta, owner_references=None)))
-    if record is None or record.dying or record.ended:
+    if record is None or record.ended:
         return None
     busy = (
         "a hook holds it" if record.held_by_hook else "it is updated in place" if record.underway is not None else ""
@@ -52,6 +52,7 @@ def _daemon(view: pod.PodView) -> Daemon | None:
         created=record.created,
         generation=_number((meta.labels or {}).get(GENERATION_LABEL, "")),
         busy=busy,
+        ends=epoch(meta.deletion_timestamp) if meta.deletion_timestamp is not None else None,
     )
 
 
@@ -112,7 +113,8 @@ async def sight_of(invocation: Invocation, key: Key, *, as_native: bool) -> Obse
         namespace=key.namespace,
         native=native,
         ours=ours,
-        pods=tuple(pods),
+        pods=tuple(one for one in pods if one.ends is None),
+        ending=tuple(one for one in pods if one.ends is not None),
         revisions=tuple(revisions),
         now=invocation.terminal.now(),
         as_native=template if isinstance(template, dict) else None,

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from msgspec.structs import replace
+
 from controller.api.meta import Key
 from controller.kube.errors import ApiError, Unknown
 from kubectl_plugin.cluster.interruption import telling_of_an_interruption
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.migrating import carry_out, sight_of
+from kubectl_plugin.edits.migration.observed import Observed
 from kubectl_plugin.edits.migration.outlook import next_step
 from kubectl_plugin.edits.migration.step import ChangeObject, CreateObject, Delete, HandedOver, WaitForPods
 from kubectl_plugin.failures import CommandError, ExitCode
@@ -22,6 +25,8 @@ MOST_WRITES: Final = 50
 """Some ten are needed, and one more for each time that somebody else is quicker."""
 PATIENCE: Final = 60.0
 """Seconds in which something has to happen that is waited for."""
+LATE: Final = 15.0
+"""Seconds for which the successor of a pod that has ended is waited for: it may be that none is due."""
 
 
 class MigrationCourse:
@@ -33,6 +38,8 @@ class MigrationCourse:
         self._since = 0.0
         self._told = ""
         self._writes = 0
+        self._emptied: dict[str, float] = {}
+        """Node to when a pod that ends was last seen there."""
 
     async def run(self) -> None:
         """Until there is nothing left to do. Where it fails while the former one is still in charge it is taken
@@ -51,7 +58,7 @@ class MigrationCourse:
         terminal, loop = self._invocation.terminal, asyncio.get_running_loop()
         while True:
             began = loop.time()
-            observed = await sight_of(self._invocation, self._key, as_native=self._native)
+            observed = self._remembering(await sight_of(self._invocation, self._key, as_native=self._native), began)
             step = next_step(observed, native=self._native)
             if isinstance(step, HandedOver):
                 terminal.say(f"{self._key.name} {step.says}")
@@ -71,6 +78,12 @@ class MigrationCourse:
             else:
                 await asyncio.sleep(TICK)  # somebody else was quicker, or nobody has answered
 
+    def _remembering(self, observed: Observed, now: float) -> Observed:
+        """A pod has ended before its successor is there, and for a moment there is neither."""
+        self._emptied |= {one.node: now for one in observed.ending}
+        recent = frozenset(node for node, seen in self._emptied.items() if now - seen < LATE)
+        return replace(observed, emptied=recent)
+
     def _attempts(self, step: CreateObject | ChangeObject | Delete) -> None:
         """Raises CommandError (4) where somebody undoes each time what is done."""
         self._waiting = None
@@ -88,7 +101,7 @@ class MigrationCourse:
         if waited > SILENCE and self._told != step.what:
             self._told = step.what
             self._invocation.terminal.note(f"waiting for {step.what}")
-        if waited > PATIENCE:
+        if waited > max(PATIENCE, step.seconds):
             words = f"{self._key.name}: still waiting for {step.what}"
             raise CommandError(words, hints=step.hints, exit_code=ExitCode.TIMED_OUT)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -56,9 +57,9 @@ async def images(bed: Workspace) -> dict[str, str]:
     return {node_of(pod): image_of(pod).rpartition(":")[2] for pod in await bed.pods() if is_live(pod)}
 
 
-async def goes_on(bed: Workspace) -> None:
-    """As the manual has it: the native one updates the nodes that kept an older revision."""
-    strategy = '{"spec":{"updateStrategy":{"type":"RollingUpdate"}}}'
-    await bed.kubectl("patch", "daemonset.apps", "demo", "--type=merge", "-p", strategy)
+async def goes_on(bed: Workspace, told: str) -> None:
+    """As `migrate` has said it: the native one updates the nodes that kept an older revision."""
+    command = next(line.partition("To go on: kubectl ")[2] for line in told.splitlines() if "To go on: " in line)
+    await bed.kubectl(*shlex.split(command))
     await native_settled(bed)
     assert {*(await images(bed)).values()} == {"v2"}

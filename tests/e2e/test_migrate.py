@@ -82,12 +82,36 @@ async def test_in_mid_rollout_who_is_old_stays_old_until_somebody_says_so(bed: W
         await bed.settled(len(NODES))
 
 
+@pytest.mark.parametrize("back", [False, True], ids=["to ours", "to native"])
+async def test_pods_that_take_long_to_end_are_waited_for(bed: Workspace, plugin: Plugin, back: bool) -> None:
+    """Two are being updated: nobody else adopts them, and beside what he does not own a controller makes a pod."""
+    await bed.workers(*NODES)
+    before, after = (OURS, THEIRS) if back else (THEIRS, OURS)
+    await bed.apply(written("v1", before, {"maxUnavailable": 2}))
+    await (bed.settled(len(NODES)) if back else native_settled(bed))
+    bed.nodes.behave("*", Behaviour(terminate=8.0))
+    async with witnessing(bed.api) as witness:
+        await witness.up_to_date()
+        await bed.apply(written("v2", before, {"maxUnavailable": 2}))
+        await witness.until(lambda: len(witness.retired) == 2, "two are told to go")
+        told = await plugin.ok("migrate", "demo", *(["--to-native"] if back else []), "--dry-run")
+        assert "ending    2 pods are waited for" in told
+        await plugin.ok("migrate", "demo", *(["--to-native"] if back else []), "-y")
+        await witness.up_to_date()
+        assert await owners(bed) == {after}
+        assert not witness.joined, "a node had two pods"
+        assert len(witness.retired) == 2, "nobody else was updated"
+        updated = 0 if back else 2  # ours is paused, and who is lost then comes back as it was
+        assert sorted((await images(bed)).values()) == ["v1"] * (6 - updated) + ["v2"] * updated
+
+
 async def test_a_canary_of_ours_becomes_a_native_one_that_updates_nothing(bed: Workspace, plugin: Plugin) -> None:
     """Its file says less than the server stores of a native one, so no stored revision has that one's bytes."""
     await bed.workers(*NODES)
-    await bed.apply(written("v1", OURS))
+    limits = {"maxUnavailable": 2}
+    await bed.apply(written("v1", OURS, limits))
     await bed.settled(len(NODES))
-    canary = written("v2", OURS)
+    canary = written("v2", OURS, limits)
     canary["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 4
     await bed.apply(canary)
     await bed.status(updatedNumberScheduled=2, numberAvailable=len(NODES))
@@ -97,13 +121,16 @@ async def test_a_canary_of_ours_becomes_a_native_one_that_updates_nothing(bed: W
             assert "lost      a native DaemonSet has no partition" in told
             printed = await plugin.ok("migrate", "demo", "--to-native", "--print")
             assert "# Lost, as a native DaemonSet does not have it: partition.\n" in printed
-            await plugin.ok("migrate", "demo", "--to-native", "-y")
+            moved = await plugin.ok("migrate", "demo", "--to-native", "-y")
             for again in (False, True):
                 if again:
                     await bed.kubectl("apply", "-f", "-", stdin=printed)
                 found = await native_status(bed.api, "demo", numberAvailable=len(NODES), updatedNumberScheduled=2)
                 assert found["spec"]["updateStrategy"] == {"type": "OnDelete"}
-        await goes_on(bed)
+        witness.floor = len(NODES) - limits["maxUnavailable"]
+        await goes_on(bed, moved)
+        strategy = (await bed.api.get(NATIVE, "demo"))["spec"]["updateStrategy"]
+        assert strategy["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 2}, "not the server's defaults"
 
 
 @pytest.mark.parametrize("by", ["native", "ours"])
@@ -125,9 +152,9 @@ async def test_pods_that_a_former_native_one_made_are_not_current_for_the_next_o
         await plugin.ok("set-image", "demo", f"*={IMAGE}:v2", "--hold-at", "5", "--wait", "-y")
     async with witnessing(bed.api) as witness:
         async with untouched(bed, witness):
-            await plugin.ok("migrate", "demo", "--to-native", "-y")
+            moved = await plugin.ok("migrate", "demo", "--to-native", "-y")
             await native_status(bed.api, "demo", numberAvailable=len(NODES), updatedNumberScheduled=1)
-        await goes_on(bed)
+        await goes_on(bed, moved)
 
 
 class Reader:

@@ -125,7 +125,7 @@ def waiting(native: JSONObject) -> JSONObject:
 
 
 def leaving(ours: JSONObject) -> tuple[JSONObject, ...]:
-    """Operations after which it does nothing, and may be deleted and still be read."""
+    """Operations after which it updates nothing, and may be deleted and still be read. What is lost it replaces."""
     draft = Draft(ours)
     scale = draft.get(*_SCALE)
     fresh = Mark(
@@ -136,6 +136,14 @@ def leaving(ours: JSONObject) -> tuple[JSONObject, ...]:
     draft.set(marked(replace(mark_of(ours) or fresh, uid="")), *_MARKED)
     listed = draft.get("metadata", "finalizers")
     draft.set([*(listed if isinstance(listed, list) else []), FINALIZER], "metadata", "finalizers")
+    if draft.get(*_STRATEGY, "type") != FROZEN["type"]:
+        draft.set(True, *_STRATEGY, "rollingUpdate", "paused")
+    return draft.operations
+
+
+def still(ours: JSONObject) -> tuple[JSONObject, ...]:
+    """After which it makes no pod either; none where that is so."""
+    draft = Draft(ours)
     hold_still(draft)
     return draft.operations
 
@@ -148,6 +156,23 @@ def frozen(ours: JSONObject, generation: int) -> JSONObject:
     draft.set(marked(Mark(strategy=strategy, hold=True, managers=_managers(ours))), *_MARKED)
     draft.set(dict(FROZEN), *_STRATEGY)
     return draft.document
+
+
+def is_frozen(native: JSONObject) -> bool:
+    """Somebody who applies his manifest meanwhile leaves our note and sets his strategy."""
+    return mark_of(native) is not None and fields_of(found(native, *_STRATEGY)).get("type") == FROZEN["type"]
+
+
+def wanted_strategy(native: JSONObject) -> JSONObject:
+    """Which it is to have at the end."""
+    noted = mark_of(native)
+    return noted.strategy if noted is not None and is_frozen(native) else fields_of(found(native, *_STRATEGY))
+
+
+def follow(draft: Draft, mark: Mark, native: JSONObject) -> None:
+    """Ours is to have the strategy that the native one was to have."""
+    if mark.strategy != wanted_strategy(native):
+        draft.set(marked(replace(mark, strategy=wanted_strategy(native))), *_MARKED)
 
 
 def freeze(native: JSONObject) -> tuple[JSONObject, ...]:

@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 
 class Daemon(Value):
-    """A live pod that the selector matches."""
+    """A pod that the selector matches and that has not ended."""
 
     name: str
     uid: str
@@ -41,6 +41,8 @@ class Daemon(Value):
     """Of the template, as the native controller that made it counted; 0 where another one did."""
     busy: str = ""
     """Why nobody else can take it over now, such as an update in place; empty where somebody can."""
+    ends: float | None = None
+    """Seconds since 1970 by which its node is to have ended it; None: nobody has deleted it."""
 
 
 class RevisionRecord(Value):
@@ -128,14 +130,27 @@ class Observed(Value):
     native: MigrationSide | None
     ours: MigrationSide | None
     pods: tuple[Daemon, ...]
+    """Those that nobody has deleted."""
     revisions: tuple[RevisionRecord, ...]
     now: float
     """Seconds since 1970, by the server."""
     as_native: JSONObject | None = None
     """The template of ours as the server would store it in a native DaemonSet, where it was asked."""
+    ending: tuple[Daemon, ...] = ()
+    """Those that are deleted and still there. Nobody adopts them, and beside one that it does not own a controller
+    makes a second pod."""
+    emptied: frozenset[str] = frozenset()
+    """Nodes whose pod has ended not long ago and was to be replaced."""
 
     def pods_of(self, *owners: str) -> tuple[Daemon, ...]:
         return tuple(one for one in self.pods if one.owner in owners)
+
+    def ending_of(self, owner: str) -> tuple[Daemon, ...]:
+        return tuple(one for one in self.ending if one.owner == owner)
+
+    def unreplaced(self, side: MigrationSide) -> tuple[str, ...]:
+        """Nodes where the pod of it that has just ended has no successor yet."""
+        return tuple(sorted(self.emptied - {one.node for one in self.pods_of(side.uid)}))
 
     def revisions_of(self, *owners: str) -> tuple[RevisionRecord, ...]:
         """The newest number first."""

@@ -68,13 +68,23 @@ def outlook(observed: Observed, *, native: bool) -> Outlook:
     lines = [f"history   {counted(len(history), 'revision')} {'goes' if len(history) == 1 else 'go'} along"]
     if old:
         lines.append(f"old       {_held(old, start, native=native)}")
+    if ending := len(observed.ending_of(start.uid)):
+        lines.append(f"ending    {counted(ending, 'pod')} {'is' if ending == 1 else 'are'} waited for")
     if native and (fields := tuple(lost(start))):
         lines.append(f"lost      a native DaemonSet has no {', '.join(fields)}")
     network = "" if native else network_sign(start.document)
     why = f"{observed.name} {network}: our controller's own pods may need it to start" if network else ""
     hint = "leave it native, unless the controller runs with hostNetwork"
-    cautions = (Caution(text=why, hints=(hint,)),) if why else ()
+    cautions = (*_finalizers(start), *((Caution(text=why, hints=(hint,)),) if why else ()))
     return Outlook(summary=summary, lines=tuple(lines), cautions=cautions, named_only=why)
+
+
+def _finalizers(start: MigrationSide) -> Iterator[Caution]:
+    if start.finalizers:
+        words = (
+            f"{start.name} has the finalizer {', '.join(start.finalizers)}: it is half-way until that is taken away"
+        )
+        yield Caution(text=words, hints=("find out who has set it, and whether he takes it away at a deletion",))
 
 
 def keeping(old: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from controller.api.base import JSONObject, Value
 from kubectl_plugin.edits.applying import found
@@ -40,16 +40,23 @@ class Delete(Value):
 
 
 class WaitForPods(Value):
-    """For somebody else. `left`: how many are still missing; as long as they get fewer it goes on."""
+    """For somebody else. `left`: how many are still missing; as long as they get fewer it goes on. `seconds`: for
+    which it is to be waited at least without that."""
 
     what: str
     left: int = 0
     hints: tuple[str, ...] = ()
+    seconds: float = 0.0
 
 
 class HandedOver(Value):
     says: str
 
+
+ORPHANING: Final = "orphan"
+"""The finalizer with which the garbage collector takes the pods away from their owner."""
+GRACE: Final = 30.0
+"""Seconds after which a kubelet may be late with the end of a pod."""
 
 MigrationStep: TypeAlias = CreateObject | ChangeObject | Delete | WaitForPods | HandedOver
 
@@ -62,8 +69,34 @@ def wait_for_ours(what: str, left: int = 0) -> WaitForPods:
     return WaitForPods(what=what, left=left, hints=("kubectl kruise-ds doctor",))
 
 
+def replaced(observed: Observed, side: MigrationSide) -> WaitForPods | None:
+    """Until its pods that were deleted have ended and have successors: else the other controller makes those, beside
+    a pod that still runs, and of the older revision where the newer one was to come."""
+    if ending := observed.ending_of(side.uid):
+        names = ", ".join(one.name for one in ending[:3])
+        latest = max(one.ends or 0.0 for one in ending)
+        hints = (f"where a node is gone for good: kubectl delete pod {ending[0].name} --force --grace-period=0",)
+        what = f"{names}{' …' if len(ending) > 3 else ''} to end"
+        return WaitForPods(what=what, left=len(ending), hints=hints, seconds=latest - observed.now + GRACE)
+    if nodes := observed.unreplaced(side):
+        return WaitForPods(what=f"a new pod on {', '.join(nodes[:3])}", left=len(nodes))
+    return None
+
+
+def released(observed: Observed, side: MigrationSide, *, ours: tuple[str, ...] = ()) -> WaitForPods:
+    """It is deleted, and stays until everybody who has a finalizer on it takes that away. `ours`: those of us."""
+    left = observed.owned_by(side.uid)
+    others = [one for one in side.finalizers if one not in (ORPHANING, *ours)]
+    if others and ORPHANING not in side.finalizers:
+        hints = (f"whoever has set it on {side.kind}/{side.name} has to take it away",)
+        return WaitForPods(what=f"the finalizer {', '.join(others)} to go", left=left, hints=hints)
+    return wait_for_native("the garbage collector to let go of the pods", left)
+
+
 def orphaning(observed: Observed, side: MigrationSide) -> MigrationStep:
     """Delete it without its pods: once the garbage collector has seen all of them, as it deletes the others."""
+    if (waits := replaced(observed, side)) is not None:
+        return waits
     if observed.youngest(side) < QUIET:
         hints = ("pods are being replaced, or nodes come, all the time: run it again when that has ended",)
         return WaitForPods(what=f"no new pod for {QUIET:g} s", hints=hints)
@@ -88,7 +121,9 @@ def both(observed: Observed) -> CommandError:
     return CommandError(
         f"{name} is there twice, as a native DaemonSet and as one of ours: nodes may have two pods",
         hints=(
+            "with the one that you delete its pods go:",
             f"keep the native one: kubectl delete ads {name} -n {namespace}",
+            f"keep ours: kubectl delete daemonset.apps {name} -n {namespace}",
             "then run the command again",
         ),
         exit_code=ExitCode.REFUSED,

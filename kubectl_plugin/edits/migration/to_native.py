@@ -7,6 +7,8 @@ sure that it takes their revision for the current one.
 
 from __future__ import annotations
 
+import msgspec
+
 from controller.api import patch, revision
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import found
@@ -41,7 +43,7 @@ def _back(observed: Observed, native: MigrationSide, ours: MigrationSide) -> ste
     if ours.mark is None or ours.mark.uid != native.uid:
         raise step.both(observed)
     if native.dying:
-        return step.wait_for_native("the garbage collector to let go of the pods", observed.owned_by(native.uid))
+        return step.released(observed, native)
     if observed.pods_of(ours.uid):
         raise step.both(observed)
     return step.deleting(ours, "is taken back", orphan=False)
@@ -57,10 +59,14 @@ def _leaving(observed: Observed, ours: MigrationSide) -> step.MigrationStep:
     if (twin := _twin(observed, ours, current)) is not None:
         return twin
     if not ours.kept:
-        return step.changing(ours, forms.leaving(ours.document), "makes and updates no pod any more")
+        return step.changing(ours, forms.leaving(ours.document), "updates nothing from now on")
     busy = [one for one in observed.pods_of(ours.uid) if one.busy]
     if busy:
         return step.WaitForPods(what=f"{busy[0].name}: {busy[0].busy}", left=len(busy))
+    if (waits := step.replaced(observed, ours)) is not None:
+        return waits
+    if operations := forms.still(ours.document):
+        return step.changing(ours, operations, "makes no pod any more")
     if twice := observed.doubled(ours):
         return step.WaitForPods(what=f"one pod on {', '.join(twice)}, where there are two", left=len(twice))
     return step.orphaning(observed, ours)
@@ -102,7 +108,7 @@ def _taking_over(observed: Observed, native: MigrationSide | None, ours: Migrati
             raise step.deleted(ours)
         return step.wait_for_native("the one of ours to be gone")
     if set(ours.finalizers) != {forms.FINALIZER}:
-        return step.wait_for_native("the garbage collector to let go of the pods", observed.owned_by(ours.uid))
+        return step.released(observed, ours, ours=(forms.FINALIZER,))
     if late := observed.pods_of(ours.uid):
         return _freed(late[0].name, late[0].uid)
     if native is None:
@@ -156,5 +162,15 @@ def _thawed(observed: Observed, native: MigrationSide, mark: Mark) -> step.Migra
     if not native.observed or native.dying:
         return step.wait_for_native("the native controller to look at it")
     old = observed.old_nodes(native)
-    held = "; it stays OnDelete, which keeps what is old" if mark.holds(old) else ""
+    held = (
+        f"; it stays OnDelete, which keeps what is old. To go on: {_going_on(observed, mark)}"
+        if mark.holds(old)
+        else ""
+    )
     return step.changing(native, forms.thaw(native.document, mark, old), f"is in charge{held}")
+
+
+def _going_on(observed: Observed, mark: Mark) -> str:
+    """With its whole strategy: the type alone would stand for the defaults, another budget and no surge."""
+    change = msgspec.json.encode({"spec": {"updateStrategy": mark.strategy}}).decode()
+    return f"kubectl patch daemonset.apps {observed.name} -n {observed.namespace} --type=merge -p '{change}'"

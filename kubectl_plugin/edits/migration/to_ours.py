@@ -44,12 +44,12 @@ def _after_a_deletion(observed: Observed, ours: MigrationSide) -> step.Migration
 
 def _side_by_side(observed: Observed, native: MigrationSide, ours: MigrationSide) -> step.MigrationStep:
     if native.dying:
-        return step.wait_for_native("the garbage collector to let go of the pods", observed.owned_by(native.uid))
+        return step.released(observed, native)
     if edits := _alignment(native, ours):
         return step.changing(ours, edits, "follows the native one")
     if not ours.observed:
         return step.wait_for_ours("our controller to look at it")
-    if native.mark is None:
+    if not forms.is_frozen(native.document):
         return step.changing(native, forms.freeze(native.document), "updates nothing from now on")
     current = observed.current(native)
     if not native.observed or current is None:
@@ -77,6 +77,8 @@ def _alignment(native: MigrationSide, ours: MigrationSide) -> tuple[JSONObject, 
             continue
         if wanted is not None:
             draft.set(wanted, "spec", key)
+    if ours.mark is not None:
+        forms.follow(draft, ours.mark, native.document)
     return draft.operations
 
 

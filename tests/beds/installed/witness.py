@@ -36,6 +36,8 @@ class Witness:
         """Every pod there ever was: uid to node."""
         self.retired: dict[str, str] = {}
         """The pods that were told to go or are gone: uid to node, in the order in which it happened."""
+        self.joined: set[str] = set()
+        """Nodes that got a pod while another one still ran there, also one that was told to go."""
         self.floor = 0
         self.most_pairs = 0
         self._live: dict[str, _Live] = {}
@@ -98,6 +100,8 @@ class Witness:
 
     def _see(self, pod: Object, *, gone: bool = False) -> None:
         uid, node = pod["metadata"]["uid"], node_of(pod)
+        if uid not in self.ever and any(one is not pod and node_of(one) == node for one in self.now.values()):
+            self.joined.add(node)
         self.ever[uid] = node
         if gone or pod["metadata"].get("deletionTimestamp"):
             self.retired.setdefault(uid, node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from controller.api.base import JSONObject
+from kubectl_plugin.edits.applying import applied
 from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.forms import FINALIZER, Mark
 from kubectl_plugin.edits.migration.observed import Daemon, MigrationSide, Observed, RevisionRecord
@@ -18,7 +19,9 @@ TEMPLATES: dict[str, JSONObject] = {
 }
 
 
-def native(mark: Mark | None = None, *, strategy: JSONObject = ROLLING, **more: Any) -> MigrationSide:
+def native(mark: Mark | None = None, *, strategy: JSONObject | None = None, **more: Any) -> MigrationSide:
+    if strategy is None:
+        strategy = {"type": "OnDelete"} if mark is FROZEN else ROLLING
     return _side("apps/v1", NATIVE, mark, strategy, more)
 
 
@@ -55,8 +58,21 @@ def _side(version: str, uid: str, mark: Mark | None, strategy: JSONObject, more:
     )
 
 
+def still(**more: Any) -> MigrationSide:
+    """Ours, when it is to be deleted."""
+    found = ours(GOING, kept=KEPT, **more).document
+    return MigrationSide(document=applied(found, forms.still(found)))
+
+
 def pods(
-    owner: str, *, old: int = 0, age: float = 60.0, busy: str = "", nodes: int = 3, generation: int = 0
+    owner: str,
+    *,
+    old: int = 0,
+    age: float = 60.0,
+    busy: str = "",
+    nodes: int = 3,
+    generation: int = 0,
+    ends: float | None = None,
 ) -> tuple[Daemon, ...]:
     return tuple(
         Daemon(
@@ -68,6 +84,7 @@ def pods(
             created=NOW - age,
             generation=generation,
             busy=busy,
+            ends=ends,
         )
         for number in range(nodes)
     )
@@ -95,6 +112,8 @@ def observed(
     ours: MigrationSide | None = None,
     pods: tuple[Daemon, ...] = (),
     revisions: tuple[RevisionRecord, ...] = (),
+    ending: tuple[Daemon, ...] = (),
+    emptied: frozenset[str] = frozenset(),
 ) -> Observed:
     return Observed(
         name="agent",
@@ -104,6 +123,8 @@ def observed(
         pods=pods,
         revisions=revisions,
         now=NOW,
+        ending=ending,
+        emptied=emptied,
         as_native=TEMPLATES["v2"] if native is None and ours is not None else None,
     )
 

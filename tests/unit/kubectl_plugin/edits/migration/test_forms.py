@@ -96,10 +96,15 @@ def test_taken_back_before_it_is_deleted_it_is_what_it_was() -> None:
     ).document
     leaving = applied(before, forms.leaving(before))
     assert found(leaving, "metadata", "finalizers") == ["example.io/other", forms.FINALIZER]
-    assert found(leaving, *STRATEGY, "rollingUpdate", "partition") == "100%"
+    assert found(leaving, *STRATEGY, "rollingUpdate") == {"partition": 3, "paused": True}
+    still = applied(leaving, forms.still(leaving))
+    assert found(still, *STRATEGY, "rollingUpdate", "partition") == "100%"
+    assert found(still, "spec", "scaleStrategy", "partitionedScaling") is True
+    assert not forms.still(still)
     mark = forms.mark_of(leaving)
     assert mark is not None
-    assert applied(leaving, forms.release(leaving, mark, 2)) == before
+    for one in (leaving, still):
+        assert applied(one, forms.release(one, mark, 2)) == before
 
 
 def test_who_turns_back_half_way_keeps_the_strategy_of_the_end() -> None:

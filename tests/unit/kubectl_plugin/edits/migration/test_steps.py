@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.observed import Kind, Observed
@@ -24,18 +25,23 @@ from tests.unit.kubectl_plugin.edits.migration.observations import (
     GOING,
     KEPT,
     NATIVE,
+    NOW,
     ORPHANING,
     OURS,
+    ROLLING,
     history,
     native,
     observed,
     ours,
     pods,
+    still,
 )
 
 ALL, PAST = pods(NATIVE), history(NATIVE)
 MINE, MY_PAST = pods(OURS), history(OURS)
 FREE, FREE_PAST = pods(""), history("")
+ENDING, LEAVING = pods(OURS, nodes=1, ends=NOW + 25), pods(NATIVE, nodes=1, ends=NOW + 25)
+TWO: JSONObject = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
 COLLECTOR = "waits: the garbage collector to let go of the pods"
 ADOPTS = "to take over pods and history"
 COUNTS = "waits: the native controller to tell old pods from new ones"
@@ -82,6 +88,23 @@ def told(found: Observed, *, to: str) -> str:
         ),
         (observed(native(), ours(COMING, seen=False), ALL, PAST), "waits: our controller to look at it"),
         (observed(native(), ours(COMING), ALL, PAST), "change daemonset.apps: updates nothing from now on"),
+        (
+            observed(native(FROZEN, strategy=ROLLING), ours(COMING), ALL, PAST),
+            "change daemonset.apps: updates nothing from now on",
+        ),
+        (
+            observed(native(FROZEN, strategy=TWO), ours(COMING), ALL, PAST),
+            "change daemonset.apps.kruise.io: follows the native one",
+        ),
+        (observed(native(FROZEN), ours(COMING), ALL[1:], PAST, LEAVING), "waits: agent-0 to end"),
+        (
+            observed(native(FROZEN), ours(COMING), ALL[1:], PAST, emptied=frozenset({"node-0"})),
+            "waits: a new pod on node-0",
+        ),
+        (
+            observed(native(FROZEN, dying=True, kept=("example.io/x",)), ours(COMING), ALL, PAST),
+            "waits: the finalizer example.io/x to go",
+        ),
         (observed(native(FROZEN, seen=False), ours(COMING), ALL, PAST), "waits: the native controller to look at it"),
         (observed(native(FROZEN), ours(COMING), ALL, PAST[:1]), "waits: the native controller to look at it"),
         (observed(native(FROZEN), ours(COMING), ALL, PAST), "delete daemonset.apps without its pods"),
@@ -131,18 +154,28 @@ def test_to_ours(found: Observed, expected: str) -> None:
         (observed(native(FROZEN, dying=True), ours(COMING), FREE, PAST), COLLECTOR),
         (observed(None, ours(COMING), (*MINE, *FREE), MY_PAST), f"waits: our controller {ADOPTS}"),
         (observed(None, ours(seen=False), MINE, MY_PAST), "waits: our controller to look at it"),
-        (observed(None, ours(), MINE, MY_PAST), "change daemonset.apps.kruise.io: makes and updates no pod any more"),
+        (observed(None, ours(), MINE, MY_PAST), "change daemonset.apps.kruise.io: updates nothing from now on"),
+        (
+            observed(None, ours(GOING, kept=KEPT), MINE, MY_PAST),
+            "change daemonset.apps.kruise.io: makes no pod any more",
+        ),
+        (observed(None, ours(GOING, kept=KEPT), MINE[1:], MY_PAST, ENDING), "waits: agent-0 to end"),
+        (
+            observed(None, ours(GOING, kept=KEPT), MINE[1:], MY_PAST, emptied=frozenset({"node-0", "node-1"})),
+            "waits: a new pod on node-0",
+        ),
+        (observed(None, still(), MINE[1:], MY_PAST, ENDING), "waits: agent-0 to end"),
         (observed(None, ours(GOING, kept=KEPT, seen=False), MINE, MY_PAST), "waits: our controller to look at it"),
         (
             observed(None, ours(GOING, kept=KEPT), pods(OURS, busy="a hook holds it"), MY_PAST),
             "waits: agent-0: a hook holds it",
         ),
         (
-            observed(None, ours(GOING, kept=KEPT), (*MINE, *pods(OURS, nodes=1)), MY_PAST),
+            observed(None, still(), (*MINE, *pods(OURS, nodes=1)), MY_PAST),
             "waits: one pod on node-0, where there are two",
         ),
-        (observed(None, ours(GOING, kept=KEPT), pods(OURS, age=2.0), MY_PAST), "waits: no new pod for 3 s"),
-        (observed(None, ours(GOING, kept=KEPT), MINE, MY_PAST), "delete daemonset.apps.kruise.io without its pods"),
+        (observed(None, still(), pods(OURS, age=2.0), MY_PAST), "waits: no new pod for 3 s"),
+        (observed(None, still(), MINE, MY_PAST), "delete daemonset.apps.kruise.io without its pods"),
         (observed(None, ours(GOING, dying=True, kept=ORPHANING), MINE, MY_PAST), COLLECTOR),
         (observed(None, ours(GOING, dying=True, kept=KEPT), MINE[:1] + FREE[1:], FREE_PAST), "change pod: is let go"),
         (observed(None, ours(GOING, dying=True, kept=KEPT), FREE, FREE_PAST), "create daemonset.apps"),
@@ -205,6 +238,15 @@ def test_every_write_demands_what_was_seen() -> None:
     assert (freed.kind, freed.operations[0]["value"]) == (Kind.POD, "pod-0")
 
 
+@pytest.mark.parametrize("back", [False, True])
+def test_a_pod_that_ends_is_waited_for_as_long_as_it_may_take(back: bool) -> None:
+    going = observed(None, still(), (), MY_PAST, pods(OURS, ends=NOW + 600))
+    coming = observed(native(FROZEN), ours(COMING), (), PAST, pods(NATIVE, ends=NOW + 600))
+    step = next_step(going if back else coming, native=back)
+    assert isinstance(step, WaitForPods)
+    assert (step.left, step.seconds) == (3, 630.0)
+
+
 def test_no_pod_has_the_generation_of_a_new_native_one() -> None:
     made = (*pods("", generation=7), *pods(""))
     created = next_step(observed(None, ours(GOING, dying=True, kept=KEPT), made, FREE_PAST), native=True)
@@ -215,7 +257,7 @@ def test_no_pod_has_the_generation_of_a_new_native_one() -> None:
 def test_where_new_pods_never_end_nothing_is_deleted() -> None:
     """The garbage collector may not have seen the newest one, and would delete it with its owner."""
     coming = next_step(observed(native(FROZEN), ours(COMING), pods(NATIVE, age=1.0), PAST), native=False)
-    going = next_step(observed(None, ours(GOING, kept=KEPT), pods(OURS, age=1.0), MY_PAST), native=True)
+    going = next_step(observed(None, still(), pods(OURS, age=1.0), MY_PAST), native=True)
     for step in (coming, going):
         assert isinstance(step, WaitForPods)
         assert "run it again when that has ended" in step.hints[0]
