@@ -108,24 +108,32 @@ async def outcome(*words: str, env: Mapping[str, str] | None = None, asks: bool 
     terminal listens to no other, and so it is ended alone.
     """
     stdin, group = (None, None) if asks else (DEVNULL, 0)
-    program = await asyncio.create_subprocess_exec(
-        *words, env=env, stdin=stdin, stdout=PIPE, stderr=PIPE, process_group=group
+    starting = asyncio.create_task(
+        asyncio.create_subprocess_exec(*words, env=env, stdin=stdin, stdout=PIPE, stderr=PIPE, process_group=group)
     )
     try:
+        program = await asyncio.shield(starting)
         printed, complaint = await program.communicate()
     except BaseException:
-        _end(program, alone=asks)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(ENDS_WITHIN):
-                await program.wait()
+        await _end(starting, alone=asks)
         raise
     return program.returncode or 0, printed, complaint
 
 
-def _end(program: Process, *, alone: bool) -> None:
-    """Also where it has ended already and one that it has started has not."""
+async def _end(starting: asyncio.Task[Process], *, alone: bool) -> None:
+    """The start is carried to its end first, however often the caller is cancelled: where a start is cut off, asyncio
+    ends the program alone, and waits for those that have its pipes."""
+    while not starting.done():
+        with suppress(asyncio.CancelledError):  # the caller raises it
+            await asyncio.wait([starting])
+    if starting.exception() is not None:
+        return
+    program = starting.result()
     with suppress(ProcessLookupError):
         if alone or sys.platform == "win32":
             program.kill()
         else:
-            os.killpg(program.pid, signal.SIGKILL)
+            os.killpg(program.pid, signal.SIGKILL)  # also where it has ended and one that it has started has not
+    with suppress(TimeoutError):
+        async with asyncio.timeout(ENDS_WITHIN):
+            await program.wait()

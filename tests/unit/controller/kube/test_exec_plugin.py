@@ -6,11 +6,14 @@ import asyncio
 import json
 import os
 import pty
+import select
 import signal
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections import UserDict
+from collections.abc import ItemsView, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,7 @@ import pytest
 from controller.kube import config
 from controller.kube.errors import ConfigError
 from controller.kube.exec_plugin import ExecPlugin
-from controller.kube.exec_run import Credential, Program
+from controller.kube.exec_run import Credential, Program, outcome
 from controller.kube.transport import open_transport
 from tests.unit.controller.kube.test_config import NOW, kubeconfig
 
@@ -310,9 +313,9 @@ class Hanging:
         self._runs = folder / "runs"
         os.mkfifo(folder / "runs.held")
         self._held = os.open(folder / "runs.held", os.O_RDONLY | os.O_NONBLOCK)
-        args = ["-c", HANGS, str(self._runs), VERSION]
+        self.args = ["-c", HANGS, str(self._runs), VERSION]
         self.kubeconfig = kubeconfig(
-            folder / "config", {"exec": {"apiVersion": VERSION, "command": sys.executable, "args": args}}
+            folder / "config", {"exec": {"apiVersion": VERSION, "command": sys.executable, "args": self.args}}
         )
 
     def hang(self, *, leaves: bool = False) -> None:
@@ -334,9 +337,15 @@ class Hanging:
         await self._says(b"!")
         return self.processes[-1]
 
+    def has_started_its_own(self) -> None:
+        """Wait for it, with the loop and everybody in it."""
+        while self._read() != b"!":
+            select.select([self._held], [], [], 60)
+
     def close(self) -> None:
-        for process in filter(lives, self.processes):
-            os.kill(process, signal.SIGKILL)
+        for process in self.processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process, signal.SIGKILL)
         os.close(self._held)
 
     async def is_gone(self) -> None:
@@ -401,6 +410,34 @@ async def test_what_a_plugin_has_started_ends_though_the_plugin_has_ended_before
     await plugin.began(1)
     loading.cancel()
     await asyncio.wait([loading])
+    await plugin.is_gone()
+
+
+class Environment(UserDict[str, str]):
+    """Knows whether a program has been started with it."""
+
+    started = False
+
+    def items(self) -> ItemsView[str, str]:
+        self.started = True
+        return super().items()
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_whoever_stops_waiting_while_a_program_starts_ends_what_that_has_started(
+    plugin: Hanging, turns: int
+) -> None:
+    """At whichever turn of the loop, and though the loop is slow, so that the program is ahead of it."""
+    plugin.hang()
+    environment = Environment(os.environ)
+    running = asyncio.create_task(outcome(sys.executable, *plugin.args, env=environment))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    if environment.started:
+        plugin.has_started_its_own()
+    running.cancel()
+    await asyncio.wait([running], timeout=60)
+    assert running.cancelled()
     await plugin.is_gone()
 
 
