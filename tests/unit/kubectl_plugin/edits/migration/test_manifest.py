@@ -10,19 +10,7 @@ from kubectl_plugin.edits.manifest import LAST_APPLIED
 from kubectl_plugin.edits.migration.manifest import printed
 from kubectl_plugin.edits.migration.observed import Observed
 from kubectl_plugin.failures import CommandError
-from tests.unit.kubectl_plugin.edits.migration.observations import (
-    COMING,
-    FROZEN,
-    GOING,
-    KEPT,
-    NATIVE,
-    OURS,
-    history,
-    native,
-    observed,
-    ours,
-    pods,
-)
+from tests.unit.kubectl_plugin.edits.migration import observations as scene
 
 ON_DELETE: JSONObject = {"type": "OnDelete"}
 NOTED = '{"metadata":{"name":"agent","creationTimestamp":null},"spec":{"template":%s}}'
@@ -36,11 +24,18 @@ SAME = """{
 @pytest.mark.parametrize(
     ("there", "to"),
     [
-        (observed(None, ours(GOING, dying=True, kept=KEPT), pods("")), "native"),
-        (observed(native(FROZEN), ours(GOING, dying=True, kept=KEPT), pods(NATIVE)), "native"),
-        (observed(native(FROZEN, dying=True), ours(COMING), pods("")), "ours"),
-        (observed(None, ours(COMING), pods(OURS)), "ours"),
-        (observed(native(FROZEN), None, pods(NATIVE)), "native"),
+        (scene.observed(None, scene.ours(scene.GOING, dying=True, kept=scene.KEPT), scene.pods("")), "native"),
+        (
+            scene.observed(
+                scene.native(scene.FROZEN),
+                scene.ours(scene.GOING, dying=True, kept=scene.KEPT),
+                scene.pods(scene.NATIVE),
+            ),
+            "native",
+        ),
+        (scene.observed(scene.native(scene.FROZEN, dying=True), scene.ours(scene.COMING), scene.pods("")), "ours"),
+        (scene.observed(None, scene.ours(scene.COMING), scene.pods(scene.OURS)), "ours"),
+        (scene.observed(scene.native(scene.FROZEN), None, scene.pods(scene.NATIVE)), "native"),
     ],
 )
 def test_of_what_is_half_way_there_is_none(there: Observed, to: str) -> None:
@@ -51,21 +46,23 @@ def test_of_what_is_half_way_there_is_none(there: Observed, to: str) -> None:
 
 @pytest.mark.parametrize(("old", "held"), [(0, False), (1, True)])
 def test_a_native_one_is_held_while_nodes_keep_an_older_revision(old: int, held: bool) -> None:
-    made = printed(observed(None, ours(), pods(OURS, old=old), history(OURS)), native=True)
+    made = printed(
+        scene.observed(None, scene.ours(), scene.pods(scene.OURS, old=old), scene.history(scene.OURS)), native=True
+    )
     assert (found(made.document, "spec", "updateStrategy") == ON_DELETE) is held
     assert any("OnDelete: 1 node keeps an older revision" in line for line in made.comments) is held
 
 
 @pytest.mark.parametrize(("template", "differs"), [(SAME, False), (SAME.replace("v2", "v1"), True)])
 def test_what_the_author_wrote_is_compared_by_its_meaning(template: str, differs: bool) -> None:
-    there = native(annotations={LAST_APPLIED[-1]: NOTED % template})
-    made = printed(observed(there, None, pods(NATIVE), history(NATIVE)), native=False)
+    there = scene.native(annotations={LAST_APPLIED[-1]: NOTED % template})
+    made = printed(scene.observed(there, None, scene.pods(scene.NATIVE), scene.history(scene.NATIVE)), native=False)
     assert any("differs from what runs: image agent v2 -> v1." in line for line in made.comments) is differs
 
 
 def test_of_a_native_one_no_annotation_is_printed_that_is_true_of_ours_only() -> None:
     text = '{"metadata":{"name":"agent","annotations":{"kruise-ds/steps":"1","team":"infra"}},"spec":{}}'
-    there = ours(annotations={LAST_APPLIED[-1]: text, "kruise-ds/steps": "1", "team": "infra"})
-    made = printed(observed(None, there, pods(OURS), history(OURS)), native=True)
+    there = scene.ours(annotations={LAST_APPLIED[-1]: text, "kruise-ds/steps": "1", "team": "infra"})
+    made = printed(scene.observed(None, there, scene.pods(scene.OURS), scene.history(scene.OURS)), native=True)
     assert found(made.document, "metadata", "annotations") == {"team": "infra"}
     assert "Lost, as a native DaemonSet does not have it: annotation kruise-ds/steps." in made.comments
