@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NoReturn
 
-import aiohttp
 import msgspec
 import pytest
 
@@ -17,8 +16,8 @@ from controller.kube.request import Request, Response
 from controller.kube.reviews import Reviewed
 from controller.runtime.clock import system_clock
 from controller.serve.guard import REMEMBERED, REMEMBERED_SECONDS, BearerGuard
-from controller.serve.server import ServedPage, serving, text
-from controller.settings import Address, Settings
+from controller.serve.server import ServedPage
+from controller.settings import Settings
 from tests.beds.scripted import ok
 from tests.beds.virtual_time import now, virtual_time
 
@@ -160,18 +159,3 @@ async def test_nobody_is_let_in_while_the_api_server_is_away_and_the_next_reques
     assert "connection refused" in str(*failures)
     cluster.away = False
     assert await guard(f"Bearer {READER}", "/metrics") is None
-
-
-async def test_the_server_asks_the_guard_for_its_pages_only_and_says_how_to_come_back() -> None:
-    address, guard = Address(host="127.0.0.1", port=0), guarding(Cluster(), lambda error: None)
-    routes = {"/metrics": lambda _: text("numbers")}
-    async with (
-        serving(address, routes, option="", guard=guard) as port,
-        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
-    ):
-        async with session.get("/metrics") as refused:
-            assert (refused.status, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
-        async with session.get("/metrics", headers={"Authorization": f"Bearer {READER}"}) as page:
-            assert (page.status, await page.text()) == (200, "numbers")
-        async with session.get("/else") as nothing:
-            assert nothing.status == 404

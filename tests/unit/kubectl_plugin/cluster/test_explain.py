@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -211,8 +209,3 @@ def test_the_rest_is_the_servers_own_words(code: int, reason: str, line: str) ->
 def test_a_failure_without_an_answer_is_in_our_words() -> None:
     error = told(errors.Unreadable("get", WHAT, "not JSON"))
     assert first_line(error) == f"error: get {WHAT}: not JSON"
-
-
-def test_failures_and_access_cost_no_network_library() -> None:
-    script = "import sys, kubectl_plugin.failures, controller.kube.access; assert 'aiohttp' not in sys.modules"
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

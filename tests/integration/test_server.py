@@ -12,12 +12,13 @@ import pytest
 
 from controller.serve.heartbeat import heartbeat
 from controller.serve.pages import MOST_WAITING, probe, scrape
-from controller.serve.server import IDLE_SECONDS, MOST_IDLE, Asked, CannotListen, Route, ServedPage, serving
+from controller.serve.server import IDLE_SECONDS, MOST_IDLE, Asked, CannotListen, Route, ServedPage, serving, text
 from controller.settings import Address
 from controller.telemetry.exposition import exposing
 from controller.telemetry.metrics import Metrics
 from tests.beds.control_plane.ports import free_port
 from tests.beds.virtual_time import VirtualLoop, virtual_time_from
+from tests.unit.controller.serve.test_guard import READER, Cluster, guarding
 
 ANYWHERE = Address(host="127.0.0.1", port=0)
 OPTION = "--health-probe-bind-address"
@@ -186,3 +187,18 @@ async def test_a_refused_method_is_told_which_are_allowed() -> None:
         session.delete(f"http://127.0.0.1:{port}/readyz") as answer,
     ):
         assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
+
+
+async def test_the_server_asks_the_guard_for_its_pages_only_and_says_how_to_come_back() -> None:
+    address, guard = Address(host="127.0.0.1", port=0), guarding(Cluster(), lambda error: None)
+    routes = {"/metrics": lambda _: text("numbers")}
+    async with (
+        serving(address, routes, option="", guard=guard) as port,
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
+    ):
+        async with session.get("/metrics") as refused:
+            assert (refused.status, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
+        async with session.get("/metrics", headers={"Authorization": f"Bearer {READER}"}) as page:
+            assert (page.status, await page.text()) == (200, "numbers")
+        async with session.get("/else") as nothing:
+            assert nothing.status == 404

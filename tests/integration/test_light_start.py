@@ -23,3 +23,8 @@ assert watched < spared, f"the garbage collector walks over {watched} objects, a
 
 def test_nothing_is_imported_in_vain_and_what_is_imported_is_not_searched_for_garbage() -> None:
     subprocess.run([sys.executable, "-c", START], check=True, timeout=60)
+
+
+def test_failures_and_access_cost_no_network_library() -> None:
+    script = "import sys, kubectl_plugin.failures, controller.kube.access; assert 'aiohttp' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -86,7 +86,7 @@ def test_a_port_is_given_out_once_and_no_other_run_is_given_it(
     code = f"""if True:
         import time
         from tests.beds.control_plane.ports import free_port
-        from tests.unit.beds.test_processes import drawing
+        from tests.integration.test_processes import drawing
         with open({str(pipe.path)!r}, "w") as told:
             print(free_port(drawing({ours})), file=told, flush=True)
             time.sleep(600)"""

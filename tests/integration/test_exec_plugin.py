@@ -1,0 +1,188 @@
+"""Exec plugins of a kubeconfig that run, and what is said when they do not do. They are Python one-liners."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from controller.kube import config
+from controller.kube.errors import ConfigError
+from controller.kube.exec_plugin import ExecPlugin
+from controller.kube.exec_run import Program
+from tests.unit.controller.kube.test_config import NOW, kubeconfig
+
+PLUGIN = """
+import json, pathlib, sys
+counter = pathlib.Path(sys.argv[1])
+runs = int(counter.read_text()) + 1 if counter.exists() else 1
+counter.write_text(str(runs))
+if pathlib.Path(sys.argv[1] + ".broken").exists():
+    sys.exit("please log in again")
+status = {"token": f"run-{runs}", "expirationTimestamp": "2100-01-01T00:00:00Z"}
+print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}))
+"""
+EXPIRY = 4_102_444_800.0  # 2100-01-01
+VERSION = "client.authentication.k8s.io/v1"
+
+
+def with_plugin(folder: Path) -> str:
+    args = ["-c", PLUGIN, str(folder / "runs")]
+    return kubeconfig(folder / "config", {"exec": {"apiVersion": VERSION, "command": sys.executable, "args": args}})
+
+
+async def test_an_exec_plugin_runs_once_and_again_shortly_before_its_token_expires(tmp_path: Path) -> None:
+    now = [NOW]
+    connection = await config.load(with_plugin(tmp_path), environ={}, clock=lambda: now[0])
+    assert isinstance(connection.credentials, ExecPlugin)
+    async with connection.credentials.renewing():
+        assert await connection.credentials.authorization() == "Bearer run-1"
+        now[0] = EXPIRY - 61
+        assert await connection.credentials.authorization() == "Bearer run-1"
+        now[0] = EXPIRY - 59
+        assert await connection.credentials.authorization() == "Bearer run-1", "good for another minute: nobody waits"
+        await connection.credentials.refresh()
+        assert await connection.credentials.authorization() == "Bearer run-2"
+        assert await connection.credentials.authorization() == "Bearer run-2", "not more often than every ten seconds"
+    assert (tmp_path / "runs").read_text() == "2", "whoever is refused meanwhile waits for the run that is on its way"
+
+
+async def test_an_exec_plugin_runs_again_when_the_server_refuses_its_token(tmp_path: Path) -> None:
+    connection = await config.load(with_plugin(tmp_path), environ={})
+    async with connection.credentials.renewing():
+        await connection.credentials.refresh()
+        assert await connection.credentials.authorization() == "Bearer run-2"
+
+
+async def test_a_plugin_that_fails_later_leaves_the_old_token_and_says_why_when_refused(tmp_path: Path) -> None:
+    now = [NOW]
+    connection = await config.load(with_plugin(tmp_path), environ={}, clock=lambda: now[0])
+    async with connection.credentials.renewing():
+        (tmp_path / "runs.broken").touch()
+        now[0] = EXPIRY - 30
+        assert await connection.credentials.authorization() == "Bearer run-1"
+        with pytest.raises(ConfigError, match=r"context one.*please log in again"):
+            await connection.credentials.refresh()
+
+
+async def test_a_plugin_that_fails_at_the_start_is_one_line(tmp_path: Path) -> None:
+    path = with_plugin(tmp_path)
+    (tmp_path / "runs.broken").touch()
+    with pytest.raises(ConfigError, match="please log in again"):
+        await config.load(path, environ={})
+
+
+async def test_a_plugin_that_cannot_be_run_is_named(tmp_path: Path) -> None:
+    (tmp_path / "login").touch(mode=0o600)
+    path = kubeconfig(tmp_path / "config", {"exec": {"apiVersion": VERSION, "command": "./login"}})
+    with pytest.raises(ConfigError, match=r'its exec plugin ".*/login" cannot be run: Permission denied$'):
+        await config.load(path, environ={})
+    path = kubeconfig(tmp_path / "config", {"exec": {"apiVersion": VERSION}})
+    with pytest.raises(ConfigError, match=r'"None" failed: malformed request\. missing key .command.$'):
+        await config.load(path, environ={})
+
+
+async def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    missing = {"apiVersion": VERSION, "command": "no-such-login"}
+    path = kubeconfig(tmp_path / "config", {"exec": missing})
+    with pytest.raises(ConfigError) as raised:
+        await config.load(path, environ={})
+    assert str(raised.value) == f'context one of {path}: its exec plugin "no-such-login" is not installed'
+    assert raised.value.hint == ""
+    path = kubeconfig(tmp_path / "config", {"exec": {**missing, "installHint": "brew install login\n\nor else"}})
+    with pytest.raises(ConfigError) as raised:
+        await config.load(path, environ={})
+    assert raised.value.hint == "brew install login"
+
+
+PRINTS = "import sys; print(sys.argv[1]); sys.exit(sys.argv[2] or 0)"
+
+
+@pytest.mark.parametrize(
+    ("printed", "complaint", "words"),
+    [
+        ("", "no\n  realm", "process returned 1. no realm"),
+        ("token", "", "failed to decode process output: Expecting value: line 1 column 1 (char 0)"),
+        ("{}", "", "malformed response. missing key 'apiVersion'"),
+        ('{"apiVersion": "v0", "kind": "", "status": {}}', "", f"plugin api version v0 does not match {VERSION}"),
+    ],
+    ids=["an exit code", "no JSON", "no credential", "another version"],
+)
+async def test_what_is_wrong_with_a_plugin_is_said(tmp_path: Path, printed: str, complaint: str, words: str) -> None:
+    settings = {"apiVersion": VERSION, "command": sys.executable, "args": ["-c", PRINTS, printed, complaint]}
+    path = kubeconfig(tmp_path / "config", {"exec": settings})
+    with pytest.raises(ConfigError) as raised:
+        await config.load(path, environ={})
+    assert str(raised.value) == f'context one of {path}: its exec plugin "{sys.executable}" failed: {words}'
+    assert raised.value.hint == "log in again"
+
+
+async def test_a_certificate_too_is_known_to_expire() -> None:
+    status = {"clientCertificateData": "crt", "clientKeyData": "key", "expirationTimestamp": "2100-01-01T00:00:00Z"}
+    printed = json.dumps({"apiVersion": VERSION, "kind": "ExecCredential", "status": status})
+    settings = {"apiVersion": VERSION, "command": sys.executable, "args": ["-c", PRINTS, printed, ""]}
+    assert (await Program(settings, "context one").run()).expiry == EXPIRY
+
+
+async def test_an_exec_plugin_whose_credential_has_expired_is_named_once_the_server_refuses(tmp_path: Path) -> None:
+    connection = await config.load(with_plugin(tmp_path), environ={}, clock=lambda: EXPIRY + 1)
+    words = "hands out a credential that expired at 2100-01-01T00:00:00Z"
+    async with connection.credentials.renewing():
+        with pytest.raises(ConfigError, match=words) as raised:
+            await connection.credentials.refresh()
+        assert raised.value.hint == "log in again"
+        assert await connection.credentials.authorization() == "Bearer run-2", "the server has the last word"
+
+
+TELLS = """
+import json, os
+info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+status = {"token": f"{info['spec']['interactive']}-{os.getpgrp()}"}
+print(json.dumps({"apiVersion": info["apiVersion"], "kind": "ExecCredential", "status": status}))
+"""
+
+
+ASKS = """
+import asyncio, os, sys
+from controller.kube import config
+connection = asyncio.run(config.load(sys.argv[1], environ={}))
+interactive, group = asyncio.run(connection.credentials.authorization()).removeprefix("Bearer ").split("-")
+print(interactive == "True", int(group) == os.getpgrp())
+"""
+
+
+@pytest.mark.parametrize(
+    ("at_terminal", "found"),
+    [((), "False False"), (("stdin",), "False False"), (("stdin", "stderr"), "True True")],
+    ids=["nowhere", "nobody sees what it asks", "at a terminal"],
+)
+def test_a_plugin_that_may_ask_stays_where_the_terminal_hears_it(
+    at_terminal: tuple[str, ...], found: str, tmp_path: Path
+) -> None:
+    """A process of another group that reads from the terminal is stopped. It is told whether it may ask."""
+    settings = {"apiVersion": VERSION, "command": sys.executable, "args": ["-c", TELLS]}
+    path = kubeconfig(tmp_path / "config", {"exec": settings})
+    theirs, ours = pty.openpty()
+    stdin, stderr = (ours if name in at_terminal else subprocess.DEVNULL for name in ("stdin", "stderr"))
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", ASKS, path], stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, text=True
+        )
+    finally:
+        os.close(theirs)
+        os.close(ours)
+    assert done.stdout == f"{found}\n"
+
+
+async def test_a_plugin_may_complain_at_length(tmp_path: Path) -> None:
+    """More than a pipe holds, before it says anything else."""
+    program = f"import sys; sys.stderr.write('x' * 10**6); {PLUGIN}"
+    args = ["-c", program, str(tmp_path / "runs")]
+    settings = {"apiVersion": VERSION, "command": sys.executable, "args": args}
+    connection = await config.load(kubeconfig(tmp_path / "config", {"exec": settings}), environ={})
+    assert await connection.credentials.authorization() == "Bearer run-1"

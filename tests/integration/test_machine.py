@@ -1,0 +1,27 @@
+"""What kubectl, as a program of this machine, says of its version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kubectl_plugin import machine
+from kubectl_plugin.host import Host
+from kubectl_plugin.machine import look_around
+from kubectl_plugin.report.installation.facts import NoAnswer
+from tests.unit.kubectl_plugin.test_machine import program
+
+
+async def test_all_there(tmp_path: Path) -> None:
+    program(tmp_path, "kubectl", """echo '{"clientVersion": {"gitVersion": "v1.36.3"}}'""")
+    paths = [program(tmp_path, name) for name in (machine.PLUGIN, machine.COMPLETION, machine.SHADOW)]
+    found = await look_around(Host({"PATH": str(tmp_path)}))
+    assert found.kubectl == "v1.36.3"
+    assert [found.plugin, found.completion, found.shadow] == paths
+
+
+@pytest.mark.parametrize("script", ["echo nonsense", "echo '{}'", "echo []", "exit 1"])
+async def test_a_kubectl_that_says_no_version(tmp_path: Path, script: str) -> None:
+    path = program(tmp_path, "kubectl", script)
+    assert (await look_around(Host({"PATH": str(tmp_path)}))).kubectl == NoAnswer(f"{path} does not say")
