@@ -87,6 +87,17 @@ class Explainer:
         gets_it = not self.board.older and slot.old is None  # all the same
         return Obstacle.PAUSED if self._paused and not gets_it else None
 
+    @property
+    def keepers(self) -> set[Obstacle]:
+        """What `kept` says of some node, or may: known without asking any."""
+        board, rolling = self.board, self.board.rolling_update
+        found = {Obstacle.PAUSED} if self._paused else set()
+        if len(board.target) < board.budget.desired:
+            found.add(Obstacle.PARTITION)
+            if rolling is not None and rolling.selector is not None:
+                found.add(Obstacle.SELECTOR)
+        return found
+
     def obstacle(self, slot: Slot) -> Obstacle | None:
         if slot.fit is not Fit.RUN:
             return Obstacle.TAINTED if slot.fit is Fit.STAY and slot.only_old else None

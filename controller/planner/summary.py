@@ -135,8 +135,7 @@ class _Walk:
         old, updating = self._zones[ZoneState.OLD], self._zones[ZoneState.UPDATING]
         fills_all = board.world.fresh and not board.world.held_back and board.fills_with_current
         gets_older = board.fallback.replaces_current
-        some_kept = len(board.may_hold_current) < board.budget.desired
-        keepers: set[Obstacle | None] = set()
+        unseen = explainer.keepers
         obstacles: set[Obstacle | None] = set(explainer.waiting)
         for zone, slot in zip(self._judged.zones, board.slots, strict=False):  # vanished nodes come last
             if slot.fit is not run:
@@ -145,8 +144,8 @@ class _Walk:
                 if slot.old is not None or not slot.current_available:
                     self._see_current(slot.current, zone)
                 continue
-            if some_kept:
-                keepers.add(explainer.kept(slot))
+            if unseen and (keeper := explainer.kept(slot)) is not None:
+                unseen.discard(keeper)  # it keeps some node: no other one need be asked about it
             if slot.old is not None:
                 old.append(zone)
             elif fills_all and not slot.pods:
@@ -160,10 +159,10 @@ class _Walk:
                     old.append(zone)  # what comes is a pod of an older revision
                 else:
                     updating.append(zone)
-        if keepers - {Obstacle.PAUSED, None}:
+        keepers = explainer.keepers - unseen
+        if keepers - {Obstacle.PAUSED}:
             obstacles.add(keeper_of(board))
-        found = obstacles | keepers
-        self.blocks |= {one.row.block for one in found if one is not None and one.row.block is not None}
+        self.blocks |= {one.row.block for one in keepers | obstacles if one is not None and one.row.block is not None}
 
     def unplanned(self, *, settled: bool) -> int:
         """As many as are in `NodeState.UNPLANNED`; while some is, so few or so many are not updated."""

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import Lifecycle, LifecycleHook, ScaleStrategy
 from controller.planner.board import lay_out
+from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Obstacle
 from controller.planner.place import ROOM, Place
 from controller.planner.plan import plan
@@ -53,6 +54,14 @@ def obstructed(draw: st.DrawFn, worlds: st.SearchStrategy[World]) -> World:
 def test_no_obstacle_means_that_the_planner_acts(world: World) -> None:
     note(picture(world, plan(world)))
     assert list(misled(world)) == []
+
+
+@every_day(150)
+@given(world=obstructed(ANY))
+def test_what_may_keep_nodes_is_known_without_asking_any(world: World) -> None:
+    note(picture(world, plan(world)))
+    explainer = Explainer(lay_out(world))
+    assert {explainer.kept(slot) for slot in explainer.board.slots} <= {*explainer.keepers, None}
 
 
 @every_day(80)
