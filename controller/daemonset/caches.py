@@ -1,11 +1,11 @@
-"""The four stores and the questions asked of them. One pass reads them without an await in between, when they are
-whole."""
+"""The four stores and the questions asked of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
 
+from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
 from controller.api.node import Node
 from controller.api.pod import Pod
@@ -13,6 +13,21 @@ from controller.api.revision import Revision
 from controller.kube.kinds import DAEMONSETS, NODES, PODS, REVISIONS
 from controller.runtime.freshness import Reach
 from controller.runtime.store import Store
+
+
+class Cached(Value):
+    """What the caches show of one DaemonSet at one moment. A pass takes it once and asks the caches no more."""
+
+    nodes: tuple[Node, ...]
+    """As in `Caches.fleet`."""
+    pods: tuple[Pod, ...]
+    """Pods that it controls."""
+    orphans: tuple[Pod, ...]
+    """Pods of its namespace that nobody controls."""
+    revisions: tuple[Revision, ...]
+    orphan_revisions: tuple[Revision, ...]
+    unreadable: str
+    """About a pod of its own that cannot be decoded; empty when all can."""
 
 
 class Caches:
@@ -58,6 +73,18 @@ class Caches:
             for store in self.stores.values():
                 await store.whole()
 
+    def of(self, daemonset: DaemonSet) -> Cached:
+        """To be asked when they are `whole`."""
+        namespace = daemonset.namespace
+        return Cached(
+            nodes=self.fleet,
+            pods=self.pods_of(daemonset),
+            orphans=tuple(self._orphans.get(namespace).values()),
+            revisions=self.revisions_of(daemonset),
+            orphan_revisions=tuple(self._orphan_revisions.get(namespace).values()),
+            unreadable=self._unreadable(daemonset),
+        )
+
     def daemonset_of(self, uid: str) -> DaemonSet | None:
         """The DaemonSet with this uid, whatever its name or the API version that a reference to it used."""
         return next(iter(self._by_uid.get(uid).values()), None)
@@ -72,14 +99,8 @@ class Caches:
         """The uids of those who have a pod on the node, or one that is aimed at it."""
         return {pod.owner_uid for pod in self._pods_by_node.get(node).values()}
 
-    def orphans_in(self, namespace: str) -> tuple[Pod, ...]:
-        return tuple(self._orphans.get(namespace).values())
-
     def revisions_of(self, daemonset: DaemonSet) -> tuple[Revision, ...]:
         return tuple(self._revisions_by_owner.get(daemonset.uid).values())
-
-    def orphan_revisions_in(self, namespace: str) -> tuple[Revision, ...]:
-        return tuple(self._orphan_revisions.get(namespace).values())
 
     def aliveness(self, daemonset: DaemonSet) -> Callable[[str], bool]:
         """A test for pod uids: does the cache still show this pod of ours, and not yet that it is being deleted?"""
@@ -93,3 +114,10 @@ class Caches:
             PODS.name: self.pods.reach_in(namespace),
             REVISIONS.name: self.revisions.reach_in(namespace),
         }
+
+    def _unreadable(self, daemonset: DaemonSet) -> str:
+        """Whose a pod is that cannot be decoded can only be told by its name."""
+        for key, reason in self.pods.malformed.items():
+            if key.namespace == daemonset.namespace and key.name.rpartition("-")[0] == daemonset.name:
+                return f"pod {key} cannot be read: {reason}"
+        return ""

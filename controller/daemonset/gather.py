@@ -1,5 +1,4 @@
-"""The caches' view of one DaemonSet, frozen into a World. The only reader of the stores on behalf of the planner; it
-changes nothing."""
+"""What the caches show of one DaemonSet and what its state adds, frozen into a World."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
 from controller.api.pod import Pod
-from controller.daemonset.caches import Caches
+from controller.daemonset.caches import Cached
 from controller.daemonset.compiled import Compiled
 from controller.daemonset.dependencies import FailedPods
 from controller.daemonset.state import DaemonSetState
@@ -36,7 +35,7 @@ NOTHING: Mapping[str, Unpulled] = MappingProxyType({})
 def gather(
     daemonset: DaemonSet,
     compiled: Compiled,
-    caches: Caches,
+    cached: Cached,
     state: DaemonSetState,
     failed_pods: FailedPods,
     awaited: Collection[Action],
@@ -52,26 +51,25 @@ def gather(
     seconds since 1970; `moment` is `elapsed` now, by which everything that lasts was remembered. The world gets both
     in seconds since 1970, worked out anew in each pass: a clock that is set changes no duration.
     """
-    orphans, revisions = caches.orphans_in(daemonset.namespace), caches.revisions_of(daemonset)
-    pods = _with_adopted(caches.pods_of(daemonset), orphans, awaited, daemonset.uid)
+    pods, revisions = _with_adopted(cached, awaited, daemonset.uid), cached.revisions
     resizable = compiled.gates.resize and not state.no_resize
     seen = World(
         daemonset=daemonset,
         rules=compiled.rules,
-        nodes=caches.fleet,
+        nodes=cached.nodes,
         pods=pods,
-        orphans=orphans,
+        orphans=cached.orphans,
         revisions=revisions,
         placements=compiled.placements(revisions),
         changes=compiled.changes(daemonset, revisions, resizable=resizable),
         reads_env=compiled.gates.env_from_metadata,
         resizable=resizable,
         unpulled=unpulled,
-        orphan_revisions=caches.orphan_revisions_in(daemonset.namespace),
+        orphan_revisions=cached.orphan_revisions,
         now=now,
         fresh=fresh,
         not_before=_not_before(daemonset, pods, failed_pods, now, moment),
-        unreadable=_unreadable(daemonset, caches),
+        unreadable=cached.unreadable,
     )
     known = _with_state(seen, state, moment, held_back={place_of(action): inf for action in awaited})
     possible = [*awaited, *state.possible(moment)]
@@ -101,11 +99,11 @@ def _with_state(world: World, state: DaemonSetState, moment: float, held_back: d
     )
 
 
-def _with_adopted(
-    pods: tuple[Pod, ...], orphans: Collection[Pod], awaited: Collection[Action], owner: str
-) -> tuple[Pod, ...]:
+def _with_adopted(cached: Cached, awaited: Collection[Action], owner: str) -> tuple[Pod, ...]:
     adopted = {action.pod.uid for action in awaited if isinstance(action, AdoptPod)}
-    return (*pods, *(replace(one, owner_uid=owner) for one in orphans if one.uid in adopted)) if adopted else pods
+    if not adopted:
+        return cached.pods
+    return (*cached.pods, *(replace(one, owner_uid=owner) for one in cached.orphans if one.uid in adopted))
 
 
 def _as_if_done(world: World, possible: Collection[Action], awaited: Collection[Action]) -> World:
@@ -161,11 +159,3 @@ def _not_before(
         for pod in pods
         if pod.phase == "Failed"
     }
-
-
-def _unreadable(daemonset: DaemonSet, caches: Caches) -> str:
-    """About a pod of ours that cannot be decoded; whose it is can only be told by its name."""
-    for key, reason in caches.pods.malformed.items():
-        if key.namespace == daemonset.namespace and key.name.rpartition("-")[0] == daemonset.name:
-            return f"pod {key} cannot be read: {reason}"
-    return ""

@@ -12,7 +12,8 @@ import msgspec
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
 from controller.daemonset.answers import Answer, Briefing
-from controller.daemonset.caches import Caches
+from controller.daemonset.caches import Cached, Caches
+from controller.daemonset.compiled import Compiled
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.execute import CarryingOut
 from controller.daemonset.gather import NOTHING, gather
@@ -72,21 +73,23 @@ class Reconciler:
         self._ledger.forget(uid)
 
     async def _pass(self, daemonset: DaemonSet, state: DaemonSetState, turn: PassControl, *, fresh: bool) -> Outcome:
-        key, dependencies = daemonset.key, await self._redacting(daemonset, state)
+        key = daemonset.key
         await self._caches.whole()
         if self._caches.daemonsets.get(key) is not daemonset:
             return ComeBack(AT_ONCE, "changed before anything was decided")
         self._pacer.began(key)
         now, since = self._clock(), elapsed()
         began = perf_counter()
-        decided = self._decide(daemonset, state, now, fresh=fresh)
+        cached, compiled = self._caches.of(daemonset), self._states.compiled(daemonset)
+        decided = self._decide(daemonset, state, cached, compiled, now, fresh=fresh)
         cost = perf_counter() - began
         self._dependencies.on_plan(cost)
         try:
             for note in decided.notes:
                 self._dependencies.say(daemonset, note)
+            dependencies = await self._redacting(daemonset, state, cached)
             turn.only_waits()
-            answers, unanswered = await self._carry_out(decided, daemonset, state, dependencies, turn)
+            answers, unanswered = await self._carry_out(decided, daemonset, state, compiled, dependencies, turn)
             errors = tuple(answer.left for answer in answers if answer.left is not None)
             wake_in = None if decided.wake_at is None else max(decided.wake_at - now - (elapsed() - since), AT_ONCE)
             if unanswered or (decided.again and not errors):
@@ -111,13 +114,14 @@ class Reconciler:
         decided: Plan,
         daemonset: DaemonSet,
         state: DaemonSetState,
+        compiled: Compiled,
         dependencies: Dependencies,
         turn: PassControl,
     ) -> tuple[Sequence[Answer], bool]:
         """What the server has answered until it said nothing for `PATIENCE`, and whether more was asked of it."""
         briefing = Briefing(
             daemonset=daemonset,
-            compiled=self._states.compiled(daemonset),
+            compiled=compiled,
             failing=frozenset(state.places.failing),
             is_suspect=state.places.is_suspect,
             undone=lambda action: state.taken_back.undone(action, state.places.failing, elapsed()),
@@ -155,30 +159,38 @@ class Reconciler:
         if answer.left is not None:
             state.concluded(Plan(), (answer,))
 
-    async def _redacting(self, daemonset: DaemonSet, state: DaemonSetState) -> Dependencies:
+    async def _redacting(self, daemonset: DaemonSet, state: DaemonSetState, cached: Cached) -> Dependencies:
         """Ours for one pass, with a turn of its own at the server: whatever others wait for, it need not.
 
         Whatever the server says in it may be repeated in log, event and status. That goes for every request: a
         webhook that judges the status is shown the template too.
         """
-        caches = self._caches
-        revisions = (*caches.revisions_of(daemonset), *caches.orphan_revisions_in(daemonset.namespace))
+        revisions = (*cached.revisions, *cached.orphan_revisions)
         templates = {revision.identity: revision.template for revision in revisions}
         secrets = await state.secrets.of(templates | {daemonset.identity: daemonset.spec.template})
         client = self._dependencies.client.apart().retelling(lambda error: redacted_error(error, secrets))
         return msgspec.structs.replace(self._dependencies, client=client)
 
-    def _decide(self, daemonset: DaemonSet, state: DaemonSetState, now: float, *, fresh: bool) -> Plan:
-        caches, moment = self._caches, elapsed()
-        state.begin(daemonset.generation, caches.daemonsets.reach_in(daemonset.namespace))
-        current = {one.hash for one in caches.revisions_of(daemonset) if one.identity == daemonset.identity}
-        state.ready_seen.look(caches.pods_of(daemonset), current, now, moment)
-        state.restarts_seen.look(caches.pods_of(daemonset), moment)
+    def _decide(
+        self,
+        daemonset: DaemonSet,
+        state: DaemonSetState,
+        cached: Cached,
+        compiled: Compiled,
+        now: float,
+        *,
+        fresh: bool,
+    ) -> Plan:
+        moment = elapsed()
+        state.begin(daemonset.generation, self._caches.daemonsets.reach_in(daemonset.namespace))
+        current = {one.hash for one in cached.revisions if one.identity == daemonset.identity}
+        state.ready_seen.look(cached.pods, current, now, moment)
+        state.restarts_seen.look(cached.pods, moment)
         _, status = state.latest_status(daemonset)
         world = gather(
             msgspec.structs.replace(daemonset, status=status),  # the cache may not show our last one yet
-            self._states.compiled(daemonset),
-            caches,
+            compiled,
+            cached,
             state,
             self._dependencies.failed_pods,
             state.unanswered.actions,

@@ -44,7 +44,8 @@ def gathered(
     for _ in range(3):
         backoff.strike((OURS, 4, "node-0"), NOW - 1)
     compiled = DaemonSetStates().compiled(daemonset)
-    return gather(daemonset, compiled, caches, state or DaemonSetState(), backoff, awaited, NOW, NOW, fresh=True)
+    cached, state = caches.of(daemonset), state or DaemonSetState()
+    return gather(daemonset, compiled, cached, state, backoff, awaited, NOW, NOW, fresh=True)
 
 
 @pytest.mark.parametrize(("generation", "moment"), [(4, NOW + 3), (5, NOW)], ids=["its own", "another"])
