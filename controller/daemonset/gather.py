@@ -1,4 +1,5 @@
-"""What the caches show of one DaemonSet and what its state adds, frozen into a World."""
+"""What the caches show of one DaemonSet and what its state adds, frozen into a World: nothing that the World holds is
+changed later."""
 
 from __future__ import annotations
 
@@ -83,12 +84,12 @@ def _with_state(world: World, state: DaemonSetState, moment: float, held_back: d
     return replace(
         world,
         no_resize=state.no_resize,
-        refused_resizes=state.refused_resizes,
-        doubtful=state.doubtful,
-        predecessors=state.predecessors,
+        refused_resizes=state.refused_resizes.copy(),
+        doubtful=state.doubtful.copy(),
+        predecessors=state.predecessors.copy(),
         ready_seen=state.ready_seen.since(now, moment),
         restarts_seen=state.restarts_seen.since(now, moment),
-        verdicts=state.verdicts.by_revision,
+        verdicts=state.verdicts.by_revision.copy(),
         asked=state.verdicts.asked,
         ask_at=now + state.verdicts.ask_at - moment,
         held_back=held_back,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from math import inf
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -46,6 +47,28 @@ def gathered(
     compiled = DaemonSetStates().compiled(daemonset)
     cached, state = caches.of(daemonset), state or DaemonSetState()
     return gather(daemonset, compiled, cached, state, backoff, awaited, NOW, NOW, fresh=True)
+
+
+def changeable(held: object) -> Iterator[object]:
+    """Every dictionary, list and set in `held`."""
+    match held:
+        case dict() | list() | set():
+            yield held
+        case msgspec.Struct():
+            for name in type(held).__struct_fields__:
+                yield from changeable(getattr(held, name))
+        case object(__dict__=fields):
+            for one in fields.values():
+                yield from changeable(one)
+
+
+def test_a_world_holds_nothing_of_the_state_that_is_changed_later() -> None:
+    """A plan is a function of a value: what answers teach meanwhile must not reach it."""
+    state = DaemonSetState()
+    kept = {id(one) for one in changeable(state)}
+    found = gathered(ds(), caches_with([pod("node-0")]), state)
+    assert len(kept) > 10
+    assert [name for name in World.__struct_fields__ if id(getattr(found, name)) in kept] == []
 
 
 @pytest.mark.parametrize(("generation", "moment"), [(4, NOW + 3), (5, NOW)], ids=["its own", "another"])
