@@ -96,45 +96,46 @@ class CarryingOut:
         return self._late is None and not self._is_over
 
     async def run(self) -> None:
-        """Try every action, as far as it comes. One look at the DaemonSet is enough for all adoptions."""
+        """Try every action, as far as it comes. One look at the DaemonSet is enough for all adoptions.
+
+        So many at once as there are places at the server: what all passes together wait with is bounded, however
+        many pods they want.
+        """
         adopts = any(isinstance(action, AdoptPod | AdoptRevision) for action in self._actions)
         async with asyncio.TaskGroup() if adopts else nullcontext() as group:
             if group is not None:
                 self._look = group.create_task(self._confirmed())
-            await self._side_by_side([action for action in self._actions if not isinstance(action, CreatePod)])
-            await self._create_slowly([action for action in self._actions if isinstance(action, CreatePod)])
+            for batch in self._batches():
+                waiting = iter(batch)
+                if len(batch) == 1:
+                    await self._carry_out(waiting)
+                    continue
+                async with asyncio.TaskGroup() as side_by_side:
+                    for _ in range(min(len(batch), CEILING)):
+                        side_by_side.create_task(self._carry_out(waiting))
 
-    async def _side_by_side(self, actions: Sequence[Action]) -> list[Answer]:
-        """Try them all, so many at once as there are places at the server: what all passes together wait with is
-        bounded, however many pods they want."""
-        came = len(self.answers)
-        waiting = iter(actions)
-        if len(actions) == 1:
-            await self._carry_out(waiting)
-        else:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(len(actions), CEILING)):
-                    group.create_task(self._carry_out(waiting))
-        return self.answers[came:]
-
-    async def _create_slowly(self, creates: Sequence[CreatePod]) -> None:
-        """Batches of 1, 2, 4 … pods; a batch with an error is the last one of this pass. Then those that failed
-        before, which are few: they say nothing about the others.
+    def _batches(self) -> Iterator[Sequence[Action]]:
+        """What is tried side by side, one batch after the other: everything but creates, then 1, 2, 4 … of these; a
+        batch of creates with an error is the last one of this pass. Then those that failed before, which are few:
+        they say nothing about the others.
 
         Of a revision of which some were accepted, all at once: the doubling is there to find out cheaply that a
         template is refused.
         """
         known = self._briefing
+        yield [action for action in self._actions if not isinstance(action, CreatePod)]
+        creates = [action for action in self._actions if isinstance(action, CreatePod)]
         again = [action for action in creates if place_of(action) in known.failing]
         first = [action for action in creates if action not in again] if again else creates
         size = len(first) if first and first[0].revision.hash == known.proven else 1
         done = 0
         while done < len(first) and self._begins_more:
-            answers = await self._side_by_side(first[done : done + size])
+            came = len(self.answers)
+            yield first[done : done + size]
             done, size = done + size, size * 2
-            if any(answer.left is not None for answer in answers):
+            if any(answer.left is not None for answer in self.answers[came:]):
                 break
-        await self._side_by_side(again)
+        yield again
 
     async def _carry_out(self, waiting: Iterator[Action]) -> None:
         """One after the other."""
