@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import assert_never
 from zlib import crc32
 
 import msgspec
@@ -55,7 +54,16 @@ def roll_out(board: Board) -> Step:
         free = [slot for slot in free if to_update(board, slot) is None]
     candidates = others_first(board.world, free, partial(leaving, board))
     chosen = _within_budget(board, candidates)[: board.budget.burst]
-    step = _probed(board, chosen, candidates) if chosen else Step(actions=_retire_surplus(board))
+    verdict = board.verdict
+    if not chosen:
+        step = Step(actions=_retire_surplus(board))
+    elif not isinstance(verdict, Accepted):
+        step = _asked_first(board, verdict, chosen[0], candidates)
+    elif board.surging:
+        beside = [new_pod(board, slot, board.revision) for slot in chosen if ROOM not in board.world.held_back]
+        step = Step(actions=(*beside, *_retire_surplus(board)))
+    else:
+        step = _replaced(board, chosen)
     drained = (drained_until(board, slot) for slot in board.outdated) if len(free) < len(board.outdated) else ()
     wake_at = min((moment for moment in (step.wake_at, *drained) if moment is not None), default=None)
     return msgspec.structs.replace(step, more=len(free) > len(chosen), wake_at=wake_at)
@@ -76,47 +84,36 @@ def _within_budget(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
     return at_once + within[: board.room]
 
 
-def _probed(board: Board, chosen: list[Slot], candidates: Sequence[Slot]) -> Step:
-    """Act on the chosen nodes, but only with a template that the server's dry run accepted."""
-    match board.verdict:
-        case TemplateRefused(words=words) if board.world.now < board.world.ask_at:
-            text = f"The server refuses pods of the new template; no old pod is replaced: {words}"
-            note = Note(warning=True, reason=TEMPLATE_REFUSED, message=text)
-            return Step(notes=(note,), wake_at=board.world.ask_at)
-        case Unasked() | TemplateRefused():
-            node = _asked_about(board, chosen[0], candidates)
-            name = pod_name(board.world.daemonset, node, ("dry-run",), None)
-            probe = ProbeTemplate(node=node, name=name, revision=board.revision)
-            return Step() if place_of(probe) in board.world.held_back else Step(actions=(probe,), again=True)
-        case Accepted():
-            return _begun(board, chosen)
-        case _:
-            assert_never(board.verdict)
+def _asked_first(board: Board, verdict: Unasked | TemplateRefused, first: Slot, candidates: Sequence[Slot]) -> Step:
+    """No old pod goes for a template that the server's dry run has not accepted."""
+    if isinstance(verdict, TemplateRefused) and board.world.now < board.world.ask_at:
+        text = f"The server refuses pods of the new template; no old pod is replaced: {verdict.words}"
+        note = Note(warning=True, reason=TEMPLATE_REFUSED, message=text)
+        return Step(notes=(note,), wake_at=board.world.ask_at)
+    node = _asked_about(board, first, candidates)
+    name = pod_name(board.world.daemonset, node, ("dry-run",), None)
+    probe = ProbeTemplate(node=node, name=name, revision=board.revision)
+    return Step() if place_of(probe) in board.world.held_back else Step(actions=(probe,), again=True)
 
 
-def _begun(board: Board, chosen: list[Slot]) -> Step:
-    if board.surging:
-        room = ROOM not in board.world.held_back
-        beside = tuple(new_pod(board, slot, board.revision) for slot in chosen if room)
-        return Step(actions=(*beside, *_retire_surplus(board)))
-    return _updated(board, chosen) if board.in_place else Step(actions=_retire(board, chosen, DeleteReason.OUTDATED))
-
-
-def _updated(board: Board, chosen: Sequence[Slot]) -> Step:
-    """In place where that is possible, else by a new pod, and a note says why."""
-    actions: list[Action] = []
+def _replaced(board: Board, chosen: Sequence[Slot]) -> Step:
+    """By a new pod; or in place, where that is asked for and possible: where it is not a note says why."""
+    in_place, actions = board.in_place, list[Action]()
     reasons: dict[tuple[str, str], None] = {}
     for slot in chosen:
         if (pod := slot.old) is None:
             continue
-        change = change_of(board, pod)
+        change = change_of(board, pod) if in_place else None
         if isinstance(change, InPlaceChange):
             actions.append(_in_place(board, slot, pod, change))
-        elif (deletion := retire(pod, DeleteReason.OUTDATED, board, change.refusal)) is not None:
+            continue
+        refusal = None if change is None else change.refusal
+        if (deletion := retire(pod, DeleteReason.OUTDATED, board, refusal)) is not None:
             actions.append(deletion)
-            reasons[pod.hash, change.why] = None
+            if change is not None:
+                reasons[pod.hash, change.why] = None
     notes = [_recreated(*reason) for reason in reasons]
-    if (asked := board.world.daemonset.unreadable_grace) is not None:
+    if in_place and (asked := board.world.daemonset.unreadable_grace) is not None:
         notes.append(_unreadable(asked))
     return Step(actions=tuple(actions), notes=tuple(notes))
 
@@ -153,9 +150,6 @@ def _asked_about(board: Board, first: Slot, candidates: Sequence[Slot]) -> str:
 
 def _retire_surplus(board: Board) -> tuple[DeletePod | PrepareDelete, ...]:
     """Whatever the quota is: these nodes get no new pod."""
-    return _retire(board, board.surplus[: board.budget.burst], DeleteReason.SURPLUS)
-
-
-def _retire(board: Board, slots: Iterable[Slot], why: DeleteReason) -> tuple[DeletePod | PrepareDelete, ...]:
-    retired = (retire(slot.old, why, board) for slot in slots if slot.old is not None)
+    surplus = [slot.old for slot in board.surplus[: board.budget.burst] if slot.old is not None]
+    retired = (retire(pod, DeleteReason.SURPLUS, board) for pod in surplus)
     return tuple(action for action in retired if action is not None)
