@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 import socket
@@ -35,9 +34,8 @@ from controller.runtime.backoff import failed_pod_backoff
 from controller.runtime.clock import Clock, system_clock
 from controller.runtime.freshness import Ledger, Stale
 from controller.runtime.lease import ServerLease
-from controller.runtime.pacing import Pacer, Urgency
+from controller.runtime.pacing import PacedQueue
 from controller.runtime.workers import Handle
-from controller.runtime.workqueue import WorkQueue
 from controller.serve.guard import BearerGuard
 from controller.settings import Settings
 from controller.telemetry.daemonsets import measured
@@ -81,15 +79,15 @@ class Parts:
         self.client = Client(sender).retelling(redacted_error)
         dropped = self.metrics.dropped_events.inc
         self.recorder = Recorder(self.client.apart(), clock, self.identity, dropped)
-        self.queue = WorkQueue[Key]()
+        self.queue = PacedQueue[Key]()
         self._states = DaemonSetStates(settings.gates)
-        self._pacer = Pacer[Key]()
         self.pulls = self._image_pulls() if settings.gates.pre_download else None
         """None where ImagePullJobs are not carried out."""
         reconciler = self._reconciler()
         self.handle: Handle[Key] = partial(self.instrumentation.passes.in_context, reconciler)
         """One pass over the DaemonSet of a key."""
-        self.triggers = Triggers(self.informers.caches, self._states, self._enqueue, self._listeners(reconciler))
+        listeners = self._listeners(reconciler)
+        self.triggers = Triggers(self.informers.caches, self._states, self.queue.enqueue, listeners)
         self.guard = BearerGuard(
             _reviews(transport, refresh), _reviews(transport, refresh), self.instrumentation.unreviewed
         )
@@ -97,9 +95,6 @@ class Parts:
         self.lease = ServerLease(transport, settings.lease_namespace, LEASE_NAME, refresh=refresh)
         """It has a way to the server of its own."""
         self._measure(zones=settings.zone_metrics)
-
-    def _enqueue(self, key: Key, urgency: Urgency, reason: str) -> None:
-        self.queue.add_after(key, self._pacer.delay(key, urgency, asyncio.get_running_loop().time()), reason)
 
     def _say(self, daemonset: DaemonSet, note: Note) -> None:
         self.instrumentation.noted(daemonset, note)
@@ -129,7 +124,7 @@ class Parts:
             dependencies=dependencies,
             caches=self.informers.caches,
             states=self._states,
-            pacer=self._pacer,
+            pacer=self.queue.pacer,
             unpulled=(lambda daemonset: NOTHING) if self.pulls is None else self.pulls.unpulled,
         )
 
@@ -176,7 +171,7 @@ class Parts:
             self.instrumentation,
             self.recorder,
             say=self._say,
-            wake=lambda daemonset: self._enqueue(daemonset.key, "soon", "images"),
+            wake=lambda daemonset: self.queue.enqueue(daemonset.key, "soon", "images"),
             relist=informers.relist_pulls,
         )
 

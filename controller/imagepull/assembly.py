@@ -25,7 +25,7 @@ from controller.pass_log import PassLog
 from controller.planner.actions import Note
 from controller.planner.world import BeingPulled, Unpulled
 from controller.runtime.clock import Clock, elapsed
-from controller.runtime.pacing import Pacer, Urgency
+from controller.runtime.pacing import PacedQueue
 from controller.runtime.store import Change, open_scoped_store
 from controller.runtime.workers import Handle, workers
 from controller.runtime.workqueue import WorkQueue
@@ -63,18 +63,18 @@ class ImagePullParts:
         self.jobs = open_scoped_store(ImagePullJob, namespaces)
         self.pullers = open_scoped_store(Puller, namespaces)
         self.caches = JobCaches(self.jobs[1], self.pullers[1], daemonsets)
-        self.queue: WorkQueue[Key] = WorkQueue()
+        self.queue = PacedQueue[Key]()
         self.rollouts: WorkQueue[Key] = WorkQueue()
         """Keys of DaemonSets."""
         self._daemonsets, self._instrumentation, self._recorder = daemonsets, instrumentation, recorder
-        self._wake, self._pacer = wake, Pacer[Key]()
+        self._wake = wake
         self._until, self._began = inf, False
         attempts = metrics.count_image_pulls(lambda: len(self.caches.unfinished()), lambda: len(self.caches.pullers))
         self._reconciler = JobReconciler(
             client,
             self.caches,
             clock,
-            self._pacer,
+            self.queue.pacer,
             instrumentation,
             say=self._say,
             attempted=lambda result: attempts.labels(result).inc(),
@@ -142,11 +142,11 @@ class ImagePullParts:
         if (job := new or old) is not None and (old is None or new is None or old.status != new.status):
             self._wake_owner(job)
         same_wish = old is not None and new is not None and (old.generation, old.dying) == (new.generation, new.dying)
-        self._enqueue(change.key, "lazy" if same_wish else "urgent", "job changed")
+        self.queue.enqueue(change.key, "lazy" if same_wish else "urgent", "job changed")
 
     def on_puller(self, change: Change[Puller]) -> None:
         for job in {puller.job for puller in (change.old, change.new) if puller is not None}:
-            self._enqueue(Key(change.key.namespace, job), "soon", f"puller {change.key.name} changed")
+            self.queue.enqueue(Key(change.key.namespace, job), "soon", f"puller {change.key.name} changed")
 
     def on_node(self, change: Change[Node]) -> None:
         old, new = change.old, change.new
@@ -156,7 +156,7 @@ class ImagePullParts:
         if new is None:
             self._reconciler.node_gone(change.key.name)
         for job in self.caches.unfinished():
-            self._enqueue(job.key, "lazy", f"node {change.key.name} changed")
+            self.queue.enqueue(job.key, "lazy", f"node {change.key.name} changed")
 
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
         if change.old is not None and change.new is None:
@@ -171,15 +171,12 @@ class ImagePullParts:
 
     def on_server_back(self) -> None:
         for job in self.caches.jobs.values():
-            self._enqueue(job.key, "urgent", "server back")
+            self.queue.enqueue(job.key, "urgent", "server back")
 
     def _wake_owner(self, job: ImagePullJob) -> None:
         daemonset = self.caches.owner_of(job)
         if daemonset is not None and daemonset.waits_for_images:
             self._wake(daemonset)
-
-    def _enqueue(self, key: Key, urgency: Urgency, reason: str) -> None:
-        self.queue.add_after(key, self._pacer.delay(key, urgency, asyncio.get_running_loop().time()), reason)
 
     def _say(self, job: ImagePullJob, note: Note) -> None:
         self._instrumentation.job_noted(job, note)

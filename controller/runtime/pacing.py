@@ -1,4 +1,4 @@
-"""How often an object may be looked at and written to while events keep coming. All times are given in.
+"""How often an object may be looked at and written to while events keep coming. The pacers are told every time.
 
 A roll-out of a thousand pods sends several thousand events. One pass per event would decide the same thing
 again and again; one status write per event would be a thousand writes that nobody reads. A quiet object is
@@ -7,12 +7,14 @@ served at once: both pacers slow down only what has just been served.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Hashable
 from typing import Generic, Literal, TypeVar
 
 import msgspec
 
 from controller.api.base import Value
+from controller.runtime.workqueue import WorkQueue
 
 K = TypeVar("K", bound=Hashable)
 
@@ -81,6 +83,17 @@ class Pacer(Generic[K]):
 
     def forget(self, key: K) -> None:
         self._passes.pop(key, None)
+
+
+class PacedQueue(WorkQueue[K]):
+    """Keys come with an urgency, and wait for as long as the pacer says, which is told of the passes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pacer = Pacer[K]()
+
+    def enqueue(self, key: K, urgency: Urgency, reason: str) -> None:
+        self.add_after(key, self.pacer.delay(key, urgency, asyncio.get_running_loop().time()), reason)
 
 
 class StatusPacer:

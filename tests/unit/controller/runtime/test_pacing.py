@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.runtime.pacing import Pacer, StatusPacer
+from controller.runtime.pacing import PacedQueue, Pacer, StatusPacer
+from tests.beds.virtual_time import now, virtual_time_from
 
 
 def test_a_key_without_a_pass_is_served_at_once() -> None:
@@ -87,3 +88,15 @@ def test_urgent_writes_pass_and_other_objects_do_not_wait() -> None:
     assert pacer.delay(0.0) == pytest.approx(0.2)
     assert pacer.delay(0.0, urgent=True) == 0.0
     assert StatusPacer().delay(0.0) == 0.0
+
+
+@virtual_time_from(1000.0)
+async def test_a_key_rests_in_the_queue_after_a_pass_that_cost_something() -> None:
+    queue = PacedQueue[str]()
+    queue.pacer.passed("a", 0.5, now())
+    queue.enqueue("b", "urgent", "pod gone")
+    queue.enqueue("a", "urgent", "pod gone")
+    async with queue.take() as taken:
+        assert (now(), taken.key) == (1000.0, "b")
+    async with queue.take() as taken:
+        assert (now(), taken.key, taken.reasons) == (1001.5, "a", ("pod gone",))
