@@ -125,7 +125,7 @@ class Parts:
             caches=self.informers.caches,
             states=self._states,
             pacer=self.queue.pacer,
-            unpulled=(lambda daemonset: NOTHING) if self.pulls is None else self.pulls.unpulled,
+            unpulled=(lambda daemonset, cached: NOTHING) if self.pulls is None else self.pulls.unpulled,
         )
 
     def _listeners(self, reconciler: Reconciler) -> Listeners:

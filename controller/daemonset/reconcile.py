@@ -41,7 +41,7 @@ class Reconciler:
         caches: Caches,
         states: DaemonSetStates,
         pacer: Pacer[Key],
-        unpulled: Callable[[DaemonSet], Mapping[str, Unpulled]] = lambda daemonset: NOTHING,
+        unpulled: Callable[[DaemonSet, Cached], Mapping[str, Unpulled]] = lambda daemonset, cached: NOTHING,
     ) -> None:
         """`unpulled`: nodes that are to wait for the images of the current revision, as in `World`."""
         self._dependencies, self._clock, self._ledger = dependencies, dependencies.clock, dependencies.ledger
@@ -197,7 +197,7 @@ class Reconciler:
             now,
             moment,
             fresh=fresh,
-            unpulled=self._unpulled(daemonset),
+            unpulled=self._unpulled(daemonset, cached),
         )
         decided = plan(world)
         state.decided(daemonset, decided, now)

@@ -14,7 +14,7 @@ from controller.api.meta import Key
 from controller.api.node import Node
 from controller.api.puller import Puller
 from controller.api.revision import Revision
-from controller.daemonset.caches import Caches
+from controller.daemonset.caches import Cached, Caches
 from controller.daemonset.recorder import Recorder
 from controller.imagepull.caches import JobCaches
 from controller.imagepull.reconcile import JobReconciler
@@ -116,16 +116,16 @@ class ImagePullParts:
         ):
             await stop.wait()
 
-    def unpulled(self, daemonset: DaemonSet) -> Mapping[str, Unpulled]:
+    def unpulled(self, daemonset: DaemonSet, cached: Cached) -> Mapping[str, Unpulled]:
         """The nodes that are to wait for images, as in the planner's world: all while nobody can tell yet, none
         where no jobs are carried out."""
         if not daemonset.waits_for_images:
             return {}
         if self._began:
-            return self._rollouts.unpulled(daemonset)
+            return self._rollouts.unpulled(daemonset, cached)
         if elapsed() >= self._until:
             return {}
-        return {pod.node: BeingPulled() for pod in self._daemonsets.pods_of(daemonset)}
+        return {pod.node: BeingPulled() for pod in cached.pods}
 
     def _wake_waiting(self) -> None:
         for daemonset in self._daemonsets.daemonsets.values():

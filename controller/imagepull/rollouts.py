@@ -14,7 +14,7 @@ from controller.api.daemonset import DaemonSet
 from controller.api.image_pull_job import ImagePullJob
 from controller.api.meta import Key
 from controller.api.wellknown import CREATED_IMAGE_PULL_JOB, FAILED_CREATE_IMAGE_PULL_JOB
-from controller.daemonset.caches import Caches
+from controller.daemonset.caches import Cached, Caches
 from controller.imagepull.wanted import WantedImages, WantedJob, body, first_go_without, notes_on, old_pods, wanted
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
@@ -87,7 +87,7 @@ class Rollouts:
         daemonset = self._caches.daemonsets.get(taken.key)
         if daemonset is None or daemonset.dying:
             return Done()  # its jobs go with it, as dependents
-        asked = self._asked(daemonset)
+        asked = wanted(daemonset, self._caches.revisions_of(daemonset), self._caches.pods_of(daemonset))
         if asked is None:
             return Done()
         turn.only_waits()
@@ -105,14 +105,14 @@ class Rollouts:
                 self._wake(daemonset)
         return outcome(errors)
 
-    def unpulled(self, daemonset: DaemonSet) -> Mapping[str, Unpulled]:
+    def unpulled(self, daemonset: DaemonSet, cached: Cached) -> Mapping[str, Unpulled]:
         """The nodes that wait for images of the current revision. None waits for a job that is refused, is not due,
         or was deleted; one that is there is due, whatever became of updated pods since."""
-        asked = self._asked(daemonset)
+        asked = wanted(daemonset, cached.revisions, cached.pods)
         if asked is None:
             return {}
         known, found = self._knows(daemonset, asked), dict[str, Unpulled]()
-        nodes = set(old_pods(self._caches.pods_of(daemonset), asked.revision.hash))
+        nodes = set(old_pods(cached.pods, asked.revision.hash))
         for job in asked.jobs:
             there = self._ours(daemonset, job)
             if there is not None:
@@ -138,9 +138,6 @@ class Rollouts:
     def forget(self, uid: str) -> None:
         """The DaemonSet is gone."""
         self._known.pop(uid, None)
-
-    def _asked(self, daemonset: DaemonSet) -> WantedImages | None:
-        return wanted(daemonset, self._caches.revisions_of(daemonset), self._caches.pods_of(daemonset))
 
     def _knows(self, daemonset: DaemonSet, asked: WantedImages) -> _KnownRollout:
         known, waits = self._known.get(daemonset.uid), daemonset.waits_for_images
