@@ -75,9 +75,15 @@ class ForRead(Enum):
     ANEW = auto()
     """From the beginning: the version or the page is too old."""
     MISSING = auto()
-    """There is nothing to read; seldom, until somebody brings it."""
+    """There is nothing to read; seldom, until somebody brings it, and then from the beginning."""
+    REFUSED = auto()
+    """From the beginning, ever later: what was asked for will not do, in another way it may."""
+    FORBIDDEN = auto()
+    """Ever later: only an administrator can mend it. What was asked for in another way may be allowed."""
     NO_ENTRY = auto()
-    """Ever later: only an administrator can mend it."""
+    """Ever later: only an administrator can mend it, whatever is asked for."""
+    FAILING = auto()
+    """Ever later; from the beginning where it fails again and again, as it may be what we ask for."""
     AWAY = auto()
     """Often: a server that is not there feels nothing of it."""
     BACK_OFF = auto()
@@ -95,12 +101,12 @@ MEANINGS: Final[Mapping[type[ApiError], Meaning]] = {
     AlreadyExists: Meaning(write=ForWrite.EXISTS),
     Conflict: Meaning(write=ForWrite.OVERTAKEN),
     Gone: Meaning(write=ForWrite.FAILED, read=ForRead.ANEW),
-    Invalid: Meaning(write=ForWrite.REFUSED),
-    Forbidden: Meaning(write=ForWrite.REFUSED, read=ForRead.NO_ENTRY),
+    Invalid: Meaning(write=ForWrite.REFUSED, read=ForRead.REFUSED),
+    Forbidden: Meaning(write=ForWrite.REFUSED, read=ForRead.FORBIDDEN),
     Unauthorized: Meaning(write=ForWrite.FAILED, read=ForRead.NO_ENTRY, resend=Resend.RENEWED),
     Busy: Meaning(write=ForWrite.NOT_NOW, resend=Resend.LATER),
-    ServerError: Meaning(write=ForWrite.FAILED),
-    Unreadable: Meaning(write=ForWrite.FAILED),
+    ServerError: Meaning(write=ForWrite.FAILED, read=ForRead.FAILING),
+    Unreadable: Meaning(write=ForWrite.FAILED, read=ForRead.FAILING),
     Unreachable: Meaning(write=ForWrite.NOT_NOW, read=ForRead.AWAY),
     Unknown: Meaning(write=ForWrite.UNKNOWN),
 }

@@ -28,7 +28,7 @@ def restart_reason(end: End) -> RestartReason | None:
             return "closed"
         case WentBack():
             return "gone"
-        case Failed(error=error) if meaning_of(error).read is ForRead.ANEW:
+        case Failed(means=ForRead.ANEW):
             return "gone"
         case Failed(error=error) if not isinstance(error.__cause__, TimeoutError):
             return "error"
@@ -43,7 +43,7 @@ def contact_after(error: ApiError) -> Contact:
     match meaning_of(error).read:
         case ForRead.MISSING:
             return Contact(state="missing", reason=str(error))
-        case ForRead.NO_ENTRY:
+        case ForRead.FORBIDDEN | ForRead.NO_ENTRY:
             return Contact(state="forbidden", reason=str(error))
         case _:
             return Contact(state="unreachable", reason=str(error))

@@ -19,15 +19,8 @@ from typing import TypeAlias, TypeVar
 
 from controller.api.base import Value
 from controller.kube.decode import Bookmark, Malformed, Page, Seen, WatchEvent
-from controller.kube.errors import (
-    ApiError,
-    Forbidden,
-    Gone,
-    Invalid,
-    NotFound,
-    ServerError,
-    Unreadable,
-)
+from controller.kube.errors import ApiError
+from controller.kube.meaning import ForRead, meaning_of
 from controller.kube.request import Query
 
 T = TypeVar("T")
@@ -114,6 +107,10 @@ class Failed(Value, gc=True):
 
     error: ApiError
 
+    @property
+    def means(self) -> ForRead:
+        return meaning_of(self.error).read
+
 
 class Stalled(Value):
     """The initial stream has been silent for too long without its end mark."""
@@ -192,15 +189,15 @@ def on_end(state: State, end: End) -> State:
             return Start(manner=_manner(state))
         case Filling(), Stalled() | Unmarked():
             return Start(manner=Manner.PAGES)
-        case Start(manner=Manner.STREAM) | Filling(), Failed(error=Invalid() | Forbidden()):
+        case Start(manner=Manner.STREAM) | Filling(), Failed(means=ForRead.REFUSED | ForRead.FORBIDDEN):
             return Start(manner=Manner.PAGES)
         case Filling(), _:
             return Start()
-        case Listing(), Failed(error=Gone() | Invalid() | NotFound()):
+        case Listing(), Failed(means=ForRead.ANEW | ForRead.REFUSED | ForRead.MISSING):
             return Start(manner=Manner.WHOLE)
-        case Listed() | Streaming(), Failed(error=Gone() | Invalid() | NotFound()):
+        case Listed() | Streaming(), Failed(means=ForRead.ANEW | ForRead.REFUSED | ForRead.MISSING):
             return Start(manner=state.manner)
-        case Listed(strikes=strikes) | Streaming(strikes=strikes), Failed(error=ServerError() | Unreadable()):
+        case Listed(strikes=strikes) | Streaming(strikes=strikes), Failed(means=ForRead.FAILING):
             if strikes + 1 >= MOST_STRIKES:
                 return Start(manner=state.manner)
             return Listed(version=state.version, manner=state.manner, strikes=strikes + 1)

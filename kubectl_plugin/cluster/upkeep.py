@@ -25,7 +25,7 @@ REST: Final = 4.0
 """So many times as long as a read took is the pause before the next one."""
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 30.0
-LASTING: Final = (ForRead.MISSING, ForRead.NO_ENTRY)
+LASTING: Final = (ForRead.MISSING, ForRead.FORBIDDEN, ForRead.NO_ENTRY)
 PATIENCE: Final = 30.0
 """Seconds for which these may come from somebody else on the way, such as a load balancer."""
 LASTED: Final = 5.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from controller.kube import errors
@@ -13,12 +15,12 @@ MEANS: dict[type[ApiError], tuple[ForWrite, ForRead, Resend]] = {
     errors.AlreadyExists: (ForWrite.EXISTS, ForRead.BACK_OFF, Resend.NEVER),
     errors.Conflict: (ForWrite.OVERTAKEN, ForRead.BACK_OFF, Resend.NEVER),
     errors.Gone: (ForWrite.FAILED, ForRead.ANEW, Resend.NEVER),
-    errors.Invalid: (ForWrite.REFUSED, ForRead.BACK_OFF, Resend.NEVER),
-    errors.Forbidden: (ForWrite.REFUSED, ForRead.NO_ENTRY, Resend.NEVER),
+    errors.Invalid: (ForWrite.REFUSED, ForRead.REFUSED, Resend.NEVER),
+    errors.Forbidden: (ForWrite.REFUSED, ForRead.FORBIDDEN, Resend.NEVER),
     errors.Unauthorized: (ForWrite.FAILED, ForRead.NO_ENTRY, Resend.RENEWED),
     errors.Busy: (ForWrite.NOT_NOW, ForRead.BACK_OFF, Resend.LATER),
-    errors.ServerError: (ForWrite.FAILED, ForRead.BACK_OFF, Resend.NEVER),
-    errors.Unreadable: (ForWrite.FAILED, ForRead.BACK_OFF, Resend.NEVER),
+    errors.ServerError: (ForWrite.FAILED, ForRead.FAILING, Resend.NEVER),
+    errors.Unreadable: (ForWrite.FAILED, ForRead.FAILING, Resend.NEVER),
     errors.Unreachable: (ForWrite.NOT_NOW, ForRead.AWAY, Resend.NEVER),
     errors.Unknown: (ForWrite.UNKNOWN, ForRead.BACK_OFF, Resend.NEVER),
 }
@@ -34,6 +36,40 @@ JUDGED = {
     ForWrite.UNKNOWN: (False, True, True),
 }
 
+DESIGN = Path(__file__).parents[4] / "docs/design/life-of-an-event.md"
+
+OF_A_WRITE = {
+    ForWrite.ABSENT: "done already, where the object was to go",
+    ForWrite.EXISTS: "done already, where the object is ours",
+    ForWrite.OVERTAKEN: "somebody was quicker: decide anew",
+    ForWrite.REFUSED: "refused: told, held back at its place",
+    ForWrite.FAILED: "failed: told, held back at its place",
+    ForWrite.NOT_NOW: "not done: again soon, no matter of the place",
+    ForWrite.UNKNOWN: "may have been done: looked for, and counted as both",
+}
+OF_A_READ = {
+    ForRead.ANEW: "lists again",
+    ForRead.MISSING: "seldom, until the kind is there; then lists again",
+    ForRead.REFUSED: "lists again; a stream of the initial state: in pages, at once",
+    ForRead.FORBIDDEN: "backs off; a stream of the initial state: in pages, at once; an administrator has to come",
+    ForRead.NO_ENTRY: "backs off; an administrator has to come",
+    ForRead.FAILING: "backs off; lists again where it goes on",
+    ForRead.AWAY: "every second or two",
+    ForRead.BACK_OFF: "backs off",
+}
+OF_A_CALL = {
+    Resend.NEVER: "",
+    Resend.LATER: "after the time that the server asks for",
+    Resend.RENEWED: "once, with fresh credentials",
+}
+
+
+def rows_of_the_design() -> dict[str, tuple[str, ...]]:
+    """By error, the other cells of its row."""
+    table = DESIGN.read_text().split("| error |")[1].split("\n\n")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
+    return {kind: tuple(cells) for kinds, *cells in rows for kind in kinds.split(", ")}
+
 
 def test_every_error_has_a_row_of_its_own() -> None:
     named = {one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, ApiError)}
@@ -44,6 +80,13 @@ def test_every_error_has_a_row_of_its_own() -> None:
 def test_what_an_error_means(kind: type[ApiError]) -> None:
     write, read, resend = MEANS[kind]
     assert meaning_of(kind("create", "pods default/a", "no")) == Meaning(write=write, read=read, resend=resend)
+
+
+def test_the_design_tells_the_same() -> None:
+    assert rows_of_the_design() == {
+        kind.__name__: (OF_A_WRITE[meaning.write], OF_A_READ[meaning.read], OF_A_CALL[meaning.resend])
+        for kind, meaning in MEANINGS.items()
+    }
 
 
 @pytest.mark.parametrize("write", ForWrite, ids=lambda write: write.name)
