@@ -11,28 +11,19 @@ from typing import Generic, NoReturn, TypeVar
 from controller.kube.client import Client
 from controller.kube.decode import Malformed
 from controller.kube.errors import ApiError, Unreachable
-from controller.kube.meaning import ForRead, meaning_of
 from controller.kube.request import Query
 from controller.kube.resource import Resource, W
 from controller.runtime import watch
 from controller.runtime.backoff import Backoff
 from controller.runtime.clock import elapsed
-from controller.runtime.contact import Contact, RestartReason, contact_after, restart_reason
+from controller.runtime.contact import Contact, RestartReason
+from controller.runtime.pause import Length, pause_after
 from controller.runtime.store import Change, Record, StoreWriter
 
 T = TypeVar("T", bound=Record)
 
 PATIENCE = 30.0
 """Seconds for the answer to a watch request, and of silence before the initial state is complete."""
-TOO_SHORT = 1.0
-"""A stream that ends sooner without an event counts as a failure to open: else we would hammer a sick server."""
-OPENED_AGAIN = 1.0
-"""Seconds within which any other stream that ended is opened again, however it ended: a load balancer that cuts
-idle connections must not leave us without one for long. A random part of it, so that not all clients come at once."""
-MISSING = 2.0
-"""Seconds between two looks for a kind that is not there: somebody is probably about to install its CRD."""
-AWAY = 1.0
-"""Seconds between two looks for a server that does not answer: it feels none of them, and work waits for it."""
 TURN = 128
 """Events, and objects of a list, after which the other tasks get their turn (some milliseconds)."""
 CHANGE = 8
@@ -73,7 +64,7 @@ class Reflector(Generic[W, T]):
         self._namespace = namespace
         self._on_change, self._on_malformed, self._on_contact = on_change, on_malformed, on_contact
         self._chance = chance
-        self._backoff = Backoff(0.8, 30.0, jitter=1.0, chance=chance)
+        self._backoff = Backoff(*Length.GROWING.seconds, jitter=1.0, chance=chance)
         self._state: watch.State = watch.Start()
         self._contact: str = ""
         self._doubted, self._synced = asyncio.Event(), asyncio.Event()
@@ -111,9 +102,9 @@ class Reflector(Generic[W, T]):
                     await self._list(wanted)
             except ApiError as error:
                 end = watch.Failed(error=error)
-            if end is None or isinstance(end, watch.Doubted):
+            if end is None:
                 continue
-            lasted, delivered = loop.time() - began >= TOO_SHORT, self._handled > handled
+            lasted, delivered = loop.time() - began, self._handled > handled
             if pause := await self._after(end, lasted=lasted, delivered=delivered):
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._doubted.wait(), pause)  # `relist` does not wait for its end
@@ -188,39 +179,27 @@ class Reflector(Generic[W, T]):
         if isinstance(event, watch.InitDone) and not self._doubted.is_set():
             self._synced.set()
 
-    async def _after(self, end: watch.End, *, lasted: bool, delivered: bool) -> float:
-        """Work out the next state; returns the seconds to pause.
+    async def _after(self, end: watch.End, *, lasted: float, delivered: bool) -> float:
+        """Go to the next state, and tell what is to be told; returns the seconds to pause."""
+        pause = pause_after(self._state, end, lasted=lasted, delivered=delivered)
+        self._state = watch.on_end(self._state, end)
+        if pause.restart is not None:
+            self._on_restart(pause.restart)
+        if pause.contact is not None:
+            self._meet(pause.contact)
+        if pause.emptied and self._resource.custom and self._writer.filled:
+            # for a kind that a server must know, somebody else has answered
+            await self._tell(watch.Init())
+            await self._tell(watch.InitDone(version=""))
+        return max(self._seconds(pause.length), pause.at_least)
 
-        `lasted`, `delivered`: of a stream, whether it was open for a while, and whether anything came. One that was
-        of use forgives the failures before it. Where everything has to be listed again it must have lasted: a list is
-        dear, and delivers by itself.
-        """
-        before, self._state = self._state, watch.on_end(self._state, end)
-        was_open = isinstance(before, watch.Filling | watch.Streaming)
-        if was_open and (reason := restart_reason(end)) is not None:
-            self._on_restart(reason)
-        refused = isinstance(before, watch.Start) and self._state != before
-        if refused or isinstance(end, watch.Stalled | watch.Unmarked):
-            return 0.0  # this way of listing will not do, the other one is not tried yet
-        asked_for = 0.0
-        if isinstance(end, watch.Failed):
-            meant = meaning_of(end.error).read
-            if not was_open and meant is not ForRead.ANEW:
-                self._meet(contact_after(end.error))  # an open stream's end is not news: the next request will show
-            if meant is ForRead.MISSING:
-                # there are no such objects any more; for a kind that a server must know, somebody else has answered
-                if self._resource.custom and self._writer.filled:
-                    await self._tell(watch.Init())
-                    await self._tell(watch.InitDone(version=""))
-                return MISSING * (1.0 + self._chance())
-            if meant is ForRead.AWAY and not was_open:
-                return AWAY * (1.0 + self._chance())
-            asked_for = end.error.retry_after or 0.0
-        of_use = isinstance(before, watch.Streaming) and not isinstance(end, watch.WentBack)
-        if of_use and (lasted or (delivered and not isinstance(self._state, watch.Start))):
+    def _seconds(self, length: Length) -> float:
+        if length is Length.GROWING:
+            return self._backoff.next()
+        if length is Length.SHORT:
             self._backoff.reset()
-            return max(OPENED_AGAIN * self._chance(), asked_for)
-        return max(self._backoff.next(), asked_for)
+        least, most = length.seconds
+        return least + (most - least) * self._chance()
 
     def _meet(self, contact: Contact) -> None:
         if contact.state != self._contact:

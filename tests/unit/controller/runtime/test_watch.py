@@ -11,6 +11,8 @@ from controller.kube import errors
 from controller.kube.decode import Bookmark, Malformed, Page, Seen
 from controller.kube.errors import ApiError
 from controller.runtime import watch
+from controller.runtime.contact import Contact
+from controller.runtime.pause import Length, Pause, pause_after
 from controller.runtime.watch import (
     MOST_STRIKES,
     Closed,
@@ -209,3 +211,78 @@ def test_ends(state: State, error: type[ApiError] | None, after: State) -> None:
 )
 def test_a_doubted_state_starts_over_in_the_manner_that_works(state: State, after: State) -> None:
     assert watch.on_end(state, Doubted()) == after
+
+
+FILLING, LISTING = Filling(), Listing(token="t", manner=PAGES)
+
+
+@pytest.mark.parametrize(
+    ("before", "end", "length", "told"),
+    [
+        (Start(), errors.Invalid, Length.NONE, {}),
+        (Start(), errors.Forbidden, Length.NONE, {}),
+        (Start(), errors.Unauthorized, Length.GROWING, {"contact": "forbidden"}),
+        (Start(), errors.ServerError, Length.GROWING, {"contact": "unreachable"}),
+        (Start(), errors.Busy, Length.GROWING, {"contact": "unreachable"}),
+        (Start(), errors.Unreachable, Length.AWAY, {"contact": "unreachable"}),
+        (Start(), errors.NotFound, Length.MISSING, {"contact": "missing", "emptied": True}),
+        (Start(manner=PAGES), errors.Invalid, Length.GROWING, {"contact": "unreachable"}),
+        (Start(manner=PAGES), errors.Forbidden, Length.GROWING, {"contact": "forbidden"}),
+        (FILLING, Stalled(), Length.NONE, {"restart": "timeout"}),
+        (FILLING, Unmarked(), Length.NONE, {}),
+        (FILLING, Closed(), Length.GROWING, {"restart": "closed"}),
+        (FILLING, errors.Unreachable, Length.GROWING, {"restart": "error"}),
+        (FILLING, errors.Invalid, Length.GROWING, {"restart": "error"}),
+        (LISTING, errors.Gone, Length.GROWING, {}),
+        (LISTING, errors.Unreachable, Length.AWAY, {"contact": "unreachable"}),
+        (LISTING, errors.NotFound, Length.MISSING, {"contact": "missing", "emptied": True}),
+        (LISTED, errors.Gone, Length.GROWING, {}),
+        (LISTED, errors.Invalid, Length.GROWING, {"contact": "unreachable"}),
+        (LISTED, errors.Forbidden, Length.GROWING, {"contact": "forbidden"}),
+        (LISTED, errors.Unreadable, Length.GROWING, {"contact": "unreachable"}),
+        (LISTED, errors.Unreachable, Length.AWAY, {"contact": "unreachable"}),
+        (LISTED, errors.NotFound, Length.MISSING, {"contact": "missing", "emptied": True}),
+        (STREAMING, Closed(), Length.GROWING, {"restart": "closed"}),
+        (STREAMING, WentBack(), Length.GROWING, {"restart": "gone"}),
+        (STREAMING, Doubted(), Length.NONE, {}),
+        (STREAMING, errors.Gone, Length.GROWING, {"restart": "gone"}),
+        (STREAMING, errors.Unreachable, Length.GROWING, {"restart": "error"}),
+        (STREAMING, errors.ServerError, Length.GROWING, {"restart": "error"}),
+        (STREAMING, errors.NotFound, Length.MISSING, {"restart": "error", "emptied": True}),
+    ],
+)
+def test_pauses(before: State, end: End | type[ApiError], length: Length, told: dict[str, Any]) -> None:
+    """Of a stream: one that ended at once, and brought nothing."""
+    ended = failed(end) if isinstance(end, type) else end
+    if isinstance(ended, Failed) and "contact" in told:
+        told = told | {"contact": Contact(state=told["contact"], reason=str(ended.error))}
+    assert pause_after(before, ended, lasted=0.9, delivered=False) == Pause(length=length, **told)
+
+
+@pytest.mark.parametrize(
+    ("end", "delivered", "lasted"),
+    [
+        (Closed(), Length.SHORT, Length.SHORT),
+        (failed(errors.Unreachable), Length.SHORT, Length.SHORT),
+        (failed(errors.ServerError), Length.SHORT, Length.SHORT),
+        (failed(errors.Gone), Length.GROWING, Length.SHORT),
+        (failed(errors.NotFound), Length.MISSING, Length.MISSING),
+        (WentBack(), Length.GROWING, Length.GROWING),
+        (Doubted(), Length.NONE, Length.NONE),
+    ],
+    ids=["closed", "cut", "sick", "to be listed again", "missing", "went back", "doubted"],
+)
+def test_a_stream_that_was_of_use_is_opened_again_soon(end: End, delivered: Length, lasted: Length) -> None:
+    assert pause_after(STREAMING, end, lasted=0.9, delivered=True).length is delivered
+    assert pause_after(STREAMING, end, lasted=1.0, delivered=False).length is lasted
+    for nothing_known in (Start(manner=PAGES), FILLING, LISTING):
+        long = pause_after(nothing_known, end, lasted=9.0, delivered=True)
+        assert long.length is not Length.SHORT, "a list delivers by itself"
+
+
+def test_a_pause_is_as_long_as_the_server_asks_at_the_least() -> None:
+    busy = Failed(error=errors.Busy("watch", "pods", "no", retry_after=7.0))
+    assert pause_after(LISTED, busy, lasted=0.0, delivered=False).at_least == 7.0
+    assert pause_after(STREAMING, busy, lasted=9.0, delivered=False).at_least == 7.0
+    refused = Failed(error=errors.Forbidden("watch", "pods", "no", retry_after=7.0))
+    assert pause_after(Start(), refused, lasted=0.0, delivered=False) == Pause(length=Length.NONE)
