@@ -13,9 +13,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-import msgspec
-
-from controller.api.base import JSON, JSONObject
+from controller.api.base import JSON, JSONObject, as_bytes
 from controller.api.number import canonical_quantity
 
 _POD_DEFAULTS: Final[dict[str, JSON]] = {
@@ -79,7 +77,7 @@ def identity(template: JSONObject) -> str:
     if _counts_beyond(template, MOST_VALUES):
         raise ValueError(f"the pod template has more than {MOST_VALUES:,} values")
     meaning = canonical(template)
-    return hashlib.sha256(msgspec.json.encode(meaning, order="sorted")).hexdigest()
+    return hashlib.sha256(as_bytes(meaning, ordered=True)).hexdigest()
 
 
 def canonical(template: JSONObject) -> JSON:

@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from controller.api import canonical
-from controller.api.base import JSONObject, View
+from controller.api.base import JSONObject, Part, View
 from controller.api.managed import ManagedFields, StatusWriters, status_writers
 from controller.api.meta import Named, ObjectMeta, epoch
 from controller.api.number import IntOrPercent
@@ -75,7 +75,7 @@ class DaemonSetSpec(View):
         return 10 if self.revision_history_limit is None else self.revision_history_limit
 
 
-class Columns(View):
+class Columns(Part):
     """What `kubectl get` prints where a column cannot render a map or a list."""
 
     node_selector: str = ""
@@ -98,7 +98,7 @@ class Phase(StrEnum):
     TERMINATING = "Terminating"
 
 
-class Rollout(View):
+class Rollout(Part):
     """How the update to the current revision stands. Times are RFC 3339 strings; see `meta.epoch`."""
 
     phase: str = ""
@@ -121,7 +121,7 @@ class Rollout(View):
     """The same for nodes that have a pod of the current revision, available or not."""
 
 
-class Counts(View):
+class Counts(Part):
     """The numbers of the status. They are of nodes, not of pods."""
 
     desired_number_scheduled: int = 0

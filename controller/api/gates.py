@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from controller.api import patch
-from controller.api.base import JSONObject, Value, View
+from controller.api.base import JSONObject, Value, View, as_bytes
 from controller.api.meta import epoch
 from controller.api.wellknown import IN_PLACE_UPDATE_READY, KRUISE_POD_READY, START_IN_PLACE_UPDATE
 
@@ -145,7 +145,7 @@ def message_of(entries: Iterable[JSONObject], *, ours: bool) -> str:
     if ours:
         found.append(PRE_DELETE)
     found.sort(key=lambda one: (str(one.get("userAgent", "")), str(one.get("key", ""))))
-    return msgspec.json.encode(found).decode() if found else ""
+    return as_bytes(found).decode() if found else ""
 
 
 def _entries(own: PodCondition | None) -> Sequence[JSONObject]:

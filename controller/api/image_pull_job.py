@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from sys import intern
 
-from controller.api.base import Value, View
+from controller.api.base import Part, Value, View
 from controller.api.image import canonical
 from controller.api.meta import Named, ObjectMeta, OwnerReference, ownership_of
 from controller.api.node import Node
@@ -87,7 +87,7 @@ class ImagePullJobSpec(View):
         return scaled(PARALLELISM if self.parallelism is None else self.parallelism, nodes, round_up=True)
 
 
-class ImagePullJobStatus(View):
+class ImagePullJobStatus(Part):
     desired: int = 0
     active: int = 0
     succeeded: int = 0

@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-import msgspec
-
-from controller.api.base import JSON, JSONObject
+from controller.api.base import JSON, JSONObject, as_bytes
 
 JsonPatch: TypeAlias = tuple[JSONObject, ...]
-
-_encoder = msgspec.json.Encoder()
 
 
 def pointer(*segments: str) -> str:
@@ -56,4 +52,4 @@ def guarded_by_uid(uid: str, *operations: JSONObject) -> JsonPatch:
 
 
 def encode(patch: JsonPatch) -> bytes:
-    return _encoder.encode(patch)
+    return as_bytes(patch)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import hashlib
 
-import msgspec
-
 from controller.api import canonical
-from controller.api.base import JSON, JSONObject, View
+from controller.api.base import JSON, JSONObject, View, as_bytes
 from controller.api.meta import Named, ObjectMeta, ownership_of
 from controller.api.wellknown import HASH_LABEL
 
@@ -91,7 +89,7 @@ def encode(body: JSONObject) -> bytes:
     The API server compares what it has stored with its own spelling of it: a revision sent in any other form can
     never be updated again, by nobody.
     """
-    encoded = msgspec.json.encode(body, order="sorted")
+    encoded = as_bytes(body, ordered=True)
     for plain, escaped in _GO_ESCAPES:
         encoded = encoded.replace(plain, escaped)
     return encoded

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from controller.api.base import View
+from controller.api.base import Part
 
 Labels: TypeAlias = Mapping[str, str]
 Matcher: TypeAlias = Callable[[Labels], bool]
@@ -22,13 +22,13 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 """Stricter than int(), which also reads `1_000`, a fine label value that Kubernetes does not take for a number."""
 
 
-class Requirement(View):
+class Requirement(Part):
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] | None = None
 
 
-class LabelSelector(View):
+class LabelSelector(Part):
     match_labels: dict[str, str] | None = None
     match_expressions: tuple[Requirement, ...] | None = None
 

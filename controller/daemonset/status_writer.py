@@ -11,7 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from controller.api import patch
-from controller.api.base import JSON, JSONObject
+from controller.api.base import JSON, JSONObject, as_json
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.meta import rfc3339
 from controller.api.wellknown import AVAILABLE, CONDITION_TYPES, READY, RECONCILING
@@ -107,8 +107,9 @@ def _condition(verdict: Verdict, old: JSONObject, generation: int, now: float) -
 def _differences(before: DaemonSetStatus, after: DaemonSetStatus, *, everything: bool) -> JSONObject:
     """The fields to write, under their JSON names. The first write holds every field, so that a 0 prints as 0."""
     names = {"collision_count"} if after.collision_count is None else set()
+    told = as_json(after)
     return {
-        field.encode_name: _without_nulls(msgspec.to_builtins(getattr(after, field.name)))
+        field.encode_name: _without_nulls(told[field.encode_name])
         for field in msgspec.structs.fields(DaemonSetStatus)
         if field.name not in names and (everything or getattr(before, field.name) != getattr(after, field.name))
     }

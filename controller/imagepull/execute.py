@@ -6,10 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final, assert_never
 
-import msgspec
-
 from controller.api import patch
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, as_json
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
 from controller.api.meta import Key, Ref
 from controller.api.wellknown import FAILED_CREATE
@@ -142,5 +140,5 @@ def _changes(before: ImagePullJobStatus | None, wanted: ImagePullJobStatus) -> l
 
 
 def _fields(status: ImagePullJobStatus) -> JSONObject:
-    found: JSONObject = msgspec.to_builtins(status)
+    found = as_json(status)
     return {name: value for name, value in found.items() if value is not None}

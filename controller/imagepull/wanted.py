@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-import msgspec
-
-from controller.api.base import JSON, JSONObject, Value, fields_of, items_of
+from controller.api.base import JSON, JSONObject, Value, as_json, fields_of, items_of
 from controller.api.daemonset import DaemonSet
 from controller.api.image_pull_job import ALWAYS, JOB_KIND, NEVER
 from controller.api.number import IntOrPercent, is_well_formed, scaled
@@ -130,7 +128,7 @@ def body(daemonset: DaemonSet, asked: WantedImages, job: WantedJob) -> JSONObjec
     """A percentage becomes a number: of the nodes that are left, as the job would take it, ever fewer would pull."""
     revision = asked.revision
     spec, settings = fields_of(daemonset.spec.template.get("spec")), _settings(daemonset)
-    selector = fields_of(_without_nulls(msgspec.to_builtins(daemonset.spec.selector)))
+    selector = fields_of(_without_nulls(as_json(daemonset.spec.selector)))
     others: JSONObject = {"key": HASH_LABEL, "operator": "NotIn", "values": [revision.hash]}
     annotations = fields_of(fields_of(daemonset.spec.template.get("metadata")).get("annotations"))
     secrets: list[JSON] = [one.get("name") for one in items_of(spec.get("imagePullSecrets"))]

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from controller.api.base import JSON, JSONObject, Value, View
+from controller.api.base import JSON, JSONObject, Value, View, as_bytes
 from controller.api.meta import Ref
 from controller.kube import errors
 from controller.kube.decode import UNREADABLE, Decoder, Failed, Page, WatchEvent
@@ -47,7 +47,6 @@ class _WrittenView(View):
 
 
 _written = msgspec.json.Decoder(_WrittenView)
-_encoder = msgspec.json.Encoder()
 
 DRY_RUN: Final = ("dryRun", "All")
 
@@ -156,7 +155,7 @@ class Client:
         request = Request(
             method="DELETE",
             path=resource.path(ref),
-            body=_encoder.encode(_delete_options(ref.uid, version, propagation)),
+            body=as_bytes(_delete_options(ref.uid, version, propagation)),
         )
         view = _decode_written(call, await self._sender.send(call, request))
         return Deleted(version=None if view.kind == "Status" else view.metadata.version or None)
@@ -210,7 +209,7 @@ def _delete_options(uid: str, version: str, propagation: str) -> JSONObject:
 
 
 def _bytes(body: Body) -> bytes:
-    return body if isinstance(body, bytes) else _encoder.encode(body)
+    return body if isinstance(body, bytes) else as_bytes(body)
 
 
 def _collection(resource: Resource[W, T], namespace: str) -> str:

@@ -5,12 +5,11 @@ Both are posted and kept nowhere. They take the right to create `tokenreviews` a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
 
-from controller.api.base import View
+from controller.api.base import JSONObject, View, as_bytes
 from controller.kube.errors import Unreadable
 from controller.kube.request import Request
 from controller.kube.sender import Call, Sender
@@ -57,19 +56,19 @@ class Reviews:
 
     async def may_get(self, user: Reviewed, path: str) -> bool:
         """Whether `user` may `get` that path, which belongs to no resource (`nonResourceURLs` of a ClusterRole)."""
-        spec = {
+        spec: JSONObject = {
             "user": user.username,
             "uid": user.uid,
-            "groups": user.groups,
-            "extra": user.extra,
+            "groups": [*user.groups],
+            "extra": {key: [*values] for key, values in user.extra.items()},
             "nonResourceAttributes": {"verb": "get", "path": path},
         }
         return (await self._ask("authorization", "SubjectAccessReview", spec, _AccessReview)).status.allowed
 
-    async def _ask(self, group: str, kind: str, spec: Mapping[str, object], answer: type[T]) -> T:
+    async def _ask(self, group: str, kind: str, spec: JSONObject, answer: type[T]) -> T:
         group, plural = f"{group}.k8s.io", f"{kind.lower()}s"
         call = Call(verb="create", resource=f"{plural}.{group}", what=f"a {kind}")
-        body = msgspec.json.encode({"apiVersion": f"{group}/v1", "kind": kind, "spec": spec})
+        body = as_bytes({"apiVersion": f"{group}/v1", "kind": kind, "spec": spec})
         response = await self._sender.send(call, Request(method="POST", path=f"/apis/{group}/v1/{plural}", body=body))
         try:
             return msgspec.json.decode(response.body, type=answer)

@@ -10,7 +10,7 @@ from typing import cast
 
 import msgspec
 
-from controller.api.base import JSON, JSONObject, fields_of, items_of
+from controller.api.base import JSON, JSONObject, as_bytes, fields_of, items_of
 from controller.api.daemonset import DaemonSet
 from controller.api.revision import Revision, short_hash
 from controller.api.wellknown import API_VERSION, HASH_LABEL, IN_PLACE_UPDATE_READY, KIND, KRUISE_POD_READY
@@ -40,11 +40,11 @@ class PodRenderer:
 
     def __init__(self, daemonset: DaemonSet, revision: Revision) -> None:
         hole = cast("JSON", msgspec.Raw(_HOLE))  # of which JSON is made in `body`
-        self._head, self._middle, self._tail = msgspec.json.encode(_body(daemonset, revision, hole)).split(_HOLE)
+        self._head, self._middle, self._tail = as_bytes(_body(daemonset, revision, hole)).split(_HOLE)
 
     def body(self, name: str, node: str) -> bytes:
         """The JSON body of the pod `name` on `node`, ready to be sent."""
-        return b"".join((self._head, msgspec.json.encode(name), self._middle, msgspec.json.encode(node), self._tail))
+        return b"".join((self._head, as_bytes(name), self._middle, as_bytes(node), self._tail))
 
 
 def owner_reference(daemonset: DaemonSet) -> JSONObject:

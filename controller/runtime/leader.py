@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from controller.api.base import Value
+from controller.api.base import Part, Value
 
 RELEASED_SECONDS = 1
 
@@ -20,7 +20,7 @@ class LeadershipLost(Exception):
     """Somebody else may be leading: stop at once, write nothing more."""
 
 
-class LeaseSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class LeaseSpec(Part, omit_defaults=True):
     """The election record. No view: these are all the fields of an elected Lease, read and written."""
 
     holder_identity: str | None = None

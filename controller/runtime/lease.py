@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from controller.api.base import JSONObject, View
+from controller.api.base import JSONObject, View, as_bytes, as_json
 from controller.api.meta import ObjectMeta
 from controller.api.patch import add, encode, guarded_by_version
 from controller.kube.errors import (
@@ -100,17 +100,15 @@ class ServerLease:
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
             "metadata": {"name": self._name, "namespace": self._namespace},
-            "spec": msgspec.to_builtins(spec),
+            "spec": as_json(spec),
         }
         try:
-            return await self._ask(
-                "create", Request(method="POST", path=self._collection, body=msgspec.json.encode(body))
-            )
+            return await self._ask("create", Request(method="POST", path=self._collection, body=as_bytes(body)))
         except AlreadyExists:
             return None
 
     async def update_lease(self, spec: LeaseSpec, version: str) -> Lease | None:
-        patch = guarded_by_version(version, add(msgspec.to_builtins(spec), "spec"))
+        patch = guarded_by_version(version, add(as_json(spec), "spec"))
         request = Request(
             method="PATCH",
             path=f"{self._collection}/{self._name}",

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from controller.api import patch
-from controller.api.base import JSON, JSONObject, fields_of, items_of
+from controller.api.base import JSON, JSONObject, as_bytes, fields_of, items_of
 from controller.api.container import ContainerStatusView, ResourcesView
 from controller.api.gates import closed
 from controller.api.in_place import Underway, underway_of
@@ -212,7 +212,7 @@ def _batch(names: Collection[str], now: float) -> JSONObject:
 def encoded(state: Mapping[str, JSON]) -> str:
     """Without what is empty, as the reference leaves it out."""
     always = ("revision", "updateTimestamp", "lastContainerStatuses")
-    return msgspec.json.encode({key: one for key, one in state.items() if one or key in always}).decode()
+    return as_bytes({key: one for key, one in state.items() if one or key in always}).decode()
 
 
 def _finalizers(pod: PodDocument, change: InPlaceChange) -> Iterable[JSONObject]:
