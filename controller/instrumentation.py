@@ -21,7 +21,7 @@ from controller.kube.decode import Malformed
 from controller.kube.errors import AlreadyExists, ApiError
 from controller.kube.kinds import DAEMONSETS, IMAGE_PULL_JOBS
 from controller.kube.sender import Exchange
-from controller.pass_log import PassLog
+from controller.pass_log import RESULTS, PassLog
 from controller.planner.actions import (
     Action,
     AdoptPod,
@@ -39,7 +39,7 @@ from controller.planner.world import TemplateRefused
 from controller.runtime.clock import Clock
 from controller.runtime.contact import Contact, RestartReason
 from controller.runtime.freshness import Stale
-from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry
+from controller.runtime.workers import Pass
 from controller.telemetry.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, METHODS, Metrics
 from controller.telemetry.node_updates import Method
 from controller.telemetry.tally import OF_FALLBACKS, OF_OPERATIONS
@@ -49,7 +49,6 @@ INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
 
 NodeAction: TypeAlias = CreatePod | UpdateInPlace | DeletePod
 """What an update of a node begins or ends with."""
-_RESULTS: dict[type[Outcome], str] = {Done: "success", ComeBack: "requeue_after", Retry: "error"}
 _OPERATIONS: dict[type[Action], str] = {
     CreatePod: "create",
     DeletePod: "delete",
@@ -114,7 +113,6 @@ class Instrumentation:
         )
 
     def stale(self, key: Key, stale: Stale) -> None:
-        self.passes.stale(key)
         self._metrics.stale.inc()
         self._log.debug("own writes not seen yet", waiting_for=stale.waiting_for)
 
@@ -124,7 +122,7 @@ class Instrumentation:
 
     def _passed(self, done: Pass[Key]) -> None:
         """One pass over one DaemonSet is over."""
-        metrics, result = self._metrics, _RESULTS[type(done.outcome)]
+        metrics, result = self._metrics, RESULTS[type(done.outcome)]
         metrics.passes.labels(CONTROLLER, result).inc()
         if result == "error":
             metrics.errors.inc()
@@ -146,7 +144,6 @@ class Instrumentation:
             self._log.warning(note.message, image_pull_job=str(job.key), event_reason=note.reason)
 
     def job_stale(self, key: Key, stale: Stale) -> None:
-        self.job_passes.stale(key)
         self._log.debug("own writes not seen yet", image_pull_job=str(key), waiting_for=stale.waiting_for)
 
     def status_changed(self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:

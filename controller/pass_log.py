@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 import structlog
 from structlog.contextvars import bound_contextvars
@@ -13,7 +14,8 @@ from controller.api.meta import Key
 from controller.runtime.workers import ComeBack, Done, Handle, Outcome, Pass, PassControl, Retry
 from controller.runtime.workqueue import Taken
 
-_WORDS: dict[type[Outcome], str] = {Done: "done", ComeBack: "come back", Retry: "retry"}
+RESULTS: Final[Mapping[type[Outcome], str]] = {Done: "success", ComeBack: "requeue_after", Retry: "error"}
+"""controller-runtime's words, in the log and in the metrics."""
 
 
 class _PassLine:
@@ -22,7 +24,6 @@ class _PassLine:
     def __init__(self, about: Mapping[str, str]) -> None:
         self.about = about
         self.did: Counter[str] = Counter()
-        self.stale = False
 
 
 class PassLog:
@@ -54,11 +55,6 @@ class PassLog:
         if (line := self._lines.get(key)) is not None:
             line.did[what] += 1
 
-    def stale(self, key: Key) -> None:
-        """The pass over `key` waits for its own writes to be seen."""
-        if (line := self._lines.get(key)) is not None:
-            line.stale = True
-
     def passed(self, done: Pass[Key]) -> None:
         """A pass is over, begun by `in_context`."""
         line = self._lines.pop(done.taken.key)
@@ -67,7 +63,8 @@ class PassLog:
             with bound_contextvars(**line.about):
                 self._log.error(
                     "reconciled",
-                    outcome="crashed",
+                    result=RESULTS[Retry],
+                    panic=True,
                     seconds=round(done.work_seconds, 6),
                     why=str(error) or type(error).__name__,
                     exc_info=error,
@@ -77,12 +74,12 @@ class PassLog:
     def _reconciled(self, line: _PassLine, outcome: Outcome, seconds: float) -> None:
         """At debug where nothing was written and nothing failed."""
         quiet = not line.did and not isinstance(outcome, Retry)
-        fields: dict[str, object] = {"outcome": "stale" if line.stale else _WORDS[type(outcome)]}
+        fields: dict[str, object] = {"result": RESULTS[type(outcome)]}
         match outcome:
             case Done():
                 pass
-            case ComeBack(after=after):
-                fields["requeue_after"] = round(after, 3)
+            case ComeBack(after=after, reason=reason):
+                fields |= {"requeue_after": round(after, 3), "requeue_reason": reason}
             case Retry(error=error):
                 fields["why"] = str(error) or type(error).__name__
         say = self._log.debug if quiet else self._log.info

@@ -15,7 +15,7 @@ from tests.beds.api import DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.objects import V2, daemonset
-from tests.beds.simulator.faults import Answer, Rule
+from tests.beds.simulator.faults import Answer, LateWatch, Rule
 from tests.system.pulls import job, over, pulling
 
 IN_ENV, IN_ARGS = "s3cr3t-Pa55word", "--token=tok-7fK2mQ9x"
@@ -96,7 +96,7 @@ async def test_a_pass_has_one_line_and_a_quiet_one_none_at_info(bed: Bed, out: i
     acted = lines(out, "info")
     assert sum(line.get("CreatePod", 0) for line in acted) == 3
     assert {line["daemonset"] for line in acted} == {"agents/agent"}
-    assert all(line["reason"] and line["outcome"] and line["seconds"] >= 0 for line in acted)
+    assert all(line["reason"] and line["result"] and line["seconds"] >= 0 for line in acted)
     ids = [line["reconcile_id"] for line in lines(out)]
     assert len(ids) == len(set(ids)), "one line a pass"
     out.truncate(0)
@@ -106,6 +106,23 @@ async def test_a_pass_has_one_line_and_a_quiet_one_none_at_info(bed: Bed, out: i
     await bed.idle(1.0)
     assert [line["level"] for line in lines(out)] == ["debug"] * len(lines(out))
     assert lines(out), "it did look"
+
+
+async def test_the_line_of_a_pass_has_the_word_of_the_metric_and_why_it_comes_again(out: io.BytesIO) -> None:
+    async with simulated(
+        Rule(verb="watch", resource="pods", effect=LateWatch(seconds=3)),
+        Rule(verb="create", resource="pods", nth=(1,), effect=Answer(403, "Forbidden", "no")),
+    ) as bed:
+        await bed.deploy(daemonset(minReadySeconds=30), nodes=3)
+        await bed.idle(60)
+        text, told = bed.controller.scrape(), lines(out)
+    for result in ("success", "requeue_after", "error"):
+        count = sum(line["result"] == result for line in told)
+        assert count
+        assert f'controller_runtime_reconcile_total{{controller="daemonset",result="{result}"}} {count}.0' in text
+    again = [line for line in told if line["result"] == "requeue_after"]
+    assert {line["requeue_reason"] for line in again} == {"own writes not seen yet", "time passed"}
+    assert all(line["requeue_after"] > 0 for line in again)
 
 
 async def test_each_pass_for_images_has_a_line_with_an_id_of_its_own_and_is_counted_under_its_queue(
@@ -125,7 +142,7 @@ async def test_each_pass_for_images_has_a_line_with_an_id_of_its_own_and_is_coun
     assert all(line["image_pull_job"] and "daemonset" not in line for line in jobs)
     assert all(line["reason"] for line in jobs)
     assert sum(line.get("StartPuller", 0) for line in jobs if line["image_pull_job"] == "agents/pull") == 5
-    (failed,) = [line for line in jobs if line["outcome"] == "retry"]
+    (failed,) = [line for line in jobs if line["result"] == "error"]
     assert (failed["StartPuller_failed"], failed["level"]) == (1, "info")
     assert {line["level"] for line in jobs if line.get("status_written")} == {"info"}
     rollouts = [line for line in told if line.get("queue") == "daemonset-images"]

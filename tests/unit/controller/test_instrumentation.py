@@ -182,16 +182,17 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
         queue.add(Key("shop", "agent"), "node changed")
         await asyncio.wait_for(over.wait(), 60)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
-    told = [(line["msg"], line.get("outcome"), line["daemonset"], line.get("reconcile_id")) for line in lines]
+    told = [(line["msg"], line.get("result"), line["daemonset"], line.get("reconcile_id")) for line in lines]
     first, second = (line["reconcile_id"] for line in lines if line["msg"] == "inside")
     assert told == [
         ("inside", None, "shop/agent", first),
-        ("reconciled", "crashed", "shop/agent", first),
+        ("reconciled", "error", "shop/agent", first),
         ("inside", None, "shop/agent", second),
-        ("reconciled", "done", "shop/agent", second),
+        ("reconciled", "success", "shop/agent", second),
     ]
     crashed = lines[1]
     assert (crashed["reason"], crashed["level"]) == ("pod changed,node changed", "error")
+    assert [line.get("panic") for line in lines] == [None, True, None, None]
     assert "KeyError: 'pod-1'" in crashed["exception"]
 
 

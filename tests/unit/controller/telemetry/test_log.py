@@ -31,7 +31,7 @@ def test_a_line_is_one_json_object_that_says_what_it_is_about(out: io.BytesIO) -
     log.configure("info", "json", out)
     logger = structlog.get_logger()
     with bound_contextvars(daemonset="shop/agent", reconcile_id="r-7", reason="pod,node"):
-        logger.info("reconciled", outcome="done", created=3)
+        logger.info("reconciled", result="success", created=3)
     logger.info("outside")
     first, second = lines(out)
     assert first.pop("time").endswith("Z")
@@ -41,7 +41,7 @@ def test_a_line_is_one_json_object_that_says_what_it_is_about(out: io.BytesIO) -
         "daemonset": "shop/agent",
         "reconcile_id": "r-7",
         "reason": "pod,node",
-        "outcome": "done",
+        "result": "success",
         "created": 3,
     }
     assert "daemonset" not in second
