@@ -13,9 +13,12 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
-FILE = re.compile(r"`((?:[\w.-]+/)+(?:[\w.-]+\.(?:py|yaml|toml|md))?)`")
-BASES = (ROOT, ROOT / "controller", ROOT / "kubectl_plugin")
+FILE = re.compile(r"`((?:[\w.-]+/)+(?:[\w.-]+\.(?:py|yaml|toml|md))?|[\w-]+\.py)`")
+DEFINED = re.compile(r"`((?:\w+/)*\w+\.py)` `(?:\w+\.)?(\w+)`")
+"""A file, and after it what it is named for: a function, a class, or a method of one."""
+BASES = (ROOT, ROOT / "controller", ROOT / "kubectl_plugin", ROOT / "controller/planner", ROOT / "tests/properties")
 """Where a path in a text may begin."""
+CODE_PAGES = ["CONTRIBUTING.md", *sorted(f"docs/design/{one.name}" for one in (ROOT / "docs/design").glob("*.md"))]
 
 
 def anchors(page: Path) -> set[str]:
@@ -39,10 +42,20 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert list(dead_links(page)) == []
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", *(f"docs/design/{one}.md" for one in ("README", "glossary"))])
+def found(name: str) -> Path | None:
+    return next((base / name for base in BASES if (base / name).exists()), None)
+
+
+@pytest.mark.parametrize("page", CODE_PAGES)
 def test_every_file_that_is_named_is_there(page: str) -> None:
-    named = FILE.findall((ROOT / page).read_text())
-    assert [one for one in named if not any((base / one).exists() for base in BASES)] == []
+    assert [one for one in FILE.findall((ROOT / page).read_text()) if found(one) is None] == []
+
+
+@pytest.mark.parametrize("page", CODE_PAGES)
+def test_every_function_that_is_named_is_in_its_file(page: str) -> None:
+    named = DEFINED.findall((ROOT / page).read_text())
+    texts = [(file, name, there.read_text()) for file, name in named if (there := found(file)) is not None]
+    assert [one[:2] for one in texts if not re.search(rf"\b(?:def|class) {one[1]}\b|^{one[1]}\b", one[2], re.M)] == []
 
 
 def test_every_page_is_reached_from_the_readme() -> None:
