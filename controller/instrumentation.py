@@ -25,13 +25,22 @@ from controller.pass_log import RESULTS, PassLog
 from controller.planner.actions import (
     Action,
     AdoptPod,
+    AdoptRevision,
+    CancelDelete,
+    ContinueInPlace,
     CreatePod,
     CreateRevision,
     DeletePod,
     DeleteReason,
+    DeleteRevision,
+    DrainPod,
     Note,
+    OpenGates,
+    PrepareDelete,
     ProbeTemplate,
+    RelabelPod,
     ReleasePod,
+    RenumberRevision,
     ResizePod,
     UpdateInPlace,
 )
@@ -49,14 +58,6 @@ INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
 
 NodeAction: TypeAlias = CreatePod | UpdateInPlace | DeletePod
 """What an update of a node begins or ends with."""
-_OPERATIONS: dict[type[Action], str] = {
-    CreatePod: "create",
-    DeletePod: "delete",
-    AdoptPod: "adopt",
-    ReleasePod: "orphan",
-    UpdateInPlace: "update",
-    ResizePod: "resize",
-}
 
 
 class Instrumentation:
@@ -160,7 +161,7 @@ class Instrumentation:
         tally, uid = self._metrics.tally, daemonset.uid
         if self._caches.daemonset_of(uid) is None:
             return
-        if (operation := _OPERATIONS.get(type(action))) is not None:
+        if operation := _operation_of(action):
             tally.count(uid, OF_OPERATIONS, operation, "success" if error is None else "error")
         if isinstance(action, CreateRevision) and not isinstance(error, AlreadyExists):
             tally.made_revision(uid, action.hash)
@@ -222,3 +223,26 @@ class Instrumentation:
 
     def leading(self, sentence: str) -> None:
         self._log.info(sentence, lease=LEASE_NAME)
+
+
+def _operation_of(action: Action) -> str:
+    """The label of what is counted by DaemonSet; empty: it is a part of another one, or about no pod."""
+    match action:
+        case CreatePod():
+            return "create"
+        case DeletePod():
+            return "delete"
+        case AdoptPod():
+            return "adopt"
+        case ReleasePod():
+            return "orphan"
+        case UpdateInPlace():
+            return "update"
+        case ResizePod():
+            return "resize"
+        case PrepareDelete() | CancelDelete() | DrainPod() | ContinueInPlace() | OpenGates() | RelabelPod():
+            return ""
+        case ProbeTemplate() | AdoptRevision() | CreateRevision() | RenumberRevision() | DeleteRevision():
+            return ""
+        case _:
+            assert_never(action)

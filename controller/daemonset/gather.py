@@ -14,22 +14,12 @@ from controller.api.pod import Pod
 from controller.daemonset.caches import Cached
 from controller.daemonset.compiled import Compiled
 from controller.daemonset.dependencies import FailedPods
+from controller.daemonset.in_doubt import InDoubt, Unready, in_doubt
 from controller.daemonset.state import DaemonSetState
-from controller.planner.actions import (
-    Action,
-    AdoptPod,
-    CreatePod,
-    DeletePod,
-    DrainPod,
-    PrepareDelete,
-    UpdateInPlace,
-    place_of,
-)
+from controller.planner.actions import Action, AdoptPod, CreatePod, DeletePod, UpdateInPlace, place_of
 from controller.planner.place import Place
 from controller.planner.world import FormerPod, Predecessor, Unpulled, World
 
-UNREADY = (DrainPod, PrepareDelete, UpdateInPlace)
-"""What may have made a pod unavailable that runs on."""
 NOTHING: Mapping[str, Unpulled] = MappingProxyType({})
 
 
@@ -73,8 +63,8 @@ def gather(
         unreadable=cached.unreadable,
     )
     known = _with_state(seen, state, moment, held_back={place_of(action): inf for action in awaited})
-    possible = [*awaited, *state.possible(moment)]
-    return _as_if_done(known, possible, awaited) if possible else known
+    possible = [*(one for action in awaited if (one := in_doubt(action))), *state.possible(moment)]
+    return _as_if_done(known, possible, awaited) if possible or awaited else known
 
 
 def _with_state(world: World, state: DaemonSetState, moment: float, held_back: dict[Place, float]) -> World:
@@ -107,13 +97,19 @@ def _with_adopted(cached: Cached, awaited: Collection[Action], owner: str) -> tu
     return (*cached.pods, *(replace(one, owner_uid=owner) for one in cached.orphans if one.uid in adopted))
 
 
-def _as_if_done(world: World, possible: Collection[Action], awaited: Collection[Action]) -> World:
-    creates = [action for action in possible if isinstance(action, CreatePod)]
-    deletes = [action for action in possible if isinstance(action, DeletePod)]
+def _as_if_done(world: World, possible: Collection[InDoubt], awaited: Collection[Action]) -> World:
+    creates, deletes, begun = list[CreatePod](), list[DeletePod](), list[Unready]()
+    for action in possible:
+        if isinstance(action, CreatePod):
+            creates.append(action)
+        elif isinstance(action, DeletePod):
+            deletes.append(action)
+        else:
+            begun.append(action)
     pods = _going(world.pods, {action.pod.uid for action in deletes})
     return replace(
         world,
-        pods=_changing(pods, [one for one in possible if isinstance(one, UNREADY)]),
+        pods=_changing(pods, begun),
         predecessors=_coming(world.predecessors, creates, world.now),
         coming={action.node: action.revision.hash for action in creates},
         leaving=frozenset(action.node for action in deletes),
@@ -129,7 +125,7 @@ def _going(pods: tuple[Pod, ...], uids: Collection[str]) -> tuple[Pod, ...]:
     return tuple([replace(pod, dying=True) if pod.uid in uids and not pod.ended else pod for pod in pods])
 
 
-def _changing(pods: tuple[Pod, ...], begun: Collection[UpdateInPlace | DrainPod | PrepareDelete]) -> tuple[Pod, ...]:
+def _changing(pods: tuple[Pod, ...], begun: Collection[Unready]) -> tuple[Pod, ...]:
     """Those that we may have begun to update in place, or to prepare, likewise, as long as they look as before."""
     if not begun:
         return pods

@@ -16,6 +16,7 @@ from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.pod import Pod
 from controller.daemonset.answers import Answer
 from controller.daemonset.compiled import Compiled
+from controller.daemonset.in_doubt import InDoubt, in_doubt
 from controller.daemonset.places import Places
 from controller.daemonset.redaction import KnownSecrets
 from controller.daemonset.seen import ReadySeen, RestartsSeen
@@ -26,18 +27,7 @@ from controller.daemonset.unanswered import Unanswered
 from controller.daemonset.verdicts import Verdicts
 from controller.daemonset.write_failure import WriteFailure, failure_after
 from controller.kube.meaning import ForWrite, meaning_of
-from controller.planner.actions import (
-    Action,
-    CreatePod,
-    CreateRevision,
-    DeletePod,
-    DrainPod,
-    Plan,
-    PrepareDelete,
-    ProbeTemplate,
-    ResizePod,
-    UpdateInPlace,
-)
+from controller.planner.actions import CreatePod, CreateRevision, Plan, ProbeTemplate, ResizePod
 from controller.planner.place import ROOM, Place
 from controller.planner.summary import Summary
 from controller.planner.world import Predecessor, predecessor
@@ -52,15 +42,13 @@ PROOF = 2
 """Accepted creates of a revision after which the next ones are made all at once."""
 UNSURE_SECONDS = 30.0
 """For which a write whose answer was lost may yet be done: no server or proxy keeps a request for longer."""
-IN_DOUBT = (CreatePod, DeletePod, DrainPod, PrepareDelete, UpdateInPlace)
-"""What makes a node unavailable or gives it a pod: it counts as done as long as it may yet be."""
 NO_RESIZE = "this server has no pods/resize, which takes Kubernetes 1.33, so new pods are made instead"
 
 
 class Unsure(Value):
     """A write that nobody knows the end of; `until` by `elapsed`."""
 
-    action: Action
+    action: InDoubt
     until: float
 
 
@@ -150,7 +138,7 @@ class DaemonSetState(msgspec.Struct):
                 held[place] = max(held.get(place, 0.0), one.until)
         return held
 
-    def possible(self, moment: float) -> list[Action]:
+    def possible(self, moment: float) -> list[InDoubt]:
         """Writes whose answer was lost in places that are passed over: what they may yet do counts as done."""
         failing = self.places.failing
         return [one.action for place, one in self.unsure.items() if place in failing and one.until > moment]
@@ -225,8 +213,8 @@ class DaemonSetState(msgspec.Struct):
     def _learn_of_place(self, answer: Answer, moment: float) -> None:
         place, error = answer.place, answer.error
         self.unsure.pop(place, None)
-        if answer.means is ForWrite.UNKNOWN and isinstance(answer.action, IN_DOUBT):
-            self.unsure[place] = Unsure(action=answer.action, until=moment + UNSURE_SECONDS)
+        if answer.means is ForWrite.UNKNOWN and (action := in_doubt(answer.action)) is not None:
+            self.unsure[place] = Unsure(action=action, until=moment + UNSURE_SECONDS)
         if error is None:
             self.places.went_well(place)
             if isinstance(answer.action, CreatePod):

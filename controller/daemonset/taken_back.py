@@ -4,7 +4,7 @@ again as soon as that is seen, without end."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 
 import msgspec
 
@@ -64,17 +64,17 @@ class TakenBack(msgspec.Struct):
 
     def undone(self, action: actions.Action, failing: Mapping[Place, Failing], moment: float) -> ApiError | None:
         """What there is to say of an action that went through again."""
-        if not isinstance(action, Lasting):
+        if (wanted := lasting(action)) is None:
             return None
-        place = actions.place_of(action)
-        known = self.done.get((action.pod.uid, type(action)))
-        if known is None or known.what != _what(action):
+        place = actions.place_of(wanted)
+        known = self.done.get((wanted.pod.uid, type(wanted)))
+        if known is None or known.what != _what(wanted):
             return None
         alone = failing[place].delay if place in failing else 0.0
         if moment - known.at > max(SECONDS, 2 * alone):
             return None
         words = "it is accepted each time, and taken back by a webhook or by another controller"
-        return Undone("patch", PODS.describe(action.pod), words)
+        return Undone("patch", PODS.describe(wanted.pod), words)
 
     def learn(self, answer: Answer, failing: Mapping[Place, Failing], moment: float) -> None:
         """What takes another one back ends it, except where that only makes up for a failure."""
@@ -85,19 +85,31 @@ class TakenBack(msgspec.Struct):
             self.done.pop((action.pod.uid, actions.OpenGates), None)
         if answer.error is not None and not isinstance(answer.error, Undone):
             return
-        if not isinstance(action, Lasting | actions.ReleasePod):
+        written = action if isinstance(action, actions.ReleasePod) else lasting(action)
+        if written is None:
             return
-        uid = action.pod.uid
+        uid = written.pod.uid
         if isinstance(action, actions.CancelDelete) and Place.of_object(uid) in failing:
             return
         if (ended := _ENDS.get(type(action))) is not None:
             self.done.pop((uid, ended), None)
-        if isinstance(action, actions.ReleasePod):
+        if isinstance(written, actions.ReleasePod):
             return
         if len(self.done) > KEPT:
             self.forget()
-        self.done[uid, type(action)] = RecentWrite(what=_what(action), at=moment)
+        self.done[uid, type(written)] = RecentWrite(what=_what(written), at=moment)
         (self.fought.discard if answer.error is None else self.fought.add)(answer.place)
+
+
+def lasting(action: actions.Action) -> Lasting | None:
+    """The action, if what it does to a pod stays done."""
+    if isinstance(action, Lasting):
+        return action
+    if isinstance(action, actions.CreatePod | actions.DeletePod | actions.ProbeTemplate | actions.ReleasePod):
+        return None
+    if isinstance(action, actions.RevisionAction):
+        return None
+    assert_never(action)
 
 
 def _what(action: Lasting) -> str:
