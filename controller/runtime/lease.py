@@ -1,38 +1,25 @@
-"""The Lease on the API server: four calls, and nothing of the client that the controllers use.
+"""The Lease on the API server.
 
-The election must go on while everything else is throttled, so it has no queue and no budget in front of it.
+The election must go on while everything else is throttled, and before anything may be written: it has a client of its
+own, with no fence, no queue and no budget in front of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
-from typing import Protocol, TypeVar
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from typing import Protocol
 
-import msgspec
-
-from controller.api.base import JSONObject, View, as_bytes, as_json
-from controller.api.meta import ObjectMeta
-from controller.api.patch import add, encode, guarded_by_version
-from controller.kube.errors import (
-    AlreadyExists,
-    ApiError,
-    ConfigError,
-    Conflict,
-    NotFound,
-    Unreadable,
-    refused,
-    unanswered,
-)
-from controller.kube.meaning import Resend, meaning_of
-from controller.kube.ndjson import Lines
-from controller.kube.request import JSON_PATCH, Refresh, Request, Response, Transport
+from controller.api.base import JSONObject, View, as_json
+from controller.api.meta import Key, ObjectMeta
+from controller.api.patch import add, guarded_by_version
+from controller.kube.client import Client, Events
+from controller.kube.decode import Malformed, Seen
+from controller.kube.errors import AlreadyExists, Conflict, NotFound, Unreadable
+from controller.kube.request import Refresh, Transport
+from controller.kube.resource import Resource
+from controller.kube.sender import Sender
 from controller.runtime.leader import Lease, LeaseSpec
-
-T = TypeVar("T")
-
-WATCH_SILENCE = 60.0
-"""Seconds. A standby hears a renewal every 2 s; one that hears nothing asks again long before this."""
 
 
 class LeaseAPI(Protocol):
@@ -55,25 +42,23 @@ class LeaseAPI(Protocol):
         ...
 
 
-class _Document(View):
+class LeaseView(View):
     metadata: ObjectMeta
     spec: LeaseSpec = LeaseSpec()
 
 
-class _LeaseChange(View):
-    type: str
-    object: msgspec.Raw
-
-
-_document = msgspec.json.Decoder(_Document)
-_change = msgspec.json.Decoder(_LeaseChange)
+LEASES: Resource[LeaseView, Lease] = Resource(
+    group="coordination.k8s.io",
+    version="v1",
+    plural="leases",
+    kind="Lease",
+    wire=LeaseView,
+    project=lambda view: Lease(spec=view.spec, version=view.metadata.resource_version),
+)
 
 
 class ServerLease:
-    """`LeaseAPI` over a transport. `timeout`: seconds for one call.
-
-    A 401 is raised, like every refusal, but `refresh` has been asked for credentials then: the next call has them.
-    """
+    """`LeaseAPI` over a transport. `timeout`: seconds for one call."""
 
     def __init__(
         self,
@@ -84,92 +69,55 @@ class ServerLease:
         *,
         refresh: Refresh | None = None,
     ) -> None:
-        self._refresh = refresh
-        self._transport, self._namespace, self._name, self._timeout = transport, namespace, name, timeout
-        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-        self._what = f"lease {namespace}/{name}"
+        self._client = Client(Sender(transport, refresh=refresh, call_seconds=timeout))
+        self._key = Key(namespace, name)
 
     async def get_lease(self) -> Lease | None:
         try:
-            return await self._ask("get", Request(method="GET", path=f"{self._collection}/{self._name}"))
+            return await self._client.get(LEASES, self._key)
         except NotFound:
             return None
 
     async def create_lease(self, spec: LeaseSpec) -> Lease | None:
+        namespace, name = self._key.namespace, self._key.name
         body: JSONObject = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self._name, "namespace": self._namespace},
+            "metadata": {"name": name, "namespace": namespace},
             "spec": as_json(spec),
         }
         try:
-            return await self._ask("create", Request(method="POST", path=self._collection, body=as_bytes(body)))
+            written = await self._client.create(LEASES, namespace, body, name=name)
         except AlreadyExists:
             return None
+        return Lease(spec=spec, version=written.version)
 
     async def update_lease(self, spec: LeaseSpec, version: str) -> Lease | None:
         patch = guarded_by_version(version, add(as_json(spec), "spec"))
-        request = Request(
-            method="PATCH",
-            path=f"{self._collection}/{self._name}",
-            body=encode(patch),
-            content_type=JSON_PATCH,
-        )
         try:
-            return await self._ask("patch", request)
+            written = await self._client.patch(LEASES, self._key, patch)
         except (Conflict, NotFound):
             return None
+        return Lease(spec=spec, version=written.version)
 
     @asynccontextmanager
     async def watch_lease(self, version: str) -> AsyncIterator[AsyncIterator[Lease | None]]:
         query = (
-            ("watch", "1"),
-            ("fieldSelector", f"metadata.name={self._name}"),
+            ("fieldSelector", f"metadata.name={self._key.name}"),
             ("resourceVersion", version),
             ("timeoutSeconds", "300"),  # so that no connection outlives a rotated certificate by much
         )
-        request = Request(method="GET", path=self._collection, query=query, timeout=WATCH_SILENCE)
-        async with aclosing(self._changes(request)) as changes:
+        async with (
+            self._client.watch(LEASES, self._key.namespace, query=query) as bunches,
+            aclosing(_changes(bunches)) as changes,
+        ):
             yield changes
 
-    async def _changes(self, request: Request) -> AsyncGenerator[Lease | None, None]:
-        try:
-            async with self._transport.stream(request) as stream:
-                if stream.status != 200:
-                    body = b"".join([chunk async for chunk in stream.chunks()])
-                    raise await self._refused("watch", Response(status=stream.status, body=body))
-                lines = Lines()
-                async for chunk in stream.chunks():
-                    for line in lines.feed(chunk):
-                        change = self._read(_change, line)
-                        if change.type not in ("ADDED", "MODIFIED", "DELETED"):
-                            return
-                        yield None if change.type == "DELETED" else self._lease(bytes(change.object))
-        except OSError as error:
-            raise unanswered("watch", self._what, error) from error
 
-    async def _ask(self, verb: str, request: Request) -> Lease:
-        try:
-            response = await self._transport.exchange(msgspec.structs.replace(request, timeout=self._timeout))
-        except OSError as error:
-            raise unanswered(verb, self._what, error) from error
-        if not 200 <= response.status < 300:
-            raise await self._refused(verb, response)
-        return self._lease(response.body)
-
-    async def _refused(self, verb: str, response: Response) -> ApiError:
-        error = refused(verb, self._what, response)
-        if meaning_of(error).resend is Resend.RENEWED and self._refresh is not None:
-            with suppress(ConfigError):  # the controller's own calls are refused as well, and tell why
-                await self._refresh()
-        return error
-
-    def _lease(self, body: bytes) -> Lease:
-        document = self._read(_document, body)
-        return Lease(spec=document.spec, version=document.metadata.resource_version)
-
-    def _read(self, decoder: msgspec.json.Decoder[T], body: bytes) -> T:
-        try:
-            return decoder.decode(body)
-        except msgspec.MsgspecError as error:
-            raise Unreadable("read", self._what, str(error)) from error
+async def _changes(bunches: AsyncIterator[Events[Lease]]) -> AsyncGenerator[Lease | None, None]:
+    async for events in bunches:
+        for event in events:
+            if isinstance(event, Malformed):
+                raise Unreadable("watch", LEASES.describe(event.key), event.reason)
+            if isinstance(event, Seen):
+                yield event.obj

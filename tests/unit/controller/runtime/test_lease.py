@@ -10,6 +10,7 @@ import pytest
 
 from controller.kube.errors import (
     ApiError,
+    Busy,
     ConfigError,
     Forbidden,
     ServerError,
@@ -21,6 +22,7 @@ from controller.kube.errors import (
 from controller.kube.request import Request, Response
 from controller.runtime.leader import LeaseSpec
 from controller.runtime.lease import ServerLease
+from tests.beds.virtual_time import now, virtual_time_from
 
 ANSWER = b"""{"metadata": {"name": "kruise-ds-controller", "resourceVersion": "42", "labels": {"x": "y"}},
 "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 3,
@@ -65,6 +67,7 @@ def on(answer: Response | OSError, stream: ScriptedStream | None = None) -> tupl
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kruise-ds-system/leases"
 
 
+@virtual_time_from(1000.0)
 async def test_get() -> None:
     api, asked = on(Response(status=200, body=ANSWER))
     lease = await api.get_lease()
@@ -121,7 +124,7 @@ async def test_update_is_guarded_by_the_version_and_a_conflict_is_none() -> None
 )
 async def test_other_answers_are_errors(answer: Response | OSError, error: type[ApiError]) -> None:
     api, _ = on(answer)
-    with pytest.raises(error, match="lease kruise-ds-system/kruise-ds-controller"):
+    with pytest.raises(error, match=r"leases\.coordination\.k8s\.io kruise-ds-system/kruise-ds-controller"):
         await api.get_lease()
 
 
@@ -137,8 +140,10 @@ async def test_a_watch_follows_one_lease_and_tells_deletions() -> None:
     stream = ScriptedStream(200, [line[:30], line[30:] + gone, b'{"type": "ERROR", "object": {}}\n', line])
     api, asked = on(Response(status=500), stream)
     async with api.watch_lease("41") as changes:
-        seen = [lease.version if lease else None async for lease in changes]
-    assert seen == ["42", None], "an error ends the watch"
+        seen = [await anext(changes), await anext(changes)]
+        with pytest.raises(ApiError):
+            await anext(changes)
+    assert [lease.version if lease else None for lease in seen] == ["42", None], "an error ends the watch"
     assert dict(asked[0].query) == {
         "watch": "1",
         "fieldSelector": "metadata.name=kruise-ds-controller",
@@ -168,7 +173,24 @@ async def test_a_refused_credential_is_renewed_for_the_next_call(verb: str) -> N
     with pytest.raises(Unauthorized):
         await call(api, verb)
     assert renewed == [verb]
-    assert len(transport.asked) == 1, "the election's own pace is the retry"
+    assert len(transport.asked) == 1, "there is nothing new to ask with"
+
+
+@virtual_time_from(1000.0)
+async def test_a_busy_server_is_asked_again_as_it_wants_and_for_two_seconds_at_most() -> None:
+    api, asked = on(Response(status=429, body=b'{"kind": "Status"}', retry_after=0.75))
+    with pytest.raises(Busy):
+        await api.update_lease(MINE, "41")
+    assert (len(asked), now()) == (3, 1001.5)
+    assert [request.timeout for request in asked] == [2.0, 1.25, 0.5]
+
+
+async def test_a_lease_that_cannot_be_read_ends_the_watch() -> None:
+    line = b'{"type": "MODIFIED", "object": {"metadata": {"name": "x"}, "spec": []}}\n'
+    api, _ = on(Response(status=500), ScriptedStream(200, [line]))
+    async with api.watch_lease("41") as changes:
+        with pytest.raises(Unreadable):
+            await anext(changes)
 
 
 async def call(api: ServerLease, verb: str) -> None:
