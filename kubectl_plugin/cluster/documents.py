@@ -15,7 +15,7 @@ from controller.api.patch import JsonPatch
 from controller.kube import errors
 from controller.kube.client import DRY_RUN, STREAM_SILENCE, Client
 from controller.kube.decode import UNREADABLE, Page, Seen, taken_apart
-from controller.kube.errors import NotFound, Unreadable
+from controller.kube.errors import Unreadable
 from controller.kube.request import JSON_PATCH, Query, Request, Response
 from controller.kube.resource import Resource, W
 from controller.kube.sender import Call
@@ -108,24 +108,20 @@ def from_version(version: str) -> Query:
     return (("resourceVersion", version), ("allowWatchBookmarks", "true"), ("timeoutSeconds", SERVER_ENDS))
 
 
-async def ask(session: Session, path: str, what: str, *, query: Query = (), verb: str = "get") -> JSONObject:
-    """The document at `path`, about no kind of ours. Raises ApiError, which speaks of `what`."""
+async def ask(session: Session, path: str, what: str, answer: type[T], *, query: Query = (), verb: str = "get") -> T:
+    """The document at `path`, about no kind of ours: the fields of `answer`. Raises ApiError, which speaks of
+    `what`."""
     call = Call(verb=verb, resource=what.split()[0], what=what)
-    return await _document(session, call, Request(method="GET", path=path, query=query))
+    return await answer_to(session, call, Request(method="GET", path=path, query=query), answer)
 
 
-async def ask_whether_there(session: Session, path: str, what: str) -> JSONObject | None:
-    """The same; None where there is no such thing."""
+async def answer_to(session: Session, call: Call, request: Request, answer: type[T]) -> T:
+    """The fields of `answer`, whatever else the server says. Raises ApiError."""
+    body = (await session.sender.send(call, request)).body
     try:
-        return await ask(session, path, what)
-    except NotFound:
-        return None
-
-
-async def review(session: Session, path: str, what: str, body: JSONObject) -> JSONObject:
-    """What the server makes of a question that is posted: nothing is kept there. Raises ApiError."""
-    call = Call(verb="create", resource=what.partition(".")[0], what=what)
-    return await _document(session, call, Request(method="POST", path=path, body=_encoder.encode(body)))
+        return msgspec.json.decode(body, type=answer)
+    except UNREADABLE as error:
+        raise Unreadable(call.verb, call.what, str(error)) from error
 
 
 async def patch(

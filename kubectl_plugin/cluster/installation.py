@@ -1,4 +1,4 @@
-"""What can be found out about the cluster, the controller in it, and our rights there.
+"""What can be found out about the controllers in the cluster.
 
 Most people may not look at everything: what cannot be known is `NoAnswer`, with the reason, and no error.
 """
@@ -8,35 +8,65 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from controller.api.base import fields_of
-from controller.api.meta import Key
-from controller.api.wellknown import GROUP
-from controller.kube.errors import ApiError, Forbidden, Unreachable
+from msgspec.structs import replace
+
+from controller.api.base import View
+from controller.api.gates import PodCondition
+from controller.api.meta import Key, ObjectMeta
+from controller.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from controller.kube.kinds import DAEMONSETS, PODS
+from controller.kube.resource import Resource
 from kubectl_plugin.cluster.controller import holder, leader
-from kubectl_plugin.cluster.documents import ask, ask_whether_there, items, review
+from kubectl_plugin.cluster.documents import items, listed
+from kubectl_plugin.cluster.kinds import read_as
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.report.installation.facts import (
     ControllerPod,
     Leader,
     NoAnswer,
     OurDaemonSet,
-    Right,
     Rival,
 )
 from kubectl_plugin.report.network_plugin import network_sign
 
 T = TypeVar("T")
 
-PODS_OF_CONTROLLER: Final = "app.kubernetes.io/name=kruise-ds,app.kubernetes.io/component=controller"
 VERSION_LABEL: Final = "app.kubernetes.io/version"
 RIVAL_NAMESPACE: Final = "kruise-system"
 RIVAL_LEASE: Final = "kruise-manager"
 RIVAL_DEPLOYMENT: Final = "kruise-controller-manager"
 LEADING_SECONDS: Final = 10.0
 _RELEASE = re.compile(r"v?\d+\.\d+\.\d+(?:[-+][\w.+-]+)?")
+
+
+class _Container(View):
+    image: str = ""
+
+
+class _PodSpec(View):
+    containers: tuple[_Container, ...]
+    host_network: bool = False
+
+
+class _PodStatus(View):
+    conditions: tuple[PodCondition, ...] | None = None
+
+
+class _ControllerPodView(View):
+    metadata: ObjectMeta
+    spec: _PodSpec
+    status: _PodStatus = _PodStatus()
+
+
+class _DeploymentStatus(View):
+    ready_replicas: int = 0
+
+
+class _DeploymentView(View):
+    metadata: ObjectMeta
+    status: _DeploymentStatus = _DeploymentStatus()
 
 
 async def known(answer: Awaitable[T]) -> T | NoAnswer:
@@ -49,28 +79,6 @@ async def known(answer: Awaitable[T]) -> T | NoAnswer:
         return NoAnswer(f"no right to {error.verb} {error.what}")
     except ApiError as error:
         return NoAnswer(" ".join(error.message.split()))
-
-
-async def server_version(session: Session) -> str:
-    document: Any = await ask(session, "/version", "version")
-    return str(document.get("gitVersion") or "")
-
-
-async def served_versions(session: Session) -> tuple[str, ...]:
-    """Versions in which the server has Advanced DaemonSets; the group alone may be there for other kinds."""
-    group: Any = await ask_whether_there(session, f"/apis/{GROUP}", GROUP)
-    names = [str(entry["version"]) for entry in (group or {}).get("versions") or ()]
-    lists: list[Any] = await asyncio.gather(
-        *(ask_whether_there(session, f"/apis/{GROUP}/{name}", f"{GROUP}/{name}") for name in names)
-    )
-    return tuple(sorted(name for name, one in zip(names, lists, strict=True) if one and _serves(one)))
-
-
-async def stored_version(session: Session) -> str:
-    """The version that etcd holds. Raises NotFound where the kind does not come from a CRD."""
-    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{DAEMONSETS.name}"
-    document: Any = await ask(session, path, f"customresourcedefinitions {DAEMONSETS.name}")
-    return next(str(one["name"]) for one in document["spec"]["versions"] if one.get("storage"))
 
 
 async def coming_leader(session: Session) -> Leader | None:
@@ -87,10 +95,7 @@ async def coming_leader(session: Session) -> Leader | None:
 
 async def controller_pods(session: Session) -> tuple[ControllerPod, ...]:
     """Those in the namespace of the controller, with the version that the image says."""
-    namespace = session.controller_namespace
-    query = (("labelSelector", PODS_OF_CONTROLLER),)
-    document: Any = await ask(session, PODS.collection(namespace), f"pods in {namespace}", query=query, verb="list")
-    return tuple(_controller_pod(item) for item in document.get("items") or ())
+    return tuple(await listed(session.client, CONTROLLER_PODS, session.controller_namespace))
 
 
 async def daemons(session: Session) -> tuple[OurDaemonSet, ...]:
@@ -103,33 +108,16 @@ async def daemons(session: Session) -> tuple[OurDaemonSet, ...]:
 
 async def rival(session: Session) -> Rival:
     """What may be seen of it. A lease is enough to know that it runs."""
-    path = f"/apis/apps/v1/namespaces/{RIVAL_NAMESPACE}/deployments/{RIVAL_DEPLOYMENT}"
-    found, deployment = await asyncio.gather(
+    found, replicas = await asyncio.gather(
         known(holder(session, Key(RIVAL_NAMESPACE, RIVAL_LEASE))),
-        known(ask_whether_there(session, path, f"deployments.apps {RIVAL_NAMESPACE}/{RIVAL_DEPLOYMENT}")),
+        known(_ready_replicas(session, Key(RIVAL_NAMESPACE, RIVAL_DEPLOYMENT))),
     )
-    if isinstance(found, NoAnswer) and isinstance(deployment, NoAnswer):
+    if isinstance(found, NoAnswer) and isinstance(replicas, NoAnswer):
         raise Forbidden("get", f"leases and deployments in {RIVAL_NAMESPACE}", found.why)
-    replicas: int | None = None
-    if isinstance(deployment, dict):
-        status: Any = deployment.get("status") or {}
-        replicas = int(status.get("readyReplicas") or 0)
-    return Rival(leader=None if isinstance(found, NoAnswer) else found, replicas=replicas)
-
-
-async def right(session: Session, verb: str, group: str, resource: str, namespace: str) -> Right:
-    """Whether we have it, as the server says. `namespace`: "" for kinds without one."""
-    named = f"{resource}.{group}" if group else resource
-    attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace}
-    body: Any = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": {key: value for key, value in attributes.items() if value}},
-    }
-    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    answer = await known(review(session, path, "selfsubjectaccessreviews", body))
-    allowed = answer if isinstance(answer, NoAnswer) else bool(fields_of(answer.get("status")).get("allowed"))
-    return Right(verb=verb, resource=named, allowed=allowed)
+    return Rival(
+        leader=None if isinstance(found, NoAnswer) else found,
+        replicas=None if isinstance(replicas, NoAnswer) else replicas,
+    )
 
 
 def version_of_leader(
@@ -148,22 +136,43 @@ def version_of_leader(
     return versions.pop() if len(versions) == 1 else NoAnswer("its pods have several versions")
 
 
-def _serves(document: Any) -> bool:
-    return any(entry.get("name") == DAEMONSETS.plural for entry in document.get("resources") or ())
+async def _ready_replicas(session: Session, deployment: Key) -> int | None:
+    """None where there is no such Deployment."""
+    try:
+        return await session.client.get(DEPLOYMENTS, deployment)
+    except NotFound:
+        return None
 
 
-def _controller_pod(item: Any) -> ControllerPod:
-    conditions = (item.get("status") or {}).get("conditions") or ()
-    ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
-    host = item["spec"].get("hostNetwork") is True
-    return ControllerPod(name=item["metadata"]["name"], ready=ready, version=_version(item), host_network=host)
+def _controller_pod(pod: _ControllerPodView) -> ControllerPod:
+    conditions = pod.status.conditions or ()
+    return ControllerPod(
+        name=pod.metadata.name,
+        ready=any(one.type == "Ready" and one.status == "True" for one in conditions),
+        version=_version(pod),
+        host_network=pod.spec.host_network,
+    )
 
 
-def _version(item: Any) -> str | NoAnswer:
+def _version(pod: _ControllerPodView) -> str | NoAnswer:
     """The label's, else the image's tag. A tag such as `latest` says nothing."""
-    label = (item["metadata"].get("labels") or {}).get(VERSION_LABEL)
-    if label:
-        return str(label).removeprefix("v")
-    image = str(item["spec"]["containers"][0]["image"])
+    if label := (pod.metadata.labels or {}).get(VERSION_LABEL):
+        return label.removeprefix("v")
+    image = pod.spec.containers[0].image
     tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
     return tag.removeprefix("v") if _RELEASE.fullmatch(tag) else NoAnswer(f"image {image} names no version")
+
+
+CONTROLLER_PODS = replace(
+    read_as(PODS, _ControllerPodView, _controller_pod),
+    only="app.kubernetes.io/name=kruise-ds,app.kubernetes.io/component=controller",
+)
+DEPLOYMENTS: Resource[_DeploymentView, int] = Resource(
+    group="apps",
+    version="v1",
+    plural="deployments",
+    kind="Deployment",
+    wire=_DeploymentView,
+    project=lambda deployment: deployment.status.ready_replicas,
+)
+"""How many of their replicas are ready."""

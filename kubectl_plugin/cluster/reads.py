@@ -10,7 +10,7 @@ import msgspec
 
 from controller.api import daemonset as api
 from controller.api import selector
-from controller.api.base import JSONObject, fields_of
+from controller.api.base import JSONObject
 from controller.api.meta import Key, ObjectMeta, epoch
 from controller.api.node import Node
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
@@ -21,7 +21,6 @@ from kubectl_plugin.cluster.documents import listed
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import PODS, REVISIONS
 from kubectl_plugin.cluster.not_found import absence
-from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Many
 from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot, Unread
@@ -32,8 +31,6 @@ HURRY: Final = 1.0
 """Seconds for whatever is not needed by a write that cannot wait."""
 PREVIEW: Final = 5.0
 """The same where a person looks at it first and may still say no."""
-REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-
 
 PREFIXES = {"ads", "ds", "daemon", "daemonset", "daemonsets", "daemonset.apps.kruise.io", DAEMONSETS.name}
 """What may stand before `/NAME`."""
@@ -214,19 +211,6 @@ async def pods_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[Pod
     """The pods that it controls. Raises ApiError."""
     found = await listed(invocation.session.client, PODS, daemonset.namespace, selected(daemonset))
     return tuple([one for one in found if one.pod.owner_uid == daemonset.uid])
-
-
-async def who_am_i(session: Session) -> str:
-    """The user as whom the server takes us; empty where it does not say at once (not allowed, older than 1.28, slow):
-    that must not keep anybody from a pause."""
-    body: JSONObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    try:
-        async with asyncio.timeout(HURRY):
-            answer = await documents.review(session, REVIEWS, "selfsubjectreviews.authentication.k8s.io", body)
-    except (ApiError, TimeoutError):
-        return ""
-    user = fields_of(fields_of(answer.get("status")).get("userInfo"))
-    return str(user.get("username") or "")
 
 
 def selected(daemonset: api.DaemonSet) -> Query:

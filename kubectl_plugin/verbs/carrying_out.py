@@ -15,7 +15,7 @@ from controller.api import patch
 from controller.api.base import JSONObject
 from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.change_options import Acting, DryRun
-from kubectl_plugin.cluster import controller, events, reads, writing
+from kubectl_plugin.cluster import controller, events, reads, self_reviews, writing
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.annotations import caused, recorded
 from kubectl_plugin.edits.applying import applied, found, segments
@@ -132,7 +132,7 @@ class ChangeWriter:
     async def _action(self) -> LastAction:
         session = self._invocation.session
         if self._by is None:
-            self._by = await reads.who_am_i(session)
+            self._by = await self_reviews.who_am_i(session)
         return action(
             self._verb,
             by=self._by,

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import typer
 
-from controller.api.base import JSONObject
+from controller.api.base import View
+from controller.api.meta import ObjectMeta
 from controller.api.wellknown import GROUP, KIND
 from controller.kube.config import kubeconfigs, read_files
 from controller.kube.kinds import DAEMONSETS
@@ -26,6 +27,26 @@ PATIENCE: Final = 2.0
 AT_MOST: Final = (("limit", "500"),)
 
 
+class _Rollout(View):
+    phase: str = ""
+
+
+class _Status(View):
+    rollout: _Rollout | None = None
+
+
+class _Item(View):
+    """What is offered of an object, whatever its kind is."""
+
+    metadata: ObjectMeta
+    revision: int = 0
+    status: _Status = _Status()
+
+
+class _Items(View):
+    items: tuple[_Item, ...] | None = None
+
+
 def names(ctx: typer.Context, incomplete: str) -> list[str]:
     """With the phase of each. The word may begin with `ads/` or the like. What was typed already is left out."""
     if ctx.params.get("words"):  # the name is there: now comes the value of `set-partition`, or an image
@@ -36,9 +57,9 @@ def names(ctx: typer.Context, incomplete: str) -> list[str]:
     async def found(session: Session) -> list[str]:
         items = await _items(session, DAEMONSETS.collection(session.namespace), DAEMONSETS.name)
         return [
-            _line(f"{prefix}{slash}{item['metadata']['name']}", _phase(item))
+            _line(f"{prefix}{slash}{item.metadata.name}", item.status.rollout.phase if item.status.rollout else "")
             for item in items
-            if item["metadata"]["name"] not in typed
+            if item.metadata.name not in typed
         ]
 
     return _answer(ctx, found)
@@ -46,7 +67,7 @@ def names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def namespaces(ctx: typer.Context, _: str) -> list[str]:
     async def found(session: Session) -> list[str]:
-        return [str(item["metadata"]["name"]) for item in await _items(session, "/api/v1/namespaces", "namespaces")]
+        return [item.metadata.name for item in await _items(session, "/api/v1/namespaces", "namespaces")]
 
     return _answer(ctx, found)
 
@@ -60,8 +81,8 @@ def revisions(ctx: typer.Context, _: str) -> list[str]:
     async def found(session: Session) -> list[str]:
         path = f"/apis/apps/v1/namespaces/{session.namespace}/controllerrevisions"
         items = [item for item in await _items(session, path, "controllerrevisions.apps") if _belongs(item, name)]
-        items.sort(key=lambda item: item["revision"], reverse=True)
-        return [_line(str(item["revision"]), str(item["metadata"]["name"])) for item in items]
+        items.sort(key=lambda item: item.revision, reverse=True)
+        return [_line(str(item.revision), item.metadata.name) for item in items]
 
     return _answer(ctx, found)
 
@@ -102,22 +123,13 @@ def _typed(ctx: typer.Context) -> list[str]:
     return [str(word) for value in given for word in ([value] if isinstance(value, str) else value)] or [*ctx.args]
 
 
-async def _items(session: Session, path: str, what: str) -> list[Any]:
-    answer: Any = await ask(session, path, what, query=AT_MOST, verb="list")
-    return list(answer.get("items") or ())
+async def _items(session: Session, path: str, what: str) -> tuple[_Item, ...]:
+    return (await ask(session, path, what, _Items, query=AT_MOST, verb="list")).items or ()
 
 
-def _phase(item: Any) -> str:
-    rollout = (item.get("status") or {}).get("rollout") or {}
-    return str(rollout.get("phase") or "")
-
-
-def _belongs(item: JSONObject, name: str) -> bool:
-    metadata: Any = item["metadata"]
-    return any(
-        owner["kind"] == KIND and owner["name"] == name and owner["apiVersion"].startswith(f"{GROUP}/")
-        for owner in metadata.get("ownerReferences") or ()
-    )
+def _belongs(item: _Item, name: str) -> bool:
+    owners = item.metadata.owner_references or ()
+    return any((owner.group, owner.kind, owner.name) == (GROUP, KIND, name) for owner in owners)
 
 
 def _line(value: str, words: str) -> str:

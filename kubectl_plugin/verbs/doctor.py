@@ -10,6 +10,8 @@ from kubectl_plugin import machine
 from kubectl_plugin.cluster import controller, installation
 from kubectl_plugin.cluster.installation import known
 from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.cluster.self_reviews import right
+from kubectl_plugin.cluster.served import served_versions, server_version
 from kubectl_plugin.flags import Options
 from kubectl_plugin.paint.checks import checks_text
 from kubectl_plugin.report.documents import document
@@ -46,8 +48,8 @@ async def _facts(invocation: Invocation) -> Facts:
     session = invocation.session
     here, rights = await asyncio.gather(machine.look_around(invocation.host), _rights(invocation))
     server, served, pods, rival, daemons = await asyncio.gather(
-        known(installation.server_version(session)),
-        known(installation.served_versions(session)),
+        known(server_version(session)),
+        known(served_versions(session)),
         known(installation.controller_pods(session)),
         known(installation.rival(session)),
         known(installation.daemons(session)),
@@ -74,7 +76,7 @@ async def _facts(invocation: Invocation) -> Facts:
 async def _rights(invocation: Invocation) -> tuple[Right, ...]:
     session = invocation.session
     asked = [
-        installation.right(session, verb, group, resource, "" if resource == "nodes" else session.namespace)
+        right(session, verb, group, resource, "" if resource == "nodes" else session.namespace)
         for verb, group, resource in WANTED
     ]
     return tuple(await asyncio.gather(*asked))

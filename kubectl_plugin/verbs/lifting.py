@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kubectl_plugin.change_options import Acting
-from kubectl_plugin.cluster import reads
+from kubectl_plugin.cluster import self_reviews
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.applying import applied, found
 from kubectl_plugin.edits.edit import ROLLING
@@ -25,7 +25,7 @@ async def lifting(
     """
     allowed = told or not writes(acting) or will_ask(invocation, acting)
     asks_who = not allowed and any(one.daemonset.paused for one in snapshots)
-    me = await reads.who_am_i(invocation.session) if asks_who else ""
+    me = await self_reviews.who_am_i(invocation.session) if asks_who else ""
 
     def checked(change: EditOfOne) -> EditOfOne:
         snapshot = change.snapshot

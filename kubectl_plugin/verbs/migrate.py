@@ -10,10 +10,10 @@ from controller.kube.errors import ApiError
 from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.change_options import MigrateOptions
 from kubectl_plugin.cluster import controller, documents, reads
-from kubectl_plugin.cluster.installation import right
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import NATIVE
 from kubectl_plugin.cluster.migrating import sight_of
+from kubectl_plugin.cluster.self_reviews import right
 from kubectl_plugin.edits.migration import forms, manifest
 from kubectl_plugin.edits.migration.observed import MigrationSide
 from kubectl_plugin.edits.migration.outlook import Outlook, outlook

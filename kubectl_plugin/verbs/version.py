@@ -32,14 +32,15 @@ async def version(invocation: Invocation, asked: VersionOptions) -> int:
     from kubectl_plugin.cluster import installation
     from kubectl_plugin.cluster.controller import leader as leader_now
     from kubectl_plugin.cluster.installation import known
+    from kubectl_plugin.cluster.served import served_versions, server_version, stored_version
 
     session, terminal, client = invocation.session, invocation.terminal, invocation.host.version()
     if invocation.output is None:
         client_version(invocation.host, terminal, None, asked)
     server, served, stored, found, pods = await asyncio.gather(
-        known(installation.server_version(session)),
-        known(installation.served_versions(session)),
-        known(installation.stored_version(session)),
+        known(server_version(session)),
+        known(served_versions(session)),
+        known(stored_version(session)),
         known(leader_now(session)),
         known(installation.controller_pods(session)),
     )

@@ -13,7 +13,7 @@ from controller.kube.connection import Connection, Fixed
 from controller.kube.errors import Conflict, Gone, NotFound, Unknown, Unreadable
 from controller.kube.kinds import DAEMONSETS
 from controller.kube.request import Response
-from kubectl_plugin.cluster import documents, reads
+from kubectl_plugin.cluster import documents, self_reviews
 from kubectl_plugin.cluster.session import Session, open_session, session_over
 from tests.beds import api as kit
 from tests.beds.objects import demo
@@ -77,7 +77,7 @@ async def test_an_object_that_is_missing_is_named_and_a_kind_that_is_missing_is_
 
 async def test_a_server_that_does_not_say_who_we_are_is_no_failure(simulated: Simulated) -> None:
     async with open_session(ALONE, simulated.access) as session:
-        assert await reads.who_am_i(session) == ""
+        assert await self_reviews.who_am_i(session) == ""
 
 
 def scripted(*answers: Response | Watch) -> Session:
@@ -86,13 +86,13 @@ def scripted(*answers: Response | Watch) -> Session:
 
 @pytest.mark.parametrize("status", [403, 404, 405])
 async def test_who_we_are_is_unknown_where_that_is_refused(status: int) -> None:
-    assert await reads.who_am_i(scripted(Response(status=status))) == ""
+    assert await self_reviews.who_am_i(scripted(Response(status=status))) == ""
 
 
 async def test_who_we_are_as_the_server_says_it() -> None:
     body = b'{"status":{"userInfo":{"username":"alice@example.com","groups":["dev"]}}}'
-    assert await reads.who_am_i(scripted(ok(body, 201))) == "alice@example.com"
-    assert await reads.who_am_i(scripted(ok(b"{}", 201))) == ""
+    assert await self_reviews.who_am_i(scripted(ok(body, 201))) == "alice@example.com"
+    assert await self_reviews.who_am_i(scripted(ok(b"{}", 201))) == ""
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"a":"\xff"}'], ids=["html", "list", "no utf-8"])

@@ -1,0 +1,75 @@
+"""Asking the API server who we are, and what we may do. Such a question is posted and kept nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, TypeVar
+
+import msgspec
+
+from controller.api.base import JSONObject, View
+from controller.kube.errors import ApiError
+from controller.kube.request import Request
+from controller.kube.sender import Call
+from kubectl_plugin.cluster import reads
+from kubectl_plugin.cluster.documents import answer_to
+from kubectl_plugin.cluster.installation import known
+from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.report.installation.facts import NoAnswer, Right
+
+T = TypeVar("T")
+
+REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+class _User(View):
+    username: str = ""
+
+
+class _ReviewedUser(View):
+    user_info: _User = _User()
+
+
+class _UserReview(View):
+    status: _ReviewedUser = _ReviewedUser()
+
+
+class _Permission(View):
+    allowed: bool = False
+
+
+class _AccessReview(View):
+    status: _Permission = _Permission()
+
+
+async def who_am_i(session: Session) -> str:
+    """The user as whom the server takes us; empty where it does not say at once (not allowed, older than 1.28, slow):
+    that must not keep anybody from a pause."""
+    body: JSONObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        async with asyncio.timeout(reads.HURRY):
+            answer = await _review(session, REVIEWS, "selfsubjectreviews.authentication.k8s.io", body, _UserReview)
+    except (ApiError, TimeoutError):
+        return ""
+    return answer.status.user_info.username
+
+
+async def right(session: Session, verb: str, group: str, resource: str, namespace: str) -> Right:
+    """Whether we have it, as the server says. `namespace`: "" for kinds without one."""
+    named = f"{resource}.{group}" if group else resource
+    attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace}
+    body: JSONObject = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {key: value for key, value in attributes.items() if value}},
+    }
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    answer = await known(_review(session, path, "selfsubjectaccessreviews", body, _AccessReview))
+    allowed = answer if isinstance(answer, NoAnswer) else answer.status.allowed
+    return Right(verb=verb, resource=named, allowed=allowed)
+
+
+async def _review(session: Session, path: str, what: str, body: JSONObject, answer: type[T]) -> T:
+    """What the server makes of a question that is posted: nothing is kept there. Raises ApiError."""
+    call = Call(verb="create", resource=what.partition(".")[0], what=what)
+    return await answer_to(session, call, Request(method="POST", path=path, body=msgspec.json.encode(body)), answer)

@@ -1,0 +1,82 @@
+"""What the API server says of itself: its version, and in which versions it has Advanced DaemonSets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from controller.api.base import View
+from controller.api.wellknown import GROUP
+from controller.kube.errors import NotFound
+from controller.kube.kinds import DAEMONSETS
+from kubectl_plugin.cluster.documents import ask
+from kubectl_plugin.cluster.session import Session
+
+T = TypeVar("T")
+
+
+class _ServerVersion(View):
+    git_version: str = ""
+
+
+class _GroupVersion(View):
+    version: str
+
+
+class _Group(View):
+    versions: tuple[_GroupVersion, ...] | None = None
+
+
+class _ServedKind(View):
+    name: str = ""
+
+
+class _ServedKinds(View):
+    resources: tuple[_ServedKind, ...] | None = None
+
+
+class _DefinedVersion(View):
+    name: str
+    storage: bool = False
+
+
+class _DefinitionSpec(View):
+    versions: tuple[_DefinedVersion, ...]
+
+
+class _Definition(View):
+    spec: _DefinitionSpec
+
+
+async def server_version(session: Session) -> str:
+    return (await ask(session, "/version", "version", _ServerVersion)).git_version
+
+
+async def served_versions(session: Session) -> tuple[str, ...]:
+    """Versions in which the server has Advanced DaemonSets; the group alone may be there for other kinds."""
+    group = await _if_there(ask(session, f"/apis/{GROUP}", GROUP, _Group))
+    names = [one.version for one in (group.versions if group is not None else None) or ()]
+    lists = await asyncio.gather(
+        *(_if_there(ask(session, f"/apis/{GROUP}/{name}", f"{GROUP}/{name}", _ServedKinds)) for name in names)
+    )
+    return tuple(sorted(name for name, one in zip(names, lists, strict=True) if one is not None and _serves(one)))
+
+
+async def stored_version(session: Session) -> str:
+    """The version that etcd holds. Raises NotFound where the kind does not come from a CRD."""
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{DAEMONSETS.name}"
+    definition = await ask(session, path, f"customresourcedefinitions {DAEMONSETS.name}", _Definition)
+    return next(one.name for one in definition.spec.versions if one.storage)
+
+
+async def _if_there(answer: Awaitable[T]) -> T | None:
+    """None where the server knows no such thing."""
+    try:
+        return await answer
+    except NotFound:
+        return None
+
+
+def _serves(kinds: _ServedKinds) -> bool:
+    return any(one.name == DAEMONSETS.plural for one in kinds.resources or ())
