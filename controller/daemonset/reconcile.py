@@ -98,7 +98,7 @@ class Reconciler:
                 wake_in = min(wake_in or LOOK_AGAIN_SECONDS, LOOK_AGAIN_SECONDS)
             latest = state.latest_status(daemonset)
             try:  # also after errors, of which the first comes first
-                later = await state.statuses.settle(
+                later = await state.status_writer.settle(
                     daemonset, decided, latest, state.wrote_status, dependencies, turn
                 )
             except ApiError as error:

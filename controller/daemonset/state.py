@@ -15,13 +15,13 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.pod import Pod
 from controller.daemonset.answers import Answer
+from controller.daemonset.clock_skew import ReadySeen, RestartsSeen
 from controller.daemonset.compiled import Compiled
 from controller.daemonset.in_doubt import InDoubt, in_doubt
 from controller.daemonset.places import Places
 from controller.daemonset.redaction import KnownSecrets
-from controller.daemonset.seen import ReadySeen, RestartsSeen
 from controller.daemonset.status_conflict import StatusConflict, conflict_after, conflict_found
-from controller.daemonset.statuses import Statuses
+from controller.daemonset.status_writer import StatusWriter
 from controller.daemonset.taken_back import TakenBack
 from controller.daemonset.unanswered import Unanswered
 from controller.daemonset.verdicts import Verdicts
@@ -60,7 +60,7 @@ class DaemonSetState(msgspec.Struct):
     """What was worked out of the newest generation that somebody asked for."""
     secrets: KnownSecrets = msgspec.field(default_factory=KnownSecrets)
     unanswered: Unanswered = msgspec.field(default_factory=Unanswered)
-    statuses: Statuses = msgspec.field(default_factory=Statuses)
+    status_writer: StatusWriter = msgspec.field(default_factory=StatusWriter)
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
     """Node to the pod that was seen there last and is gone."""
     doubtful: dict[str, str] = msgspec.field(default_factory=dict)

@@ -8,7 +8,7 @@ from math import inf
 from msgspec.structs import replace
 
 from controller.api.pod import Pod
-from controller.daemonset.seen import ReadySeen, RestartsSeen
+from controller.daemonset.clock_skew import ReadySeen, RestartsSeen
 from tests.beds.worlds import NOW, pod
 
 BEGAN = NOW - 500.0
