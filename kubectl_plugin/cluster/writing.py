@@ -22,11 +22,11 @@ from kubectl_plugin.edits.applying import applied
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.outlook import number_of
 from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.report.counts_in_words import new_nodes
 from kubectl_plugin.report.last_action import LastAction
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import world_of
-from kubectl_plugin.report.values import new_nodes
 
 Judge: TypeAlias = Callable[[], Awaitable[None]]
 """Looks again whether something may be written still. Raises CommandError where it may not."""

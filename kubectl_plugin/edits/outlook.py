@@ -14,11 +14,11 @@ from controller.planner.eligibility import Placement
 from controller.planner.obstacles import Obstacle
 from kubectl_plugin.edits.applying import Draft, applied
 from kubectl_plugin.edits.edit import Caution, Edit
+from kubectl_plugin.report.counts_in_words import between, counted
 from kubectl_plugin.report.in_place import ways_of
 from kubectl_plugin.report.moves import Moves, moves_of
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import world_of
-from kubectl_plugin.report.values import between, counted
 
 
 def board_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> Board | None:

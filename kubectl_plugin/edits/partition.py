@@ -10,10 +10,10 @@ from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit, settings_of
 from kubectl_plugin.edits.outlook import board_after, cautions, revision_of
 from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.counts_in_words import between, new_nodes
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.steps import steps_of
 from kubectl_plugin.report.survey import survey
-from kubectl_plugin.report.values import between, new_nodes
 
 
 def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:

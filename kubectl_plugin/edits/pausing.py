@@ -9,9 +9,9 @@ from controller.planner.states import NodeState
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import ROLLING, Edit, settings_of
 from kubectl_plugin.edits.outlook import board_after, cautions, edit_of, revision_of
+from kubectl_plugin.report.counts_in_words import between
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import survey
-from kubectl_plugin.report.values import between
 
 
 def pause(snapshot: Snapshot) -> Edit:

@@ -15,11 +15,11 @@ from kubectl_plugin.edits.applying import found, segments
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
 from kubectl_plugin.edits.outlook import board_after
 from kubectl_plugin.edits.rollback import RollbackWish, choice_explained, forward, roll_back
+from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.in_place import ways_of
 from kubectl_plugin.report.moves import Moves, moves_of
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
-from kubectl_plugin.report.values import counted
 
 _LABEL: Final = 12
 _NAMED: Final = 12

@@ -18,10 +18,10 @@ from kubectl_plugin.forecast.forecast import Forecast
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.ports import host_ports
 from kubectl_plugin.forecast.simulation import is_not_ready
+from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.gitops import caution_of
 from kubectl_plugin.report.grouping import group_of
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.values import counted
 
 
 class CheckResult(StrEnum):

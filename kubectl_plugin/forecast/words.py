@@ -13,8 +13,8 @@ from kubectl_plugin.durations import short
 from kubectl_plugin.forecast.forecast import Wave
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.report import RolloutPlan
+from kubectl_plugin.report.counts_in_words import between, counted, new_nodes
 from kubectl_plugin.report.node_row import NodeRow
-from kubectl_plugin.report.values import between, counted, new_nodes
 
 
 class Signs(Value):

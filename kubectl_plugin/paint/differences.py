@@ -12,10 +12,10 @@ from controller.api.base import JSON
 from kubectl_plugin.durations import short
 from kubectl_plugin.paint.table import clean
 from kubectl_plugin.paint.yaml_lines import yaml_lines
+from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.revisions.comparison import ComparedSide, Comparison
 from kubectl_plugin.report.revisions.differences import ChangeKind, Difference
 from kubectl_plugin.report.revisions.template_path import PlaceKind, holder_of, text_of
-from kubectl_plugin.report.values import counted
 
 OLD: Final = "red"
 NEW: Final = "green"

@@ -16,7 +16,7 @@ from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning
 from kubectl_plugin.forecast.words import ASCII_SIGNS, PlanWords, Signs
 from kubectl_plugin.paint.style import BAD, DIM, LABEL
 from kubectl_plugin.paint.table import clean, cut
-from kubectl_plugin.report.values import new_nodes
+from kubectl_plugin.report.counts_in_words import new_nodes
 
 LABELS: Final = 11
 """Columns of the words on the left."""

@@ -12,7 +12,7 @@ from controller.planner.board import Board
 from controller.planner.in_place.change import InPlaceChange, NotPossible, change_between
 from controller.planner.slot import Slot
 from controller.planner.stops import change_of
-from kubectl_plugin.report.values import counted
+from kubectl_plugin.report.counts_in_words import counted
 
 IN_PLACE, RECREATE, SURGE = "in place", "re-create", "surge"
 

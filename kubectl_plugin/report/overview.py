@@ -9,11 +9,11 @@ from controller.api.base import Value
 from controller.api.daemonset import Phase
 from controller.api.number import IntOrPercent
 from kubectl_plugin.failures import UsageError
+from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.stated import stated
 from kubectl_plugin.report.status.telling import stated_telling
-from kubectl_plugin.report.values import counted
 
 TROUBLED = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED)
 """Phases in which pods may tell more than the status does."""

@@ -20,8 +20,8 @@ from kubectl_plugin.cluster.writing import Judge
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.report import gitops
+from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.values import counted
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.verbs import waiting
 from kubectl_plugin.verbs.carrying_out import ChangeWriter, EditOfOne, legible, question, writes

@@ -16,8 +16,8 @@ from kubectl_plugin.edits.applying import Draft, found
 from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.forecast.what_if import as_applied
+from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import carry_out, will_ask
 from kubectl_plugin.verbs.carrying_out import EditOfOne, asking
 from kubectl_plugin.verbs.lifting import lifting

@@ -9,7 +9,7 @@ from kubectl_plugin.edits import pausing
 from kubectl_plugin.edits import restart as edits
 from kubectl_plugin.edits.image import parse, set_images
 from kubectl_plugin.failures import UsageError
-from kubectl_plugin.report.values import int_or_percent
+from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.verbs.acting import carry_out, choose, will_ask
 from kubectl_plugin.verbs.carrying_out import EditOfOne, asking
 

@@ -14,10 +14,10 @@ from kubectl_plugin.cluster.self_reviews import right
 from kubectl_plugin.cluster.served import served_versions, server_version
 from kubectl_plugin.flags import Options
 from kubectl_plugin.paint.checks import checks_text
+from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.installation.checkup import DoctorCheck, Level, checkup, problems
 from kubectl_plugin.report.installation.facts import Facts, NoAnswer, Right
-from kubectl_plugin.report.values import counted
 
 WANTED = (
     *((verb, GROUP, "daemonsets") for verb in ("get", "list", "watch", "patch")),

@@ -20,7 +20,7 @@ from kubectl_plugin.edits.migration.outlook import Outlook, outlook
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report import gitops
-from kubectl_plugin.report.values import counted
+from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.verbs.acting import consented, everywhere, failed
 from kubectl_plugin.verbs.migration_course import MigrationCourse
 

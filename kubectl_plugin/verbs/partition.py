@@ -12,8 +12,8 @@ from kubectl_plugin.change_options import SetPartitionOptions as Asked
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits import partition as edits
 from kubectl_plugin.failures import UsageError
+from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import carry_out, choose
 from kubectl_plugin.verbs.carrying_out import EditOfOne
 

@@ -21,11 +21,11 @@ from kubectl_plugin.forecast.document import KIND, document_of
 from kubectl_plugin.forecast.report import DryRunAnswer, RolloutPlan, probe_of, rollout_plan, with_answer
 from kubectl_plugin.forecast.warnings import CheckResult
 from kubectl_plugin.forecast.what_if import TriedSettings, as_applied, as_tried, differences
+from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.options import PlanOptions as Asked
 from kubectl_plugin.paint.plan import PlanBlock
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.terminal import WIDEST
 from kubectl_plugin.verbs.targets import ForecastTarget, daemonset_in, targets_of, tell_unchecked
 

@@ -17,9 +17,9 @@ from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.partition import desired_of
 from kubectl_plugin.edits.promote import Goal, course_of, goal_of
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
+from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.report.gate import Closed, ClosedReason, closed
 from kubectl_plugin.report.survey import Survey, survey
-from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import agree, carry_out, tell_failures, will_ask
 from kubectl_plugin.verbs.carrying_out import EditOfOne, question
 from kubectl_plugin.verbs.deadline import Deadline

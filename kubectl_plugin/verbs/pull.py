@@ -19,9 +19,9 @@ from kubectl_plugin.cluster.interruption import telling_of_an_interruption
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.pull_job import pull_job
 from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.paint.nodes import pull_table
 from kubectl_plugin.report.pulls import NodePull, PullProgress, PullStage, counts_of, failures, stated_counts
-from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.carrying_out import DRY_RUN_SUFFIX
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.table_watch import Picture, TableScreen, table_screen

@@ -14,8 +14,8 @@ from kubectl_plugin.edits.migration.step import ChangeObject, HandedOver, Migrat
 from kubectl_plugin.edits.migration.to_native import to_native
 from kubectl_plugin.edits.migration.to_ours import to_ours
 from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.network_plugin import network_sign
-from kubectl_plugin.report.values import counted
 
 _ROLLING_DEFAULTS: Final[JSONObject] = {"partition": 0, "paused": False, "rollingUpdateType": "Standard"}
 """What means the same as a native one without it."""

@@ -15,9 +15,9 @@ import msgspec
 
 from controller.api.base import JSON, JSONObject, Value, is_same
 from controller.api.canonical import canonical
+from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.revisions.masking import masked
 from kubectl_plugin.report.revisions.template_path import Path, PlaceKind, into, is_map, member, names_of, text_of
-from kubectl_plugin.report.values import counted
 
 _OPENED: Final = frozenset({"metadata", "resources", "limits", "requests"})
 """Objects that are told field by field even where one side has none at all."""

@@ -1,9 +1,8 @@
-"""Counts of nodes, or shares of them: as people type them where a field takes one, and as sentences have them."""
+"""Counts of nodes, or shares of them, as people type them where a field takes either."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from controller.api import number
 from controller.api.number import IntOrPercent
@@ -26,19 +25,3 @@ def int_or_percent(text: str, what: str) -> IntOrPercent:
     if wanted.endswith("%") and number.is_well_formed(wanted) and int(wanted[:-1]) <= 100:
         return f"{int(wanted[:-1])}%"
     raise UsageError(f'invalid {what} "{text}": use a number (0 or more) or a percentage from 0% to 100%')
-
-
-def new_nodes(partition: IntOrPercent, desired: int) -> str:
-    """`8 of 24 new`: beside a partition, which counts old pods, though people mean the others."""
-    new = max(desired - number.scaled(partition, desired, round_up=False), 0)
-    return f"{new} of {desired} new"
-
-
-def between(names: Sequence[str], dots: str = "…") -> str:
-    """Up to three names, of more the first and the last."""
-    return ", ".join(names) if len(names) <= 3 else f"{names[0]} {dots} {names[-1]}"
-
-
-def counted(count: int, what: str) -> str:
-    """`1 node`, `2 nodes`."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -7,7 +7,7 @@ import pytest
 from controller.api import number
 from controller.api.number import IntOrPercent
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.values import between, int_or_percent
+from kubectl_plugin.int_or_percent import int_or_percent
 
 
 @pytest.mark.parametrize(
@@ -44,15 +44,3 @@ def test_anything_else_is_refused_with_the_field_and_what_would_be_right(text: s
 def test_the_field_is_called_as_the_caller_says() -> None:
     with pytest.raises(CommandError, match=r'^invalid maxUnavailable "half"'):
         int_or_percent("half", "maxUnavailable")
-
-
-@pytest.mark.parametrize(
-    ("nodes", "words"),
-    [
-        (["c"], "c"),
-        (["c", "b", "a"], "c, b, a"),
-        (["d", "c", "b", "a"], "d … a"),
-    ],
-)
-def test_few_nodes_are_named_and_many_by_both_ends(nodes: list[str], words: str) -> None:
-    assert between(nodes) == words

@@ -1,0 +1,24 @@
+"""How many nodes, and which, as sentences have it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.api import number
+from controller.api.number import IntOrPercent
+
+
+def new_nodes(partition: IntOrPercent, desired: int) -> str:
+    """`8 of 24 new`: beside a partition, which counts old pods, though people mean the others."""
+    new = max(desired - number.scaled(partition, desired, round_up=False), 0)
+    return f"{new} of {desired} new"
+
+
+def between(names: Sequence[str], dots: str = "…") -> str:
+    """Up to three names, of more the first and the last."""
+    return ", ".join(names) if len(names) <= 3 else f"{names[0]} {dots} {names[-1]}"
+
+
+def counted(count: int, what: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
