@@ -13,9 +13,9 @@ from kubectl_plugin.paint import style
 from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line
 from kubectl_plugin.report.counts_in_words import between, counted
 from kubectl_plugin.report.status.document import Problem
+from kubectl_plugin.report.status.headline import ago
 from kubectl_plugin.report.status.reasons import WRITES_FAIL, left_out, newcomers, waits
 from kubectl_plugin.report.status.release import release_of
-from kubectl_plugin.report.status.standing import ago
 
 MOST_PROBLEMS: Final = 3
 _WHO_REFUSES: Final = r"^(server dry-run of the new pod|unusable spec):"

@@ -15,7 +15,7 @@ from kubectl_plugin.paint.status_facts import facts
 from kubectl_plugin.paint.status_view import StatusView, line
 from kubectl_plugin.paint.table import clean, cut
 from kubectl_plugin.report.status.document import RolloutStatus
-from kubectl_plugin.report.status.standing import standing_of
+from kubectl_plugin.report.status.headline import headline_of
 
 
 class Detail(IntEnum):
@@ -49,12 +49,12 @@ def _headline(view: StatusView) -> Iterator[Text]:
     status, survey = view.status, view.survey
     head = Text.assemble((status.name, "bold"), f" ({status.namespace})   ")
     head.append_text(style.phase(survey.phase, view.only_ascii))
-    standing = standing_of(survey, status)
-    if standing and head.cell_len + 3 + len(standing) > view.width:
+    headline = headline_of(survey, status)
+    if headline and head.cell_len + 3 + len(headline) > view.width:
         yield head
-        yield line("So far", standing)
+        yield line("So far", headline)
     else:
-        yield head.append(f"   {standing}" if standing else "")
+        yield head.append(f"   {headline}" if headline else "")
 
 
 def _grid(view: StatusView) -> list[Text]:

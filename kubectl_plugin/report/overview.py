@@ -9,10 +9,10 @@ from controller.api.base import Value
 from controller.api.daemonset import Phase
 from controller.api.number import IntOrPercent
 from kubectl_plugin.failures import UsageError
+from kubectl_plugin.report.controller_account import stated_rollout
 from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.stated import stated
 from kubectl_plugin.report.status.telling import stated_telling
 
 TROUBLED = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED)
@@ -51,7 +51,7 @@ def line_of(snapshot: Snapshot) -> OverviewLine:
         partition=rolling.partition or 0 if rolling else 0,
         revision=told.revision,
         images=tuple(short(image) for image in images_of(daemonset.spec.template).values()),
-        since=stated(daemonset).last_transition_time or None,
+        since=stated_rollout(daemonset).last_transition_time or None,
         why=told.why,
     )
 

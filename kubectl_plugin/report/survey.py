@@ -24,10 +24,10 @@ from controller.planner.progress import advance, standing_of
 from controller.planner.states import NodeState
 from controller.planner.world import BeingPulled, Unpullable, Unpulled, World, unpulled
 from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.controller_account import is_observed, refusal_of, stated_rollout
 from kubectl_plugin.report.node_row import NodeCounts, NodeRow, RowReader
 from kubectl_plugin.report.pulls import NodePull, PullStage, of_all
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
-from kubectl_plugin.report.stated import is_observed, refusal_of, stated
 
 _NOT_KNOWN: Final = NotPossible(why="without the right to list revisions nobody can tell whether it is done in place")
 
@@ -161,7 +161,7 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
         now=snapshot.now,
     )
     if snapshot.nodes is None and status is not None and standing.observed:
-        rollout = stated(daemonset)
+        rollout = stated_rollout(daemonset)
         desired = max(status.desired_number_scheduled, standing.desired)
         standing = replace(standing, desired=desired, target=rollout.target, done=rollout.done)
     explainer = Explainer(board)

@@ -13,13 +13,13 @@ from controller.api.meta import Key
 from controller.planner.budget import Budget, budget_of
 from controller.planner.states import NodeState
 from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.controller_account import stated_rollout
 from kubectl_plugin.report.documents import API_VERSION
 from kubectl_plugin.report.last_action import pause_of
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.pulls import counts_of
 from kubectl_plugin.report.revisions.images import images_of
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.stated import stated
 from kubectl_plugin.report.status.document import (
     BudgetUse,
     Group,
@@ -69,7 +69,7 @@ def stated_status(told: Telling) -> RolloutStatus:
     """
     counts, limits = told.daemonset.status or DaemonSetStatus(), _limits(told)
     reason, use = PhaseReason(word="AsStated", text=told.why), _stated_budget(limits, counts)
-    return _document(told, stated(told.daemonset), limits, counts.update_revision, reason=reason, use=use)
+    return _document(told, stated_rollout(told.daemonset), limits, counts.update_revision, reason=reason, use=use)
 
 
 def _document(

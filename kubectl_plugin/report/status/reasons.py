@@ -22,10 +22,10 @@ from controller.planner.obstacles import Obstacle
 from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.controller_account import condition, refusal_of, stated_rollout
 from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.stated import condition, refusal_of, stated
 from kubectl_plugin.report.steps import steps_of
 from kubectl_plugin.report.survey import Survey, UnreadableSpecError, is_unusable, survey
 
@@ -69,7 +69,7 @@ def stated_why(snapshot: Snapshot) -> str:
     Empty where nothing is waited for.
     """
     daemonset = snapshot.daemonset
-    rollout, status = stated(daemonset), daemonset.status or DaemonSetStatus()
+    rollout, status = stated_rollout(daemonset), daemonset.status or DaemonSetStatus()
     match Phase(rollout.phase):
         case Phase.PROGRESSING | Phase.STALLED | Phase.DEGRADED as phase:
             return _stated_trouble(snapshot, phase, status)

@@ -10,10 +10,10 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
 from controller.planner.progress import due_at
 from controller.planner.states import NodeState
+from kubectl_plugin.report.controller_account import refusal_of, stated_rollout
 from kubectl_plugin.report.last_action import paused_words
 from kubectl_plugin.report.node_row import NodeCounts
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.stated import refusal_of, stated
 from kubectl_plugin.report.status.reasons import failing, reason_of, refusal, stated_why, writes_fail
 from kubectl_plugin.report.survey import Survey
 
@@ -99,7 +99,7 @@ def telling_of(survey: Survey) -> Telling:
 
 def stated_telling(snapshot: Snapshot) -> Telling:
     """The controller's own account, for where the nodes cannot be told one by one."""
-    daemonset, rollout = snapshot.daemonset, stated(snapshot.daemonset)
+    daemonset, rollout = snapshot.daemonset, stated_rollout(snapshot.daemonset)
     counts = _stated_counts(daemonset.status or DaemonSetStatus(), rollout)
     of_this_spec = (one.revision.number for one in snapshot.revisions if one.revision.identity == daemonset.identity)
     return Telling(

@@ -1,4 +1,4 @@
-"""What stands behind the phase in the first line of `status`."""
+"""What follows the phase in the first line of `status`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubectl_plugin.report.status.document import RolloutStatus
 from kubectl_plugin.report.survey import Survey
 
 
-def standing_of(survey: Survey, status: RolloutStatus) -> str:
+def headline_of(survey: Survey, status: RolloutStatus) -> str:
     """`step 2 of 4   started 6m12s ago`."""
     now, nodes, steps = survey.snapshot.now, status.nodes, status.steps
     on_it = f"{nodes.updated} of {nodes.desired} nodes on revision {status.revision.shown}"

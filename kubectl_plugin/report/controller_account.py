@@ -9,7 +9,7 @@ from controller.api.wellknown import DEGRADED, INVALID_SPEC, TEMPLATE_REFUSED
 from controller.planner.phase import Standing, phase_of
 
 
-def stated(daemonset: DaemonSet) -> Rollout:
+def stated_rollout(daemonset: DaemonSet) -> Rollout:
     """The record in the status. From a controller that keeps none, one made of the counts, without times."""
     status = daemonset.status
     if daemonset.dying:

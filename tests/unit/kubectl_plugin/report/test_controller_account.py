@@ -7,7 +7,7 @@ import pytest
 
 from controller.api.daemonset import DaemonSetStatus
 from controller.api.number import IntOrPercent
-from kubectl_plugin.report.stated import stated
+from kubectl_plugin.report.controller_account import stated_rollout
 from tests.beds.worlds import ds
 
 
@@ -37,5 +37,5 @@ def test_the_partition_is_no_part_of_the_target(
         updated_number_scheduled=updated,
         number_available=available,
     )
-    told = stated(msgspec.structs.replace(ds(partition=partition), status=status))
+    told = stated_rollout(msgspec.structs.replace(ds(partition=partition), status=status))
     assert (told.phase, (told.done, told.target)) == (phase, progress)
