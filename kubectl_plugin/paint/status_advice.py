@@ -12,8 +12,8 @@ from controller.planner.states import NodeState
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line
 from kubectl_plugin.report.counts_in_words import between, counted
-from kubectl_plugin.report.status.document import Problem
 from kubectl_plugin.report.status.headline import ago
+from kubectl_plugin.report.status.problems import Problem
 from kubectl_plugin.report.status.reasons import WRITES_FAIL, left_out, newcomers, waits
 from kubectl_plugin.report.status.release import release_of
 

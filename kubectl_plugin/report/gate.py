@@ -10,7 +10,7 @@ from controller.api.meta import epoch
 from controller.planner.phase import Phase
 from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
-from kubectl_plugin.report.status.telling import is_certain
+from kubectl_plugin.report.status.brief import is_certain
 from kubectl_plugin.report.steps import Steps
 from kubectl_plugin.report.survey import Survey
 

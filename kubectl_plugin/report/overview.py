@@ -13,7 +13,7 @@ from kubectl_plugin.report.controller_account import stated_rollout
 from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.status.telling import stated_telling
+from kubectl_plugin.report.status.brief import stated_brief
 
 TROUBLED = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED)
 """Phases in which pods may tell more than the status does."""
@@ -39,20 +39,20 @@ class OverviewLine(Value):
 
 
 def line_of(snapshot: Snapshot) -> OverviewLine:
-    daemonset, told = snapshot.daemonset, stated_telling(snapshot)
+    daemonset, brief = snapshot.daemonset, stated_brief(snapshot)
     rolling = daemonset.rolling_update
     return OverviewLine(
         namespace=daemonset.namespace,
         name=daemonset.name,
-        phase=told.phase,
-        done=told.done,
-        target=told.counts.target,
-        desired=told.counts.desired,
+        phase=brief.phase,
+        done=brief.done,
+        target=brief.counts.target,
+        desired=brief.counts.desired,
         partition=rolling.partition or 0 if rolling else 0,
-        revision=told.revision,
+        revision=brief.revision,
         images=tuple(short(image) for image in images_of(daemonset.spec.template).values()),
         since=stated_rollout(daemonset).last_transition_time or None,
-        why=told.why,
+        why=brief.why,
     )
 
 

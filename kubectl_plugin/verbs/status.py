@@ -75,5 +75,5 @@ def _print(invocation: Invocation, looks: Sequence[Look]) -> None:
 
 def _exit_code(invocation: Invocation, asked: Asked, looks: Sequence[Look]) -> int:
     """What waiting would end with; for what still moves, 3."""
-    endings = [ending_of(one.told, wanted_of(asked)) or unfinished(one.told) for one in looks]
+    endings = [ending_of(one.brief, wanted_of(asked)) or unfinished(one.brief) for one in looks]
     return told(invocation, endings, [one.status.namespace for one in looks])

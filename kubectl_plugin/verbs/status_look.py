@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
+from msgspec.structs import replace
+
 from controller.api.daemonset import Phase
 from controller.api.meta import Key
 from kubectl_plugin.cluster import controller, reads
@@ -16,10 +18,10 @@ from kubectl_plugin.flags import Output
 from kubectl_plugin.options import StatusOptions as Asked
 from kubectl_plugin.paint.status_view import StatusView
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.status.document import RolloutStatus
+from kubectl_plugin.report.status.brief import Brief, brief_of, stated_brief
+from kubectl_plugin.report.status.document import RolloutStatus, rollout_status
 from kubectl_plugin.report.status.endings import Awaited
-from kubectl_plugin.report.status.reading import rollout_status, runs_without_words, stated_status, with_words
-from kubectl_plugin.report.status.telling import Telling, stated_telling, telling_of
+from kubectl_plugin.report.status.problems import runs_without_words, with_words
 from kubectl_plugin.report.survey import Survey, UnreadableSpecError, survey
 from kubectl_plugin.terminal import WIDEST
 
@@ -28,22 +30,24 @@ from kubectl_plugin.terminal import WIDEST
 class Look:
     """One object at one moment."""
 
-    told: Telling
+    brief: Brief
     status: RolloutStatus
-    survey: Survey | None = None
-    """None where its nodes cannot be told one by one."""
     obstacle: str = ""
-    """Why they cannot."""
+    """Why its nodes cannot be told one by one."""
     absence: str = ""
     """Why no controller seems to be active; asked only while it is Pending."""
 
     @property
     def snapshot(self) -> Snapshot:
-        return self.told.snapshot
+        return self.brief.snapshot
 
     @property
     def phase(self) -> Phase:
-        return self.told.phase
+        return self.brief.phase
+
+    @property
+    def survey(self) -> Survey | None:
+        return self.brief.survey
 
     @property
     def doubtful(self) -> bool:
@@ -94,28 +98,26 @@ async def look(
     presence: Callable[[float], Awaitable[str | None]] | None = None,
 ) -> Look:
     """`words`, `presence`: what remembers from one look to the next."""
-    told, surveyed, obstacle = told_of(snapshot, asked.by)
-    status = rollout_status(told, surveyed) if surveyed else stated_status(told)
-    runs = runs_without_words(status)
-    if asked.logs and runs:
-        status = with_words(status, await (words or LastLogLines(invocation.session)).of(runs))
-    elif runs:
-        status = with_words(status, {})
+    brief, obstacle = brief_at(snapshot, asked.by)
+    status = rollout_status(brief)
+    runs = runs_without_words(snapshot.key.namespace, status.problems)
+    if runs:
+        found = await (words or LastLogLines(invocation.session)).of(runs) if asked.logs else {}
+        status = replace(status, problems=with_words(snapshot.key.namespace, status.problems, found))
     ask = presence or partial(controller.absence, invocation.session)
-    absence = await ask(snapshot.now) if told.phase is Phase.PENDING else None
-    return Look(told, status, surveyed, obstacle, absence or "")
+    absence = await ask(snapshot.now) if brief.phase is Phase.PENDING else None
+    return Look(brief, status, obstacle, absence or "")
 
 
-def told_of(snapshot: Snapshot, by: str) -> tuple[Telling, Survey | None, str]:
-    """With what is known node by node; or where nothing is, the controller's own account, and why not."""
+def brief_at(snapshot: Snapshot, by: str) -> tuple[Brief, str]:
+    """Off the nodes; or where they cannot be told one by one, by the controller's own account, and why."""
     if not snapshot.pods_readable:
         words = f"the nodes of {snapshot.daemonset.name} cannot be told without the right to list pods"
-        return stated_telling(snapshot), None, words
+        return stated_brief(snapshot), words
     try:
-        surveyed = survey(snapshot, by)
+        return brief_of(survey(snapshot, by)), ""
     except UnreadableSpecError as error:
-        return stated_telling(snapshot), None, error.message
-    return telling_of(surveyed), surveyed, ""
+        return stated_brief(snapshot), error.message
 
 
 def view_of(invocation: Invocation, one: Look, surveyed: Survey) -> StatusView:

@@ -65,13 +65,13 @@ class MilestoneLines:
     def _tell(self, look: Look) -> None:
         now, status, moment = look.snapshot.now, look.status, asyncio.get_running_loop().time()
         name = f"{status.namespace}/{status.name}" if self._several else status.name
-        reached = look.told.milestone
+        reached = look.brief.milestone
         before, since, last = self._said.get(name, ("", moment, moment))
         if reached != before:
-            self._say(now, f"{name} {look.told.line}")
+            self._say(now, f"{name} {look.brief.line}")
             self._said[name] = (reached, moment, moment)
         elif moment - last >= HEARTBEAT:
-            self._say(now, f"{name} {look.told.progress} (no change for {short(moment - since)})")
+            self._say(now, f"{name} {look.brief.progress} (no change for {short(moment - since)})")
             self._said[name] = (before, since, moment)
 
     def _say(self, now: float, line: str) -> None:

@@ -138,7 +138,7 @@ class _StatusWatch:
 
     def _unfinished(self, one: Look | None, late: bool) -> Ending:
         assert one is not None, "what is gone has an ending"
-        return unfinished(one.told, self._asked.timeout if late else "")
+        return unfinished(one.brief, self._asked.timeout if late else "")
 
     def _ending(self, name: str, one: Look | None, wanted: Awaited) -> Ending | None:
         if one is None:
@@ -146,11 +146,11 @@ class _StatusWatch:
         pending = self._presence.pending_for(one)
         if pending >= UNATTENDED and one.absence:
             return unattended(name, one.absence)
-        if has_image(one.told, wanted):
-            self._met.add(one.told.daemonset.key)
-        elif one.told.daemonset.key in self._met:
-            return overtaken(one.told, Awaited())
-        return ending_of(one.told, wanted)
+        if has_image(one.brief, wanted):
+            self._met.add(one.brief.daemonset.key)
+        elif one.brief.daemonset.key in self._met:
+            return overtaken(one.brief, Awaited())
+        return ending_of(one.brief, wanted)
 
 
 class ControllerPresence:

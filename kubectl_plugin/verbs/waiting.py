@@ -13,7 +13,7 @@ from kubectl_plugin.options import StatusOptions
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.endings import unfinished
 from kubectl_plugin.verbs.deadline import Deadline, TimedOut
-from kubectl_plugin.verbs.status_look import told_of
+from kubectl_plugin.verbs.status_look import brief_at
 from kubectl_plugin.verbs.status_watch import follow_up, told
 
 
@@ -46,5 +46,5 @@ async def wait(invocation: Invocation, acting: Acting, changed: Sequence[Snapsho
         async with deadline.kept():
             return await follow_up(invocation, StatusOptions(timeout=acting.timeout), changed, deadline, generations)
     except TimedOut:  # it may be the write that took so long
-        endings = [unfinished(told_of(one, StatusOptions().by)[0], acting.timeout) for one in changed]
+        endings = [unfinished(brief_at(one, StatusOptions().by)[0], acting.timeout) for one in changed]
         return told(invocation, endings, [one.key.namespace for one in changed])

@@ -5,15 +5,37 @@ Within `kruise-ds/v1` keys are only added, never renamed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
+from msgspec.structs import replace
 
-from controller.api.base import JSON, JSONObject, Value
-from kubectl_plugin.report.node_row import NodeCounts
+from controller.api.base import JSONObject, Value
+from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
+from controller.planner.budget import Budget
+from controller.planner.states import NodeState
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.controller_account import stated_rollout
+from kubectl_plugin.report.documents import API_VERSION
+from kubectl_plugin.report.last_action import pause_of
+from kubectl_plugin.report.node_row import NodeCounts, NodeRow
 from kubectl_plugin.report.preparing import Preparing
-from kubectl_plugin.report.pulls import PullCounts
-from kubectl_plugin.report.steps import Steps
+from kubectl_plugin.report.pulls import PullCounts, counts_of
+from kubectl_plugin.report.revisions.images import images_of
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.status.brief import Brief
+from kubectl_plugin.report.status.problems import Problem, problems_of
+from kubectl_plugin.report.status.reasons import PhaseReason, reason_of
+from kubectl_plugin.report.status.strategy import (
+    BudgetUse,
+    Strategy,
+    budget_use,
+    limits_of,
+    stated_budget_use,
+    strategy_of,
+)
+from kubectl_plugin.report.steps import Steps, steps_of
+from kubectl_plugin.report.survey import Survey
 
 
 class RevisionNumbers(Value, rename="camel"):
@@ -36,45 +58,10 @@ class ImageChange(Value, rename={"before": "from", "after": "to"}):
     after: str | None
 
 
-class Strategy(Value, rename="camel"):
-    """In nodes, whatever it is in the spec."""
-
-    type: str
-    rolling_update_type: str | None
-    max_unavailable: int
-    max_surge: int
-    partition: int
-    paused: bool
-    selector: JSON
-
-
-class BudgetUse(Value, rename="camel"):
-    """Of maxUnavailable, or of maxSurge where that is used."""
-
-    max: int
-    used: int | None
-    """None where only the pods would tell."""
-    by: tuple[str, ...]
-    """In update order."""
-
-
 class Group(Value, rename="camel"):
     key: str
     nodes: int
     updated: int
-
-
-class Problem(Value, rename="camel", kw_only=True):
-    """A pod that does not get well by waiting; without node and pod what the server tells the controller."""
-
-    node: str = ""
-    pod: str = ""
-    container: str = ""
-    reason: str
-    restarts: int = 0
-    exit_code: int | None = None
-    message: str
-    revision: int | None = None
 
 
 class Pause(Value, rename="camel"):
@@ -123,3 +110,102 @@ class RolloutStatus(Value, rename="camel", kw_only=True):
         """As JSON has it."""
         made: JSONObject = msgspec.to_builtins(self)
         return made
+
+
+def rollout_status(brief: Brief) -> RolloutStatus:
+    """Without what only the nodes tell where they cannot be told one by one; the counts add up all the same."""
+    if brief.survey is None:
+        return _stated(brief)
+    survey, board = brief.survey, brief.survey.board
+    document = _document(
+        brief, survey.recorded, board.budget, board.revision.hash, reason=reason_of(survey), use=budget_use(survey)
+    )
+    groups = _groups(survey.rows) if survey.snapshot.nodes is not None else ()
+    preparing = tuple([one for row in survey.in_update_order for one in row.preparing])
+    return replace(
+        document,
+        images=_images(survey),
+        images_ahead=counts_of(survey.pulls.values()) if survey.pulls else None,
+        groups=groups,
+        problems=problems_of(survey),
+        preparing=preparing,
+    )
+
+
+def _stated(brief: Brief) -> RolloutStatus:
+    """By the controller's own account, for who may not read pods, and for unreadable specs."""
+    daemonset, counts = brief.daemonset, brief.daemonset.status or DaemonSetStatus()
+    limits = limits_of(daemonset, brief.counts.desired)
+    reason, use = PhaseReason(word="AsStated", text=brief.why), stated_budget_use(limits, counts)
+    return _document(brief, stated_rollout(daemonset), limits, counts.update_revision, reason=reason, use=use)
+
+
+def _document(
+    brief: Brief, rollout: Rollout, limits: Budget, hash_: str, *, reason: PhaseReason, use: BudgetUse
+) -> RolloutStatus:
+    """`rollout`: the controller's record."""
+    snapshot, daemonset = brief.snapshot, brief.daemonset
+    return RolloutStatus(
+        api_version=API_VERSION,
+        kind="RolloutStatus",
+        namespace=daemonset.namespace,
+        name=daemonset.name,
+        generation=daemonset.generation,
+        phase=brief.phase.value,
+        since=rollout.last_transition_time if rollout.phase == brief.phase else None,
+        reason=reason.word,
+        message=reason.text,
+        revision=RevisionNumbers(current=brief.revision, hash=hash_, previous=brief.previous),
+        strategy=strategy_of(snapshot, limits),
+        nodes=brief.counts,
+        budget=use,
+        steps=_steps(snapshot, limits.desired),
+        started_at=rollout.start_time,
+        last_progress_at=rollout.last_progress_time,
+        completed_at=rollout.completion_time,
+        paused=_paused(snapshot, rollout),
+        unreadable=snapshot.unread_words,
+    )
+
+
+def _groups(rows: Iterable[NodeRow]) -> tuple[Group, ...]:
+    """By key; nodes that should not run the pod are in none."""
+    updated: dict[str, list[bool]] = {}
+    for row in rows:
+        if row.state is not NodeState.EXCLUDED:
+            updated.setdefault(row.group, []).append(row.state in (NodeState.UPDATED, NodeState.UNPLANNED))
+    return tuple(Group(key=key, nodes=len(of_it), updated=sum(of_it)) for key, of_it in sorted(updated.items()))
+
+
+def _images(survey: Survey) -> dict[str, ImageChange]:
+    if survey.former is None:
+        return {}
+    before = images_of(survey.former.revision.template)
+    after = images_of(survey.daemonset.spec.template)
+    return {
+        name: ImageChange(before=before.get(name), after=after.get(name))
+        for name in {**after, **before}
+        if before.get(name) != after.get(name)
+    }
+
+
+def _steps(snapshot: Snapshot, desired: int) -> Steps | None:
+    """A list of steps that cannot be read is none: `promote` says what is wrong with it."""
+    daemonset, rolling = snapshot.daemonset, snapshot.daemonset.rolling_update
+    if rolling is None:
+        return None
+    try:
+        return steps_of(daemonset.annotations, rolling.partition, desired)
+    except (CommandError, ValueError):
+        return None
+
+
+def _paused(snapshot: Snapshot, rollout: Rollout) -> Pause | None:
+    """`rollout`: the controller's record."""
+    if not snapshot.daemonset.paused:
+        return None
+    action = pause_of(snapshot)
+    if action is None:
+        since = rollout.last_transition_time if rollout.phase == Phase.PAUSED else None
+        return Pause(at=since or "", by="", reason="")
+    return Pause(at=action.at, by=action.by, reason=action.reason)

@@ -10,7 +10,7 @@ from controller.api.base import Value
 from controller.api.daemonset import Phase
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.revisions.images import images_of, short
-from kubectl_plugin.report.status.telling import Telling
+from kubectl_plugin.report.status.brief import Brief
 
 
 class Awaited(Value):
@@ -33,18 +33,18 @@ class Ending(Value):
     warning: str = ""
 
 
-def ending_of(told: Telling, wanted: Awaited) -> Ending | None:
+def ending_of(brief: Brief, wanted: Awaited) -> Ending | None:
     """None while it may still come about by itself."""
-    if wanted.generation not in (None, told.daemonset.generation):
-        return overtaken(told, wanted)
-    if not has_image(told, wanted):
+    if wanted.generation not in (None, brief.daemonset.generation):
+        return overtaken(brief, wanted)
+    if not has_image(brief, wanted):
         return None
-    return _other_revision(told, wanted) or _by_phase(told, wanted)
+    return _other_revision(brief, wanted) or _by_phase(brief, wanted)
 
 
-def has_image(told: Telling, wanted: Awaited) -> bool:
+def has_image(brief: Brief, wanted: Awaited) -> bool:
     """Whether it is the one that is asked for, where one is: it may still come, or be gone again."""
-    images = images_of(told.daemonset.spec.template).values()
+    images = images_of(brief.daemonset.spec.template).values()
     return wanted.image is None or any(wanted.image in (image, short(image)) for image in images)
 
 
@@ -58,11 +58,11 @@ def unattended(name: str, absence: str) -> Ending:
     return _failed(ExitCode.STUCK, words, "kubectl kruise-ds doctor")
 
 
-def unfinished(told: Telling, after: str = "") -> Ending:
+def unfinished(brief: Brief, after: str = "") -> Ending:
     """It still moves. `after`: how long it was waited for, as it was asked."""
     timed = f"timed out after {after}: " if after else ""
-    words = f"daemonset.apps.kruise.io/{told.daemonset.name} is at {_of_target(told)} ({told.phase})"
-    return _failed(ExitCode.TIMED_OUT, f"{timed}{words}{_writes(told)}")
+    words = f"daemonset.apps.kruise.io/{brief.daemonset.name} is at {_of_target(brief)} ({brief.phase})"
+    return _failed(ExitCode.TIMED_OUT, f"{timed}{words}{_writes(brief)}")
 
 
 def named_apart(endings: Sequence[Ending], namespaces: Sequence[str]) -> list[Ending]:
@@ -79,84 +79,83 @@ def _in_namespace(ending: Ending, namespace: str) -> Ending:
     return replace(ending, error=error, warning=ending.warning and f"{where}{ending.warning}")
 
 
-def _by_phase(told: Telling, wanted: Awaited) -> Ending | None:
-    match told.phase:
-        case Phase.HEALTHY | Phase.HELD | Phase.PAUSED | Phase.MANUAL if not told.agreed:
+def _by_phase(brief: Brief, wanted: Awaited) -> Ending | None:
+    match brief.phase:
+        case Phase.HEALTHY | Phase.HELD | Phase.PAUSED | Phase.MANUAL if not brief.agreed:
             return None
         case Phase.HEALTHY:
-            return _well(told)
+            return _well(brief)
         case Phase.HELD if not wanted.require_full:
             return Ending(code=ExitCode.DONE)
         case Phase.HELD:
-            return _ended(
-                told, ExitCode.WAITING, f"is held at {_on_it(told)}", "resume" if told.daemonset.paused else "promote"
-            )
+            verb = "resume" if brief.daemonset.paused else "promote"
+            return _ended(brief, ExitCode.WAITING, f"is held at {_on_it(brief)}", verb)
         case Phase.PAUSED:
-            return _ended(told, ExitCode.WAITING, f"is paused at {_on_it(told)}", "resume")
+            return _ended(brief, ExitCode.WAITING, f"is paused at {_on_it(brief)}", "resume")
         case Phase.MANUAL:
-            words = f"waits for pods to be deleted, updateStrategy is OnDelete: {_on_it(told)}"
-            return _ended(told, ExitCode.WAITING, words, "nodes" if told.by_node else "", "--only", "next")
-        case Phase.STALLED if told.refused:
-            return _ended(told, ExitCode.STUCK, f"is refused: {told.refused}", _way_back(told))
-        case Phase.STALLED if told.certain:
-            return _ended(told, ExitCode.STUCK, f"stalled at {_of_target(told)}{_writes(told)}", _way_back(told))
+            words = f"waits for pods to be deleted, updateStrategy is OnDelete: {_on_it(brief)}"
+            return _ended(brief, ExitCode.WAITING, words, "nodes" if brief.survey else "", "--only", "next")
+        case Phase.STALLED if brief.refused:
+            return _ended(brief, ExitCode.STUCK, f"is refused: {brief.refused}", _way_back(brief))
+        case Phase.STALLED if brief.certain:
+            return _ended(brief, ExitCode.STUCK, f"stalled at {_of_target(brief)}{_writes(brief)}", _way_back(brief))
         case Phase.TERMINATING:
-            return gone(told.daemonset.name)
-        case _ if wanted.fail_fast and told.failing:
-            words = f"fails at {_of_target(told)}: {told.failing}"
-            return _ended(told, ExitCode.STUCK, words, _way_back(told))
+            return gone(brief.daemonset.name)
+        case _ if wanted.fail_fast and brief.failing:
+            words = f"fails at {_of_target(brief)}: {brief.failing}"
+            return _ended(brief, ExitCode.STUCK, words, _way_back(brief))
         case Phase.DEGRADED if wanted.fail_fast:
-            words = f"is over, but {told.counts.desired - told.counts.available} nodes have no available pod"
-            return _ended(told, ExitCode.STUCK, words)
+            words = f"is over, but {brief.counts.desired - brief.counts.available} nodes have no available pod"
+            return _ended(brief, ExitCode.STUCK, words)
     return None
 
 
-def overtaken(told: Telling, wanted: Awaited) -> Ending | None:
+def overtaken(brief: Brief, wanted: Awaited) -> Ending | None:
     """Somebody has changed the spec since; None where the one that is waited for is still to come."""
-    name, generation = told.daemonset.name, told.daemonset.generation
+    name, generation = brief.daemonset.name, brief.daemonset.generation
     if generation < (wanted.generation or 0):
         return None
     words = f"{name} was changed by somebody else meanwhile (now generation {generation})"
     return _failed(ExitCode.REFUSED, words)
 
 
-def _other_revision(told: Telling, wanted: Awaited) -> Ending | None:
+def _other_revision(brief: Brief, wanted: Awaited) -> Ending | None:
     """None where it may be this one. Without the right to read the numbers there is nothing to wait for."""
-    name = told.daemonset.name
-    unknown = told.snapshot.revisions_readable and told.phase in (Phase.PENDING, Phase.TERMINATING)
-    if wanted.revision in (None, told.revision) or unknown:
+    name = brief.daemonset.name
+    unknown = brief.snapshot.revisions_readable and brief.phase in (Phase.PENDING, Phase.TERMINATING)
+    if wanted.revision in (None, brief.revision) or unknown:
         return None
-    if told.revision is None:
+    if brief.revision is None:
         words = f"which revision of {name} is rolled out cannot be told without the right to list controllerrevisions"
         return _failed(ExitCode.FAILED, words)
-    words = f"revision {wanted.revision} of {name} is not the one that is rolled out: it is {told.revision} now"
+    words = f"revision {wanted.revision} of {name} is not the one that is rolled out: it is {brief.revision} now"
     return _failed(ExitCode.REFUSED, words)
 
 
-def _well(told: Telling) -> Ending:
+def _well(brief: Brief) -> Ending:
     """All of it is done, which may be nothing at all."""
-    nowhere = f"no node is eligible for daemonset.apps.kruise.io/{told.daemonset.name}: it runs nowhere"
-    return Ending(code=ExitCode.DONE, warning="" if told.counts.desired else nowhere)
+    nowhere = f"no node is eligible for daemonset.apps.kruise.io/{brief.daemonset.name}: it runs nowhere"
+    return Ending(code=ExitCode.DONE, warning="" if brief.counts.desired else nowhere)
 
 
-def _way_back(told: Telling) -> str:
-    return "rollback" if told.previous is not None else ""
+def _way_back(brief: Brief) -> str:
+    return "rollback" if brief.previous is not None else ""
 
 
-def _on_it(told: Telling) -> str:
-    return f"{told.counts.updated} of {told.counts.desired} nodes"
+def _on_it(brief: Brief) -> str:
+    return f"{brief.counts.updated} of {brief.counts.desired} nodes"
 
 
-def _of_target(told: Telling) -> str:
-    return f"{told.done} of {told.counts.target} nodes"
+def _of_target(brief: Brief) -> str:
+    return f"{brief.done} of {brief.counts.target} nodes"
 
 
-def _writes(told: Telling) -> str:
-    return f": {told.writes}" if told.writes else ""
+def _writes(brief: Brief) -> str:
+    return f": {brief.writes}" if brief.writes else ""
 
 
-def _ended(told: Telling, code: int, words: str, verb: str = "", *more: str) -> Ending:
-    name, namespace = told.daemonset.name, told.daemonset.namespace
+def _ended(brief: Brief, code: int, words: str, verb: str = "", *more: str) -> Ending:
+    name, namespace = brief.daemonset.name, brief.daemonset.namespace
     hints = (" ".join(("kubectl kruise-ds", verb, name, *more, "-n", namespace)),) if verb else ()
     return _failed(code, f"rollout of daemonset.apps.kruise.io/{name} {words}", *hints)
 

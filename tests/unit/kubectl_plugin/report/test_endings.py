@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.meta import rfc3339
 from kubectl_plugin.failures import ExitCode
+from kubectl_plugin.report.status.brief import brief_of
 from kubectl_plugin.report.status.endings import Awaited, ending_of
-from kubectl_plugin.report.status.telling import telling_of
 from kubectl_plugin.report.survey import Survey, survey
 from tests.beds.snapshots import of_world
 from tests.beds.worlds import ago, ds, pod, served, world
@@ -50,5 +50,5 @@ def test_the_clock_of_this_machine_alone_is_not_trusted_for_a_minute(
 ) -> None:
     seen = overdue(seconds, **given)
     assert seen.phase is (Phase.STALLED if seconds >= 0 else Phase.PROGRESSING)
-    ending = ending_of(telling_of(seen), Awaited())
+    ending = ending_of(brief_of(seen), Awaited())
     assert (ending and ending.code) == code

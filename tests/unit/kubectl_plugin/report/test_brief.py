@@ -12,9 +12,9 @@ from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.meta import rfc3339
 from controller.api.wellknown import DEGRADED, PROGRESS_DEADLINE_ANNOTATION, TEMPLATE_REFUSED
 from kubectl_plugin.report.snapshot import Snapshot, Unread
+from kubectl_plugin.report.status.brief import brief_of, stated_brief
 from kubectl_plugin.report.status.endings import Awaited, Ending, ending_of, unfinished
 from kubectl_plugin.report.status.reasons import WRITES_FAIL
-from kubectl_plugin.report.status.telling import stated_telling, telling_of
 from kubectl_plugin.report.survey import survey
 from tests.beds.snapshots import of_world
 from tests.beds.worlds import ago, ds, pod, served, world
@@ -100,7 +100,7 @@ def test_both_end_alike(case: str, wanted: Awaited, missing: tuple[str, ...]) ->
     snapshot = replace(CASES[case], unread=missing)
     if missing:
         snapshot = replace(snapshot, revisions=())
-    off_the_nodes, by_its_word = telling_of(survey(snapshot)), stated_telling(snapshot)
+    off_the_nodes, by_its_word = brief_of(survey(snapshot)), stated_brief(snapshot)
     assert off_the_nodes.phase is by_its_word.phase
     assert without_hints(ending_of(off_the_nodes, wanted)) == without_hints(ending_of(by_its_word, wanted))
     if off_the_nodes.phase is not Phase.PENDING:  # of which the controller has not counted the target
@@ -109,7 +109,7 @@ def test_both_end_alike(case: str, wanted: Awaited, missing: tuple[str, ...]) ->
 
 
 def test_what_the_server_refuses_is_told_without_the_pod_that_was_tried() -> None:
-    ending = ending_of(stated_telling(CASES["refused"]), Awaited())
+    ending = ending_of(stated_brief(CASES["refused"]), Awaited())
     assert ending is not None
     assert ending.error is not None
     assert ending.error.message.endswith("is refused: privileged")

@@ -1,4 +1,4 @@
-"""Where a rollout is, in one record. What is said of it in a line and how waiting for it ends is decided from this
+"""Where a rollout is, in brief. What is said of it in a line and how waiting for it ends is decided from this
 alone, whether it was read off the nodes or is the controller's word.
 """
 
@@ -21,8 +21,8 @@ GRACE: Final = 60.0
 """Seconds by which a deadline may have passed before the controller has noticed."""
 
 
-class Telling(Value):
-    """Made by `telling_of` or `stated_telling`."""
+class Brief(Value):
+    """Made by `brief_of` or `stated_brief`."""
 
     snapshot: Snapshot
     phase: Phase
@@ -35,18 +35,30 @@ class Telling(Value):
     """How many nodes are on their way."""
     why: str
     """Empty where nothing is waited for."""
-    failing: str = ""
-    """The nodes that do not get well by waiting."""
-    refused: str = ""
+    refused: str
     """What is said of a spec that nothing can be done with."""
-    by_node: bool = False
-    """Whether it was read off the nodes."""
-    previous: int | None = None
-    """Number of a revision to go back to."""
-    agreed: bool = True
-    """Whether the controller says the same."""
-    certain: bool = True
-    """Whether it is Stalled beyond doubt, if it is."""
+    survey: Survey | None = None
+    """What it was read off; None: it is the controller's word."""
+
+    @property
+    def previous(self) -> int | None:
+        """Number of a revision to go back to."""
+        return self.survey.previous if self.survey is not None else None
+
+    @property
+    def failing(self) -> str:
+        """The nodes that do not get well by waiting."""
+        return failing(self.survey.rows_in(NodeState.FAILING)) if self.survey is not None else ""
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the controller says the same."""
+        return self.survey is None or self.survey.agreed
+
+    @property
+    def certain(self) -> bool:
+        """Whether it is Stalled beyond doubt, if it is."""
+        return self.survey is None or is_certain(self.survey)
 
     @property
     def daemonset(self) -> DaemonSet:
@@ -78,9 +90,9 @@ class Telling(Value):
         return f"{self.progress} {self.failing} {bool(self.writes)}"
 
 
-def telling_of(survey: Survey) -> Telling:
+def brief_of(survey: Survey) -> Brief:
     """Read off the nodes."""
-    return Telling(
+    return Brief(
         snapshot=survey.snapshot,
         phase=survey.phase,
         revision=survey.current,
@@ -88,21 +100,17 @@ def telling_of(survey: Survey) -> Telling:
         done=survey.rollout.done,
         moving=_moving(survey),
         why=_why(survey),
-        failing=failing(survey.rows_in(NodeState.FAILING)),
         refused=refusal(survey.standing.refused),
-        by_node=True,
-        previous=survey.previous,
-        agreed=survey.agreed,
-        certain=is_certain(survey),
+        survey=survey,
     )
 
 
-def stated_telling(snapshot: Snapshot) -> Telling:
+def stated_brief(snapshot: Snapshot) -> Brief:
     """The controller's own account, for where the nodes cannot be told one by one."""
     daemonset, rollout = snapshot.daemonset, stated_rollout(snapshot.daemonset)
     counts = _stated_counts(daemonset.status or DaemonSetStatus(), rollout)
     of_this_spec = (one.revision.number for one in snapshot.revisions if one.revision.identity == daemonset.identity)
-    return Telling(
+    return Brief(
         snapshot=snapshot,
         phase=Phase(rollout.phase),
         revision=next(of_this_spec, None),

@@ -1,0 +1,70 @@
+"""What is wrong with a rollout, as `status` prints it for programs; completed with words found elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+from msgspec.structs import asdict, replace
+
+from controller.api.base import Value
+from controller.api.meta import Key
+from controller.planner.states import NodeState
+from kubectl_plugin.report.node_row import NodeRow
+from kubectl_plugin.report.status.reasons import WRITES_FAIL, writes_fail
+from kubectl_plugin.report.survey import Survey
+from kubectl_plugin.report.trouble import Trouble
+
+Run: TypeAlias = tuple[Key, str, int]
+"""A pod, one of its containers, and how often that was restarted."""
+
+MOST: Final = 3
+"""Problems that are looked into."""
+_KUBELET: Final = "back-off "
+"""How the kubelet's own words for a container that waits begin; they say nothing of why it ended."""
+
+
+class Problem(Value, rename="camel", kw_only=True):
+    """A pod that does not get well by waiting; without node and pod what the server tells the controller."""
+
+    node: str = ""
+    pod: str = ""
+    container: str = ""
+    reason: str
+    restarts: int = 0
+    exit_code: int | None = None
+    message: str
+    revision: int | None = None
+
+
+def problems_of(survey: Survey) -> tuple[Problem, ...]:
+    troubled = [(row, row.trouble) for row in survey.in_update_order if row.trouble is not None]
+    troubled.sort(key=lambda one: one[0].state is not NodeState.FAILING)
+    words = writes_fail(survey.daemonset)
+    writes = (Problem(reason=WRITES_FAIL, message=words),) if words else ()
+    return (*writes, *(_problem(row, trouble) for row, trouble in troubled))
+
+
+def runs_without_words(namespace: str, problems: Sequence[Problem]) -> list[Run]:
+    return [_run(namespace, one) for one in problems[:MOST] if _lacks_words(one)]
+
+
+def with_words(namespace: str, problems: Sequence[Problem], found: Mapping[Run, str]) -> tuple[Problem, ...]:
+    """The kubelet's words are never kept: they are no reason."""
+    return tuple(
+        replace(one, message=found.get(_run(namespace, one), "")) if _lacks_words(one) else one for one in problems
+    )
+
+
+def _lacks_words(problem: Problem) -> bool:
+    ran = problem.exit_code is not None and problem.restarts > 0
+    return ran and (not problem.message or problem.message.startswith(_KUBELET))
+
+
+def _run(namespace: str, problem: Problem) -> Run:
+    return Key(namespace, problem.pod), problem.container, problem.restarts
+
+
+def _problem(row: NodeRow, trouble: Trouble) -> Problem:
+    pod = row.pod.pod.name if row.pod else ""
+    return Problem(node=row.node, pod=pod, revision=row.revision, **asdict(trouble))

@@ -1,0 +1,74 @@
+"""How a rollout is to go, in nodes, and how much of its budget is in use, as `status` prints it for programs."""
+
+from __future__ import annotations
+
+from controller.api.base import JSON, Value
+from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.planner.budget import Budget, budget_of
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.survey import Survey
+
+
+class Strategy(Value, rename="camel"):
+    """In nodes, whatever it is in the spec."""
+
+    type: str
+    rolling_update_type: str | None
+    max_unavailable: int
+    max_surge: int
+    partition: int
+    paused: bool
+    selector: JSON
+
+
+class BudgetUse(Value, rename="camel"):
+    """Of maxUnavailable, or of maxSurge where that is used."""
+
+    max: int
+    used: int | None
+    """None where only the pods would tell."""
+    by: tuple[str, ...]
+    """In update order."""
+
+
+def strategy_of(snapshot: Snapshot, budget: Budget) -> Strategy:
+    """`budget`: the limits in nodes."""
+    daemonset, rolling = snapshot.daemonset, snapshot.daemonset.rolling_update
+    return Strategy(
+        type=daemonset.spec.update_strategy.type or "RollingUpdate",
+        rolling_update_type=(rolling.rolling_update_type or "Standard") if rolling else None,
+        max_unavailable=budget.max_unavailable,
+        max_surge=budget.max_surge,
+        partition=budget.partition,
+        paused=daemonset.paused,
+        selector=_selector(snapshot.document),
+    )
+
+
+def budget_use(survey: Survey) -> BudgetUse:
+    board = survey.board
+    by = board.mid_surge if board.surging else board.unserved_nodes
+    return BudgetUse(max=board.most, used=len(by), by=tuple(sorted(by)))
+
+
+def stated_budget_use(limits: Budget, counts: DaemonSetStatus) -> BudgetUse:
+    """Who uses it is not known, nor how much of maxSurge is in use."""
+    if limits.max_surge:
+        return BudgetUse(max=limits.max_surge, used=None, by=())
+    unserved = max(counts.desired_number_scheduled - counts.number_available, 0)
+    return BudgetUse(max=limits.max_unavailable, used=unserved, by=())
+
+
+def limits_of(daemonset: DaemonSet, desired: int) -> Budget:
+    """All 0 where they cannot be read."""
+    try:
+        return budget_of(daemonset, desired)
+    except ValueError:
+        return Budget(desired=desired, max_unavailable=0, max_surge=0, partition=0, burst=0)
+
+
+def _selector(document: JSON) -> JSON:
+    """As it is written, because a program may want to hand it on."""
+    for field in ("spec", "updateStrategy", "rollingUpdate", "selector"):
+        document = document.get(field) if isinstance(document, dict) else None
+    return document
