@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from controller.api.wellknown import GROUP
 from controller.kube.request import NotConnected, Request, Response
 from kubectl_plugin.releases import own_version, too_far_apart
 from tests.beds.api import LEASES, MERGE_PATCH, PODS
@@ -101,6 +102,23 @@ def test_rights_that_are_missing_are_reasons(scene: Scene) -> None:
     ran = scene.run("version")
     assert ran.code == 0
     assert "Controller:  unknown (no right to list pods in kruise-ds-system)\n" in ran.out
+
+
+class Odd(Door):
+    """It names a version of our group without saying which."""
+
+    async def exchange(self, request: Request) -> Response:
+        if request.path == f"/apis/{GROUP}":
+            return Response(status=200, body=b'{"versions":[{}]}')
+        return await super().exchange(request)
+
+
+def test_an_answer_that_cannot_be_read_is_unknown_and_the_rest_is_told(scene: Scene) -> None:
+    scene.door = Odd(scene.cluster)
+    ran = scene.run("version")
+    assert ran.code == 0, ran
+    assert "CRD:         unknown (" in ran.out
+    assert "Server:      v1.36.3-simulated" in ran.out
 
 
 def test_nobody_leads(scene: Scene) -> None:
