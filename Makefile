@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-node test-node-pods test-node-wholes test-deep test-failover test-mutants test-versions test-release image test-image demo demo-real demo-node cluster bench plugin packages docs manifests release-manifest bundle lock clean
+.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-node test-node-pods test-node-wholes test-deep test-failover test-mutants test-versions test-cost test-release image test-image demo demo-real demo-node cluster bench plugin packages docs manifests release-manifest bundle lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -98,7 +98,10 @@ test-version-%: $(READY)
 	KUBERNETES_VERSION=$* $(BIN)/python -m tests.beds.control_plane fetch --complete
 	CI=true KUBERNETES_VERSION=$* $(BIN)/python -m pytest $(or $(ON_$*),$(ON_VERSION))
 
-test-release: check test test-node test-mutants test-deep test-failover test-versions ## all of it, as before a release
+test-cost: $(READY) ## what a decision, an event and a cached pod cost, as ratios to plain dicts, each with a ceiling
+	$(BIN)/python -m tests.tools.bench --only decide
+
+test-release: check test test-node test-mutants test-deep test-failover test-versions test-cost ## all of it, as before a release
 
 image: $(READY) ## the image, by docker or podman; where there is none, as an OCI archive in dist/
 	$(BIN)/python -m tests.tools.image
@@ -118,7 +121,7 @@ demo-node: $(READY) ## our image in containers on three real nodes (IMAGE=archiv
 cluster: $(READY) ## a real control plane with 24 nodes and the controller, for your kubectl
 	$(BIN)/python -m tests.tools.demo --cluster
 
-bench: $(READY) ## ours beside the native DaemonSet controller, as ratios
+bench: $(READY) ## ours beside the native DaemonSet controller, as ratios; what test-cost judges, too
 	$(BIN)/python -m tests.tools.bench
 
 plugin: $(READY) ## the kubectl plugin as an archive for this platform, and its krew manifest, in dist/

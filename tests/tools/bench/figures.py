@@ -1,4 +1,4 @@
-"""Figures by name, and the table in which ours stands beside the native controller's."""
+"""Figures by name, and the tables in which ours stands beside the native controller's or beside a plain script's."""
 
 from __future__ import annotations
 
@@ -70,6 +70,44 @@ def table(values: Values, nodes: int) -> str:
         target = "-" if most is None else f"<= {most:g}"
         rows.append((figure.text, spread(native), spread(ours), _ratio(ours, native), target, verdict))
     return f"{nodes} nodes (min / median / max)\n" + layout(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Ours beside a plain script, from the same run. The ratio of the medians is judged: it travels."""
+
+    text: str
+    plain: Sequence[float]
+    ours: Sequence[float]
+    ceiling: float
+
+    @property
+    def ratio(self) -> float:
+        return median(self.ours) / median(self.plain)
+
+    @property
+    def missed(self) -> bool:
+        return self.ratio > self.ceiling
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one part has measured, as a table."""
+
+    text: str
+    missed: tuple[str, ...] = ()
+    """Each ratio above its ceiling, in words."""
+
+
+def compared(title: str, rows: Sequence[Comparison]) -> Report:
+    cells = [("figure", "plain", "ours", "ours/plain", "ceiling", "")]
+    for row in rows:
+        verdict = "MISSED" if row.missed else "met"
+        cells.append(
+            (row.text, spread(row.plain), spread(row.ours), f"{row.ratio:.2f}", f"<= {row.ceiling:g}", verdict)
+        )
+    missed = [f"{row.text}: {row.ratio:.2f} of plain, not <= {row.ceiling:g}" for row in rows if row.missed]
+    return Report(f"{title} (min / median / max)\n{layout(cells)}", tuple(missed))
 
 
 def spread(values: Sequence[float]) -> str:

@@ -1,4 +1,5 @@
-"""`python -m tests.tools.bench.hold ours|plain NODES PODS`: fill the caches of a controller, print MiB resident.
+"""`python -m tests.tools.bench.hold ours|plain NODES PODS`: fill the caches of a controller, print MiB resident, and
+bytes for each pod.
 
 A process of its own, because memory that was used once stays resident. Objects arrive as bytes one by one and the
 bytes are dropped, as from a stream. PODS belong to as many DaemonSets as it takes to put one of each on a node.
@@ -10,7 +11,7 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import msgspec
@@ -35,25 +36,34 @@ R = TypeVar("R", bound=Record)
 
 def main(how: str, nodes: int, pods: int) -> None:
     importlib.import_module("controller.app")  # all code of the controller counts
-    held = _ours(nodes, pods) if how == "ours" else _plain(nodes, pods)
-    print(f"{resident_mebibytes(os.getpid()):.1f}")
+    resident = list[float]()
+    fill = _ours if how == "ours" else _plain
+    held = fill(nodes, pods, lambda: resident.append(resident_mebibytes(os.getpid())))
+    with_nodes, with_pods = resident
+    print(f"{with_pods:.1f} {(with_pods - with_nodes) * 2**20 / pods:.0f}")
     del held
 
 
-def _ours(nodes: int, pods: int) -> Caches:
+def _ours(nodes: int, pods: int, measure: Callable[[], None]) -> Caches:
+    """Measured with the nodes, and with the pods as well."""
     node_writer, node_store = open_store(Node)
     pod_writer, pod_store = open_store(Pod)
     caches = Caches(open_store(DaemonSet)[1], pod_store, node_store, open_store(Revision)[1])
     _fill(node_writer, Decoder(NODES), map(wire.node, range(nodes)))
+    measure()
     _fill(pod_writer, Decoder(PODS), _pods(nodes, pods))
+    measure()
     if len(caches.fleet) != nodes or len(pod_store) != pods:
         raise AssertionError(f"{len(caches.fleet)} nodes and {len(pod_store)} pods are held")
     return caches
 
 
-def _plain(nodes: int, pods: int) -> list[JSON]:
-    found = map(wire.node, range(nodes)), _pods(nodes, pods)
-    return [json.loads(msgspec.json.encode(one)) for some in found for one in some]
+def _plain(nodes: int, pods: int, measure: Callable[[], None]) -> list[JSON]:
+    held = list[JSON]()
+    for some in (map(wire.node, range(nodes)), _pods(nodes, pods)):
+        held += [json.loads(msgspec.json.encode(one)) for one in some]
+        measure()
+    return held
 
 
 def _pods(nodes: int, pods: int) -> Iterator[JSON]:

@@ -16,7 +16,7 @@ from controller.telemetry.exposition import exposing
 from tests.beds.turns import TimedLoop
 from tests.beds.virtual_time import clock
 from tests.tools.bench import manifests
-from tests.tools.bench.figures import layout
+from tests.tools.bench.figures import Report, layout
 from tests.tools.bench.fleet_server import FleetServer
 
 NODES, SETS = 5000, 10
@@ -27,15 +27,14 @@ REST = 120.0
 """Seconds, of virtual time, in which everything comes to rest."""
 
 
-def loop(say: Callable[[str], None]) -> str:
-    """The table, as text."""
+def loop(say: Callable[[str], None]) -> Report:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     timed = TimedLoop()
     measured = _Measured(timed, FleetServer(NODES, SETS), say)
     with asyncio.Runner(loop_factory=lambda: timed) as runner:
         rows = runner.run(measured.all())
     head = ("the longest step of the event loop (ms)", "ours", "in", "target", "")
-    return f"{NODES} nodes, {SETS} DaemonSets, {NODES * SETS} pods\n" + layout([head, *rows])
+    return Report(f"{NODES} nodes, {SETS} DaemonSets, {NODES * SETS} pods\n" + layout([head, *rows]))
 
 
 class _Measured:

@@ -26,16 +26,15 @@ from tests.beds.simulator.server import serving
 from tests.beds.simulator.transport import InProcess
 from tests.tools.bench import proc, wire
 from tests.tools.bench.bed import ROOT
-from tests.tools.bench.figures import MEMORY, layout
+from tests.tools.bench.figures import MEMORY, Report, layout
 
 FLEET, AT_ONCE, SECONDS = 5000, 50, 2.0
 """Nodes, on how many of them it is pulled at a time, and for how long."""
 PATIENCE = 1800.0
 
 
-def pulls(say: Callable[[str], None]) -> str:
-    """The table, as text."""
-    return asyncio.run(_pulls(say))
+def pulls(say: Callable[[str], None]) -> Report:
+    return Report(asyncio.run(_pulls(say)))
 
 
 async def _pulls(say: Callable[[str], None]) -> str:
