@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from controller.api.base import JSONObject, View
 from controller.api.meta import ObjectMeta
@@ -27,13 +27,31 @@ _LONGEST: Final = 1024
 """Characters that the server accepts in a message."""
 
 
+class _InvolvedView(View):
+    uid: str = ""
+
+
 class EventView(View):
     metadata: ObjectMeta
+    involved_object: _InvolvedView = _InvolvedView()
     message: str = ""
 
 
-EVENTS: Final[Resource[EventView, str]] = Resource(
-    group="", version="v1", plural="events", kind="Event", wire=EventView, project=lambda view: view.message
+class Told(NamedTuple):
+    """What an Event says."""
+
+    uid: str
+    """Of the object that it is about."""
+    message: str
+
+
+EVENTS: Final[Resource[EventView, Told]] = Resource(
+    group="",
+    version="v1",
+    plural="events",
+    kind="Event",
+    wire=EventView,
+    project=lambda view: Told(view.involved_object.uid, view.message),
 )
 
 

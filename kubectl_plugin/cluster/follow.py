@@ -1,4 +1,5 @@
-"""DaemonSets and what surrounds them, kept up to date by watches: one on each object, one on its pods.
+"""DaemonSets and what surrounds them, kept up to date by watches: on each object, on its pods, and on the jobs that
+pull its images ahead.
 
 Nodes are listed now and then, revisions when there may be a new one. Where watching is forbidden the objects are read
 every other second instead. A connection that breaks is taken up again.
@@ -18,10 +19,19 @@ from controller.api.meta import Key
 from controller.api.node import Node
 from controller.kube.errors import ApiError, Forbidden
 from kubectl_plugin.cluster import reads
-from kubectl_plugin.cluster.image_pulls import ImagePulls
+from kubectl_plugin.cluster.images_ahead import IMAGES_EVERY, ImagesAhead
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import PODS
-from kubectl_plugin.cluster.upkeep import APART, POLL, Upkeep, at_last, comes, going_on, right_is_missing
+from kubectl_plugin.cluster.upkeep import (
+    APART,
+    LONGEST_PAUSE,
+    POLL,
+    Upkeep,
+    at_last,
+    comes,
+    going_on,
+    right_is_missing,
+)
 from kubectl_plugin.cluster.watched import WatchedObject, WatchedObjects
 from kubectl_plugin.report.pulls import PullProgress
 from kubectl_plugin.report.snapshot import PodDetail, Snapshot, Unread
@@ -40,8 +50,8 @@ class Following(Upkeep):
         self._last = 0.0
         self._nodes: tuple[Node, ...] | None = ()
         self._doubted = asyncio.Event()
-        self._specs, self._edited = tuple(one.daemonset.generation for one in first), asyncio.Event()
-        self._ahead, self._pulls = ImagePulls(invocation.session), dict[Key, tuple[PullProgress, ...]]()
+        self._pulls, self._pulls_moved = dict[Key, tuple[PullProgress, ...]](), asyncio.Event()
+        self.ahead = ImagesAhead(invocation.session, (one.key.namespace for one in first), self._pulls_moved.set)
         self.objects = [WatchedObject(invocation, one, self._saw) for one in first]
         self.pods = [self._pods_of(one.daemonset) for one in first]
 
@@ -86,35 +96,29 @@ class Following(Upkeep):
                 self.works("nodes")
 
     async def follow_pulls(self) -> None:
-        """Often while something is pulled, and after a change of a spec; else ever less often."""
+        """After each change of what they depend on, and now and then for the images that nodes have."""
         pause = POLL
-        while not self._ahead.out_of_sight:
-            self._edited.clear()
+        while True:
+            self._pulls_moved.clear()
             try:
                 await self._look_at_pulls()
             except ApiError as error:
                 self.failed("imagepulljobs", error)
-            else:
-                self.works("imagepulljobs")
-            pause = POLL if self._pulls_go_on else min(pause * 2, NODES_EVERY)
-            if await comes(self._edited, pause):
-                await asyncio.sleep(POLL)  # until the controller has made the jobs
-                pause = POLL
+                await asyncio.sleep(pause)  # after a failure
+                pause = min(pause * 2, LONGEST_PAUSE)
+                continue
+            self.works("imagepulljobs")
+            pause = POLL
+            if await comes(self._pulls_moved, IMAGES_EVERY):
+                await asyncio.sleep(APART)  # pods and pullers change in bunches
 
     def _saw(self) -> None:
-        specs = tuple(one.snapshot.daemonset.generation for one in self.objects)
-        if specs != self._specs:
-            self._specs = specs
-            self._edited.set()
         self._news.set()
-
-    @property
-    def _pulls_go_on(self) -> bool:
-        return any(not one.over for pulls in self._pulls.values() for one in pulls)
+        self._pulls_moved.set()
 
     async def _look_at_pulls(self) -> None:
         for one in self.snapshots():
-            if one is not None and (found := await self._ahead.of(one)) != self._pulls.get(one.key, ()):
+            if one is not None and (found := await self.ahead.of(one)) != self._pulls.get(one.key, ()):
                 self._pulls[one.key] = found
                 self._news.set()
 
@@ -135,7 +139,7 @@ class Following(Upkeep):
             PODS,
             daemonset.namespace,
             reads.selected(daemonset),
-            self._news.set,
+            self._saw,
             wanted=lambda one: one.pod.owner_uid == daemonset.uid,
             dispensable=True,
         )
@@ -161,6 +165,6 @@ async def following(invocation: Invocation, first: Sequence[Snapshot]) -> AsyncI
     """
     follow = Following(invocation, first)
     await follow.load()
-    watches = map(follow.keep, (*follow.objects, *follow.pods))
+    watches = map(follow.keep, (*follow.objects, *follow.pods, *follow.ahead.watched))
     async with going_on(follow.follow_nodes(), follow.follow_pulls(), *watches):
         yield follow

@@ -7,7 +7,7 @@ from typing import Final
 
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.follow import following
-from kubectl_plugin.cluster.image_pulls import with_pulls
+from kubectl_plugin.cluster.images_ahead import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Output

@@ -11,7 +11,7 @@ from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
 from controller.planner.validation import problems
 from kubectl_plugin.cluster import dry_runs, reads
-from kubectl_plugin.cluster.image_pulls import with_pulls
+from kubectl_plugin.cluster.images_ahead import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import STDIN, read
 from kubectl_plugin.edits.image import parse

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kubectl_plugin.change_options import Acting
 from kubectl_plugin.change_options import PromoteOptions as Asked
 from kubectl_plugin.cluster import reads
-from kubectl_plugin.cluster.image_pulls import with_pulls
+from kubectl_plugin.cluster.images_ahead import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.edits import promote as edits

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from controller.api.base import JSONObject
-from kubectl_plugin.cluster.image_pulls import with_pulls
+from kubectl_plugin.cluster.images_ahead import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import ExitCode, UsageError

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from dataclasses import replace
 
 import msgspec
 import pytest
 
+from controller.api.puller import PULLER_LABEL
+from controller.kube.request import Request
 from controller.settings import Gates
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.api import NODES as KUBERNETES_NODES
@@ -139,6 +142,35 @@ def test_nodes_are_told_as_their_image_comes() -> None:
         assert [any(word in line for line in told) for word in ("waiting", "pulling")] == [True, True], told
 
 
+def test_jobs_pullers_and_what_was_heard_are_watched_and_listed_once() -> None:
+    async def long_failed(scene: Scene) -> None:
+        await asyncio.sleep(450.0)  # of virtual time: a watch ends after 540
+        await scene.api.delete(DAEMONSETS, NAME)
+
+    with ahead(1.0, refused=("a-02", "a-03")) as scene:
+        scene.door.link.seen.clear()
+        ran = scene.run("nodes", NAME, *HOME, "-w", "--only", "all", "-o", "wide", meanwhile=long_failed)
+        counts = Counter((one.route.verb, one.route.resource, _selector(one.request)) for one in scene.door.link.seen)
+    assert WORDS in ran.out
+    for resource, selector in ((KIND, ""), ("pods", PULLER_LABEL), ("events", "involvedObject.kind=ImagePullJob")):
+        assert [counts[verb, resource, selector] for verb in ("list", "watch")] == [1, 1], counts
+
+
+def _selector(request: Request) -> str:
+    query = dict(request.query)
+    return query.get("labelSelector") or query.get("fieldSelector", "")
+
+
+@pytest.mark.parametrize("forbidden", [KIND, "pods"])
+def test_who_may_not_watch_them_is_told_as_much(forbidden: str) -> None:
+    with ahead(1.0) as scene:
+        scene.door.forbid("watch", forbidden)
+        ran = scene.run("nodes", NAME, *HOME, "-w", "--only", "all", "-o", "wide", meanwhile=ended)
+    lines = [line.split() for line in ran.out.splitlines()]
+    for node in NODES[:3]:
+        assert any("pulling" in line for line in lines if line[0] == node), node
+
+
 async def ended(scene: Scene) -> None:
     await scene.until(lambda one: one["status"].get("updatedNumberScheduled") == len(NODES))
     await scene.api.delete(DAEMONSETS, NAME)
@@ -146,7 +178,7 @@ async def ended(scene: Scene) -> None:
 
 def test_who_has_watched_for_long_is_told_of_the_next_images_too() -> None:
     async def edited(scene: Scene) -> None:
-        await asyncio.sleep(185.0)  # of virtual time: by then it is looked once a minute
+        await asyncio.sleep(185.0)  # of virtual time: nothing goes on, so nothing has been read of jobs
         await scene.edit({"spec": {"template": template("2.0.0", "debug", certs=False)}})
         await scene.until(lambda one: one["status"].get("updatedNumberScheduled", 0) < len(NODES))
         await ended(scene)

@@ -1,0 +1,155 @@
+"""Images that go ahead of rollouts: their ImagePullJobs, the pullers, and what was heard of nodes where it failed.
+
+Less is told where the kind is not installed, or something may not or cannot be read: nothing else depends on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from math import inf
+from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
+
+from controller.api.image_pull_job import ImagePullJob, targets
+from controller.api.meta import epoch
+from controller.api.node import Node
+from controller.kube.client import Client
+from controller.kube.errors import ApiError, Forbidden, NotFound
+from controller.kube.kinds import IMAGE_PULL_JOBS, PULLERS
+from controller.kube.request import Query
+from controller.kube.resource import Resource
+from kubectl_plugin.cluster.events import EVENTS
+from kubectl_plugin.cluster.image_pulls import nodes_with_images
+from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.cluster.upkeep import Watched
+from kubectl_plugin.cluster.watched import WatchedObjects
+from kubectl_plugin.report.pulls import PullProgress
+from kubectl_plugin.report.snapshot import Snapshot
+
+T = TypeVar("T")
+
+IMAGES_EVERY: Final = 30.0
+"""Seconds until nodes are asked again which images they have: kubelets do not tell more often."""
+
+OF_JOBS: Final = (("fieldSelector", f"involvedObject.kind={IMAGE_PULL_JOBS.kind}"),)
+"""Events."""
+
+WITHIN: Final = 5.0
+"""Seconds after which a single look does without them."""
+
+
+class _ReadOnDemand(WatchedObjects[T]):
+    """Read when it is asked for, and from then on watched. Who may not see it is told less, at once."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource[Any, T],
+        namespace: str,
+        on_news: Callable[[], None],
+        query: Query = (),
+    ) -> None:
+        super().__init__(client, resource, namespace, query, on_news)
+        self._is_read = asyncio.Event()
+
+    async def read(self) -> list[T]:
+        """In the order of their names. Raises ApiError."""
+        if not self._is_read.is_set():
+            await self.refresh()
+        return [self.found[key] for key in sorted(self.found)]
+
+    async def refresh(self) -> None:
+        try:
+            await super().refresh()
+        except (Forbidden, NotFound):
+            self.found, self.over = {}, True
+        self._is_read.set()
+
+    async def watch(self) -> None:
+        await self._is_read.wait()
+        if not self.over:
+            await super().watch()
+
+
+class ImagesAhead:
+    """Remembers from one look to the next what takes long to read. Who looks again keeps `watched` up to date."""
+
+    def __init__(
+        self, session: Session, namespaces: Iterable[str], on_news: Callable[[], None] = lambda: None
+    ) -> None:
+        each = sorted({*namespaces})
+        self._session, client = session, session.client
+        self._jobs = {one: _ReadOnDemand(client, IMAGE_PULL_JOBS, one, on_news) for one in each}
+        self._pullers = {one: _ReadOnDemand(client, PULLERS, one, on_news) for one in each}
+        self._events = {one: _ReadOnDemand(client, EVENTS, one, on_news, OF_JOBS) for one in each}
+        self._nodes: tuple[Node, ...] = ()
+        self._listed = -inf
+        self._words: dict[str, dict[str, str]] = {}
+        """By the job's uid."""
+
+    @property
+    def watched(self) -> tuple[Watched, ...]:
+        return (*self._jobs.values(), *self._pullers.values(), *self._events.values())
+
+    async def of(self, snapshot: Snapshot) -> tuple[PullProgress, ...]:
+        """Raises ApiError."""
+        if not _rolls_out(snapshot):
+            return ()
+        identity = snapshot.daemonset.identity
+        hashes = {one.revision.hash for one in snapshot.revisions if one.revision.identity == identity}
+        found, uid = await self._jobs[snapshot.key.namespace].read(), snapshot.daemonset.uid
+        return tuple(
+            [await self._pull(snapshot, job) for job in found if job.owner_uid == uid and job.hash in hashes]
+        )
+
+    async def _pull(self, snapshot: Snapshot, job: ImagePullJob) -> PullProgress:
+        with_pods = {one.pod.node for one in snapshot.pods if one.pod.hash != job.hash and not one.pod.dying}
+        rolling = snapshot.daemonset.rolling_update
+        nodes, began = await self._nodes_now(), epoch(job.status.start_time if job.status is not None else None)
+        meant = targets(job, nodes, with_pods, rolling.selector if rolling else None)
+        pull = PullProgress(
+            job=job,
+            nodes=meant.nodes or sorted(with_pods, reverse=True),
+            having=meant.having,
+            joined={node.name for node in nodes if began is not None and node.created > began},
+        )
+        if not pull.over:
+            pull = replace(pull, pullers=tuple(await self._pullers[job.namespace].read()))
+        return replace(pull, words=await self._heard(pull))
+
+    async def _nodes_now(self) -> tuple[Node, ...]:
+        now = asyncio.get_running_loop().time()
+        if now - self._listed >= IMAGES_EVERY:
+            self._nodes, self._listed = await nodes_with_images(self._session) or (), now
+        return self._nodes
+
+    async def _heard(self, pull: PullProgress) -> dict[str, str]:
+        """The controller tells of each failure in an event, `node: words`; the status has room for one."""
+        known = self._words.setdefault(pull.job.uid, {})
+        if not set(pull.status.failed_nodes or ()) <= known.keys():
+            for uid, message in await self._events[pull.job.namespace].read():
+                node, colon, words = message.partition(": ")
+                if uid == pull.job.uid and colon and node in pull.nodes:
+                    known[node] = words
+        return dict(known)
+
+
+async def with_pulls(invocation: Invocation, seen: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
+    """The same with the images that go ahead; where these cannot be read a note says so."""
+    ahead = ImagesAhead(invocation.session, [one.key.namespace for one in seen])
+    try:
+        async with asyncio.timeout(WITHIN):
+            return tuple([replace(one, pulls=await ahead.of(one)) for one in seen])
+    except (ApiError, TimeoutError) as error:
+        words = str(error) if isinstance(error, ApiError) else f"no answer within {WITHIN:g}s"
+        invocation.terminal.note(f"which images go ahead cannot be told: {words}")
+        return tuple(seen)
+
+
+def _rolls_out(snapshot: Snapshot) -> bool:
+    status = snapshot.daemonset.status
+    seen = status is not None and status.observed_generation >= snapshot.daemonset.generation
+    return not seen or status is None or status.updated_number_scheduled < status.desired_number_scheduled
