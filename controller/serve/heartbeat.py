@@ -36,6 +36,6 @@ async def _beat(heart: Heartbeat, on_lag: Callable[[float], None]) -> None:
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + INTERVAL
-        await asyncio.sleep(INTERVAL)
+        await asyncio.sleep(INTERVAL)  # how late it wakes up is what is measured
         heart.at = loop.time()
         on_lag(max(0.0, heart.at - due))

@@ -60,7 +60,7 @@ class Exposition:
                 second = int(loop.time())
                 pages, self._pages = self._pages, {}
                 await self._fill(pages)
-                await asyncio.sleep(second + 1 - loop.time())
+                await asyncio.sleep(second + 1 - loop.time())  # at most one page a second, however many ask
         finally:
             for page in self._pages.values():
                 page.cancel()  # nobody makes another one
