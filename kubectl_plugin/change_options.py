@@ -71,7 +71,7 @@ class Selected(Many):
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen(Selected):
-    """The same, where all arguments are names."""
+    """DaemonSets are chosen by labels, all of them, or by names; every argument is a name."""
 
     names: Names = ()
 
@@ -80,22 +80,22 @@ class Chosen(Selected):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change(Selected, Acting):
-    """Which objects are changed, and how."""
+class ChangeOptions(Selected, Acting):
+    """The flags of every verb that changes DaemonSets: which of them, and how."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PauseOptions(Chosen, Change):
+class PauseOptions(Chosen, ChangeOptions):
     """Stop updating more nodes. What is under way ends; lost pods and new nodes still get theirs."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResumeOptions(Chosen, Change, Waiting):
+class ResumeOptions(Chosen, ChangeOptions, Waiting):
     """Go on after a pause."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RestartOptions(Chosen, Change, Waiting):
+class RestartOptions(Chosen, ChangeOptions, Waiting):
     """Replace all pods, within the limits of the update."""
 
 
@@ -130,7 +130,7 @@ class MigrateOptions(Chosen):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RollbackOptions(Chosen, Change, Waiting):
+class RollbackOptions(Chosen, ChangeOptions, Waiting):
     """Back to an earlier revision, on all nodes that left it (alias: undo)."""
 
     to_revision: Annotated[
@@ -145,7 +145,7 @@ class RollbackOptions(Chosen, Change, Waiting):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetPartitionOptions(Change, Waiting):
+class SetPartitionOptions(ChangeOptions, Waiting):
     """Keep VALUE pods old, or update so many nodes."""
 
     words: Annotated[
@@ -157,7 +157,7 @@ class SetPartitionOptions(Change, Waiting):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetImageOptions(Change, Waiting):
+class SetImageOptions(ChangeOptions, Waiting):
     """Change images."""
 
     words: Annotated[

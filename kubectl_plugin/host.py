@@ -56,11 +56,11 @@ class Host:
 
         return asyncio.run(body)
 
-    async def outcome(self, *command: str) -> tuple[int, bytes, bytes]:
-        """Of a program: its exit code, and what it printed to stdout and stderr."""
-        from controller.kube.exec_run import outcome
+    async def run_program(self, *command: str) -> tuple[int, bytes, bytes]:
+        """Run another program; returns its exit code, and what it printed to stdout and stderr."""
+        from controller.kube.exec_run import run_program
 
-        return await outcome(*command)
+        return await run_program(*command)
 
     async def connection(self, access: Access) -> Connection:
         """To the server that kubectl would ask. Raises ConfigError."""

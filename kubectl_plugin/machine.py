@@ -40,7 +40,7 @@ async def _kubectl(host: Host) -> str | NoAnswer:
     command = (program, "version", "--client", "--output=json")
     try:
         async with asyncio.timeout(PATIENCE):
-            _, out, _ = await host.outcome(*command)
+            _, out, _ = await host.run_program(*command)
         return str(json.loads(out)["clientVersion"]["gitVersion"])
     except (OSError, TimeoutError):
         return NoAnswer(f"{program} does not answer")

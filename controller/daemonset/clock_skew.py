@@ -11,7 +11,9 @@ from controller.api.base import Value
 from controller.api.pod import Pod
 
 
-class Seen(Value):
+class NodeTimestamp(Value):
+    """A moment that a pod tells by the clock of its node, and when we noticed it by our own."""
+
     said: float
     """By the node's clock, in seconds since 1970."""
     seen: float | None
@@ -22,7 +24,7 @@ class ReadySeen(msgspec.Struct):
     """Since when pods are ready that say they will be so only later: their node's clock is ahead of ours, or ours was
     set back. Without it such a pod would be available only when our clock has caught up."""
 
-    known: dict[str, Seen] | None = None
+    known: dict[str, NodeTimestamp] | None = None
     """By uid. None: nobody has looked yet."""
     epoch: float = 0.0
     """The `elapsed` of 1970, by our clock when pods were last looked at."""
@@ -39,7 +41,7 @@ class ReadySeen(msgspec.Struct):
             if before is not None and before.said == said:
                 ahead[pod.uid] = before
             elif said > now:
-                ahead[pod.uid] = Seen(said=said, seen=self._seen(pod, said, current, now, moment))
+                ahead[pod.uid] = NodeTimestamp(said=said, seen=self._seen(pod, said, current, now, moment))
         self.known, self.epoch = ahead, moment - now
 
     def since(self, now: float, moment: float) -> dict[str, float]:
@@ -64,7 +66,7 @@ class ReadySeen(msgspec.Struct):
 class RestartsSeen(msgspec.Struct):
     """When containers were started again: a clock that is behind sounds as if they had run for long."""
 
-    known: dict[str, Seen] | None = None
+    known: dict[str, NodeTimestamp] | None = None
     """By uid. None: nobody has looked yet."""
 
     def look(self, pods: Iterable[Pod], moment: float) -> None:
@@ -76,12 +78,12 @@ class RestartsSeen(msgspec.Struct):
             if pod.restarted_at is not None:
                 before = known.get(pod.uid)
                 same = before is not None and before.said == pod.restarted_at
-                self.known[pod.uid] = before if before and same else Seen(said=pod.restarted_at, seen=seen)
+                self.known[pod.uid] = before if before and same else NodeTimestamp(said=pod.restarted_at, seen=seen)
 
     def since(self, now: float, moment: float) -> dict[str, float]:
         """Uid to seconds since 1970."""
         return _since(self.known, now, moment)
 
 
-def _since(known: dict[str, Seen] | None, now: float, moment: float) -> dict[str, float]:
+def _since(known: dict[str, NodeTimestamp] | None, now: float, moment: float) -> dict[str, float]:
     return {uid: now + one.seen - moment for uid, one in (known or {}).items() if one.seen is not None}

@@ -12,7 +12,7 @@ import msgspec
 from controller.api.base import JSON, JSONObject, Value, View, as_bytes
 from controller.api.meta import Ref
 from controller.kube import errors
-from controller.kube.decode import UNREADABLE, Decoder, Failed, Page, WatchEvent
+from controller.kube.decode import UNREADABLE, Decoder, ErrorEvent, Page, WatchEvent
 from controller.kube.errors import Unreadable
 from controller.kube.request import JSON_PATCH, Query, Request, Response
 from controller.kube.resource import Resource, Target, W
@@ -189,7 +189,7 @@ class Client:
                 event = decoder.line(line)
             except UNREADABLE as error:
                 raise _unreadable(call, error) from error
-            if isinstance(event, Failed):
+            if isinstance(event, ErrorEvent):
                 raise self._sender.refused(call, Response(status=event.status, body=event.body))
             yield event
 

@@ -44,8 +44,9 @@ class Bookmark(Value):
     initial_end: bool = False
 
 
-class Failed(Value):
-    """The server ends the stream: `status` is what it would have answered, `body` its Status object."""
+class ErrorEvent(Value):
+    """A watch event of type ERROR, with which the server ends the stream: `body` is its Status object, `status` the
+    HTTP status code in it."""
 
     status: int
     body: bytes
@@ -137,7 +138,7 @@ class Decoder(Generic[W, T]):
         items = tuple([self._kept(wire) for wire in page.items or ()])
         return Page(items=items, version=page.metadata.resource_version, token=page.metadata.continue_)
 
-    def line(self, line: bytes) -> WatchEvent[T] | Failed:
+    def line(self, line: bytes) -> WatchEvent[T] | ErrorEvent:
         try:
             event = self._line.decode(line)
         except UNREADABLE:
@@ -166,7 +167,7 @@ class Decoder(Generic[W, T]):
             return _malformed(_key_of(meta), meta.resource_version, error)
         return self._kept(wire)
 
-    def _careful_line(self, line: bytes) -> WatchEvent[T] | Failed:
+    def _careful_line(self, line: bytes) -> WatchEvent[T] | ErrorEvent:
         event = _split_line(line)
         if event.type in ("ADDED", "MODIFIED"):
             return self._item(event.object)
@@ -178,7 +179,7 @@ class Decoder(Generic[W, T]):
                 ends = (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true"
                 return Bookmark(version=meta.resource_version, initial_end=ends)
             case "ERROR":
-                return Failed(status=_code_of(event.object), body=bytes(event.object))
+                return ErrorEvent(status=_code_of(event.object), body=bytes(event.object))
             case unknown:
                 return Malformed(
                     key=_key_of(meta),

@@ -67,7 +67,7 @@ class Program:
         variables = {one["name"]: one["value"] for one in self._settings.get("env") or ()}
         environ = {**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(info)}
         words = (str(self._settings["command"]), *(self._settings.get("args") or ()))
-        code, printed, complaint = await outcome(*words, env=environ, asks=asks)
+        code, printed, complaint = await run_program(*words, env=environ, asks=asks)
         if code:
             told = " ".join(complaint.decode(errors="replace").split())
             raise self._broken(f"process returned {code}{f'. {told}' if told else ''}")
@@ -100,9 +100,11 @@ def _credential(status: Any) -> Credential:
     return Credential(certificate=data, expiry=expiry)
 
 
-async def outcome(*words: str, env: Mapping[str, str] | None = None, asks: bool = False) -> tuple[int, bytes, bytes]:
-    """The exit code, and what was printed to stdout and stderr. When nobody waits any longer, the program ends, and
-    with it whatever it has started and not let go.
+async def run_program(
+    *words: str, env: Mapping[str, str] | None = None, asks: bool = False
+) -> tuple[int, bytes, bytes]:
+    """Run a program to its end; returns its exit code, and what it printed to stdout and stderr. When the caller is
+    cancelled, the program is killed, and with it whatever it has started in its process group.
 
     `asks`: it may ask a person at our terminal. Such a one has to stay in our own group of processes, because the
     terminal listens to no other, and so it is ended alone.

@@ -27,7 +27,7 @@ from controller.planner.hook_words import holding, some, unmatched_hook
 from controller.planner.obstacles import Obstacle
 from controller.planner.phase import Phase, Standing, phase_of
 from controller.planner.readiness import Verdict, readiness
-from controller.planner.stops import deferral_of, refusal_of
+from controller.planner.stops import resize_deferral, resize_refusal
 from controller.planner.world import TemplateRefused, Unpullable
 
 _SHOWN = 40
@@ -115,9 +115,9 @@ def _stuck_in_place(board: Board) -> Blocker | None:
         (
             RESIZE_REFUSED,
             "the resize of pods is refused on",
-            {pod.node: refusal_of(board.world, pod) for pod in pods},
+            {pod.node: resize_refusal(board.world, pod) for pod in pods},
         ),
-        (RESIZE_DEFERRED, "the resize of pods is deferred on", {pod.node: deferral_of(pod) for pod in pods}),
+        (RESIZE_DEFERRED, "the resize of pods is deferred on", {pod.node: resize_deferral(pod) for pod in pods}),
         (FAILED_IN_PLACE, "containers do not start again on", {pod.node: pod.problem or "" for pod in pods}),
     ):
         if names := [node for node in why if why[node]]:

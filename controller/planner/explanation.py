@@ -25,7 +25,7 @@ from controller.planner.stops import (
     is_given_up,
     is_recreated,
     outgoing,
-    refusal_of,
+    resize_refusal,
     to_creation,
     to_deletion,
     to_removal,
@@ -185,7 +185,7 @@ class Explainer:
         if (pod.held_by_hook or pod.marked) and stays:  # that is taken back next
             asked = Obstacle.UNANSWERED if is_unanswered(world, Place.of_object(pod.uid)) else None
             return asked or to_write(world, Place.of_keeping(pod.uid)) or self._stale
-        if refusal_of(world, pod):
+        if resize_refusal(world, pod):
             return Obstacle.UNRESIZED
         underway = pod.underway
         if underway is None or not underway.lasts(world.now):

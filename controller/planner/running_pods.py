@@ -41,7 +41,7 @@ from controller.planner.stops import (
     is_given_up,
     is_recreated,
     outgoing,
-    refusal_of,
+    resize_refusal,
     to_image,
     to_rollout,
 )
@@ -105,7 +105,7 @@ class _Care:
     def _serves(self, pod: Pod, underway: Underway) -> bool:
         """Whether only a resize waits, and nobody knows for how long: what runs need not be without traffic."""
         world = self.board.world
-        waits = underway.resize is Resize.DEFERRED or (refusal_of(world, pod) and not is_recreated(world, pod))
+        waits = underway.resize is Resize.DEFERRED or (resize_refusal(world, pod) and not is_recreated(world, pod))
         return bool(waits) and underway.only_resizes
 
     def _give_up(self, pod: Pod, former: str) -> None:
@@ -123,7 +123,7 @@ class _Care:
         if underway.resize is Resize.DEFERRED:
             text = f"pod {pod.name} on node {pod.node} is not resized yet: {underway.problem}"
             self.notes.append(Note(warning=False, once=True, reason=RESIZE_DEFERRED, message=text))
-        if refusal := refusal_of(self.board.world, pod):
+        if refusal := resize_refusal(self.board.world, pod):
             text = f"pod {pod.name} on node {pod.node} cannot be resized: {refusal}"
             self.notes.append(Note(warning=True, reason=RESIZE_REFUSED, message=text))
             if is_recreated(self.board.world, pod):

@@ -177,7 +177,7 @@ def outgoing(board: Board, slot: Slot) -> Pod | None:
     return current if better else old
 
 
-def refusal_of(world: World, pod: Pod) -> str:
+def resize_refusal(world: World, pod: Pod) -> str:
     """Why the kubelet or the server refuses to resize it; empty where neither does, or it need not be resized."""
     if pod.underway is None or pod.underway.resize is None:
         return ""
@@ -189,7 +189,7 @@ def refusal_of(world: World, pod: Pod) -> str:
     return world.no_resize or _SWITCHED_OFF
 
 
-def deferral_of(pod: Pod) -> str:
+def resize_deferral(pod: Pod) -> str:
     """Why the kubelet does not resize it now; empty where it does."""
     if pod.underway is None or pod.underway.resize is not Resize.DEFERRED:
         return ""
@@ -198,7 +198,7 @@ def deferral_of(pod: Pod) -> str:
 
 def is_recreated(world: World, pod: Pod) -> bool:
     """Whether a pod whose resize is refused makes room for a new one."""
-    return bool(refusal_of(world, pod)) and (world.daemonset.recreates_unresized or not world.resizable)
+    return bool(resize_refusal(world, pod)) and (world.daemonset.recreates_unresized or not world.resizable)
 
 
 def in_place_change(board: Board, pod: Pod) -> bool:

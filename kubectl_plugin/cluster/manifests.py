@@ -165,7 +165,7 @@ async def _built(folder: Path, host: Host) -> str:
     """What `kubectl kustomize` makes of it; $KUBECTL may name another program than kubectl."""
     program = host.environ.get("KUBECTL") or "kubectl"
     try:
-        code, out, err = await host.outcome(program, "kustomize", str(folder))
+        code, out, err = await host.run_program(program, "kustomize", str(folder))
     except OSError as error:
         raise CommandError(f"-k needs {program} to build {folder}: {error.strerror}") from error
     if code:

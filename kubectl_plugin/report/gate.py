@@ -22,7 +22,7 @@ class ClosedReason(StrEnum):
     """What keeps a gate closed."""
 
     BLIND = "blind"
-    """It may not look: nobody knows whether it would be open."""
+    """The user may not read what is needed to tell."""
     UNSEEN = "unseen"
     PAUSED = "paused"
     STALLED = "stalled"
@@ -31,15 +31,15 @@ class ClosedReason(StrEnum):
     SOAKING = "soaking"
 
 
-class Closed(Value):
-    """The first thing that is not as it should be."""
+class ClosedGate(Value):
+    """Why the rollout may not go on: the first condition that is not met."""
 
     why: ClosedReason
     text: str
 
 
-def closed(seen: Survey, steps: Steps | None, *, soak: float) -> Closed | None:
-    """None where the next step may be taken, which it is only where all that matters could be seen.
+def closed(seen: Survey, steps: Steps | None, *, soak: float) -> ClosedGate | None:
+    """Why the next step may not be taken; None where it may. Nothing may be unreadable that matters for this.
 
     `soak`: seconds for which it has to have been quiet.
     """
@@ -47,29 +47,29 @@ def closed(seen: Survey, steps: Steps | None, *, soak: float) -> Closed | None:
     step = f"step {steps.index}" if steps is not None and steps.index else "the update"
     failing = _failing(seen)
     if seen.snapshot.unread:
-        return Closed(why=ClosedReason.BLIND, text=f"cannot see whether {step} is finished: {_missing(seen)}")
+        return ClosedGate(why=ClosedReason.BLIND, text=f"cannot see whether {step} is finished: {_missing(seen)}")
     nodes = f"{done} of {counts.target} nodes updated"
     refused = (seen.standing.refused,) if seen.standing.refused else ()
     unfinished = f"{step} is not finished: {', '.join((nodes, *failing, *refused))}"
     if not seen.standing.observed:
-        return Closed(
+        return ClosedGate(
             why=ClosedReason.UNSEEN, text=f"the controller has not acted on the newest change of {name} yet"
         )
     if seen.phase is Phase.STALLED and (seen.standing.refused or is_certain(seen)):
-        return Closed(why=ClosedReason.STALLED, text=unfinished)
+        return ClosedGate(why=ClosedReason.STALLED, text=unfinished)
     if seen.daemonset.paused:
-        return Closed(why=ClosedReason.PAUSED, text=f"{name} is paused: {nodes}")
+        return ClosedGate(why=ClosedReason.PAUSED, text=f"{name} is paused: {nodes}")
     if done < counts.target or seen.standing.outdated:
-        return Closed(why=ClosedReason.UNFINISHED, text=unfinished)
+        return ClosedGate(why=ClosedReason.UNFINISHED, text=unfinished)
     if failing:
-        return Closed(why=ClosedReason.FAILING, text=f"{step} is finished, but not well: {', '.join(failing)}")
+        return ClosedGate(why=ClosedReason.FAILING, text=f"{step} is finished, but not well: {', '.join(failing)}")
     if not seen.agreed:
-        return Closed(
+        return ClosedGate(
             why=ClosedReason.UNFINISHED, text=f"{step} looks finished, but the controller does not say so yet"
         )
     quiet = seen.snapshot.now - quiet_since(seen)
     if quiet < soak:
-        return Closed(
+        return ClosedGate(
             why=ClosedReason.SOAKING, text=f"{step} is finished, and quiet for {short(quiet)} of {short(soak)}"
         )
     return None

@@ -12,7 +12,7 @@ from dataclasses import replace as with_fields
 from msgspec.structs import replace
 
 from controller.kube.errors import ApiError
-from kubectl_plugin.change_options import Acting, Change
+from kubectl_plugin.change_options import Acting, ChangeOptions
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.explain import explained
 from kubectl_plugin.cluster.invocation import Invocation
@@ -31,7 +31,7 @@ HINT = "add --yes if that is what you want"
 
 
 async def choose(
-    invocation: Invocation, asked: Change, names: tuple[str, ...], *, within: float | None = None
+    invocation: Invocation, asked: ChangeOptions, names: tuple[str, ...], *, within: float | None = None
 ) -> tuple[Snapshot, ...]:
     """The objects, at least one. `within`: seconds for whatever else is read, which is done without then.
 

@@ -18,7 +18,7 @@ from kubectl_plugin.edits.partition import desired_of
 from kubectl_plugin.edits.promote import Goal, course_of, goal_of
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.int_or_percent import int_or_percent
-from kubectl_plugin.report.gate import Closed, ClosedReason, closed
+from kubectl_plugin.report.gate import ClosedGate, ClosedReason, closed
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.verbs.acting import agree, carry_out, tell_failures, will_ask
 from kubectl_plugin.verbs.carrying_out import EditOfOne, question
@@ -106,7 +106,7 @@ def _refuse_if_closed(seen: Survey, soak: float) -> None:
     raise CommandError(shut.text, hints=(ways,), exit_code=ExitCode.REFUSED)
 
 
-def _otherwise(seen: Survey, shut: Closed) -> str:
+def _otherwise(seen: Survey, shut: ClosedGate) -> str:
     """What may be done instead of going on; empty where there is nothing."""
     where = seen.snapshot.key.typed
     match shut.why:

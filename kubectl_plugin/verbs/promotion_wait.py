@@ -10,7 +10,7 @@ from kubectl_plugin.cluster.follow import Following, following
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.promote import course_of
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.report.gate import Closed, ClosedReason, closed
+from kubectl_plugin.report.gate import ClosedGate, ClosedReason, closed
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.status_watch import UNATTENDED, ControllerPresence
@@ -72,12 +72,12 @@ class PromotionWait:
             self._follow.doubt_the_nodes()
         return seen
 
-    def _closed(self, seen: Survey, soak: float) -> Closed | None:
+    def _closed(self, seen: Survey, soak: float) -> ClosedGate | None:
         if seen.daemonset.generation < self._generation:
-            return Closed(why=ClosedReason.UNSEEN, text="the change is on its way")
+            return ClosedGate(why=ClosedReason.UNSEEN, text="the change is on its way")
         return closed(seen, course_of(seen.snapshot, seen.board.budget.desired), soak=soak)
 
-    def _give_up_if_over(self, seen: Survey, shut: Closed) -> None:
+    def _give_up_if_over(self, seen: Survey, shut: ClosedGate) -> None:
         if shut.why is ClosedReason.BLIND:
             raise CommandError(shut.text, exit_code=ExitCode.REFUSED)
         if shut.why is ClosedReason.STALLED:
@@ -96,7 +96,7 @@ class PromotionWait:
             words = f"nothing happens to {self._daemonset.name}: {absence}"
             raise CommandError(words, hints=("kubectl kruise-ds doctor",), exit_code=ExitCode.STUCK)
 
-    def _tell(self, shut: Closed) -> None:
+    def _tell(self, shut: ClosedGate) -> None:
         """Once for each thing that is waited for; the time that passes is none."""
         trouble = self._follow.trouble
         told = trouble or (shut.why if shut.why in (ClosedReason.SOAKING, ClosedReason.UNSEEN) else shut.text)

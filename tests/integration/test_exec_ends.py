@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from controller.kube import config
-from controller.kube.exec_run import outcome
+from controller.kube.exec_run import run_program
 from controller.kube.transport import open_transport
 from tests.unit.controller.kube.test_config import kubeconfig
 
@@ -163,7 +163,7 @@ async def test_whoever_stops_waiting_while_a_program_starts_ends_what_that_has_s
     """At whichever turn of the loop, and though the loop is slow, so that the program is ahead of it."""
     plugin.hang()
     environment = Environment(os.environ)
-    running = asyncio.create_task(outcome(sys.executable, *plugin.args, env=environment))
+    running = asyncio.create_task(run_program(sys.executable, *plugin.args, env=environment))
     for _ in range(turns):
         await asyncio.sleep(0)
     if environment.started:

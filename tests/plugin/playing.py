@@ -138,7 +138,7 @@ class Scene:
             def version(self) -> str:
                 return scene.version
 
-            async def outcome(self, *command: str) -> tuple[int, bytes, bytes]:
+            async def run_program(self, *command: str) -> tuple[int, bytes, bytes]:
                 """A real program would run in real time, for which virtual time does not wait."""
                 assert command[1:] == ("version", "--client", "--output=json")
                 return 0, msgspec.json.encode({"clientVersion": {"gitVersion": scene.kubectl}}), b""

@@ -19,14 +19,16 @@ from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.phrases import summary
 
 
-class Manifest(Value):
+class MigrationManifest(Value):
+    """The manifest to apply after a migration, in place of the one that made the DaemonSet."""
+
     document: JSONObject
     comments: tuple[str, ...]
     """What to know before it is applied, line by line."""
 
 
-def printed(observed: Observed, *, native: bool) -> Manifest:
-    """Raises CommandError where there is nothing to start from."""
+def printed(observed: Observed, *, native: bool) -> MigrationManifest:
+    """What `migrate --print` prints. Raises CommandError where there is nothing to start from."""
     former, other = (observed.ours, observed.native) if native else (observed.native, observed.ours)
     if former is None and other is None:
         raise absent(observed)
@@ -40,7 +42,7 @@ def printed(observed: Observed, *, native: bool) -> Manifest:
         return _told(former, forms.as_ours(former.document), steps)
     document, held = _held(forms.as_native(former.document), observed.old_nodes(former))
     document = _written(document, {**last_applied(former.document), "spec": document["spec"]})
-    return Manifest(document=document, comments=(*steps, *held, *_lost(former)))
+    return MigrationManifest(document=document, comments=(*steps, *held, *_lost(former)))
 
 
 def _between(observed: Observed, *, native: bool) -> CommandError:
@@ -49,13 +51,13 @@ def _between(observed: Observed, *, native: bool) -> CommandError:
     return CommandError(words, hints=(on,), exit_code=ExitCode.REFUSED)
 
 
-def _told(side: MigrationSide, whole: JSONObject, comments: tuple[str, ...]) -> Manifest:
+def _told(side: MigrationSide, whole: JSONObject, comments: tuple[str, ...]) -> MigrationManifest:
     """As its author wrote it where kubectl has noted that; somebody else may have changed it since."""
     document = _written(whole, last_applied(side.document))
     changes = differences(side.template, fields_of(found(document, "spec", "template")))
     if words := " ".join(summary(changes, only_ascii=True).split()):
         comments = (*comments, f"This is what was applied last, and differs from what runs: {words}.")
-    return Manifest(document=document, comments=comments)
+    return MigrationManifest(document=document, comments=comments)
 
 
 def _written(whole: JSONObject, author: JSONObject) -> JSONObject:

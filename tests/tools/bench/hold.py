@@ -21,7 +21,7 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
-from controller.kube.decode import Decoder, Failed
+from controller.kube.decode import Decoder, ErrorEvent
 from controller.kube.kinds import NODES, PODS
 from controller.kube.resource import W
 from controller.runtime.store import Record, StoreWriter
@@ -75,7 +75,7 @@ def _fill(writer: StoreWriter[R], decoder: Decoder[W, R], found: Iterator[JSON])
     writer.feed(Init())
     for one in found:
         seen = decoder.line(wire.event(one))
-        if isinstance(seen, Failed):
+        if isinstance(seen, ErrorEvent):
             raise TypeError(f"an error instead of an event: {seen.body!r}")
         writer.feed(seen)
     for _ in writer.swap("1000000"):

@@ -28,7 +28,7 @@ class Hanging(Host):
 
     left = False
 
-    async def outcome(self, *command: str) -> tuple[int, bytes, bytes]:
+    async def run_program(self, *command: str) -> tuple[int, bytes, bytes]:
         try:
             await asyncio.Event().wait()
         finally:

@@ -5,7 +5,7 @@ import pytest
 
 from controller.api.base import JSON
 from controller.api.meta import Key
-from controller.kube.decode import Bookmark, Decoder, Failed, Malformed, Seen
+from controller.kube.decode import Bookmark, Decoder, ErrorEvent, Malformed, Seen
 from tests.beds.things import THINGS, Thing, bookmark, error_line, line, page, thing
 
 decoder = Decoder(THINGS)
@@ -54,7 +54,7 @@ def test_control_lines_are_known_in_any_order_of_fields_and_with_spaces() -> Non
 
 def test_an_error_line_keeps_the_code_and_the_status() -> None:
     event = decoder.line(error_line(410, "Expired"))
-    assert isinstance(event, Failed)
+    assert isinstance(event, ErrorEvent)
     assert event.status == 410
     assert b'"Expired"' in event.body
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from controller.api.base import JSON
 from controller.api.meta import Key
 from controller.kube import nesting
-from controller.kube.decode import UNREADABLE, Decoder, Failed, Malformed, Page, Seen
+from controller.kube.decode import UNREADABLE, Decoder, ErrorEvent, Malformed, Page, Seen
 from tests.beds.things import THINGS, Thing, line, thing
 
 decoder = Decoder(THINGS)
@@ -94,7 +94,7 @@ def test_a_deep_object_without_a_readable_name_is_malformed_without_one() -> Non
 
 def test_a_deep_error_is_still_an_error() -> None:
     got = decoder.line(b'{"type":"ERROR","object":{"code":410,"details":' + nested(2_500) + b"}}")
-    assert isinstance(got, Failed)
+    assert isinstance(got, ErrorEvent)
 
 
 @pytest.mark.parametrize("cut", [2, 3, 50, 40_000])
