@@ -35,7 +35,7 @@ from controller.telemetry.collectors import living
 from controller.telemetry.exposition import exposing
 
 DRAIN_SECONDS = 14.0
-"""For the passes in hand when the process is asked to stop; events and lease get 5 s more, within 20 s in all."""
+"""For the passes in progress when the process is asked to stop; events and lease get 5 s more, within 20 s in all."""
 
 
 async def main_loop(settings: Settings) -> int:
@@ -107,7 +107,7 @@ async def _act(
     readiness: _Readiness,
     stop: asyncio.Event,
 ) -> None:
-    """Fill the caches, wait for the lease, and reconcile until `stop`; then finish what is in hand."""
+    """Fill the caches, wait for the lease, and reconcile until `stop`; then finish the passes in progress."""
     informers, pulls = parts.informers, parts.pulls
     caches = informers.filling(parts.client, parts.triggers, parts.instrumentation, pulls)
     async with caches, spared(), leading, parts.recorder.sending():

@@ -1,6 +1,6 @@
 """The last check before a write leaves the process: does this process still lead?
 
-A process that was frozen wakes up with a plan in its hands, or with a connection half open; so the deadline of its
+A process that was frozen wakes up in the midst of a plan, or with a connection half open; so the deadline of its
 lease is looked at on every write, before a connection is asked for and again when the bytes are about to leave.
 """
 

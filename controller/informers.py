@@ -114,7 +114,8 @@ class Informers:
             await reflector.synced()
 
     async def pulls_caught_up(self) -> None:
-        """The same of what ImagePullJobs need. Their kind may not be there, or not be ours to read."""
+        """List again what ImagePullJobs need, and wait for it, for ever if need be: their CRD may not be installed,
+        or we may not read them."""
         self.relist_pulls()
         for reflector in self._pulls:
             await reflector.synced()

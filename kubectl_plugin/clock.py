@@ -23,7 +23,7 @@ class ServerClock:
         return self._epoch + self._ticks()
 
     def now(self) -> float:
-        """The same, by the server."""
+        """Seconds since 1970, by the server's clock."""
         return self.local() + min(max(0.0, self._least), self._most)
 
     def heard(self, date: str, asked: float) -> None:

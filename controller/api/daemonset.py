@@ -118,7 +118,7 @@ class Rollout(Part):
     most_done: int = 0
     """The most that `done` has been since start_time: a pod that gets ready again and again is no progress."""
     most_updated: int = 0
-    """The same for nodes that have a pod of the current revision, available or not."""
+    """The most nodes since start_time that had a pod of the current revision, available or not."""
 
 
 class Counts(Part):

@@ -107,8 +107,8 @@ def closed(conditions: Sequence[PodCondition], type_: str, reason: str, stamp: s
 
 
 def marked(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, ...]:
-    """The same of KruisePodReady with our entry beside those of others. What others keep False in words of their own
-    stays theirs."""
+    """The operations that set KruisePodReady False, with our entry beside those of others, and with it the pod's
+    Ready. Where another writer keeps it False with a message that is no list of entries, that message stays."""
     own = _found(conditions, KRUISE_POD_READY)
     entries = _entries(own)
     done = own is not None and own.status == "False" and (any(map(is_ours, entries)) or writers(own.message) is None)

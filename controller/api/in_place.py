@@ -23,7 +23,8 @@ from controller.api.text import LONGEST_ITEM, shortened
 SETTLE_SECONDS = 10.0
 """After the update: for so long a new container whose image has another name may be the old one, started again."""
 OVERLAP_SECONDS = 600.0
-"""The same where an earlier update may have come late: its container is shown until the next image is pulled."""
+"""Seconds instead of `SETTLE_SECONDS` where an earlier update may have come late: the status shows the container of
+that one until the next image is pulled."""
 _LEAST = {"requests": "2m", "limits": "10m"}
 """Of cpu: a kernel gives no less, and the status tells what it gives."""
 
@@ -54,7 +55,7 @@ class Underway(Value):
     due: float = 0.0
     """… from then on, seconds since 1970: nothing may prove that those before run."""
     waiting: tuple[str, ...] = ()
-    """Those of all that come after it."""
+    """The containers of all launch priorities after the next one."""
     patience: float = SETTLE_SECONDS
     """How long after the update `until` is, or `due`."""
     taken_back: str = ""

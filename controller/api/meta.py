@@ -127,7 +127,8 @@ def epoch(stamp: str | None) -> float | None:
 
 
 def noted(stamp: str | None) -> float | None:
-    """The same of a time that anybody may have written, as annotations are; None where it is none."""
+    """Seconds since 1970 (UTC) of a time that anybody may have written, as in an annotation; None where it is no
+    RFC 3339 time."""
     try:
         return epoch(stamp)
     except (ValueError, OverflowError):

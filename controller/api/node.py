@@ -42,7 +42,7 @@ class _NodeStatus(View):
 
 
 class NodeWithImagesView(NodeView):
-    """The same, with what it costs to know the images."""
+    """A node with the images that its kubelet reports: decoded only where they are needed, for there may be many."""
 
     status: _NodeStatus = _NodeStatus()
 

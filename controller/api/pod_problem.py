@@ -71,7 +71,7 @@ def problem_of_container(status: ContainerStatusView, replaced: Collection[str] 
 
 def complaint_of(statuses: Iterable[ContainerStatusView], replaced: Collection[str] = ()) -> str:
     """Which container the kubelet cannot start, and its words about that, or how one ended; empty where it does not
-    say so just now. `replaced` as above.
+    say so just now. `replaced`: ids of containers that an update in place ended.
 
     While it waits to try again it says something else, which is no news.
     """

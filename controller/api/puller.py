@@ -20,7 +20,7 @@ from controller.api.text import shortened
 PULLER_LABEL: Final = "kruise-ds/image-pull-job"
 """On every puller: the uid of its job."""
 MANAGED: Final = {"app.kubernetes.io/managed-by": "kruise-ds"}
-"""The same."""
+"""On every puller too: one that has lost its owner is known by it."""
 CONTAINER: Final = "pull"
 
 NOT_PULLED: Final = frozenset(

@@ -123,7 +123,7 @@ class InPlaceRefusal(StrEnum):
     TEMPLATE = "Template"
     """A field differs that no running pod takes."""
     RESOURCES = "Resources"
-    """Likewise of resources, or cpu and memory are not to be changed in place."""
+    """Resources differ that no running pod takes, or cpu and memory are not to be changed in place."""
     RESIZE_REFUSED = "ResizeRefused"
     RESTART = "Restart"
     READINESS_GATE = "ReadinessGate"

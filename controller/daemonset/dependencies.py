@@ -36,7 +36,7 @@ class Dependencies(msgspec.Struct, frozen=True):
     on_stale: Callable[[Key, Stale], None]
     """A pass that had to wait for its own writes to be seen."""
     on_overdue: Callable[[Key, Stale], None]
-    """The same, after 30 seconds: the resource is to be listed again."""
+    """A pass that has had to wait for its own writes for 30 seconds: the resource is to be listed again."""
     on_status_answer: Callable[[Literal["success", "conflict", "error"]], None]
     """A status write was answered."""
     on_status: Callable[[DaemonSet, DaemonSetStatus | None, DaemonSetStatus], None]

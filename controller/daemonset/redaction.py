@@ -68,13 +68,13 @@ class Secrets:
 
 
 class KnownSecrets:
-    """Those of the templates of one DaemonSet, read once per template and without holding up anybody else."""
+    """The secrets in the templates of one DaemonSet. Each template is read once, and other tasks run meanwhile."""
 
     def __init__(self) -> None:
         self._secrets, self._identities = Secrets(), set[str]()
 
     async def of(self, templates: Mapping[str, JSONObject]) -> Secrets:
-        """Those of `templates`, which are given by their identity (`canonical.identity`)."""
+        """The secrets in `templates`, whose keys are their identities (`canonical.identity`)."""
         if not self._identities <= templates.keys():
             self._secrets, self._identities = Secrets(), set()
         for identity in templates.keys() - self._identities:
@@ -112,7 +112,7 @@ def redacted(words: str, *secrets: Secrets) -> str:
 
 
 def redacted_error(error: ApiError, *secrets: Secrets) -> ApiError:
-    """The same error, in words that may be repeated."""
+    """`error` with its secrets masked, so that logs, events and conditions may repeat it."""
     message = redacted(error.message, *secrets)
     if message == error.message:
         return error

@@ -17,8 +17,8 @@ from controller.planner import actions
 from controller.planner.place import Place
 
 SECONDS = 60.0
-"""The same that was done before and is to be done again within so many was taken back. While its place is left alone
-for longer and longer, so is this."""
+"""A write that is due again so soon after it was accepted was taken back by somebody. This grows with the back-off of
+its place."""
 KEPT = 10_000
 """Writes that are remembered."""
 

@@ -15,7 +15,7 @@ class WriteFailure(Value):
     words: str
     """The server's."""
     gist: str
-    """The same without the name of the object: every node's pod fails with a name of its own."""
+    """`words` without the object's name, by which failures are compared: each node's pod fails with its own name."""
     kind: type[actions.Action]
 
 

@@ -38,7 +38,7 @@ class JobState(msgspec.Struct):
     here: dict[str, str] = msgspec.field(default_factory=dict)
     """The nodes of its pullers that there were when it was last looked, or were made since, by uid."""
     ended: set[str] = msgspec.field(default_factory=set)
-    """Those of them whose deletion we have asked for."""
+    """Uids of pullers whose deletion we have asked for."""
     silent: Collection[str] = ()
     chosen_at: tuple[object, ...] = ()
     """What the nodes were worked out from."""

@@ -64,9 +64,9 @@ class JobWorld(Value, gc=True):
     awaited: Collection[str]
     """Where a write is not answered: nodes, and uids of pullers."""
     failing: Collection[str]
-    """The same of writes that failed."""
+    """Where the last write failed: nodes, and uids of pullers."""
     held_back: Collection[str]
-    """Those of them that are not to be tried again yet."""
+    """Members of `failing` that are not to be tried again yet."""
     silent_since: float
     """Since when only silent nodes have been left; `inf`: others are."""
     room: int

@@ -59,13 +59,13 @@ class Client:
         self._decoders: dict[Resource[Any, Any], Decoder[Any, Any]] = {}
 
     def retelling(self, retell: Retell) -> Client:
-        """The same client, where the server's words come as `retell` gives them."""
+        """A client of the same server whose errors have their messages changed by `retell`."""
         other = copy(self)
         other._sender = self._sender.retelling(retell)
         return other
 
     def apart(self) -> Client:
-        """The same client with a place of its own: one request of it at a time waits for nobody else's."""
+        """A client of the same server with one request slot of its own, besides the slots that all clients share."""
         other = copy(self)
         other._sender = self._sender.apart()
         return other

@@ -82,13 +82,13 @@ class Sender:
         self._retell: Retell = lambda error: error
 
     def retelling(self, retell: Retell) -> Sender:
-        """The same, where errors have the server's words as `retell` gives them, and their traces no others."""
+        """A sender whose errors have their messages changed by `retell`; their tracebacks hold no other words."""
         other = copy(self)
         other._retell = retell
         return other
 
     def apart(self) -> Sender:
-        """The same, with a place of its own besides those that all share."""
+        """A sender with one request slot of its own, besides the slots that all senders share."""
         other = copy(self)
         other._lane = Lane(self._throttle, own=1)
         return other

@@ -126,8 +126,8 @@ class DrainPod(Value):
 
 
 class UpdateInPlace(Value):
-    """The same pod with what the revision has changed, and its readiness gate closed before where that restarts a
-    container."""
+    """Change a running pod to the revision, without a new pod. Where that restarts a container, its readiness gate is
+    closed before."""
 
     pod: Ref
     node: str

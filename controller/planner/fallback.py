@@ -32,7 +32,8 @@ class Fallback(Value, dict=True, gc=True):
     """How many nodes may hold the current revision."""
 
     def revision(self, slot: Slot) -> Revision:
-        """That of its last pod, also the current one, where that is known and still stored; else the usual one."""
+        """The revision of the last pod in `slot`, which may be the current one; the usual one where that is not known
+        or not stored any more."""
         known = self._stored.get(slot.last) if slot.last is not None else None
         return self.usual if known is None else known
 

@@ -40,7 +40,8 @@ class Slot(Value):
     had_current: bool
     """A pod of the current revision is here, live or not; or none is, and the last one seen here was."""
     had_old: bool
-    """The same for pods of other revisions. Neither: as far as we know there never was a pod."""
+    """A pod of another revision is here, live or not; or none is, and the last one seen here was. Where `had_current`
+    is False too, no pod was ever seen here."""
     last: str | None
     """Without a live pod: revision hash of the last one, which is dying, has ended or is gone. None: not known."""
 

@@ -63,14 +63,15 @@ def to_write(world: World, *places: Place) -> Obstacle | None:
 
 
 def to_deletion(board: Board, pod: Pod) -> Obstacle | None:
-    """What keeps this pod, whyever it is to go."""
+    """What keeps this pod from being deleted, for whatever reason it is to go."""
     if waits_for_hook(board, pod):
         return Obstacle.HOOK
     return to_write(board.world, Place.of_object(pod.uid))
 
 
 def to_removal(board: Board, pod: Pod) -> Obstacle | None:
-    """The same of one that is in the way: one that Failed goes no sooner than its back-off allows."""
+    """What keeps a pod from being deleted that is in the way of another one. A Failed pod goes no sooner than its
+    back-off allows."""
     waits = pod.phase == "Failed" and board.world.now < board.world.not_before.get(pod.node, 0.0)
     return Obstacle.BACK_OFF if waits else to_deletion(board, pod)
 

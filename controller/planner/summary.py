@@ -72,7 +72,7 @@ class Summary(Value):
         return sum(zone[ZoneState.UPDATING] for zone in self.zones.values())
 
     def at(self, now: float) -> Summary:
-        """The same `now` (seconds since 1970), if no pass came in between: patience with pods may have ended."""
+        """This summary as of `now` (seconds since 1970), if no pass came in between: deadlines may have passed."""
         overdue = sum(1 for moment in self.deadlines if moment <= now)
         if overdue:
             left = tuple(moment for moment in self.deadlines if moment > now)

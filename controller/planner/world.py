@@ -136,7 +136,7 @@ class World(Value):
     what was tried there failed more than once, or is not answered yet (for ever, then), and must not keep the others
     waiting."""
     due_again: Mapping[Place, float] = {}
-    """The same places once that moment has come, and those that have failed once: since when (seconds since 1970)."""
+    """Places where a write failed and may be tried again: since when (seconds since 1970)."""
     trouble: str = ""
     """What writes that are still needed were told by the server; empty when none fails."""
     fought: bool = False

@@ -48,8 +48,8 @@ class PassControl(Protocol):
     """What a pass may ask of those who run it."""
 
     def only_waits(self) -> None:
-        """From now on it only waits for answers: it is in no worker's way, however long they take. Its key stays in
-        its hand until it ends."""
+        """From now on the pass only waits for answers and occupies no worker, however long they take. Its key counts
+        as being processed until the pass ends."""
 
     def begin(self, work: Work) -> asyncio.Task[Exception | None]:
         """Work that may outlast the pass. The task's result is what it raised, other than that leadership is lost,

@@ -1,4 +1,5 @@
-"""Which keys need work: coalesced, one worker at a time per key, with delays and a growing one for keys that fail."""
+"""The keys that need work: each once, with at most one worker per key, with delays, and with a back-off for keys that
+fail."""
 
 from __future__ import annotations
 
@@ -19,17 +20,17 @@ REASONS_KEPT = 4
 
 
 class QueueClosed(Exception):
-    """The queue hands out nothing any more."""
+    """The queue was closed: it gives out no more keys."""
 
 
 class Taken(msgspec.Struct, Generic[K], frozen=True):
-    """A key in somebody's hand, and why it came there."""
+    """A key that is being processed, and why it was added."""
 
     key: K
     reasons: tuple[str, ...]
     """The first few different reasons since the key was last taken."""
     queued_seconds: float
-    """How long it was ready and nobody had a free hand."""
+    """How long it was ready and waited for a free worker."""
 
 
 class _Wanted(msgspec.Struct):
@@ -100,7 +101,7 @@ class WorkQueue(Generic[K]):
 
     @asynccontextmanager
     async def take(self) -> AsyncIterator[Taken[K]]:
-        """Wait for a key and hold it; leaving the block gives it back. Raises `QueueClosed`."""
+        """Wait for a key, and process it until the block is left. Raises `QueueClosed`."""
         loop = asyncio.get_running_loop()
         while not self._ready:
             if self._closed:
@@ -128,7 +129,7 @@ class WorkQueue(Generic[K]):
                 self._wake()
 
     def close(self) -> None:
-        """Hand out nothing more. Those who wait in `take` get `QueueClosed`."""
+        """Give out no more keys. Whoever waits in `take` gets `QueueClosed`."""
         self._closed = True
         self._ready.clear()
         self._delays.clear()
@@ -137,16 +138,17 @@ class WorkQueue(Generic[K]):
 
     @property
     def depth(self) -> int:
-        """Keys that are ready and in nobody's hand."""
+        """Keys that are ready and not being processed."""
         return len(self._ready)
 
     @property
     def later(self) -> int:
-        """Keys with a due time ahead."""
+        """Keys that were added with a delay which is not over."""
         return len(self._delays)
 
     def processing_seconds(self) -> tuple[float, ...]:
-        """For each key in somebody's hand: since how many seconds. A growing one is a worker that hangs."""
+        """For each key that is being processed: for how many seconds so far. One that keeps growing is a pass that
+        hangs."""
         now = asyncio.get_running_loop().time()
         return tuple(now - since for since in self._processing.values())
 

@@ -30,15 +30,15 @@ Cache: TypeAlias = Store[DaemonSet] | Store[Pod] | Store[Node] | Store[Revision]
 Labels: TypeAlias = tuple[str, ...]
 
 QUEUES: tuple[Row[WorkQueue[Key]], ...] = (
-    ("workqueue_depth", "Keys that are ready and in nobody's hand", lambda queue: queue.depth),
+    ("workqueue_depth", "Keys that are ready and not being processed", lambda queue: queue.depth),
     (
         "workqueue_unfinished_work_seconds",
-        "Sum of how long keys are held by now",
+        "Seconds for which keys have been processed so far, summed over those in progress",
         lambda queue: sum(queue.processing_seconds()),
     ),
     (
         "workqueue_longest_running_processor_seconds",
-        "The longest of these",
+        "Seconds for which the key that has been in progress longest has been processed",
         lambda queue: max(queue.processing_seconds(), default=0.0),
     ),
     ("workqueue_adds_total", "Keys that became wanted", lambda queue: queue.adds),

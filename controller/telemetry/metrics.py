@@ -146,7 +146,7 @@ class Metrics:
             histogram(registry, f"workqueue_{name}_duration_seconds", meaning, DECADES, ("name",), [(CONTROLLER,)])
             for name, meaning in (
                 ("queue", "How long a key was ready before it was taken"),
-                ("work", "How long a key was held"),
+                ("work", "How long a key was processed"),
             )
         )
         self.decision_seconds = histogram(

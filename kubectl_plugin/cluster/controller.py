@@ -36,7 +36,7 @@ async def leader(session: Session) -> Leader | None:
 
 
 async def holder(session: Session, lease: Key) -> Leader | None:
-    """The same of any lease."""
+    """Who holds `lease`; None where there is no such lease. Raises ApiError."""
     try:
         return await session.client.get(LEASES, lease)
     except NotFound:

@@ -82,8 +82,8 @@ async def known(answer: Awaitable[T]) -> T | NoAnswer:
 
 
 async def coming_leader(session: Session) -> Leader | None:
-    """The same, of replicas that are ready: they are so just before one of them leads, for which it gets
-    `LEADING_SECONDS`. `kubectl rollout status` waits only for the first."""
+    """Who holds the controller's lease; None where there is none. While nobody holds it, it is read again for up to
+    `LEADING_SECONDS`: replicas are ready, and `kubectl rollout status` is done, just before one of them leads."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + LEADING_SECONDS
     while True:

@@ -98,7 +98,7 @@ def _revision_detail(view: revision.RevisionView) -> RevisionDetail | None:
 
 
 def read_as(resource: Resource[Any, Any], wire: type[W], project: Callable[[W], T | None]) -> Resource[W, T]:
-    """The same kind, of which something else is kept."""
+    """`resource`, decoded as `wire` and kept as what `project` makes of it."""
     return replace(resource, wire=wire, project=project)
 
 

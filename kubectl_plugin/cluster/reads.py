@@ -77,7 +77,7 @@ async def snapshot(
 async def existing(
     invocation: Invocation, keys: Iterable[Key], *, nodes: bool = True, pods: bool = True
 ) -> tuple[tuple[Snapshot, ...], tuple[CommandError, ...]]:
-    """Those of `keys` that there are, each once, and for every other one what is to be said of it."""
+    """A snapshot of each DaemonSet in `keys` that exists, each once, and an error for each one that does not."""
     found: list[JSONObject] = []
     absent: dict[str, CommandError] = {}
     for key in dict.fromkeys(keys):

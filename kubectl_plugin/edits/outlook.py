@@ -114,7 +114,7 @@ def cautions(snapshot: Snapshot, *others: Caution | None) -> tuple[Caution, ...]
 
 
 def on_delete(snapshot: Snapshot) -> Caution | None:
-    """Why nothing moves by itself; None where it does."""
+    """Why nothing moves by itself with updateStrategy OnDelete; None with another strategy."""
     daemonset = snapshot.daemonset
     if daemonset.rolling_update is not None:
         return None
@@ -125,7 +125,7 @@ def on_delete(snapshot: Snapshot) -> Caution | None:
 
 
 def paused(snapshot: Snapshot) -> Caution | None:
-    """The same for a pause."""
+    """Why nothing moves while the DaemonSet is paused; None where it is not."""
     daemonset = snapshot.daemonset
     if not daemonset.paused:
         return None

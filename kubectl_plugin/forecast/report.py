@@ -167,7 +167,8 @@ def rollout_plan(
 
 
 def with_answer(plan: RolloutPlan, answer: DryRunAnswer, *, waves: int) -> RolloutPlan:
-    """The same plan with what the server said; worked out anew where it refuses, now or when it was asked last."""
+    """`plan` with the server's answer to the dry run; worked out anew where the server refuses, now or when it was
+    asked last."""
     if refusal_in(plan.survey.daemonset, answer):
         return rollout_plan(plan.survey.snapshot, waves=waves, answer=answer, asked=plan.asked)
     return replace(plan, checks=(*_answered(answer), *plan.checks))

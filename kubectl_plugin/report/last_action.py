@@ -61,8 +61,10 @@ def pause_of(snapshot: Snapshot) -> LastAction | None:
 
 
 def noted_pause(document: JSONObject) -> LastAction | None:
-    """The same, for what is known to be paused. A note outlives its pause where somebody resumes by other means; who
-    then pauses again is nobody that was noted.
+    """The use of `pause` that still holds for a DaemonSet that is known to be paused; None where nobody noted it.
+
+    A note stays when somebody resumes by other means, such as kubectl edit. If it is paused again later, the old note
+    is not returned: it says nothing of that pause.
     """
     meta = fields_of(document.get("metadata"))
     last = last_action(texts_in(meta.get("annotations")))

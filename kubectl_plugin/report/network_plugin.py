@@ -24,6 +24,6 @@ def network_sign(document: JSONObject) -> str:
 
 
 def _cni_folder(pod: JSONObject) -> str:
-    """That of CNI plugins or of their configuration which its pods have from the node; empty where they have none."""
+    """The folder of CNI plugins, or of their configuration, that its pods mount from the node; empty for none."""
     paths = (str(fields_of(one.get("hostPath")).get("path") or "") for one in items_of(pod.get("volumes")))
     return next((path for path in paths if "cni" in path.split("/")), "")

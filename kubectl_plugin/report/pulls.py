@@ -48,7 +48,7 @@ class PullProgress(Value, gc=True):
     having: Collection[str] = ()
     """Of which it is known that the image is there."""
     joined: Collection[str] = ()
-    """Those of the nodes that are younger than the job: nobody tells whether the status counts them yet."""
+    """Members of `nodes` that are younger than the job: the status may not count them yet."""
     words: Mapping[str, str] = {}
     """What was heard of nodes on which an attempt has failed."""
 
@@ -133,7 +133,7 @@ def counts_of(found: Iterable[NodePull]) -> PullCounts:
 
 
 def stated_counts(status: ImagePullJobStatus) -> PullCounts:
-    """The same by the controller's count, for who may not list nodes."""
+    """How many nodes are in which stage, as the job's status counts them: for users who may not list nodes."""
     return PullCounts(nodes=status.desired, there=status.succeeded, pulling=status.active, failed=status.failed)
 
 

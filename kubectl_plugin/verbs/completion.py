@@ -60,7 +60,7 @@ def script(plugin: Path) -> str:
 
 
 def batch(plugin: Path) -> str:
-    """The same for Windows."""
+    """The second program for Windows: a batch file that calls the first one."""
     return f'@rem {MARK.removeprefix("# ")}\r\n@"{plugin}" __complete %*\r\n'
 
 

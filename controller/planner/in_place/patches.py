@@ -1,6 +1,6 @@
 """The operations that update one pod in place, on the pod as it was just read. Every one is safe to repeat.
 
-Those of its resize, which is a write of its own: `resize_patches`.
+A resize is a write of its own, to another subresource: see `resize_patches`.
 """
 
 from __future__ import annotations

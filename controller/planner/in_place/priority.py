@@ -15,8 +15,8 @@ from controller.api.wellknown import CONTAINER_BARRIER
 
 
 def batches_of(containers: Sequence[JSONObject], changed: Collection[str]) -> tuple[tuple[str, ...], ...]:
-    """Those of `changed` by name, highest priority first; containers without one are in the first batch, and those
-    that there are none of."""
+    """The names in `changed` in batches, the highest launch priority first. Containers without a priority are in the
+    first batch, and so are names of no container."""
     priorities = {str(one.get("name", "")): _priority(one) for one in containers}
     ordered = sorted({priority for priority in priorities.values() if priority is not None}, reverse=True)
     batches = [[name for name in changed if priorities.get(name) == priority] for priority in ordered]

@@ -39,7 +39,7 @@ def resizing_of(was: JSONObject, will: JSONObject) -> Resizing | str:
 
 
 def as_written(resources: Mapping[str, JSONObject], spec: JSONObject) -> Mapping[str, JSONObject]:
-    """The same amounts in the words of this pod spec: people who look at the pod know `1Gi`, not its bytes."""
+    """`resources`, each amount as this pod spec writes it: people who look at the pod know `1Gi`, not its bytes."""
     if not resources:
         return resources
     said = {

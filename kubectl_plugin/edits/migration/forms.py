@@ -1,4 +1,4 @@
-"""The same DaemonSet as a native one and as one of ours, and our note on either while it changes sides."""
+"""One DaemonSet in two forms, native and Advanced, and the annotation that either has during its migration."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def managers_of(document: JSONObject) -> tuple[JSONObject, ...]:
 
 
 def fitted(managers: tuple[JSONObject, ...], document: JSONObject) -> list[JSON]:
-    """The same for `document`, which may be of the other kind and has not all of their fields."""
+    """`managers` for `document`, which may be of the other kind: without fields that it does not have."""
     version = str(document["apiVersion"])
     made: list[JSON] = []
     for one in managers:

@@ -32,7 +32,7 @@ class ChangeKind(StrEnum):
     REMOVED = "removed"
     CHANGED = "changed"
     ORDER = "order"
-    """The same members in another order; `old` and `new` are their names."""
+    """A list has the same members in another order; `old` and `new` are their names."""
 
 
 class Difference(Value):
@@ -53,7 +53,7 @@ class Difference(Value):
 
 
 class _Side(NamedTuple):
-    """The same place of a template twice."""
+    """One place of a template, in two forms."""
 
     meaning: JSON
     """What is compared."""

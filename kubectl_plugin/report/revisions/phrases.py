@@ -36,7 +36,7 @@ def summary(found: Sequence[Difference], *, only_ascii: bool = False) -> str:
 
 
 def phrases(found: Sequence[Difference], *, only_ascii: bool) -> tuple[str, ...]:
-    """The same one by one."""
+    """One phrase for each difference, such as `image agent 1.8.2 → 1.8.4`: images first, the rest in its order."""
     arrow = "->" if only_ascii else "→"
     told = [one for one in found if not _is_implied(one, found)]
     ordered = sorted(told, key=lambda one: one.path[-1].field != "image")
