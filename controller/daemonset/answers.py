@@ -1,4 +1,4 @@
-"""What carrying out a plan has taught: one answer for each action that was tried. Nothing here changes anything."""
+"""How the actions of a plan ended: one `Answer` for each action that was tried. Values only."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from controller.planner.world import Accepted, TemplateRefused, TemplateVerdict,
 
 
 class Answer(Value, gc=True):
-    """Of one action."""
+    """How one action ended."""
 
     action: Action
     error: ApiError | None = None
     """What the server said; None: it is done."""
     left: ApiError | None = None
-    """For what it has to be tried again; None: nothing is left to be done."""
+    """The error for which the action has to be tried again; None: nothing is left to be done."""
     counts: bool = False
-    """The error counts as a failure of the place."""
+    """Whether the error counts as a failure of the place, which is left alone after several of them."""
     taken: bool = False
-    """The name that we derived belongs to what is not ours and will not be."""
+    """Whether the name that we derived for a new object belongs to one that is not ours and never will be."""
 
     @property
     def means(self) -> ForWrite | None:
-        """The error does; None: there is none."""
+        """What the error means for a write; None where there is no error."""
         return None if self.error is None else meaning_of(self.error).write
 
     @property
     def place(self) -> Place:
-        """Where it would fail again; a full quota is a matter of all pods that are to be created."""
+        """The place where the action would fail again. A full quota stops every create, so it has a place of its
+        own."""
         return ROOM if self.is_full_quota else place_of(self.action)
 
     @property
@@ -43,16 +44,17 @@ class Answer(Value, gc=True):
 
 
 class Briefing(Value, gc=True):
-    """What carrying out a plan has to know of the passes before."""
+    """What earlier passes have learnt, as far as it matters for carrying out a plan."""
 
     daemonset: DaemonSet
     compiled: Compiled
     failing: Collection[Place] = ()
     """Places where writes failed before."""
     is_suspect: Callable[[Place], bool] = lambda place: False
-    """Whether one more answer that says nothing of the place counts as a failure of it."""
+    """Whether one more answer that does not tell whether the place is at fault, such as a conflict, counts as a
+    failure of it."""
     undone: Callable[[Action], ApiError | None] = lambda action: None
-    """What there is to say of an action that was accepted, where it was so before and somebody takes it back."""
+    """The error to report for an action that was accepted, now and before, and is taken back each time; else None."""
     proven: str = ""
     """Hash of the revision of which the server has accepted several pods: no slow start for it."""
 

@@ -34,7 +34,8 @@ async def confirm(client: Client, daemonset: DaemonSet) -> None:
 
 
 async def is_taken(action: actions.Action, briefing: Briefing, dependencies: Dependencies) -> bool:
-    """Of a name that exists: whether it is not what the action would have made, so that another name is needed."""
+    """Whether the object that has the action's name is not what the action would have made: then another name is
+    needed."""
     match action:
         case actions.CreatePod():
             return await _is_taken_by_another(action, briefing.daemonset, dependencies)
@@ -45,7 +46,7 @@ async def is_taken(action: actions.Action, briefing: Briefing, dependencies: Dep
 
 
 async def _is_taken_by_another(action: actions.CreatePod, daemonset: DaemonSet, dependencies: Dependencies) -> bool:
-    """The derived name exists. Ours: the cache is behind, wait for it. Somebody else's: choose another name."""
+    """The pod's derived name exists. Is it our pod, the cache is behind: wait for it. Else choose another name."""
     try:
         found = await dependencies.client.get(PODS, Key(daemonset.namespace, action.name))
     except NotFound:
@@ -57,7 +58,8 @@ async def _is_taken_by_another(action: actions.CreatePod, daemonset: DaemonSet, 
 
 
 async def look_at_deleted_pod(action: actions.DeletePod, daemonset: DaemonSet, dependencies: Dependencies) -> None:
-    """The answer to its deletion was lost. If it is going, nothing is decided before the caches show that."""
+    """The answer to a pod's deletion was lost. If the pod is being deleted, or gone, nothing more is decided until
+    the caches show that."""
     found = await _left_of(action.pod, PODS, dependencies)
     if found is None:
         dependencies.ledger.deleted(daemonset.uid, action.pod.uid, elapsed())
@@ -68,20 +70,21 @@ async def look_at_deleted_pod(action: actions.DeletePod, daemonset: DaemonSet, d
 async def look_at_prepared_pod(
     action: actions.PrepareDelete, daemonset: DaemonSet, dependencies: Dependencies
 ) -> None:
-    """The answer to that was lost. The caches are to know at least as much as the server says now."""
+    """The answer to the preparation of a pod's deletion was lost. Nothing more is decided until the caches know the
+    pod as it is now."""
     found = await _left_of(action.pod, PODS, dependencies)
     if found is not None:
         dependencies.ledger.wrote(daemonset.uid, PODS.name, found.version, elapsed())
 
 
 async def is_updated(action: actions.UpdateInPlace, dependencies: Dependencies) -> bool:
-    """The answer to that was lost. Whether it was done, for nobody tells of it later."""
+    """Whether an update in place was done whose answer was lost: nothing else would count it."""
     found = await _left_of(action.pod, PODS, dependencies)
     return found is not None and found.hash == action.revision.hash
 
 
 async def may_have_come_through(action: actions.Action, daemonset: DaemonSet, dependencies: Dependencies) -> bool:
-    """Whether an earlier attempt at this create or deletion, whose answer was lost, has done it after all.
+    """Whether an earlier attempt at this create or deletion, whose answer was lost, has succeeded after all.
 
     A place where writes fail is passed over, and its part of the budget goes to the next node: not in doubt.
     """
@@ -137,7 +140,7 @@ async def is_still_there(action: actions.Action, dependencies: Dependencies) -> 
 
 
 async def _left_of(ref: Ref, kind: Resource[W, N], dependencies: Dependencies) -> N | None:
-    """The object as the server has it; None: it is gone, whoever has its name now."""
+    """The object as the server has it; None where it is gone, even if another one has its name now."""
     try:
         found = await dependencies.client.get(kind, Key(ref.namespace, ref.name))
     except NotFound:
@@ -146,8 +149,8 @@ async def _left_of(ref: Ref, kind: Resource[W, N], dependencies: Dependencies) -
 
 
 async def _collides(action: actions.CreateRevision, briefing: Briefing, dependencies: Dependencies) -> bool:
-    """The computed name exists. Same content: the cache is behind. Other content, or what cannot become ours because
-    it is on its way out, or an orphan without our labels: a collision."""
+    """Whether the revision that has our computed name is a collision: its content is another, or it cannot become
+    ours because it is being deleted, has another owner or lacks our labels. If not, the cache is behind."""
     daemonset = briefing.daemonset
     try:
         found = await dependencies.client.get(REVISIONS, Key(daemonset.namespace, action.name))

@@ -1,4 +1,4 @@
-"""What is worked out once: of each generation of a DaemonSet, and of each of its revisions."""
+"""What is computed once for each generation of a DaemonSet, or for each of its revisions, and kept between passes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from controller.settings import Gates
 
 
 class Compiled:
-    """One generation of one DaemonSet."""
+    """What is computed for one generation of one DaemonSet."""
 
     def __init__(self, daemonset: DaemonSet, placements: Mapping[str, Rules | None], gates: Gates) -> None:
-        """`placements`: of revisions that are known from the generation before."""
+        """`placements`: those that were computed for the generation before, by uid of the revision."""
         self.gates = gates
         self.generation = daemonset.generation
         self.rules = compiled(daemonset)
@@ -28,29 +28,30 @@ class Compiled:
         self._resizable = False
 
     def placements(self, revisions: Iterable[Revision]) -> Mapping[str, Rules | None]:
-        """Uid to the placement of each stored revision, None where it cannot be compiled; forgotten with it."""
+        """The placement rules of each stored revision, by its uid; None where they cannot be compiled."""
         self._placements = placements_of(revisions, self._placements)
         return self._placements
 
     def changes(
         self, daemonset: DaemonSet, revisions: Iterable[Revision], *, resizable: bool
     ) -> Mapping[str, InPlaceChange | NotPossible]:
-        """Hash of each other stored revision to what an update in place of its pods changes; empty where nobody asked
-        for that."""
+        """What an update in place changes in the pods of each older stored revision, by its hash; empty where updates
+        in place are not asked for."""
         if self._resizable != resizable:
             self._resizable, self._changes = resizable, {}
         self._changes = changes_to(daemonset, revisions, resizable=resizable, known=self._changes)
         return self._changes
 
     def renderer(self, daemonset: DaemonSet, revision: Revision) -> PodRenderer:
-        """Of the pods of this revision."""
+        """The renderer of the pods of `revision`, made once."""
         renderer = self._renderers.get(revision.hash)
         if renderer is None:
             renderer = self._renderers[revision.hash] = PodRenderer(daemonset, revision)
         return renderer
 
     def of(self, daemonset: DaemonSet) -> Compiled:
-        """What serves its generation: the stored revisions of another one are the same."""
+        """This object if it is for the generation of `daemonset`, else a new one, which keeps the placements: they
+        belong to stored revisions and not to a generation."""
         if self.generation == daemonset.generation:
             return self
         return Compiled(daemonset, self._placements, self.gates)

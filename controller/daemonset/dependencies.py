@@ -30,7 +30,7 @@ class Dependencies(msgspec.Struct, frozen=True):
     say: Callable[[DaemonSet, Note], None]
     """Tells a user something, by log and event."""
     did: Callable[[DaemonSet, Action, ApiError | None], None]
-    """How the server answered an action, None for yes."""
+    """An action was answered: with this error, or None for success."""
     on_plan: Callable[[float], None]
     """The seconds that deciding took."""
     on_stale: Callable[[Key, Stale], None]

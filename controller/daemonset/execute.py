@@ -67,7 +67,7 @@ from controller.runtime.clock import elapsed
 
 
 class CarryingOut:
-    """The actions of one plan. `run` it once; what is answered and what is not can be read meanwhile."""
+    """Carries out the actions of one plan. `run` it once; `answers` and `underway` can be read meanwhile."""
 
     def __init__(self, actions: Sequence[Action], briefing: Briefing, dependencies: Dependencies) -> None:
         self._actions, self._briefing, self._dependencies = actions, briefing, dependencies
@@ -79,15 +79,17 @@ class CarryingOut:
         """Begun and not answered, by place."""
         self._late: Callable[[Answer], None] | None = None
         self._look: asyncio.Task[ApiError | None] | None = None
-        """At the DaemonSet, where there is something to adopt: why nothing may be."""
+        """The read of the DaemonSet that precedes adoptions; its result is why none may be made, None where they
+        may."""
 
     def leave(self, tell: Callable[[Answer], None]) -> None:
-        """Nobody waits any longer. Nothing more is begun, for the plan gets old; answers are told as they come."""
+        """The pass waits no longer. No further action is begun, for the plan gets old; `tell` gets the answers to
+        those that were begun."""
         self._late = tell
 
     @property
     def _is_over(self) -> bool:
-        """The DaemonSet is not there any more."""
+        """Whether the DaemonSet was found to be deleted, or to be another one of the same name."""
         look = self._look
         return look is not None and look.done() and isinstance(look.result(), Conflict | NotFound)
 

@@ -118,8 +118,8 @@ def _as_if_done(world: World, possible: Collection[InDoubt], awaited: Collection
 
 
 def _going(pods: tuple[Pod, ...], uids: Collection[str]) -> tuple[Pod, ...]:
-    """Those that we may have deleted count as unavailable from then on. One that has ended does so anyway, and
-    would count as gone."""
+    """`pods`, with those in `uids` being deleted: we may have deleted them. One that has ended stays as it is: it is
+    unavailable anyway, and would count as gone."""
     if not uids:
         return pods
     return tuple([replace(pod, dying=True) if pod.uid in uids and not pod.ended else pod for pod in pods])
@@ -138,7 +138,7 @@ def _changing(pods: tuple[Pod, ...], begun: Collection[Unready]) -> tuple[Pod, .
 def _coming(
     known: Mapping[str, Predecessor], creates: Collection[CreatePod], now: float
 ) -> Mapping[str, Predecessor]:
-    """A node whose pod we may have created counts as one that had a pod of that revision."""
+    """`known`, with a pod of the created revision on each node for which we may have created one."""
     nobody = Predecessor(uid="")
     coming = {
         one.node: replace(known.get(one.node, nobody), pod=FormerPod(hash=one.revision.hash, created=now))

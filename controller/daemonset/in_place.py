@@ -34,17 +34,18 @@ from controller.planner.preparing import cancelling, marking, preparing
 from controller.runtime.clock import Clock
 
 ATTEMPTS = 5
-"""Of one write whose pod changes meanwhile, as a kubelet may do it twice a second while a pod starts."""
+"""How often one write is tried whose pod changes meanwhile: a kubelet may write twice a second while a pod starts."""
 
 
 class InPlaceWrites:
-    """The requests of one pass. `wrote` is told of each write that was accepted, also of one that others follow."""
+    """The writes to running pods in one pass. `wrote` is told of each request that was accepted, also where an action
+    takes several."""
 
     def __init__(self, client: Client, clock: Clock, wrote: Callable[[Written], None]) -> None:
         self._client, self._clock, self._wrote = client, clock, wrote
 
     async def carry_out(self, action: InPlaceAction | PrepareDelete | CancelDelete) -> None:
-        """Raises Conflict for a pod that is on its way out, is another one by now, or changes all the time."""
+        """Raises Conflict for a pod that is being deleted, is another one by now, or changes all the time."""
         if isinstance(action, OpenGates) and await self._are_open(action):
             return
         ref = action.pod
@@ -85,8 +86,9 @@ class InPlaceWrites:
                 assert_never(action)
 
     async def _are_open(self, action: OpenGates) -> bool:
-        """On the very version that was decided about: a gate that was closed since stays so. False: gates that nobody
-        has set yet, of a new pod that changes too fast."""
+        """Open gates of the very pod version that was decided about: a gate that was closed since stays closed. False
+        where that version is old and the pod is new, with gates that nobody has set: then it may be tried on a later
+        version."""
         try:
             await self._patched(action.pod, opened(action.gates, rfc3339(self._clock())), sub="status")
         except Conflict:
@@ -124,7 +126,8 @@ class InPlaceWrites:
         self._wrote(await self._client.patch(PODS, ref, guarded, sub="resize"))
 
     async def _prepare(self, action: PrepareDelete, pod: PodDocument) -> None:
-        """Its traffic goes first: who waits for the state finds it gone."""
+        """Its readiness gate is closed before the state is written: whoever waits for the state finds no more
+        traffic."""
         ref, now = _ref(pod), self._clock()
         operations = preparing(pod, now)
         if action.tried and operations:
@@ -133,7 +136,7 @@ class InPlaceWrites:
         await self._patched(ref, operations)
 
     async def _patched(self, ref: Ref, operations: tuple[JSONObject, ...], sub: str = "") -> Ref:
-        """The pod as it is then; without operations, as it was."""
+        """Patch the pod; returns it at its new version. Without operations nothing is sent."""
         if not operations:
             return ref
         written = await self._client.patch(PODS, ref, _guarded(ref, operations), sub=sub)
@@ -142,7 +145,7 @@ class InPlaceWrites:
 
 
 class Overtaken(Conflict):
-    """What was decided about does not exist any more; to read it again would not help."""
+    """The pod is not what was decided about any more: reading it again would not help, a new pass is needed."""
 
 
 def _overtaken(ref: Ref, words: str) -> Overtaken:

@@ -16,8 +16,8 @@ FAILING_FIRST = 1.0
 FAILING_AT_MOST = 300.0
 """Seconds for which a node or an orphan is left alone after its second failure in a row, and at most."""
 DOUBTS = 3
-"""Answers in a row, to a write in one place, that say nothing of that place (a conflict, a busy server, none at all):
-from this one on it is a failure of the place nevertheless, since a webhook or a proxy can give any answer."""
+"""A conflict, a busy server or no answer at all do not tell whether the place is at fault. After so many of them in a
+row it counts as a failure of the place nevertheless, since a webhook or a proxy can give any answer."""
 FAILING_KEPT = 10_000
 """Places that are remembered; beyond that those that may be tried again are forgotten."""
 
@@ -30,11 +30,11 @@ class Failing(Value):
 
 
 class Places(msgspec.Struct, Generic[K]):
-    """Of one DaemonSet, or of one ImagePullJob."""
+    """The places of one DaemonSet, or of one ImagePullJob, in which writes failed."""
 
     failing: dict[K, Failing] = msgspec.field(default_factory=dict)
     doubts: dict[K, int] = msgspec.field(default_factory=dict)
-    """How many writes there in a row were answered by something that says nothing of the place."""
+    """By place: how many writes in a row were answered without telling whether the place is at fault."""
 
     def failed(self, place: K, moment: float, at_most: float = FAILING_AT_MOST) -> None:
         """A write there failed. After the first time it may be tried again at once."""
@@ -48,17 +48,17 @@ class Places(msgspec.Struct, Generic[K]):
             self.failing[place] = Failing(until=moment + delay, delay=delay)
 
     def doubted(self, place: K) -> None:
-        """A write there was answered by something that says nothing of the place."""
+        """A write there was answered without telling whether the place is at fault."""
         if len(self.doubts) > FAILING_KEPT:
             self.doubts.clear()
         self.doubts[place] = self.doubts.get(place, 0) + 1
 
     def is_suspect(self, place: K) -> bool:
-        """Whether such an answer, were it the next one, counts as a failure of the place."""
+        """Whether one more such answer counts as a failure of the place."""
         return self.doubts.get(place, 0) + 1 >= DOUBTS
 
     def went_well(self, place: K) -> None:
-        """A write there went through: it did not fail there, whatever was before."""
+        """A write there succeeded: earlier failures are forgotten."""
         self.failing.pop(place, None)
         self.doubts.pop(place, None)
 
@@ -75,6 +75,6 @@ class Places(msgspec.Struct, Generic[K]):
         return {place: one.until for place, one in self.failing.items() if one.until <= moment}
 
     def clear(self) -> None:
-        """Another generation: an edit may be the cure of all that failed."""
+        """Forget every failure: the spec was edited, which may have removed the cause."""
         self.failing.clear()
         self.doubts.clear()

@@ -39,7 +39,7 @@ class WrittenEvent(View):
 
 
 class NothingKept(Value):
-    """Events are written, never kept."""
+    """Stands for the kept form of an Event: events are only written."""
 
 
 EVENTS: Resource[WrittenEvent, NothingKept] = Resource(

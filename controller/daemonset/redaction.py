@@ -28,7 +28,7 @@ _FIELD = re.compile(
     r'("(?:[^"\\]|\\.)*"?|\{.*?\}(?=[:,;]|$)|[^\s,;:]+)'
 )
 _INSIDE = re.compile(r"[\w-]")
-"""A value with one of these beside it stands in the midst of another word, such as a pod's name."""
+"""A value next to one of these characters is a part of another word, such as a pod's name."""
 
 
 class Secrets:
@@ -147,7 +147,8 @@ def _found(words: str, secrets: tuple[Secrets, ...]) -> Iterator[tuple[int, int]
 
 
 def _forms(value: str) -> set[str]:
-    """As it is, as JSON or Go quote it, and with its white space as one line; no more of it than an error has."""
+    """`value` in the forms in which a message may quote it: as it is, as JSON or Go quote it, with its white space as
+    one line. Each is cut to what an error may hold."""
     plain = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
     forms = plain | {" ".join(one.split()) for one in plain}
     return {form[: LONGEST_MESSAGE + 1] for form in forms if len(form) >= SHORTEST}

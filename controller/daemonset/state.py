@@ -35,9 +35,9 @@ from controller.runtime.freshness import Reach
 from controller.settings import DEFAULT_GATES, Gates
 
 ROOM_AT_MOST = 30.0
-"""Seconds at most until it is seen that a quota was raised: nobody tells."""
+"""Seconds after which creates are tried again where a quota was full: no event tells that it was raised."""
 ENDING_SECONDS = 30.0
-"""For which a node is left alone when the namespace is on its way out: the DaemonSet goes with it."""
+"""Seconds for which a node is left alone when the namespace is being deleted: the DaemonSet goes with it."""
 PROOF = 2
 """Accepted creates of a revision after which the next ones are made all at once."""
 UNSURE_SECONDS = 30.0
@@ -46,67 +46,70 @@ NO_RESIZE = "this server has no pods/resize, which takes Kubernetes 1.33, so new
 
 
 class Unsure(Value):
-    """A write that nobody knows the end of; `until` by `elapsed`."""
+    """A write whose answer was lost: until `until` (by `elapsed`) it may yet be done."""
 
     action: InDoubt
     until: float
 
 
 class DaemonSetState(msgspec.Struct):
-    """Of one DaemonSet uid."""
+    """The state of one DaemonSet, of one uid."""
 
     generation: int = -1
     compiled: Compiled | None = None
-    """What was worked out of the newest generation that somebody asked for."""
+    """What was computed for the newest generation that was seen."""
     secrets: KnownSecrets = msgspec.field(default_factory=KnownSecrets)
     unanswered: Unanswered = msgspec.field(default_factory=Unanswered)
     status_writer: StatusWriter = msgspec.field(default_factory=StatusWriter)
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
     """Node to the pod that was seen there last and is gone."""
     doubtful: dict[str, str] = msgspec.field(default_factory=dict)
-    """Node to the name of a pod whose create got no answer. Until one has, the next is called the same, whatever has
-    happened on the node: two pods would come otherwise, if the first one comes through late."""
+    """Node to the name of a pod whose create got no answer. The next creates there use that name until one is
+    answered: with another name there would be two pods if the first request were carried out late."""
     ready_seen: ReadySeen = msgspec.field(default_factory=ReadySeen)
     restarts_seen: RestartsSeen = msgspec.field(default_factory=RestartsSeen)
     verdicts: Verdicts = msgspec.field(default_factory=Verdicts)
-    """What the server's dry run said."""
+    """What the server's dry runs said."""
     places: Places[Place] = msgspec.field(default_factory=Places)
     """Where writes failed."""
     taken_back: TakenBack = msgspec.field(default_factory=TakenBack)
     """Writes to pods that somebody may take back."""
     accepted: int = 0
-    """How many creates the server has accepted since it last refused all that a pass tried …"""
+    """How many creates of the revision `accepted_of` the server has accepted since it last refused all that a pass
+    tried."""
     accepted_of: str = ""
-    """… of the revision with this hash."""
+    """Hash of the revision that `accepted` counts."""
     unsure: dict[Place, Unsure] = msgspec.field(default_factory=dict)
     """Place to a create or deletion of a pod whose answer was lost."""
     refused_resizes: dict[str, str] = msgspec.field(default_factory=dict)
-    """Uid of a pod to what the server said when it refused to resize it; until it does, or the pod is gone."""
+    """Uid of a pod to what the server said when it refused to resize it; kept until it accepts, or the pod is
+    gone."""
     no_resize: str = ""
-    """That the server knows no `pods/resize`, in words, if it said so to this generation: it may be upgraded before
-    the next."""
+    """Words for users if the server does not know `pods/resize`; empty if it does. Asked again for each generation,
+    because the server may have been upgraded."""
     collisions: int = 0
     eager: bool = False
-    """The last pass left more to do, now or once pods are available: what it waits for is looked at soon."""
+    """Whether the last pass left something to do, now or once pods are available: then changes of our pods are looked
+    at soon."""
     trouble: WriteFailure | None = None
-    """What a failed write was told by the server, until it is over; another generation begins without any."""
+    """The failed write that the status reports, if any; another generation starts without one."""
     status_conflict: StatusConflict | None = None
-    """Another controller wrote the status after us."""
+    """Set while another controller writes the status too."""
     summary: Summary | None = None
     """What the last pass saw."""
     paused_since: float = 0.0
-    """Seconds since 1970: the first pass that found it paused, as all since did; 0 = the last one did not."""
+    """Seconds since 1970: the first pass of the present pause; 0 = the last pass did not find it paused."""
     status: DaemonSetStatus | None = None
-    """The status as we wrote it last, as long as the cache may not show it …"""
+    """The status as we wrote it last; None once the cache shows it."""
     status_version: int = 0
-    """… the version at which the server stored it; 0 = not written yet …"""
+    """The version at which the server stored that; 0 = not written yet."""
     status_at: float = 0.0
-    """… and when it answered (`elapsed`)."""
+    """When the server answered that write (`elapsed`)."""
 
     def begin(self, generation: int, reach: Reach) -> None:
-        """A pass begins, over this generation; the cache of DaemonSets has come so far.
+        """A pass begins over this generation; `reach`: how far the cache of DaemonSets has come.
 
-        An edit may be the cure of all that failed.
+        With a new generation all failures are forgotten: the edit may have removed their cause.
         """
         if self.status is not None and reach.covers(self.status_version, self.status_at):
             self.status = None
@@ -144,7 +147,8 @@ class DaemonSetState(msgspec.Struct):
         return [one.action for place, one in self.unsure.items() if place in failing and one.until > moment]
 
     def learn(self, answers: Sequence[Answer], daemonset: DaemonSet, moment: float, *, late: bool = False) -> None:
-        """What carrying out a plan has taught, some of it or all; `moment` is `elapsed`. `late`: after the pass."""
+        """Learn from answers of the server, some or all of a plan's; `moment` is `elapsed`. `late`: they came after
+        the pass had ended."""
         creates = [one for one in answers if isinstance(one.action, CreatePod)]
         first = [one for one in creates if one.is_full_quota or one.place not in self.places.failing]
         for one in first:
@@ -185,13 +189,13 @@ class DaemonSetState(msgspec.Struct):
         return version, daemonset.status
 
     def lost(self, pod: Pod) -> None:
-        """A pod is gone from its node: whatever quota was full has room for one now."""
+        """A pod is gone from its node: a quota that was full has room for one now."""
         self.predecessors[pod.node] = predecessor(pod)
         self.places.went_well(ROOM)
         self.refused_resizes.pop(pod.uid, None)
 
     def forget_node(self, name: str) -> None:
-        """The node is gone, and names of pods on a successor need not differ from those of long ago."""
+        """The node is gone, and with it the need that a new pod's name differs from the last one's there."""
         self.predecessors.pop(name, None)
         self.doubtful.pop(name, None)
         self.places.went_well(Place.of_node(name))
@@ -228,7 +232,8 @@ class DaemonSetState(msgspec.Struct):
             self.places.failed(place, moment)
 
     def _learn_of_names(self, answer: Answer, daemonset: DaemonSet) -> None:
-        """A name that a stranger has is not tried again; one that may come through late is."""
+        """A name that an object of somebody else has is not tried again; one whose create may be carried out late
+        is."""
         if isinstance(answer.action, CreatePod):
             if answer.means is ForWrite.UNKNOWN:
                 self.doubtful[answer.action.node] = answer.action.name
@@ -256,7 +261,7 @@ class DaemonSetState(msgspec.Struct):
 
 
 class DaemonSetStates:
-    """The state of every DaemonSet, by uid: a successor of the same name starts with a clean one."""
+    """The state of every DaemonSet, by uid: one that was deleted and made again starts with an empty state."""
 
     def __init__(self, gates: Gates = DEFAULT_GATES) -> None:
         self._gates = gates
@@ -266,7 +271,7 @@ class DaemonSetStates:
         return self._by_uid[uid]
 
     def compiled(self, daemonset: DaemonSet) -> Compiled:
-        """Asking may work it out, and changes nothing else."""
+        """What is computed for the generation of `daemonset`, computed now if it was not before."""
         state = self._by_uid[daemonset.uid]
         known = state.compiled
         state.compiled = Compiled(daemonset, {}, self._gates) if known is None else known.of(daemonset)

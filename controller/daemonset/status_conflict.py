@@ -14,12 +14,12 @@ STAND_BACK_AT_MOST = 900.0
 
 
 class StatusConflict(Value):
-    """Both in seconds; `until` by `runtime.clock.elapsed`."""
+    """For how long a DaemonSet is left to the other controller."""
 
     until: float
-    """We do nothing before."""
+    """By `runtime.clock.elapsed`: we do nothing before."""
     pause: float
-    """So long after the other's last write."""
+    """Seconds from the other controller's last write until we act again."""
 
 
 def foreign_note(manager: str) -> Note:
@@ -31,10 +31,10 @@ def foreign_note(manager: str) -> Note:
 
 
 def conflict_after(known: StatusConflict | None, now: float) -> StatusConflict:
-    """What follows from the other's write at `now`.
+    """The other controller has written the status at `now`: for how long the DaemonSet is left to it.
 
-    While we stand back each one only begins the pause anew. Who writes again as soon as we act is left alone for
-    twice as long; once we have acted undisturbed for as long as we stood back, it begins from the start.
+    A write during our pause starts the pause again. A write soon after it doubles the pause; once we have acted for
+    as long as the pause was and nobody interfered, the next one has its first length again.
     """
     if known is None or now > known.until + known.pause:
         pause = STAND_BACK_FIRST
@@ -46,9 +46,8 @@ def conflict_after(known: StatusConflict | None, now: float) -> StatusConflict:
 
 
 def conflict_found(ago: float, now: float) -> StatusConflict | None:
-    """For a process that has just begun and finds the other's write of so many seconds ago; None: it was long ago.
-
-    By the clock of whoever wrote it that may be yet to come.
+    """The same decision in a process that has just started and finds a write of the other controller that is `ago`
+    seconds old; None where it is too old to matter. `ago` is negative where the writer's clock is ahead of ours.
     """
     left = STAND_BACK_FIRST - max(ago, 0.0)
     return StatusConflict(until=now + left, pause=STAND_BACK_FIRST) if left > 0 else None

@@ -25,7 +25,7 @@ KEPT = 10_000
 Lasting: TypeAlias = (
     actions.PrepareDelete | actions.CancelDelete | actions.InPlaceAction | actions.RelabelPod | actions.AdoptPod
 )
-"""What stays done unless somebody takes it back …"""
+"""Actions whose effect lasts unless somebody takes it back, or we end it by another action: see `_ENDS`."""
 _ENDS: Final[Mapping[type[actions.Action], type[actions.Action]]] = {
     actions.PrepareDelete: actions.CancelDelete,
     actions.CancelDelete: actions.PrepareDelete,
@@ -33,30 +33,29 @@ _ENDS: Final[Mapping[type[actions.Action], type[actions.Action]]] = {
     actions.UpdateInPlace: actions.RelabelPod,
     actions.ReleasePod: actions.AdoptPod,
 }
-"""… or we do, by another write to the same pod."""
+"""An action of ours, and the earlier one on the same pod whose effect it ends."""
 
 Which: TypeAlias = tuple[str, type[actions.Action]]
 """Uid of a pod, and what was done to it."""
 
 
 class Undone(Conflict):
-    """It was done, and is not so."""
+    """A write was accepted, and its effect is gone again."""
 
 
 class RecentWrite(Value):
     what: str
-    """What of its kind: two that differ in that do not repeat each other."""
+    """What was written, for actions that can write different things to one pod: only an equal one is a repetition."""
     at: float
     """By `elapsed`."""
 
 
 class TakenBack(msgspec.Struct):
-    """Of one DaemonSet: what was done to pods, and is not due again unless somebody takes it back. All moments by
-    `elapsed`."""
+    """The recent writes to the pods of one DaemonSet that should not be due again. All moments by `elapsed`."""
 
     done: dict[Which, RecentWrite] = msgspec.field(default_factory=dict)
     fought: set[Place] = msgspec.field(default_factory=set)
-    """Places where the last time was not the first."""
+    """Places where the last write repeated one that was taken back."""
 
     def forget(self) -> None:
         self.done.clear()
@@ -77,7 +76,8 @@ class TakenBack(msgspec.Struct):
         return Undone("patch", PODS.describe(wanted.pod), words)
 
     def learn(self, answer: Answer, failing: Mapping[Place, Failing], moment: float) -> None:
-        """What takes another one back ends it, except where that only makes up for a failure."""
+        """Note a write that was accepted, and forget the earlier one that it ends. A cancelled deletion is not noted
+        if its preparation failed: then it takes nothing back."""
         action = answer.action
         if isinstance(
             action, actions.DrainPod | actions.UpdateInPlace

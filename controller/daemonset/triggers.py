@@ -91,7 +91,7 @@ class Triggers:
             self._wake_matching(new.namespace, new.labels, f"orphan pod {new.name}")
 
     def on_node(self, change: Change[Node]) -> None:
-        """Only DaemonSets whose verdict about this node changes are woken.
+        """Only DaemonSets are woken for which the node's eligibility changes.
 
         A node that comes or goes is no change for one that wants no pod there, unless there is a pod after all.
         """
@@ -148,7 +148,7 @@ class Triggers:
         return [] if found is None else [found]
 
     def _urgency(self, old: Pod | None, new: Pod, owner: DaemonSet) -> Urgency:
-        """Our own pod coming back is no news, unless the pass that made it left more to do."""
+        """The first event of a pod that we made is no news, unless the pass that made it left more to do."""
         if new.dying:
             return "lazy"
         if old is not None and (new.ended or new.labels is not old.labels or _waits_for_us(old, new)):
@@ -156,7 +156,8 @@ class Triggers:
         return "soon" if self._states.of(owner.uid).eager else "lazy"
 
     def _lost(self, pod: Pod) -> None:
-        """It is gone, or is not its owner's any more. Of a node that is gone too nobody would ever forget it."""
+        """The pod is gone, or has lost its owner. It is not remembered where its node is gone too, because nothing
+        would ever make us forget it."""
         owner = self._caches.daemonset_of(pod.owner_uid)
         if owner is not None:
             if Key("", pod.node) in self._caches.nodes:

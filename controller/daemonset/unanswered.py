@@ -1,4 +1,4 @@
-"""What passes have begun and the server has not answered by the time they ended."""
+"""Actions that the server had not answered when the pass that began them ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from controller.runtime.workers import PassControl
 
 
 class Unanswered:
-    """Of one DaemonSet."""
+    """The actions of one DaemonSet that outlast their pass."""
 
     def __init__(self) -> None:
         self._works: list[CarryingOut] = []
@@ -30,7 +30,7 @@ class Unanswered:
         turn: PassControl,
         learn: Callable[[Answer], None],
     ) -> None:
-        """The pass ends, and `task` goes on with `work` as far as it has begun; `learn` is told what it finds out."""
+        """The pass ends, and `task` goes on with what `work` has begun; `learn` gets each answer."""
         self._works.append(work)
 
         def answered(answer: Answer) -> None:
@@ -47,7 +47,7 @@ class Unanswered:
         turn.leave(task, ended)
 
     def raise_crash(self) -> None:
-        """What such work ended with, if that was a mistake of ours; once."""
+        """Raises the exception with which such work ended, if any, once: it is a bug of ours."""
         crash, self._crash = self._crash, None
         if crash is not None:
             raise crash

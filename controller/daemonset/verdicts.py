@@ -16,23 +16,24 @@ ASK_AGAIN_AT_MOST = 900.0
 
 
 class Verdicts(msgspec.Struct):
-    """Of one DaemonSet."""
+    """The verdicts on the revisions of one DaemonSet."""
 
     by_revision: dict[str, Accepted | TemplateRefused] = msgspec.field(default_factory=dict)
-    """By its hash. After a while a "no" is asked again."""
+    """By hash of the revision. A refused one is tried again at `ask_at`."""
     ask_at: float = 0.0
-    """By `elapsed`: when a "no" is asked again."""
+    """By `elapsed`: when a refused revision is tried again."""
     refusals: int = 0
-    """How often in a row the dry run was refused: each time the next question waits twice as long."""
+    """How many dry runs in a row were refused: each doubles the time until the next one."""
     asked: int = 0
-    """How often in a row it did not go well, for whatever reason: each time it is about the pod of another node."""
+    """How many dry runs in a row failed for whatever reason: each next one tries the pod of another node."""
 
     def ask_anew(self) -> None:
-        """An edit may be the cure."""
+        """Try a refused revision at once: the spec was edited, which may have removed the cause."""
         self.ask_at, self.refusals, self.asked = 0.0, 0, 0
 
     def learn(self, revision_hash: str, error: ApiError | None, moment: float) -> None:
-        """What the dry run said. Where a refusal may have been for the pod's node, another one is asked about."""
+        """Note the answer to a dry run: `error`, or None for accepted. A first Forbidden is no verdict yet, because
+        it may have been for the pod's node."""
         verdict = verdict_on_template(error)
         self.asked += 1
         match verdict:

@@ -1,4 +1,4 @@
-"""What is told of writes that fail, and for how long: until they go through, or nobody needs them any more."""
+"""The failed write that the status reports: until such writes succeed, or are not needed any more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from controller.planner.place import Place
 
 class WriteFailure(Value):
     words: str
-    """The server's."""
+    """The server's message."""
     gist: str
     """`words` without the object's name, by which failures are compared: each node's pod fails with its own name."""
     kind: type[actions.Action]
