@@ -1,4 +1,4 @@
-"""Delays that grow while something keeps failing. All times are given in by the caller."""
+"""Delays that grow while something keeps failing. The caller gives the time; no clock is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SWEEP_EVERY = 1024
 
 
 class Backoff:
-    """One row of growing delays: `first`, twice as long each time, never more than `cap` seconds.
+    """One series of growing delays: `first`, twice as long each time, never more than `cap` seconds.
 
     Jitter comes on top of the cap: with `jitter=1.0` a delay of d becomes anything from d to 2 d, so that a
     thousand clients that failed together do not come back together.

@@ -10,14 +10,14 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 REPLACED_KEPT = 64
-"""Entries of the heap that may be out of date, besides as many as there are due times, before it is rebuilt."""
+"""The heap is rebuilt when more than so many of its entries, and more than half of them, are out of date."""
 
 
 class Delays(Generic[K]):
-    """A key has at most one due time: of two the earlier wins. Times are those of the running loop."""
+    """A due time for each key, at most one: of two the earlier wins. Times are those of the running event loop."""
 
     def __init__(self, on_due: Callable[[K, str], None]) -> None:
-        """`on_due` gets the key and the reason of its due time."""
+        """`on_due` is called when a key is due, with the key and the reason that was given with it."""
         self._on_due = on_due
         self.due: dict[K, tuple[float, str]] = {}
         self._heap: list[tuple[float, int, K]] = []
@@ -55,7 +55,8 @@ class Delays(Generic[K]):
         self._set_timer()
 
     def _drop_replaced(self) -> None:
-        """Delays that come down from afar leave entries that would stay until due, a quarter of an hour maybe."""
+        """An entry that an earlier due time has replaced would stay until its own, perhaps for a quarter of an
+        hour."""
         self._heap = [(due, number, key) for number, (key, (due, _)) in enumerate(self.due.items())]
         self._sequence = len(self._heap)
         heapq.heapify(self._heap)

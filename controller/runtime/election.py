@@ -27,7 +27,7 @@ from controller.runtime.watchdog import Watchdog
 T = TypeVar("T")
 
 RACE_PAUSE = 0.1
-"""Share of the retry time to wait after a lost race, so that two candidates do not spin."""
+"""Share of the retry time to wait after another candidate was quicker, so that two do not try without a pause."""
 
 JITTER = 0.2
 
@@ -68,9 +68,9 @@ class Election:
         self._say, self._watchdog = say, watchdog
         self._lease: Lease | None = None
         self._seen_at: float | None = None
-        """Since when the Lease is as we see it; None: nobody has looked yet."""
+        """Since when the Lease has been as we see it; None: it was not read yet."""
         self._leads_from = float("-inf")
-        """Before that, a Lease that we made does not count."""
+        """From then on we lead by a Lease that we have created; see `leads_from`."""
         self._said = ""
         self.leadership = Leadership()
 
@@ -136,7 +136,8 @@ class Election:
             self.leadership.hold_until(float("-inf"))
 
     async def _until_free(self, seconds: float) -> bool:
-        """Watch the Lease until it may be taken. False: `seconds` are over or the watch is, look again."""
+        """Watch the Lease until it may be taken. False where `seconds` are over, or the watch has ended: read it
+        again."""
         lease, loop = self._lease, asyncio.get_running_loop()
         if lease is None:
             self._tell("standing by, there is no leader lease; if it was deleted, its holder may not know yet")
@@ -162,7 +163,8 @@ class Election:
         return False
 
     async def _write(self) -> bool:
-        """Write ourselves into the Lease, and lead by it unless it is too new. False: it is not what we saw."""
+        """Write ourselves into the Lease, and lead by it unless it is too new. False where it has changed since we
+        saw it."""
         loop, lease = asyncio.get_running_loop(), self._lease
         sent = loop.time()
         spec = held(lease.spec if lease else None, self._identity, self._timing, self._clock())
@@ -202,7 +204,7 @@ class Election:
         return next_move(self._lease, since, self._identity, now, self._timing)
 
     async def _bounded(self, call: Awaitable[T]) -> T:
-        """No call outlasts the retry time, nor the deadline of a leader."""
+        """`call`, cancelled after the retry time, or at the deadline of a leader if that comes first."""
         limit = self._timing.retry
         if self.leadership.is_valid():
             limit = min(limit, self.leadership.deadline - asyncio.get_running_loop().time())
@@ -210,7 +212,7 @@ class Election:
             return await call
 
     async def _pause(self, share: float) -> None:
-        """Between two tries: nothing tells when a server that failed answers again."""
+        """Sleep between two tries: no event tells when a server that failed answers again."""
         await asyncio.sleep(self._timing.retry * share * (1.0 + JITTER * random.random()))
 
     def _tell(self, state: str, error: Exception | None = None) -> None:

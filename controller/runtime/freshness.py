@@ -29,7 +29,8 @@ class Reach(Value):
     """When the list was asked for from which it has come so far (`elapsed`)."""
 
     def covers(self, version: float, moment: float) -> bool:
-        """Whether a write is known that the server answered at `moment` with this version, or that it was undone."""
+        """Whether the cache has seen a write that the server answered at `moment` with this version; also where the
+        write is lost because the server's storage was restored."""
         return self.version >= version or self.listed > moment
 
 
@@ -41,9 +42,9 @@ class Stale(Value):
     resource: str
     """The first resource whose cache is behind."""
     since: float
-    """When this owner was first found stale without a break."""
+    """Since when every check has found this owner stale."""
     overdue: bool = False
-    """It has lasted for longer than `STALE_WARNING`; told once without a break."""
+    """It has lasted for longer than `STALE_WARNING`; True only once while it lasts."""
 
 
 STALE_WARNING = 30.0
@@ -65,7 +66,7 @@ class _OwnWrites(msgspec.Struct):
 
 
 class Ledger:
-    """The writes of each owner that its caches have not shown yet.
+    """The writes for each owner that the caches have not shown yet.
 
     A version that is no integer switches the gate off for its resource, for good: the preconditions of every
     write still hold, and a gate that cannot compare must not block.

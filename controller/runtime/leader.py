@@ -49,17 +49,18 @@ class Timing(Value):
 
     @property
     def fence(self) -> float:
-        """When a leader that has not stopped by itself is ended: past its deadline, before others take over."""
+        """When the process of a leader that has not stopped by itself is ended: after its deadline, before others
+        take over."""
         return (self.renew_deadline + self.duration) / 2
 
     @property
     def missing(self) -> float:
-        """How long a missing record is left to whoever held it: they make it again at their next renewal."""
+        """How long a missing record is left to its former holder, who creates it again at the next renewal."""
         return self.duration - self.renew_deadline
 
 
 class Create(msgspec.Struct, frozen=True):
-    """There is no record, and nobody has made it again: make one, and lead by it later (`leads_from`)."""
+    """There is no record, and nobody has created it again: create one, and lead by it later (`leads_from`)."""
 
 
 class Take(msgspec.Struct, frozen=True):
@@ -91,7 +92,7 @@ def next_move(lease: Lease | None, observed_at: float, identity: str, now: float
 
 
 def leads_from(made_at: float, timing: Timing) -> float:
-    """When somebody leads who has made a record where there was none.
+    """From when on somebody leads who has created a record where there was none.
 
     Nothing tells whether one was deleted a moment ago, whose holder does not know it. They may write until their
     deadline; from then on all that counts is that the new record is still there.

@@ -55,7 +55,7 @@ _NEVER = _LastPass(ended=float("-inf"))
 
 
 class Pacer(Generic[K]):
-    """The rest that a pass earns its key: the more it cost (seconds of deciding), the longer.
+    """How long a key rests after a pass: the longer the decision took, the longer.
 
     An urgent trigger of a rested key is served at once, the others after the least rest of their kind, together
     with what follows on their heels.
@@ -97,7 +97,7 @@ class PacedQueue(WorkQueue[K]):
 
 
 class StatusPacer:
-    """Status writes of one object: at once when it was quiet, then further and further apart.
+    """When the status of one object may be written: at once when none was written lately, then at growing intervals.
 
     The intervals are 0.2, 0.6, 1.8, 3, 3 … seconds while writes keep coming. Quiet for twice the current
     interval, and the row starts again. The last state always gets written: the caller comes back after `delay`.

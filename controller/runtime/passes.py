@@ -1,4 +1,5 @@
-"""What all passes have in common, whatever they are over: for how long they wait, and what their end means."""
+"""What passes over DaemonSets and over ImagePullJobs share: for how long they wait, and how their errors decide when
+the key comes back."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from controller.kube.errors import ApiError
 from controller.runtime.workers import ComeBack, Done, Outcome, PassControl, Retry, Work
 
 AT_ONCE = 0.001
-"""Seconds, so that others who wait in the queue come first."""
+"""Seconds: the key comes back at once, but after those that wait in the queue."""
 LOOK_AGAIN_SECONDS = 1.0
 """How long a stale pass waits for the event that makes it fresh before it looks by itself."""
 PATIENCE = 2.0
@@ -18,8 +19,8 @@ the rest of the object is looked after meanwhile."""
 
 
 async def patiently(turn: PassControl, works: Sequence[Work], late: Callable[[Exception | None], None]) -> bool:
-    """Each work on its own; whether all have ended in time. Raises what one has raised; `late` gets what those raise,
-    if anything, that end when nobody waits any longer."""
+    """Run all `works` at once; returns whether all have ended within `PATIENCE`. Raises what one of them has raised.
+    Of one that ends later, `late` gets the exception, or None."""
     tasks = [turn.begin(work) for work in works]
     if tasks:
         await asyncio.wait(tasks, timeout=PATIENCE)
@@ -32,7 +33,8 @@ async def patiently(turn: PassControl, works: Sequence[Work], late: Callable[[Ex
 
 
 def outcome(errors: Sequence[ApiError], due: float | None = None) -> Outcome:
-    """What went wrong first is tried again; `due`: seconds after which time alone changes what is to be done."""
+    """The outcome of a pass: a retry for its first error, if there is one. `due`: seconds after which time alone
+    changes what is to be done."""
     if errors:
         return Retry(errors[0], errors[0].retry_after or 0.0, due)
     return Done() if due is None else ComeBack(due, "time passed")

@@ -15,7 +15,7 @@ from controller.runtime.watch import Init
 
 
 class Record(Protocol):
-    """What a cached object must be able to say of itself."""
+    """What every cached object has."""
 
     @property
     def uid(self) -> str: ...
@@ -72,7 +72,7 @@ class Store(Generic[T]):
         return min((reach.version for reach in self._reached.values()), default=0)
 
     def reach_in(self, namespace: str) -> Reach:
-        """How far it has come as far as objects of this namespace go."""
+        """How far the cache has come for objects of this namespace."""
         reached = self._reached
         return reached[namespace] if namespace in reached else reached.get("", Reach())
 
@@ -133,7 +133,7 @@ class Store(Generic[T]):
 
 
 class StoreWriter(Generic[T]):
-    """The only one that may change a store, or its part in one namespace."""
+    """The only way to change a store, or its part in one namespace. A reflector has it."""
 
     def __init__(self, store: Store[T], namespace: str = "") -> None:
         """`namespace` "": the whole store is this writer's."""

@@ -41,11 +41,11 @@ Outcome: TypeAlias = Done | ComeBack | Retry
 
 
 Work: TypeAlias = Callable[[], Coroutine[None, None, None]]
-"""Begins when it is called: what is cancelled before its turn was never begun."""
+"""A coroutine function, so that nothing has begun if it is cancelled before its turn."""
 
 
 class PassControl(Protocol):
-    """What a pass may ask of those who run it."""
+    """What a pass may ask of the workers that run it."""
 
     def only_waits(self) -> None:
         """From now on the pass only waits for answers and occupies no worker, however long they take. Its key counts
@@ -56,10 +56,11 @@ class PassControl(Protocol):
         which ends everything."""
 
     def leave(self, task: asyncio.Task[Exception | None], tell: Callable[[Exception | None], None]) -> None:
-        """The pass waits no longer for what it has begun: when that ends, `tell` gets what it raised."""
+        """The pass waits no longer for `task`, which it has begun: when that ends, `tell` gets what it raised, or
+        None."""
 
     def wake(self, reason: str) -> None:
-        """The key needs work again: for what such work finds out after the pass."""
+        """Add the key again. For work that outlasts the pass, when it has found out something."""
 
 
 Handle: TypeAlias = Callable[[Taken[K], PassControl], Awaitable[Outcome]]
@@ -130,7 +131,7 @@ async def workers(
 
 
 class _Pool(Generic[K]):
-    """The workers, and the passes that were handed on by one."""
+    """The workers, and the passes that go on beside them because they only wait for answers."""
 
     def __init__(
         self,
@@ -145,7 +146,8 @@ class _Pool(Generic[K]):
         self.group.create_task(self._work(name), name=name)
 
     async def _work(self, name: str) -> None:
-        """Pass after pass, until one only waits for answers: then another worker of that name goes on."""
+        """Make pass after pass. When one only waits for answers, this task ends with it, and a new worker of that
+        name goes on."""
         loop = asyncio.get_running_loop()
         relieved = False
         with suppress(QueueClosed):
