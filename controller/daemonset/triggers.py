@@ -34,16 +34,16 @@ Enqueue: TypeAlias = Callable[[Key, Urgency, str], None]
 
 
 class Listeners(msgspec.Struct, frozen=True):
-    """Who has to know what the stores are told, besides the DaemonSets that are woken."""
+    """What else is called when a store changes, besides waking DaemonSets."""
 
     daemonset_gone: Callable[[str], None]
-    """Its uid."""
+    """Gets the uid of a DaemonSet that is gone."""
     node_gone: Callable[[str], None]
-    """Its name."""
+    """Gets the name of a node that is gone."""
     pod_seen: Callable[[DaemonSet, Pod], None]
     """An owned pod came or changed."""
     foreign_status: Callable[[DaemonSet, str], None]
-    """Who else has written a status."""
+    """Gets the DaemonSet whose status another controller has written, and the name of that one's field manager."""
     malformed: Callable[[str, Malformed], None]
     """An object, by the plural of its kind, cannot be read."""
     say: Callable[[DaemonSet, Note], None]

@@ -22,7 +22,8 @@ from controller.planner.manifest import owner_reference
 def metadata_patch(
     action: AdoptPod | AdoptRevision | ReleasePod | RelabelPod | RenumberRevision, daemonset: DaemonSet
 ) -> patch.JsonPatch:
-    """With its guard. Only a label may be set whatever else has changed."""
+    """The patch of an action, with a precondition: the version that was decided about, or only the uid where a label
+    is set, which may be done whatever else has changed."""
     match action:
         case AdoptPod(pod=ref) | AdoptRevision(revision=ref):
             reference = owner_reference(daemonset)

@@ -16,7 +16,7 @@ LABELS: Final = {
         "karpenter.sh/nodepool",
     ),
 }
-"""What the short words of `--by` stand for; the first label that a node has counts."""
+"""The node labels that each short word of `--by` stands for; the first one that a node has counts."""
 
 WITHOUT: Final = "nodes"
 """The group of nodes that have none of the labels."""

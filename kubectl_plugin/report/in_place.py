@@ -18,7 +18,7 @@ IN_PLACE, RECREATE, SURGE = "in place", "re-create", "surge"
 
 
 class Ways(Value):
-    """Both empty where updates in place are not asked for."""
+    """How old pods get the new revision; empty where updates in place are not asked for."""
 
     details: Mapping[str, int] = {}
     """What an update in place restarts, to the number of pods."""
@@ -38,7 +38,7 @@ class Ways(Value):
 
 
 def ways_of(board: Board, concerns: Callable[[Slot], bool] = bool) -> Ways:
-    """Of the old pods that may get the new revision, on the nodes that it `concerns`."""
+    """How the old pods get the new revision, in the slots for which `concerns` holds."""
     details: Counter[str] = Counter()
     hindrances: Counter[str] = Counter()
     for slot in board.outdated if board.in_place else ():

@@ -16,9 +16,9 @@ from kubectl_plugin.report.snapshot import Snapshot
 LAST_ACTION: Final = "kruise-ds/last-action"
 """Compact JSON, see `LastAction`; only the newest one is kept, and the pause that still holds."""
 PAUSE: Final = "pause"
-"""The verb, as the note of it has it."""
+"""The verb `pause`, as it stands in the note."""
 LATE: Final = 30.0
-"""Seconds between a note and its write, which may be tried many times."""
+"""Seconds at most from the time in a note until it was written: a write may be tried many times."""
 _PAUSED: Final = ("f:spec", "f:updateStrategy", "f:rollingUpdate", "f:paused")
 
 
@@ -34,9 +34,9 @@ class LastAction(Value, kw_only=True, omit_defaults=True):
     client: str
     """Program and version."""
     template: str = ""
-    """Of a rollback: the meaning of the template that it went back to (`canonical.identity`)."""
+    """After a rollback: the identity (`canonical.identity`) of the template that it went back to."""
     pause: LastAction | None = None
-    """Of an earlier use, where the rollout is still paused by it."""
+    """The earlier use of `pause` by which the rollout is still paused; None where it is not."""
 
 
 def action(verb: str, *, by: str, now: float, reason: str | None, client: str) -> LastAction:
@@ -74,7 +74,8 @@ def noted_pause(document: JSONObject) -> LastAction | None:
 
 
 def _pause_written(meta: JSONObject) -> float:
-    """Seconds since 1970, at the latest: when one of those who own the field last wrote any; 0 where nobody does."""
+    """When `paused` was written, at the latest, in seconds since 1970: the last write of any field by a manager that
+    owns it; 0 where none does."""
     try:
         entries = msgspec.convert(meta.get("managedFields") or (), tuple[ManagedFields, ...])
         return max((epoch(one.time) or 0.0 for one in entries if _owns_pause(one.fields_v1)), default=0.0)

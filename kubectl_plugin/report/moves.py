@@ -19,19 +19,19 @@ class Moves(Value):
     """Names of nodes, in the order in which the controller turns to them."""
 
     at_once: tuple[str, ...]
-    """Their pod is not available: it is replaced whatever the budget says."""
+    """Nodes whose pod is not available: it is replaced whatever the budget allows."""
     later: tuple[str, ...]
-    """The others, as the budget lets them go."""
+    """Nodes whose pod is available: it is replaced as the budget allows."""
     wave: int
     """How many of `later` go at a time; 0 while `spent_by` takes all of the budget."""
     starting: tuple[str, ...]
-    """They have no pod, and get one of the wanted revision."""
+    """Nodes without a pod, which get one of the wanted revision."""
     staying: tuple[str, ...]
-    """They have a pod of the wanted revision."""
+    """Nodes that have a pod of the wanted revision already."""
     held: dict[Obstacle, tuple[str, ...]]
-    """Those that do not move, and why; only obstacles that there are."""
+    """Nodes that do not move, by what keeps them."""
     spent_by: tuple[str, ...]
-    """They are without an available pod, use the budget of maxUnavailable, and nothing is replaced there."""
+    """Nodes without an available pod where nothing is replaced: they use up the budget of maxUnavailable."""
     surging: bool
     """Whether a new pod comes beside the old one, instead of after it."""
 
@@ -40,7 +40,7 @@ class Moves(Value):
 
     @property
     def how(self) -> str:
-        """Of all of them; empty where it is not the same."""
+        """How all nodes are updated; empty where it may differ from node to node."""
         return SURGE if self.surging else "" if self.in_place else RECREATE
 
     @property

@@ -37,17 +37,18 @@ class NodeRow(Value):
     revision: int | None
     """Number of the revision that its pod has; None without a pod or for one that is not stored."""
     pod: PodDetail | None
-    """The one that stands for the node: of the current revision, before an old one, before one that ends."""
+    """The pod that the row is about: one of the current revision if there is one, else an old one, else one that is
+    being deleted."""
     how: str
     """What its update is, or was: `in place`, `re-create` or `surge`; empty where none is due."""
     why: str
     """Empty where there is nothing to say."""
     trouble: Trouble | None
-    """Also of an old pod."""
+    """What is wrong with the pod, if anything; also with an old one."""
     image: NodePull | None = None
-    """Of the node that is to be updated: how far the image is that goes ahead; None where none does."""
+    """How far the pull of the new image is that goes ahead of the node's update; None where none does."""
     preparing: tuple[Preparing, ...] = ()
-    """Those that the preDelete hook holds."""
+    """Pods whose deletion the preDelete hook holds up."""
 
     @property
     def document(self) -> JSONObject:
@@ -79,7 +80,7 @@ class NodeCounts(Value, rename="camel"):
     old: int
     available: int
     unplanned: int
-    """Of the updated ones, those on which partition or selector would not have had the new revision."""
+    """How many of `updated` are nodes to which partition or selector do not give the new revision."""
     missing: int
 
 

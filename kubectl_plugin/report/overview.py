@@ -31,7 +31,7 @@ class OverviewLine(Value):
     partition: IntOrPercent
     revision: int | None
     images: tuple[str, ...]
-    """Of the containers, in short."""
+    """The images of the containers, in their short form."""
     since: str | None
     """When the phase began."""
     why: str

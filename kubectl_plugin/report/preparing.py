@@ -14,9 +14,9 @@ class Preparing(Value, rename="camel"):
     node: str
     pod: str
     since: str | None
-    """When it was prepared, where anybody wrote that down."""
+    """RFC 3339: when it was prepared for its deletion; None where nobody noted it."""
     held_by: tuple[str, ...]
-    """The labels and finalizers that have to go before it does, in words."""
+    """The labels and finalizers that have to be removed before it is deleted, in words."""
 
     def age(self, now: float) -> str:
         begun = epoch(self.since)
@@ -27,7 +27,7 @@ class Preparing(Value, rename="camel"):
         return " and ".join(self.held_by)
 
     def words(self, now: float, *, beside: str) -> str:
-        """`beside`: the pod that is named already."""
+        """`beside`: the pod that the line names already, which is not named again."""
         who = "" if self.pod == beside else f"{self.pod} "
         return (
             f"{who}held{self.age(now)} by {self.handlers}; goes without {'it' if len(self.held_by) == 1 else 'them'}"

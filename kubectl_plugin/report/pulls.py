@@ -18,7 +18,7 @@ from controller.planner.hook_words import some
 
 
 class PullStage(StrEnum):
-    """The better, the further down."""
+    """How far the pull of an image is on a node; from the worst stage to the best."""
 
     FAILED = "failed"
     PULLING = "pulling"
@@ -43,14 +43,14 @@ class PullProgress(Value, gc=True):
 
     job: ImagePullJob
     nodes: Sequence[str]
-    """That shall have the image, in the order of their turn."""
+    """The nodes that shall have the image, in the order in which they get it."""
     pullers: tuple[Puller, ...] = ()
     having: Collection[str] = ()
-    """Of which it is known that the image is there."""
+    """The nodes that are known to have the image."""
     joined: Collection[str] = ()
     """Members of `nodes` that are younger than the job: the status may not count them yet."""
     words: Mapping[str, str] = {}
-    """What was heard of nodes on which an attempt has failed."""
+    """The newest message about each node on which an attempt has failed."""
 
     @property
     def status(self) -> ImagePullJobStatus:
@@ -102,7 +102,7 @@ class PullProgress(Value, gc=True):
 
 
 def of_all(pulls: Iterable[PullProgress]) -> Mapping[str, NodePull]:
-    """Of several images each node needs all: the worst counts."""
+    """The pulls of several images as one: a node needs all of them, so its worst stage counts."""
     worst: dict[str, NodePull] = {}
     order = list(PullStage)
     for pull in pulls:

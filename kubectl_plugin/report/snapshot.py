@@ -1,4 +1,4 @@
-"""What was read of one DaemonSet and what surrounds it, at one moment."""
+"""What was read at one moment: a DaemonSet, its pods and revisions, and the nodes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Container(Value):
     message: str
     """The words that go with `waiting` or with its last end."""
     exit_code: int | None
-    """Of its present or last end; None where it never ended."""
+    """The exit code of its present or last end; None where it never ended."""
     ended: str
     """Reason of that end, such as Error or OOMKilled; empty where it never ended."""
     ended_at: float | None
@@ -115,9 +115,9 @@ class Snapshot(Value):
     owners: tuple[OwnerReference, ...]
     """Who owns the DaemonSet itself, such as an operator's object."""
     revisions: tuple[RevisionDetail, ...]
-    """Those that it controls, newest number first."""
+    """The revisions that the DaemonSet controls, the highest number first."""
     pods: tuple[PodDetail, ...]
-    """Those that it controls."""
+    """The pods that the DaemonSet controls."""
     nodes: tuple[Node, ...] | None
     """All nodes, by name; None where they could not be read."""
     now: float

@@ -27,7 +27,7 @@ class Steps(Value, rename="camel"):
     values: tuple[IntOrPercent, ...]
     """As written, descending; the last one is 0."""
     index: int
-    """Of the present step, the first one being 1; 0 while the partition is larger than that of every step."""
+    """The number of the present step, from 1; 0 while the partition is larger than that of every step."""
     count: int
     next: IntOrPercent | None
     """The partition of the next step, as written; None at the last one."""
@@ -70,7 +70,8 @@ def _value(part: str, text: str) -> IntOrPercent:
 
 
 def _falls(before: IntOrPercent, after: IntOrPercent) -> bool | None:
-    """None where a number follows a percentage or the other way round: that depends on how many nodes there are."""
+    """Whether `after` is the smaller partition; None where one is a number and one a percentage, because that depends
+    on how many nodes there are."""
     if isinstance(before, str) != isinstance(after, str):
         return None
     return int(str(after).rstrip("%")) < int(str(before).rstrip("%"))

@@ -43,7 +43,7 @@ class Survey(Value, dict=True, gc=True):
     explainer: Explainer
     standing: Standing
     rollout: Rollout
-    """How the update stands now; the controller's own record may be a moment older."""
+    """How the update stands by the pods as we read them; the controller's own record may be a moment older."""
     rows: tuple[NodeRow, ...]
     """One per node, by name ascending; nodes that are gone, but not their pods, last."""
 
@@ -119,7 +119,7 @@ class Survey(Value, dict=True, gc=True):
 
     @property
     def doubtful(self) -> bool:
-        """Whether the controller counts other nodes than we do, though it has seen the newest spec."""
+        """Whether the controller's counts differ from ours, though it has seen the newest spec."""
         status, rollout = self.daemonset.status, self.recorded
         if status is None or not self.standing.observed or self.snapshot.nodes is None:
             return False

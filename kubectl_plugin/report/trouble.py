@@ -14,7 +14,7 @@ class Trouble(Value, rename="camel"):
 
     reason: str
     container: str = ""
-    """Empty where it is the pod as a whole."""
+    """The container that is at fault; empty where the pod as a whole is."""
     restarts: int = 0
     exit_code: int | None = None
     message: str = ""
@@ -27,7 +27,7 @@ class Trouble(Value, rename="camel"):
 
 
 def trouble_of(detail: PodDetail) -> Trouble | None:
-    """None for a container that starts, or is not ready yet: it may get well by waiting."""
+    """What is wrong with the pod; None while it may get well by waiting, as while a container starts."""
     pod = detail.pod
     if pod.phase == "Failed":
         container = next((one for one in _all(detail) if one.exit_code), None)

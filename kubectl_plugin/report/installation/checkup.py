@@ -17,7 +17,7 @@ from kubectl_plugin.report.installation.facts import NAMESPACE, Facts, NoAnswer,
 
 OLDEST_CLUSTER: Final = (1, 30)
 DAEMONSETS: Final = "daemonsets.apps.kruise.io"
-"""Who may not even get them can do nothing here."""
+"""A user who may not even get these can do nothing with the plugin."""
 TELLING_DRAIN: Final = (1, 34)
 """The first kubectl whose drain tells our kind from the native one of the same name."""
 MAINTENANCE: Final = "docs/node-maintenance.md"
@@ -170,7 +170,8 @@ def _rival(facts: Facts) -> Iterator[DoctorCheck]:
 
 
 def _nodes(facts: Facts) -> Iterator[DoctorCheck]:
-    """Nothing where it is not known whether there are DaemonSets: who may not see them all drains no nodes."""
+    """What matters when nodes are drained or restarted. Nothing where our DaemonSets are not known: a user who may
+    not list them drains no nodes."""
     daemons = () if isinstance(facts.daemons, NoAnswer) else facts.daemons
     kubectl = facts.machine.kubectl
     minor = minor_of(kubectl) if isinstance(kubectl, str) else None

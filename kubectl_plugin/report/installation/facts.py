@@ -9,14 +9,14 @@ from controller.api.wellknown import LEASE_NAME
 from kubectl_plugin.durations import short
 
 NAMESPACE: Final = "kruise-ds-system"
-"""Of the controller, unless it was installed elsewhere."""
+"""The namespace of the controller, unless it was installed in another one."""
 SILENCE: Final = 60.0
 """Seconds without a renewal after which nobody can be leading: a lease runs for 15."""
 
 
 @dataclass(frozen=True)
 class NoAnswer:
-    """What stands in the place of an answer."""
+    """Why a question to the server has no answer."""
 
     why: str
 
@@ -36,7 +36,7 @@ class OurDaemonSet:
     name: str
     """With its namespace."""
     network: str
-    """By what it looks like a part of the network, as in `mounts /etc/cni/net.d as …`; empty where it does not."""
+    """What makes it look like a part of the cluster network, such as `mounts /etc/cni/net.d as …`; empty for none."""
 
 
 @dataclass(frozen=True)
@@ -112,4 +112,4 @@ class Facts:
     rights: tuple[Right, ...]
     rival: Rival | NoAnswer
     daemons: tuple[OurDaemonSet, ...] | NoAnswer
-    """Of all namespaces."""
+    """Our DaemonSets of all namespaces."""

@@ -1,4 +1,4 @@
-"""Two pod templates side by side, and what each of them is."""
+"""Two pod templates side by side: where each comes from, and how they differ."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _GROUPS: Final = (GROUP, "apps")
 
 
 class ComparedSide(Value):
-    """One of the two."""
+    """One of the two templates, and where it comes from."""
 
     template: JSONObject
     live: bool = False
     revision: RevisionDetail | None = None
     nodes: int | None = None
-    """With a pod of that revision; None where it is not known."""
+    """How many nodes have a pod of that revision; None where it is not known."""
     unstored: bool = False
     """The controller has not made a revision of it yet."""
     file: str = ""

@@ -1,4 +1,4 @@
-"""What is different between two pod templates, by name instead of by place, and nothing that means the same.
+"""What differs between two pod templates. List members are compared by name, and notations of one value are equal.
 
 Two templates have no difference here exactly when the controller takes them for the same revision: what the API
 server fills in is invisible, `1000m` is `1`, and a changed order of containers is a difference.
@@ -36,7 +36,7 @@ class ChangeKind(StrEnum):
 
 
 class Difference(Value):
-    """One of them. `old` and `new` are as they were written, without what is default, and masked."""
+    """One difference. `old` and `new` are as they were written, without defaults, and with secrets masked."""
 
     change: ChangeKind
     path: Path
@@ -62,12 +62,12 @@ class _Side(NamedTuple):
 
 
 def differences(old: JSONObject, new: JSONObject, *, show_values: bool = False) -> tuple[Difference, ...]:
-    """From `old` to `new`, in the order of the templates. `show_values`: secret-looking literals are not masked."""
+    """What changes from `old` to `new`, in the order of the templates. `show_values`: secrets are not masked."""
     return tuple(_objects((), _side(old, show_values), _side(new, show_values)))
 
 
 def image_only(found: Sequence[Difference]) -> bool:
-    """Whether all of it could be done to a running pod by OpenKruise's rules: images of containers (not of init
+    """Whether OpenKruise's rules allow to make all changes in a running pod: images of containers (not of init
     containers), labels and annotations. False for no difference at all."""
     return bool(found) and all(_is_image(one) or one.path[0].field == "metadata" for one in found)
 
@@ -174,7 +174,7 @@ def _changed(path: Path, old: _Side, new: _Side) -> Difference:
 
 
 def _shown(side: _Side) -> JSON:
-    """As it was written, without what is default."""
+    """The side as it was written, without defaults."""
     match side.meaning:
         case dict():
             fields, written = _fields(side), _record(side.written)

@@ -26,23 +26,23 @@ class RevisionRow(Value):
     live: bool
     """Whether it is what the DaemonSet asks for now."""
     nodes: int | None
-    """With a pod of it that stays; None where pods could not be read."""
+    """How many nodes have a pod of it that is not being deleted; None where pods could not be read."""
     images: dict[str, str]
-    """All, by container."""
+    """The image of each container, by its name."""
     differing: tuple[str, ...]
     """Containers that have not had the same image in all kept revisions; all where there are none such."""
     changes: tuple[Difference, ...]
-    """Against the next older one; empty for the oldest."""
+    """The differences from the next older revision; empty for the oldest."""
     way: InPlaceChange | NotPossible | None
     """How pods of the live template get it; None for the live one, and where updates in place are not asked for."""
     oldest: bool
     limit: int
     """revisionHistoryLimit."""
     cause: str
-    """As somebody wrote it; empty without."""
+    """The change-cause annotation; empty without one."""
 
     def change(self, *, only_ascii: bool = False) -> str:
-        """What it changed, in words of our own."""
+        """What it changed, summarized from the differences."""
         if self.oldest:
             return f"oldest kept (revisionHistoryLimit {self.limit})"
         return summary(self.changes, only_ascii=only_ascii) or "no difference"
@@ -79,7 +79,7 @@ def revision_document(namespace: str, name: str, row: RevisionRow, *, show_value
 
 
 def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionRow, ...]:
-    """The newest first. Revisions that are being deleted are none any more."""
+    """A row for each kept revision, the newest first. A revision that is being deleted is not kept."""
     kept = kept_revisions(snapshot)
     older_ones = [*kept[1:], None][: len(kept)]
     images = [images_of(one.revision.template) for one in kept]
@@ -111,7 +111,7 @@ def kept_revisions(snapshot: Snapshot) -> list[RevisionDetail]:
 
 
 def live_revision(snapshot: Snapshot) -> RevisionDetail | None:
-    """The revision that the live template is stored as; None while the controller has not come to it yet."""
+    """The stored revision of the live template; None while the controller has not stored it yet."""
     identity = snapshot.daemonset.identity
     return next((one for one in kept_revisions(snapshot) if one.revision.identity == identity), None)
 

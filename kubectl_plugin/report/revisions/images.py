@@ -8,7 +8,7 @@ from typing import Final
 from controller.api.base import JSON, JSONObject, fields_of, items_of
 
 _DIGITS: Final = 7
-"""Of a digest, as git shortens its own."""
+"""How many digits of a digest are shown, as git does with its hashes."""
 
 
 def images_of(template: JSONObject) -> dict[str, str]:
@@ -41,7 +41,7 @@ def change(old: str, new: str) -> tuple[str, str]:
 
 
 def _split(image: str) -> tuple[str, str]:
-    """Where it is kept, and which one of those kept there."""
+    """The repository, and the tag or digest within it."""
     name, _, digest = image.partition("@")
     folder, slash, last = name.rpartition("/")
     last, _, tag = last.partition(":")

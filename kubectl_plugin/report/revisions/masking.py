@@ -14,7 +14,7 @@ _SECRET: Final = (
     r"|(?<![a-z])(?:pass|sig)(?![a-z])"
 )
 _NO_PLACE: Final = r"(?<!file)(?<!path)(?<!dir)"
-"""At the end of a name: a path is no secret, and it is what people look for."""
+"""Endings of names whose values are not masked: a path is no secret, and people look for it."""
 _LOOKS_SECRET: Final = re.compile(rf"(?=.*?(?:{_SECRET})).*{_NO_PLACE}", re.IGNORECASE | re.DOTALL)
 _NAME: Final = rf"(?<![\w.-])(?=[\w.-]*?(?:{_SECRET}))[\w.-]++{_NO_PLACE}"
 _FLAG: Final = re.compile(r"--?[\w.-]+")
@@ -63,7 +63,7 @@ _RULES: Final = (
 
 
 def looks_secret(name: str) -> bool:
-    """Whether what goes by this name is probably not for everybody's eyes. Rather once too often than too seldom."""
+    """Whether a value of this name is probably a secret. In doubt it is one."""
     return _LOOKS_SECRET.fullmatch(name) is not None
 
 
@@ -91,7 +91,8 @@ def _value(value: JSON, field: str) -> JSON:
 
 
 def _hidden(value: JSON) -> JSON:
-    """Of the same shape: a list stays one, since a file may hold what the server would not take."""
+    """`value` with every text masked. Lists and objects keep their form: in a file they may stand where the server
+    takes only a text."""
     if isinstance(value, dict):
         return {key: _hidden(one) for key, one in value.items()}
     if isinstance(value, list):

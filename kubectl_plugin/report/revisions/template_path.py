@@ -24,7 +24,7 @@ _NAMED_BY: Final[Mapping[str, str]] = {
     "items": "key",
     "ownerReferences": "uid",
 }
-"""By which field the members of a list are told apart. Other lists have an order and nothing else."""
+"""The field by which the members of a list are told apart. Members of other lists have only a position."""
 
 _MAPS: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels"})
 """Maps whose keys are the user's."""
@@ -32,19 +32,19 @@ _WORD: Final = re.compile(r"\w+")
 
 
 class PlaceKind(StrEnum):
-    """What one step into a template goes to."""
+    """What kind of place one step into a template leads to."""
 
     FIELD = "field"
     ENTRY = "entry"
-    """Of a map whose keys are the user's."""
+    """An entry of a map whose keys are the user's."""
     MEMBER = "member"
-    """Of a list, by name."""
+    """A member of a list, by its name."""
     POSITION = "position"
-    """Of a list whose members have no names."""
+    """A member of a list whose members have no names, by its index."""
 
 
 class PathStep(Value):
-    """From an object to what it holds; `key`: which of them, where `field` holds many."""
+    """One step down, into `field` of an object, or into one entry or member of it, which `key` names."""
 
     field: str
     key: str = ""

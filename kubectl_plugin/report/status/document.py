@@ -85,7 +85,7 @@ class RolloutStatus(Value, rename="camel", kw_only=True):
     message: str
     revision: RevisionNumbers
     images: Mapping[str, ImageChange] = {}
-    """By container; only those that change."""
+    """The images that change, by container."""
     strategy: Strategy
     nodes: NodeCounts
     budget: BudgetUse
@@ -101,7 +101,7 @@ class RolloutStatus(Value, rename="camel", kw_only=True):
     completed_at: str | None
     paused: Pause | None
     images_ahead: PullCounts | None = None
-    """Of the nodes to which images go ahead of the update; None where none does."""
+    """How many nodes have the images that are pulled ahead of the update; None where none are."""
     unreadable: tuple[str, ...]
     """What we may not read, and what is therefore not in here."""
 

@@ -18,15 +18,15 @@ class Awaited(Value):
 
     revision: int | None = None
     generation: int | None = None
-    """Of the spec: no earlier and no later one."""
+    """The generation of the spec that is waited for; a later one means that somebody has changed it."""
     image: str | None = None
-    """Of one of the containers, whole or as it is shown."""
+    """The image that one of the containers is to have, whole or in its short form."""
     require_full: bool = False
     fail_fast: bool = False
 
 
 class Ending(Value):
-    """`error`: what to say on the way out; None where it went well. `warning`: what to doubt though it did."""
+    """How waiting ends. `error`: None where it ended well. `warning`: what to tell although it did."""
 
     code: int
     error: CommandError | None = None
@@ -53,7 +53,7 @@ def gone(name: str) -> Ending:
 
 
 def unattended(name: str, absence: str) -> Ending:
-    """Nobody is there to do it. `absence` says why."""
+    """No controller is active. `absence` says why."""
     words = f"nothing happens to daemonset.apps.kruise.io/{name}: {absence}"
     return _failed(ExitCode.STUCK, words, "kubectl kruise-ds doctor")
 
@@ -66,7 +66,7 @@ def unfinished(brief: Brief, after: str = "") -> Ending:
 
 
 def named_apart(endings: Sequence[Ending], namespaces: Sequence[str]) -> list[Ending]:
-    """With the namespace of each in front where there are several of them: names alone may be equal."""
+    """`endings`, each with its namespace in front if there are several namespaces: names alone may be equal."""
     if len(set(namespaces)) < 2:
         return list(endings)
     return [_in_namespace(ending, namespace) for ending, namespace in zip(endings, namespaces, strict=True)]

@@ -64,7 +64,7 @@ def reason_of(survey: Survey) -> PhaseReason:
 
 
 def stated_why(snapshot: Snapshot) -> str:
-    """In brief and by the controller's own account, for who has not read the nodes; pods say more, if there are any.
+    """Why the rollout is in its phase, in brief, from the status alone, for callers that have not read the nodes.
 
     Empty where nothing is waited for.
     """
@@ -100,7 +100,8 @@ def writes_fail(daemonset: DaemonSet) -> str:
 
 
 def waits(survey: Survey) -> str:
-    """Who may get well by itself, then who is next in turn; where only a person ends it, what is to be done."""
+    """What the rollout waits for: pods that may get well by themselves, then the nodes that are next; where only a
+    person can end it, what to do."""
     coming = [row.node for row in survey.rows_in(NodeState.NEXT)]
     if survey.phase is Phase.MANUAL:
         return f"the old pods of {some(coming)} to be deleted"
@@ -124,7 +125,7 @@ def keeps(partition: int, kept: int) -> str:
 
 
 def newcomers(survey: Survey) -> str:
-    """What pods are of that come while it is paused."""
+    """Which revision new pods get while it is paused."""
     words = f"lost pods come back as they were; new nodes get revision {survey.board.fallback.usual.number}"
     return "; ".join(filter(None, (words, staying_empty(survey.board))))
 
@@ -140,7 +141,7 @@ def failing(rows: Sequence[NodeRow]) -> str:
 
 
 def _plain(phase: Phase, daemonset: DaemonSet, left: int) -> PhaseReason:
-    """Of phases that say nearly all. `left`: nodes that are still to be updated."""
+    """The reason for a phase that nearly explains itself. `left`: how many nodes are still to be updated."""
     match phase:
         case Phase.TERMINATING:
             return PhaseReason(word="Deleting", text="it is being deleted")
@@ -189,7 +190,7 @@ def _progressing(survey: Survey) -> PhaseReason:
 
 
 def _waiting_for(survey: Survey) -> str:
-    """Who may get well by itself comes first."""
+    """What keeps nodes without an available pod: first pods that may get well by themselves, then those that fail."""
     starting = survey.rows_in(NodeState.UPDATING)
     if starting:
         return f"waiting for {some(row.node for row in starting)}"

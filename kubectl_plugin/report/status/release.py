@@ -13,7 +13,7 @@ from kubectl_plugin.report.survey import Survey, world_of
 
 
 class Release(Value):
-    """From one partition to the next."""
+    """What lowering the partition from one value to another gives the new revision to."""
 
     before: int
     """In nodes, as `keeps` is."""
