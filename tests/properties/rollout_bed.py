@@ -31,7 +31,7 @@ from tests.beds.picture import picture
 from tests.beds.pods import node_of
 from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.faults import FaultPlan
-from tests.beds.simulator.history import Change
+from tests.beds.simulator.history import HistoryEntry
 from tests.beds.simulator.kinds import PODS
 from tests.beds.simulator.transport import InProcess
 from tests.beds.virtual_time import VirtualLoop, clock
@@ -173,7 +173,7 @@ class Stage:
             self._told = told
             yield from misnamed(world)
 
-    def _written(self, change: Change, server: Chronicle) -> None:
+    def _written(self, change: HistoryEntry, server: Chronicle) -> None:
         """Within a write of the controller: nothing may be raised here."""
         pod = server.pods.get(change.after.uid)
         if change.after.kind is PODS and (pod is None or not pod.dying):

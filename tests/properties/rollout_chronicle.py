@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.beds.api import Object
 from tests.beds.simulator.cluster import Cluster
-from tests.beds.simulator.history import Change
+from tests.beds.simulator.history import HistoryEntry
 from tests.beds.simulator.kinds import DAEMONSETS, NODES, PODS, REVISIONS
 from tests.beds.simulator.objects import Kind
 from tests.beds.simulator.watching import Watch
@@ -87,7 +87,7 @@ class Chronicle:
     before the chronicle has it."""
 
     cluster: Cluster
-    on_write: Callable[[Change, Chronicle], None]
+    on_write: Callable[[HistoryEntry, Chronicle], None]
     spec: Spec | None = None
     nodes: dict[str, Node] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
@@ -240,7 +240,7 @@ class Chronicle:
                 found[node.name] = Gone(one.pod.image, remembered, earlier)
         return found
 
-    def _happened(self, change: Change) -> None:
+    def _happened(self, change: HistoryEntry) -> None:
         kind, now = change.after.kind, self.cluster.clock()
         writing = BY_THE_CONTROLLER.get()
         ours = writing is not None
@@ -282,9 +282,9 @@ def _put(table: dict[str, Any], key: str, after: Any) -> tuple[Any, Any]:
 class _Listener(Watch):
     """Told of every change in the very step that makes it."""
 
-    def __init__(self, kind: Kind, tell: Callable[[Change], None]) -> None:
+    def __init__(self, kind: Kind, tell: Callable[[HistoryEntry], None]) -> None:
         super().__init__(kind, "", "", None, bookmarks=False, version=0)
         self._tell = tell
 
-    def offer(self, change: Change) -> None:
+    def offer(self, change: HistoryEntry) -> None:
         self._tell(change)

@@ -29,14 +29,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.beds.api import Object
-from tests.beds.simulator.history import Change
+from tests.beds.simulator.history import HistoryEntry
 from tests.beds.simulator.kinds import DAEMONSETS, PODS
 from tests.properties.rollout_chronicle import Chronicle, Strike
 from tests.properties.rollout_facts import Pod, is_ours, pod_of
 from tests.properties.rollout_scene import State
 
 
-def broken(change: Change, server: Chronicle) -> Iterator[str]:
+def broken(change: HistoryEntry, server: Chronicle) -> Iterator[str]:
     """Each law that this write of the controller breaks, in words. The chronicle does not have the write yet."""
     told, basis = server.told(), server.basis()
     if change.after.kind is PODS and server.decision.blind:

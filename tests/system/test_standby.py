@@ -20,7 +20,7 @@ from tests.beds.controller.opening import simulated
 from tests.beds.controller.running import Controller
 from tests.beds.objects import daemonset
 from tests.beds.simulator.faults import LoseAnswer, Rule
-from tests.beds.simulator.transport import InProcess, Seen
+from tests.beds.simulator.transport import InProcess, ServedRequest
 from tests.beds.virtual_time import clock, now
 
 LEASES = "leases.coordination.k8s.io"
@@ -83,7 +83,7 @@ class Held(Watchdog):
         self.watches = False
 
 
-def renewals(link: InProcess) -> list[Seen]:
+def renewals(link: InProcess) -> list[ServedRequest]:
     return [one for one in link.writes(LEASES) if 200 <= one.status < 300]
 
 

@@ -11,7 +11,7 @@ from tests.beds.controller.waves import UNREADY, all_ready, both, wave
 from tests.beds.nodes import INSTANT
 from tests.beds.objects import V2, daemonset
 from tests.beds.simulator.faults import FaultPlan, LateWatch, Rule
-from tests.beds.simulator.transport import InProcess, Seen
+from tests.beds.simulator.transport import InProcess, ServedRequest
 from tests.system.monitor import monitoring
 
 WRITTEN = ("pods", "controllerrevisions.apps", "daemonsets.apps.kruise.io")
@@ -51,7 +51,7 @@ async def leads(bed: Bed) -> None:
     await scraped(bed, missing)
 
 
-def told(seen: Seen) -> str:
+def told(seen: ServedRequest) -> str:
     """What matters of a request here."""
     verb, resource = seen.route.verb, seen.route.resource
     if resource.startswith("leases"):

@@ -18,7 +18,7 @@ from tests.beds.simulator.refusal import Refused
 from tests.beds.simulator.revision_data import is_as_written_by_go
 from tests.beds.simulator.route import Route, route
 from tests.beds.simulator.selection import selector
-from tests.beds.simulator.updates import Change
+from tests.beds.simulator.updates import UpdateRequest
 from tests.beds.simulator.watching import Watch
 
 JSON_PATCH = "application/json-patch+json"
@@ -136,11 +136,11 @@ def _put(cluster: Cluster, kind: Kind, where: Route, request: Request, *, dry_ru
         )
     if kind.create_on_update and cluster.store.get(kind, (where.namespace, where.name)) is None:
         return _answer(201, cluster.create(kind, where.namespace, new, dry_run=dry_run), where)
-    change = Change(lambda _: new, where.subresource, put=True)
+    change = UpdateRequest(lambda _: new, where.subresource, put=True)
     return _answer(200, cluster.update(kind, where.namespace, where.name, change, dry_run=dry_run), where)
 
 
-def _patch(kind: Kind, where: Route, request: Request) -> Change:
+def _patch(kind: Kind, where: Route, request: Request) -> UpdateRequest:
     accepted = (JSON_PATCH, MERGE_PATCH) if kind.custom else (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
     if request.content_type not in accepted:
         raise refusal.unsupported_media(accepted)
@@ -161,7 +161,7 @@ def _patch(kind: Kind, where: Route, request: Request) -> Change:
         document.pop("apiVersion", None)
         return document
 
-    return Change(apply, where.subresource)
+    return UpdateRequest(apply, where.subresource)
 
 
 def _delete_options(request: Request, query: dict[str, str]) -> DeleteOptions:

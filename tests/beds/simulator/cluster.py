@@ -23,7 +23,7 @@ from tests.beds.simulator.refusal import Refused
 from tests.beds.simulator.resizing import too_big
 from tests.beds.simulator.store import Store
 from tests.beds.simulator.syntax import immutable, name_causes
-from tests.beds.simulator.updates import Change, count_spec, settle
+from tests.beds.simulator.updates import UpdateRequest, count_spec, settle
 
 START_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
@@ -121,7 +121,9 @@ class Cluster:
         self._tidy()
         return stored
 
-    def update(self, kind: Kind, namespace: str, name: str, change: Change, *, dry_run: bool = False) -> Stored:
+    def update(
+        self, kind: Kind, namespace: str, name: str, change: UpdateRequest, *, dry_run: bool = False
+    ) -> Stored:
         """Change an object; `change` is given a copy of it. What is not changed is not written."""
         before = self.get(kind, namespace, name)
         new = settle(before, change)
@@ -181,7 +183,7 @@ class Cluster:
         for admission in self.admission:
             admission(attempt)
 
-    def _admit_resize(self, before: Stored, new: Object, change: Change) -> None:
+    def _admit_resize(self, before: Stored, new: Object, change: UpdateRequest) -> None:
         if change.subresource != "resize" or not self.resize_admission or new["spec"] == before.object["spec"]:
             return
         node = self.store.get(NODES, ("", new["spec"].get("nodeName") or ""))

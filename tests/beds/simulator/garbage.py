@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tests.beds.simulator.deletion import FOREGROUND, ORPHAN, DeleteOptions
 from tests.beds.simulator.kinds import NAMESPACES
 from tests.beds.simulator.objects import Kind, Object, Stored
-from tests.beds.simulator.updates import Change
+from tests.beds.simulator.updates import UpdateRequest
 
 if TYPE_CHECKING:
     from tests.beds.simulator.cluster import Cluster
@@ -114,14 +114,14 @@ class GarbageCollector:
             new["metadata"]["ownerReferences"] = [owner for owner in references if owner["uid"] in uids]
             return new
 
-        self._cluster.update(found.kind, *found.name, Change(change))
+        self._cluster.update(found.kind, *found.name, UpdateRequest(change))
 
     def _drop_finalizer(self, found: Stored, finalizer: str) -> None:
         def change(new: Object) -> Object:
             new["metadata"]["finalizers"] = [name for name in new["metadata"]["finalizers"] if name != finalizer]
             return new
 
-        self._cluster.update(found.kind, *found.name, Change(change))
+        self._cluster.update(found.kind, *found.name, UpdateRequest(change))
 
     def _delete(self, found: Stored, propagation: str) -> None:
         if found.metadata.get("deletionTimestamp") and propagation != "Foreground":
@@ -140,7 +140,7 @@ class GarbageCollector:
             if not item.metadata.get("deletionTimestamp") and store.get(item.kind, item.name) is item:
                 self._cluster.delete(item.kind, *item.name, DeleteOptions(uid=item.uid))
         if not left:
-            self._cluster.update(NAMESPACES, "", namespace, Change(_finalize, subresource="finalize"))
+            self._cluster.update(NAMESPACES, "", namespace, UpdateRequest(_finalize, subresource="finalize"))
 
 
 def _namespaced(kinds: dict[Kind, dict[tuple[str, str], Stored]]) -> list[Kind]:

@@ -11,7 +11,7 @@ from tests.beds.simulator.objects import Name, Stored
 
 
 @dataclass(eq=False)
-class Change:
+class HistoryEntry:
     """One write. `after` is the last state, with the version of the removal, when the object was removed."""
 
     type: str
@@ -44,11 +44,11 @@ class History:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._changes: deque[Change] = deque()
+        self._changes: deque[HistoryEntry] = deque()
         self.forgotten = 0
         """Changes up to this version are gone."""
 
-    def add(self, change: Change) -> None:
+    def add(self, change: HistoryEntry) -> None:
         self._changes.append(change)
         if len(self._changes) > self._limit:
             self.forgotten = self._changes.popleft().version
@@ -64,7 +64,7 @@ class History:
         self._changes.clear()
         self.forgotten = version
 
-    def since(self, version: int) -> list[Change]:
+    def since(self, version: int) -> list[HistoryEntry]:
         """All changes after `version`, oldest first. Ask `forgotten` first."""
         newer = list(takewhile(lambda change: change.version > version, reversed(self._changes)))
         newer.reverse()
@@ -84,5 +84,5 @@ class History:
         """The version that was the latest of this kind at `moment`, as far as is remembered."""
         return max((change.version for change in self._at_or_before(moment)), default=self.forgotten)
 
-    def _at_or_before(self, moment: float) -> Iterator[Change]:
+    def _at_or_before(self, moment: float) -> Iterator[HistoryEntry]:
         return (change for change in self._changes if change.at <= moment)

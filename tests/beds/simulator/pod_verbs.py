@@ -13,7 +13,7 @@ from tests.beds.simulator.kinds import PODS
 from tests.beds.simulator.objects import Object
 from tests.beds.simulator.refusal import Refused
 from tests.beds.simulator.route import Route
-from tests.beds.simulator.updates import Change
+from tests.beds.simulator.updates import UpdateRequest
 
 SUBRESOURCES = {"pods": ("binding", "eviction", "resize"), "namespaces": ("finalize",)}
 
@@ -52,7 +52,7 @@ def _bind(cluster: Cluster, where: Route, binding: Object) -> None:
         pod["status"]["conditions"] = [*conditions, scheduled]
         return pod
 
-    cluster.update(PODS, where.namespace, where.name, Change(bind, subresource="binding"))
+    cluster.update(PODS, where.namespace, where.name, UpdateRequest(bind, subresource="binding"))
 
 
 def _cannot_bind(name: str, why: str) -> Refused:

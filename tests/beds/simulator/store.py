@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from controller.runtime.clock import Clock
-from tests.beds.simulator.history import Change, History
+from tests.beds.simulator.history import History, HistoryEntry
 from tests.beds.simulator.objects import Kind, Name, Object, Stored
 from tests.beds.simulator.watching import Watch
 
@@ -100,7 +100,7 @@ class Store:
         if before is not None:
             self._forget(before)
         self._know(after)
-        self._tell(Change("ADDED" if before is None else "MODIFIED", after, before, self.clock()))
+        self._tell(HistoryEntry("ADDED" if before is None else "MODIFIED", after, before, self.clock()))
         return after
 
     def remove(self, before: Stored) -> Stored:
@@ -108,7 +108,7 @@ class Store:
         after = self._next(before.kind, before.name, before.copy())
         del self.objects[before.kind][before.name]
         self._forget(before)
-        self._tell(Change("DELETED", after, before, self.clock()))
+        self._tell(HistoryEntry("DELETED", after, before, self.clock()))
         return after
 
     def owned_by(self, uid: str) -> list[Stored]:
@@ -136,7 +136,7 @@ class Store:
         for owner in old.metadata.get("ownerReferences") or ():
             self.dependents[owner["uid"]].pop(old.uid, None)
 
-    def _tell(self, change: Change) -> None:
+    def _tell(self, change: HistoryEntry) -> None:
         self.histories[change.after.kind].add(change)
         for watch in self.watches[change.after.kind]:
             watch.offer(change)

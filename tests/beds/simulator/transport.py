@@ -21,8 +21,8 @@ WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One request as the server saw it."""
+class ServedRequest:
+    """One request that the server has answered, or has cut off."""
 
     route: Route
     status: int
@@ -50,7 +50,7 @@ class InProcess:
         self.cluster = cluster
         self.faults = faults or FaultPlan()
         self.latency = latency
-        self.seen: deque[Seen] = deque(maxlen=keep)
+        self.seen: deque[ServedRequest] = deque(maxlen=keep)
         """The requests so far, or the last `keep` of them; clear it when it gets in the way."""
         self.up = True
         """False: connections are refused. See also `drop_watches`."""
@@ -61,7 +61,7 @@ class InProcess:
         """How many requests of each sort so far: `create pods`, `patch daemonsets.apps.kruise.io/status` …"""
         return Counter(f"{seen.route.verb} {seen.route.resource}" for seen in self.seen)
 
-    def writes(self, resource: str = "") -> list[Seen]:
+    def writes(self, resource: str = "") -> list[ServedRequest]:
         """The writes so far, those of one resource if told."""
         return [seen for seen in self.seen if seen.route.verb in WRITES and resource in ("", seen.route.resource)]
 
@@ -155,7 +155,7 @@ class InProcess:
         await asyncio.sleep(self.latency / 2)
 
     def _note(self, request: Request, where: Route, status: int) -> None:
-        self.seen.append(Seen(where, status, asyncio.get_running_loop().time(), request))
+        self.seen.append(ServedRequest(where, status, asyncio.get_running_loop().time(), request))
 
 
 async def _sleep(seconds: float | None) -> None:

@@ -14,8 +14,8 @@ SERVER_OWNED = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSe
 
 
 @dataclass(frozen=True)
-class Change:
-    """One wanted change."""
+class UpdateRequest:
+    """One update that a client asks for."""
 
     apply: Callable[[Object], Object]
     """Makes the new object out of a copy of the old one; apiVersion and kind are not in it."""
@@ -24,7 +24,7 @@ class Change:
     """The whole object was sent: a foreign uid is then a conflict, and the version may be missing."""
 
 
-def settle(before: Stored, change: Change) -> Object:
+def settle(before: Stored, change: UpdateRequest) -> Object:
     """The object as it would be stored. Raises 409 and 422."""
     kind, name = before.kind, before.name[1]
     new = change.apply(before.copy())
@@ -60,14 +60,14 @@ def settle(before: Stored, change: Change) -> Object:
     return new
 
 
-def count_spec(before: Stored, new: Object, change: Change) -> None:
+def count_spec(before: Stored, new: Object, change: UpdateRequest) -> None:
     """The generation that `new` has. It is counted after webhooks: what they put back was never changed."""
     if before.kind.generation and change.subresource != "binding":
         changed = _spec_part(before.object) != _spec_part(new)
         new["metadata"]["generation"] = before.metadata["generation"] + changed
 
 
-def _guard(before: Stored, metadata: Object, change: Change) -> None:
+def _guard(before: Stored, metadata: Object, change: UpdateRequest) -> None:
     kind, name = before.kind, before.name[1]
     uid, version = metadata.get("uid") or "", metadata.get("resourceVersion") or ""
     if change.put and uid and uid != before.uid:

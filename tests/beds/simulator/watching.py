@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tests.beds.simulator.history import Change, event_line
+from tests.beds.simulator.history import HistoryEntry, event_line
 from tests.beds.simulator.objects import Kind, Stored
 from tests.beds.simulator.selection import Test
 
@@ -38,7 +38,7 @@ class Watch:
         self._pending.clear()
         return lines
 
-    def offer(self, change: Change) -> None:
+    def offer(self, change: HistoryEntry) -> None:
         """Tell the client, if the change concerns what it has selected."""
         if self.namespace and change.after.name[0] != self.namespace:
             return
@@ -82,7 +82,7 @@ class Watch:
         self.wake()
 
 
-def _leaving(change: Change) -> Stored:
+def _leaving(change: HistoryEntry) -> Stored:
     """The state before the change, with the version of the change: what a client loses sight of."""
     if change.before is None or change.type == "DELETED":
         return change.after

@@ -16,7 +16,7 @@ from tests.beds.simulator.deletion import DeleteOptions
 from tests.beds.simulator.kinds import DAEMONSETS, NAMESPACES, PODS
 from tests.beds.simulator.objects import Kind
 from tests.beds.simulator.refusal import Refused, forbidden
-from tests.beds.simulator.updates import Change
+from tests.beds.simulator.updates import UpdateRequest
 
 NOON = 1_790_000_000.0
 
@@ -135,7 +135,7 @@ def test_what_is_stored_never_changes_in_place() -> None:
         metadata["labels"]["a"] = "2"
         return found
 
-    after = cluster.update(PODS, "default", "one", Change(relabel))
+    after = cluster.update(PODS, "default", "one", UpdateRequest(relabel))
     assert before.object == kept
     assert after.metadata["labels"] == {"a": "2"}
 
