@@ -22,26 +22,15 @@ from controller.kube.errors import AlreadyExists, ApiError
 from controller.kube.kinds import DAEMONSETS, IMAGE_PULL_JOBS
 from controller.kube.sender import Exchange
 from controller.pass_log import RESULTS, PassLog
+from controller.planner import actions
 from controller.planner.actions import (
     Action,
-    AdoptPod,
-    AdoptRevision,
-    CancelDelete,
-    ContinueInPlace,
     CreatePod,
     CreateRevision,
     DeletePod,
     DeleteReason,
-    DeleteRevision,
-    DrainPod,
     Note,
-    OpenGates,
-    PrepareDelete,
     ProbeTemplate,
-    RelabelPod,
-    ReleasePod,
-    RenumberRevision,
-    ResizePod,
     UpdateInPlace,
 )
 from controller.planner.world import TemplateRefused
@@ -232,17 +221,27 @@ def _operation_of(action: Action) -> str:
             return "create"
         case DeletePod():
             return "delete"
-        case AdoptPod():
+        case actions.AdoptPod():
             return "adopt"
-        case ReleasePod():
+        case actions.ReleasePod():
             return "orphan"
         case UpdateInPlace():
             return "update"
-        case ResizePod():
+        case actions.ResizePod():
             return "resize"
-        case PrepareDelete() | CancelDelete() | DrainPod() | ContinueInPlace() | OpenGates() | RelabelPod():
-            return ""
-        case ProbeTemplate() | AdoptRevision() | CreateRevision() | RenumberRevision() | DeleteRevision():
+        case (
+            actions.PrepareDelete()
+            | actions.CancelDelete()
+            | actions.DrainPod()
+            | actions.ContinueInPlace()
+            | actions.OpenGates()
+            | actions.RelabelPod()
+            | ProbeTemplate()
+            | actions.AdoptRevision()
+            | CreateRevision()
+            | actions.RenumberRevision()
+            | actions.DeleteRevision()
+        ):
             return ""
         case _:
             assert_never(action)
