@@ -7,6 +7,7 @@
 `verbs`              what a verb does: ask the cluster, let the pure part decide, print or write
 `cluster`            all I/O with the API server
 `report`, `edits`    pure: what is told of a rollout; what a change writes
+`forecast`           pure: what a rollout will do, by playing the planner's passes on
 `paint`              how a report looks on a terminal
 
 A client of `controller.api` and `controller.kube` that may ask `controller.planner` what comes next, and of nothing

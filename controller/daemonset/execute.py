@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
 
 from controller.api import revision
 from controller.api.wellknown import (
@@ -40,7 +39,6 @@ from controller.kube.client import Written
 from controller.kube.errors import ApiError, Conflict, NotFound
 from controller.kube.kinds import PODS, REVISIONS
 from controller.kube.meaning import ForWrite, meaning_of
-from controller.kube.resource import Resource
 from controller.kube.throttle import CEILING
 from controller.planner.actions import (
     Action,
@@ -72,7 +70,7 @@ class CarryingOut:
     def __init__(self, actions: Sequence[Action], briefing: Briefing, dependencies: Dependencies) -> None:
         self._actions, self._briefing, self._dependencies = actions, briefing, dependencies
         self._daemonset, self._ledger = briefing.daemonset, dependencies.ledger
-        self._in_place = InPlaceWrites(dependencies.client, dependencies.clock, partial(self._wrote, PODS))
+        self._in_place = InPlaceWrites(dependencies.client, dependencies.clock, partial(self._wrote, PODS.name))
         self.answers: list[Answer] = []
         """In the order in which they came."""
         self.underway: dict[Place, Action] = {}
@@ -212,7 +210,7 @@ class CarryingOut:
                 probes = isinstance(action, ProbeTemplate)  # the server checks everything and stores nothing
                 written = await client.create(PODS, daemonset.namespace, body, name=action.name, dry_run=probes)
                 if not probes:
-                    self._wrote(PODS, written)
+                    self._wrote(PODS.name, written)
             case DeletePod():
                 if action.why is DeleteReason.FAILED:
                     key = (daemonset.uid, daemonset.generation, action.node)
@@ -224,19 +222,19 @@ class CarryingOut:
             case CreateRevision():
                 document = revision.encode(revision_body(daemonset, action))
                 written = await client.create(REVISIONS, daemonset.namespace, document, name=action.name)
-                self._wrote(REVISIONS, written)
+                self._wrote(REVISIONS.name, written)
             case DeleteRevision():
                 await client.delete(REVISIONS, action.revision)
             case AdoptPod() | ReleasePod() | RelabelPod():
-                self._wrote(PODS, await client.patch(PODS, action.pod, metadata_patch(action, daemonset)))
+                self._wrote(PODS.name, await client.patch(PODS, action.pod, metadata_patch(action, daemonset)))
             case AdoptRevision() | RenumberRevision():
                 written = await client.patch(REVISIONS, action.revision, metadata_patch(action, daemonset))
-                self._wrote(REVISIONS, written)
+                self._wrote(REVISIONS.name, written)
             case _:
                 await self._in_place.carry_out(action)
 
-    def _wrote(self, resource: Resource[Any, Any], written: Written) -> None:
-        self._ledger.wrote(self._daemonset.uid, resource.name, written.version, elapsed())
+    def _wrote(self, resource: str, written: Written) -> None:
+        self._ledger.wrote(self._daemonset.uid, resource, written.version, elapsed())
 
     async def _confirmed(self) -> ApiError | None:
         try:
