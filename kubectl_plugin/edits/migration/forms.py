@@ -70,8 +70,7 @@ def marked(mark: Mark) -> str:
 def as_ours(native: JSONObject) -> JSONObject:
     """As it should be at the end."""
     spec: JSONObject = {key: value for key in SHARED if (value := found(native, "spec", key)) is not None}
-    noted = mark_of(native)
-    spec["updateStrategy"] = noted.strategy if noted else found(native, *_STRATEGY) or {}
+    spec["updateStrategy"] = wanted_strategy(native)
     kept = {
         key: text for key, text in _annotations(native).items() if key not in (*_NATIVE_ONLY, LAST_APPLIED[-1], MARK)
     }
@@ -171,8 +170,9 @@ def wanted_strategy(native: JSONObject) -> JSONObject:
 
 def follow(draft: Draft, mark: Mark, native: JSONObject) -> None:
     """Ours is to have the strategy that the native one was to have."""
-    if mark.strategy != wanted_strategy(native):
-        draft.set(marked(replace(mark, strategy=wanted_strategy(native))), *_MARKED)
+    strategy = wanted_strategy(native)
+    if mark.strategy != strategy:
+        draft.set(marked(replace(mark, strategy=strategy)), *_MARKED)
 
 
 def freeze(native: JSONObject) -> tuple[JSONObject, ...]:

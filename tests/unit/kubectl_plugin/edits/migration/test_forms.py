@@ -15,6 +15,7 @@ from kubectl_plugin.edits.migration.forms import Mark
 from kubectl_plugin.edits.migration.outlook import outlook
 from kubectl_plugin.failures import CommandError
 from tests.unit.kubectl_plugin.edits.migration.observations import (
+    FROZEN,
     NATIVE,
     OURS,
     ROLLING,
@@ -137,6 +138,13 @@ def test_a_native_one_that_was_frozen_is_thawed_unless_that_moved_pods() -> None
     assert mark is not None
     assert found(applied(body, forms.thaw(body, mark, 0)), *STRATEGY) == ROLLING
     assert found(applied(body, forms.thaw(body, mark, 1)), *STRATEGY) == {"type": "OnDelete"}
+
+
+def test_whoever_applies_a_manifest_half_way_has_its_strategy_in_the_end() -> None:
+    """Our note stays on the object, and says what was to be before."""
+    two: JSONObject = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
+    assert found(forms.as_ours(native(FROZEN).document), *STRATEGY) == ROLLING
+    assert found(forms.as_ours(native(FROZEN, strategy=two).document), *STRATEGY) == two
 
 
 def test_one_that_is_taken_back_goes_on_with_its_rollout() -> None:
