@@ -84,7 +84,7 @@ def _with_state(world: World, state: DaemonSetState, moment: float, held_back: d
         ask_at=now + state.verdicts.ask_at - moment,
         held_back=held_back,
         due_again={what: now + since - moment for what, since in state.places.due_again(moment).items()},
-        trouble=state.trouble.words if state.trouble is not None else "",
+        write_failure=state.write_failure.words if state.write_failure is not None else "",
         fought=not state.taken_back.fought.isdisjoint(held_back),
         collisions=max(state.collisions, (status.collision_count or 0) if status is not None else 0),
     )

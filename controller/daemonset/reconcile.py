@@ -47,7 +47,7 @@ class Reconciler:
         self._dependencies, self._clock, self._ledger = dependencies, dependencies.clock, dependencies.ledger
         self._caches, self._states, self._pacer, self._unpulled = caches, states, pacer, unpulled
 
-    async def __call__(self, taken: Taken[Key], turn: PassControl) -> Outcome:
+    async def __call__(self, taken: Taken[Key], control: PassControl) -> Outcome:
         key = taken.key
         daemonset = self._caches.daemonsets.get(key)
         if daemonset is None or daemonset.dying:
@@ -65,14 +65,16 @@ class Reconciler:
                 self._dependencies.on_overdue(key, stale)
             if elapsed() - stale.since < LOOK_AGAIN_SECONDS:
                 return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
-        return await self._pass(daemonset, state, turn, fresh=stale is None)
+        return await self._pass(daemonset, state, control, fresh=stale is None)
 
     def forget(self, uid: str) -> None:
         """The DaemonSet is gone."""
         self._states.forget(uid)
         self._ledger.forget(uid)
 
-    async def _pass(self, daemonset: DaemonSet, state: DaemonSetState, turn: PassControl, *, fresh: bool) -> Outcome:
+    async def _pass(
+        self, daemonset: DaemonSet, state: DaemonSetState, control: PassControl, *, fresh: bool
+    ) -> Outcome:
         key = daemonset.key
         await self._caches.whole()
         if self._caches.daemonsets.get(key) is not daemonset:
@@ -88,8 +90,8 @@ class Reconciler:
             for note in decided.notes:
                 self._dependencies.say(daemonset, note)
             dependencies = await self._redacting(daemonset, state, cached)
-            turn.only_waits()
-            answers, unanswered = await self._carry_out(decided, daemonset, state, compiled, dependencies, turn)
+            control.only_waits()
+            answers, unanswered = await self._carry_out(decided, daemonset, state, compiled, dependencies, control)
             errors = tuple(answer.left for answer in answers if answer.left is not None)
             wake_in = None if decided.wake_at is None else max(decided.wake_at - now - (elapsed() - since), AT_ONCE)
             if unanswered or (decided.again and not errors):
@@ -99,7 +101,7 @@ class Reconciler:
             latest = state.latest_status(daemonset)
             try:  # also after errors, of which the first comes first
                 later = await state.status_writer.settle(
-                    daemonset, decided, latest, state.wrote_status, dependencies, turn
+                    daemonset, decided, latest, state.wrote_status, dependencies, control
                 )
             except ApiError as error:
                 if meaning_of(error).write is ForWrite.ABSENT and self._caches.daemonset_of(daemonset.uid) is None:
@@ -116,7 +118,7 @@ class Reconciler:
         state: DaemonSetState,
         compiled: Compiled,
         dependencies: Dependencies,
-        turn: PassControl,
+        control: PassControl,
     ) -> tuple[Sequence[Answer], bool]:
         """What the server has answered until it said nothing for `PATIENCE`, and whether more was asked of it."""
         briefing = Briefing(
@@ -130,13 +132,13 @@ class Reconciler:
         work = CarryingOut(decided.actions, briefing, dependencies)
         crash: Exception | None = None
         if decided.actions:
-            task = turn.begin(work.run)
+            task = control.begin(work.run)
             came = -1
             while not task.done() and came < len(work.answers):
                 came = len(work.answers)
                 await asyncio.wait((task,), timeout=PATIENCE)
             if not task.done():
-                state.unanswered.leave(work, task, turn, partial(self._learn_late, daemonset))
+                state.unanswered.leave(work, task, control, partial(self._learn_late, daemonset))
             else:
                 crash = task.result()
         answers = tuple(work.answers)

@@ -91,7 +91,7 @@ class DaemonSetState(msgspec.Struct):
     eager: bool = False
     """Whether the last pass left something to do, now or once pods are available: then changes of our pods are looked
     at soon."""
-    trouble: WriteFailure | None = None
+    write_failure: WriteFailure | None = None
     """The failed write that the status reports, if any; another generation starts without one."""
     status_conflict: StatusConflict | None = None
     """Set while another controller writes the status too."""
@@ -120,7 +120,7 @@ class DaemonSetState(msgspec.Struct):
             self.taken_back.forget()
             self.refused_resizes.clear()
             self.no_resize = ""
-            self.trouble = None
+            self.write_failure = None
 
     def decided(self, daemonset: DaemonSet, decided: Plan, now: float) -> None:
         """`now` in seconds since 1970."""
@@ -174,7 +174,7 @@ class DaemonSetState(msgspec.Struct):
 
     def concluded(self, decided: Plan, answers: Sequence[Answer]) -> None:
         """What there is to tell, once these were learnt."""
-        self.trouble = failure_after(self.trouble, decided, answers, self.places.failing)
+        self.write_failure = failure_after(self.write_failure, decided, answers, self.places.failing)
 
     def wrote_status(self, status: DaemonSetStatus, version: str, moment: float) -> None:
         if version.isdigit():

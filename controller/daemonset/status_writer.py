@@ -68,7 +68,7 @@ class StatusWriter:
         latest: tuple[str, DaemonSetStatus | None],
         wrote: Callable[[DaemonSetStatus, str, float], None],
         dependencies: Dependencies,
-        turn: PassControl,
+        control: PassControl,
     ) -> float | None:
         """Write what differs from `latest`: the newest status that is known, and the version that carries it. `wrote`
         is told what the server has stored, at which version, and when (`elapsed`).
@@ -94,10 +94,10 @@ class StatusWriter:
             version = await self._write(daemonset, due, dependencies)
             wrote(due.result, version, elapsed())
             dependencies.on_status(daemonset, latest[1], due.result)
-            for note in decided.news:
+            for note in decided.rollout_events:
                 dependencies.say(daemonset, note)
 
-        self._is_unanswered = not await patiently(turn, [write], partial(self._answered, turn))
+        self._is_unanswered = not await patiently(control, [write], partial(self._answered, control))
         return None
 
     async def _write(self, daemonset: DaemonSet, due: DueStatus, dependencies: Dependencies) -> str:
@@ -112,12 +112,12 @@ class StatusWriter:
         self._pacer.wrote(elapsed())
         return version
 
-    def _answered(self, turn: PassControl, failed: Exception | None) -> None:
+    def _answered(self, control: PassControl, failed: Exception | None) -> None:
         self._is_unanswered = False
         if failed is not None:
             self._error = failed
             self._rests_until = elapsed() + self._rest.next()
-        turn.wake("status answered at last")
+        control.wake("status answered at last")
 
 
 def change_of(

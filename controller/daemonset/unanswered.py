@@ -27,7 +27,7 @@ class Unanswered:
         self,
         work: CarryingOut,
         task: asyncio.Task[Exception | None],
-        turn: PassControl,
+        control: PassControl,
         learn: Callable[[Answer], None],
     ) -> None:
         """The pass ends, and `task` goes on with what `work` has begun; `learn` gets each answer."""
@@ -35,16 +35,16 @@ class Unanswered:
 
         def answered(answer: Answer) -> None:
             learn(answer)
-            turn.wake("answered at last")
+            control.wake("answered at last")
 
         def ended(crash: Exception | None) -> None:
             self._works.remove(work)
             if crash is not None:
                 self._crash = crash
-                turn.wake("a mistake of ours")
+                control.wake("a mistake of ours")
 
         work.leave(answered)
-        turn.leave(task, ended)
+        control.leave(task, ended)
 
     def raise_crash(self) -> None:
         """Raises the exception with which such work ended, if any, once: it is a bug of ours."""

@@ -40,7 +40,7 @@ def failure_after(
         told = WriteFailure(words=words, gist=words.replace(_name_of(action), ""), kind=type(action))
         same = before is not None and (before.kind, before.gist) == (told.kind, told.gist)
         return before if same else told
-    if before is None or decided.untroubled:
+    if before is None or decided.all_written:
         return None
     went_through = {type(one.action) for one in answers} - {type(action) for action, _ in failures}
     return None if before.kind in went_through and not decided.withheld else before

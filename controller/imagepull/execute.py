@@ -35,27 +35,27 @@ class JobExecution:
         ledger: Ledger,
         key: Key,
         state: JobState,
-        turn: PassControl,
+        control: PassControl,
         say: Callable[[ImagePullJob, Note], None],
         did: Callable[[Key, str], None],
     ) -> None:
         self._client, self._ledger, self._key, self._state = client, ledger, key, state
-        self._turn, self._say, self._did = turn, say, did
+        self._control, self._say, self._did = control, say, did
 
     async def carry_out(self, actions: Sequence[JobAction], job: ImagePullJob | None = None) -> None:
         """Each on its own. What is not answered in time wakes the key when it is. `job` is needed for what is made
         for it."""
-        await patiently(self._turn, [self._begin(action, job) for action in actions], self._late)
+        await patiently(self._control, [self._begin(action, job) for action in actions], self._late)
 
     async def write_status(
         self, job: ImagePullJob, before: ImagePullJobStatus | None, wanted: ImagePullJobStatus
     ) -> None:
         write = partial(self._write_status, job, before, wanted)
-        await patiently(self._turn, [self._in_place(STATUS, "status_written", write, over=_GONE)], self._late)
+        await patiently(self._control, [self._in_place(STATUS, "status_written", write, over=_GONE)], self._late)
 
     def _late(self, crash: Exception | None) -> None:
         self._state.crash = self._state.crash or crash
-        self._turn.wake("answered at last")
+        self._control.wake("answered at last")
 
     def _begin(self, action: JobAction, job: ImagePullJob | None) -> Work:
         match action:

@@ -25,7 +25,7 @@ def failed(nodes: Mapping[str, str]) -> tuple[Note, ...]:
     return tuple(Note(warning=True, reason=IMAGE_PULL_FAILED, message=one) for one in said)
 
 
-class News:
+class PullerEvents:
     """What the pullers tell."""
 
     def __init__(self, world: JobWorld) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from controller.api.image_pull_job import ImagePullJobStatus
 from controller.api.meta import epoch, rfc3339
 from controller.api.text import shortened
-from controller.imagepull.job_events import News, failed
+from controller.imagepull.job_events import PullerEvents, failed
 from controller.imagepull.world import (
     PULLED,
     DeleteJob,
@@ -37,41 +37,41 @@ IMAGE_PULL_JOB_COMPLETED = "ImagePullJobCompleted"
 def plan(world: JobWorld) -> JobPlan:
     if world.job.dying or world.job.is_left_behind or world.status.completion_time:
         return _after_the_end(world)
-    news = News(world)
-    tries = {node: one for node, one in {**world.tries, **news.tries}.items() if node not in news.settled}
+    events = PullerEvents(world)
+    tries = {node: one for node, one in {**world.tries, **events.tries}.items() if node not in events.settled}
     deadline = _deadline(world)
     if deadline <= world.now:
-        return _end(world, news, tries, EXCEEDED)
-    awake = any(node not in news.settled and node not in world.silent for node in world.left)
-    only_silent = not awake and len(news.settled) < len(world.left)
+        return _end(world, events, tries, EXCEEDED)
+    awake = any(node not in events.settled and node not in world.silent for node in world.left)
+    only_silent = not awake and len(events.settled) < len(world.left)
     patience_ends = min(world.silent_since, world.moment) + world.job.spec.timeout
     if not awake and not world.job.spec.keeps_on and (not only_silent or patience_ends <= world.moment):
-        return _end(world, news, tries, COMPLETED)
-    starts = _starts(world, news, tries)
+        return _end(world, events, tries, COMPLETED)
+    starts = _starts(world, events, tries)
     wakes = chain(
         (one.due for one in tries.values()),
         world.retried.values(),
-        news.timeouts,
+        events.timeouts,
         [world.moment + deadline - world.now],
         [patience_ends] if only_silent else (),
     )
     return JobPlan(
-        actions=(*news.ends, *starts),
-        settled=news.settled,
-        tries=news.tries,
-        status=_status(world, news.settled, len(news.active) + (0 if world.trouble else len(starts)), RUNNING),
+        actions=(*events.ends, *starts),
+        settled=events.settled,
+        tries=events.tries,
+        status=_status(world, events.settled, len(events.active) + (0 if world.refusal else len(starts)), RUNNING),
         only_silent=only_silent,
         wake_at=min((at for at in wakes if at > world.moment), default=inf),
-        notes=news.notes,
+        notes=events.notes,
     )
 
 
-def _starts(world: JobWorld, news: News, tries: Mapping[str, Try]) -> list[StartPuller]:
+def _starts(world: JobWorld, events: PullerEvents, tries: Mapping[str, Try]) -> list[StartPuller]:
     """First those on which nothing has failed: a node with a fault keeps no other one waiting."""
     taken = {puller.node for puller in world.pullers}  # names are free once the pod is gone
     starting = sum((place in world.left or place in world.failed) and place not in taken for place in world.awaited)
-    free = min(world.job.spec.at_once(world.desired) - len(news.active) - starting, world.room)
-    others = (taken, news.settled, world.silent, world.awaited, world.held_back)
+    free = min(world.job.spec.at_once(world.desired) - len(events.active) - starting, world.room)
+    others = (taken, events.settled, world.silent, world.awaited, world.held_back)
     again = sorted((one.due, node) for node, one in tries.items() if one.due <= world.moment)
     once_more = sorted((due, node) for node, due in world.retried.items() if due <= world.moment)
     nodes: Iterable[str] = chain(
@@ -95,20 +95,20 @@ def _deadline(world: JobWorld) -> float:
     return (epoch(world.status.start_time) or world.now) + seconds
 
 
-def _end(world: JobWorld, news: News, tries: Mapping[str, Try], words: str) -> JobPlan:
+def _end(world: JobWorld, events: PullerEvents, tries: Mapping[str, Try], words: str) -> JobPlan:
     """Whoever does not have it by now has failed: told of one by one where somebody has tried."""
-    unfinished = (one for one in world.pullers if one.node in news.active)
+    unfinished = (one for one in world.pullers if one.node in events.active)
     cut_off = {one.node: f"{UNFINISHED}: {one.why}" if one.why else UNFINISHED for one in unfinished}
     cut_off |= {node: one.why for node, one in tries.items()}
-    missing = {node: cut_off.get(node, NEVER_BEGUN) for node in world.left if node not in news.settled}
-    status = _status(world, {**news.settled, **missing}, 0, words)
+    missing = {node: cut_off.get(node, NEVER_BEGUN) for node in world.left if node not in events.settled}
+    status = _status(world, {**events.settled, **missing}, 0, words)
     over = Note(warning=status.failed > 0, reason=IMAGE_PULL_JOB_COMPLETED, message=status.message)
     return JobPlan(
         actions=_all_ends(world),
-        settled=news.settled,
+        settled=events.settled,
         tries={},
         status=replace(status, completion_time=rfc3339(world.now)),
-        notes=(*news.notes, *failed({node: why for node, why in missing.items() if node in cut_off}), over),
+        notes=(*events.notes, *failed({node: why for node, why in missing.items() if node in cut_off}), over),
     )
 
 
@@ -146,7 +146,7 @@ def _status(world: JobWorld, settled: Mapping[str, str | None], active: int, wor
         succeeded=succeeded,
         failed=len(failed),
         failed_nodes=tuple(names[:FAILED_NODES_KEPT]) or None,
-        message=shortened("; ".join([words, *([world.trouble] if world.trouble else told)])),
+        message=shortened("; ".join([words, *([world.refusal] if world.refusal else told)])),
         start_time=world.status.start_time or rfc3339(world.now),
         completion_time=world.status.completion_time,
     )

@@ -53,7 +53,7 @@ class JobReconciler:
         self._on_progress, self._relist, self._ledger = on_progress, relist, Ledger()
         self._states: dict[Key, JobState] = {}
 
-    async def __call__(self, taken: Taken[Key], turn: PassControl) -> Outcome:
+    async def __call__(self, taken: Taken[Key], control: PassControl) -> Outcome:
         key = taken.key
         job = self._caches.jobs.get(key)
         state = self._state_of(key, job)
@@ -62,7 +62,7 @@ class JobReconciler:
             raise crash
         if self._is_stale(key):
             return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
-        turn.only_waits()
+        control.only_waits()
         try:
             await self._list_pods(job, state)
         except ApiError as error:
@@ -73,13 +73,13 @@ class JobReconciler:
         if self._caches.jobs.get(key) is not job:
             return ComeBack(AT_ONCE, "changed before anything was decided")
         if job is None:
-            return await self._clear_up(key, state, turn)
+            return await self._clear_up(key, state, control)
         self._pacer.began(key)
         began = perf_counter()
         decided = self._decide(job, state)
         cost = perf_counter() - began
         try:
-            return await self._do(job, state, decided, turn)
+            return await self._do(job, state, decided, control)
         finally:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
 
@@ -156,7 +156,7 @@ class JobReconciler:
                 held_back=held_back,
                 silent_since=state.silent_since,
                 room=state.room(moment),
-                trouble=state.trouble,
+                refusal=state.refusal,
                 now=self._clock(),
                 moment=moment,
             )
@@ -164,7 +164,7 @@ class JobReconciler:
         state.learn(decided, moment)
         return decided
 
-    async def _do(self, job: ImagePullJob, state: JobState, decided: JobPlan, turn: PassControl) -> Outcome:
+    async def _do(self, job: ImagePullJob, state: JobState, decided: JobPlan, control: PassControl) -> Outcome:
         if decided.settled:
             self._on_progress(job)
         for how in decided.settled.values():
@@ -173,7 +173,7 @@ class JobReconciler:
             self._attempted("failed")
         for note in decided.notes:
             self._say(job, note)
-        execution = self._execution(job.key, state, turn)
+        execution = self._execution(job.key, state, control)
         room = max(CEILING - len(state.awaited), 0)
         await execution.carry_out(decided.actions[:room], job)
         later = await self._settle_status(job, state, decided.status, execution)
@@ -184,7 +184,7 @@ class JobReconciler:
             decided.wake_at,
             later,
             state.rests_until,
-            state.trouble_since + job.spec.timeout,
+            state.refused_since + job.spec.timeout,
             *state.places.held_back(moment).values(),
         ]
         if job.spec.pod_selector is not None and not _is_over(job, state):
@@ -194,7 +194,7 @@ class JobReconciler:
             wakes.append(moment + AT_ONCE)
         return _outcome(state, min((at for at in wakes if at > moment), default=inf) - moment)
 
-    async def _clear_up(self, key: Key, state: JobState, turn: PassControl) -> Outcome:
+    async def _clear_up(self, key: Key, state: JobState, control: PassControl) -> Outcome:
         """The job is gone. The garbage collector sees to its pods too, where one runs."""
         pullers = self._caches.pullers_of(key)
         if not pullers and not state.awaited:
@@ -204,12 +204,12 @@ class JobReconciler:
             return Done()
         held_back = state.places.held_back(elapsed())
         ends = [one for one in pullers if not one.dying and one.uid not in {*state.awaited, *held_back}]
-        await self._execution(key, state, turn).carry_out([EndPuller(pod=one.ref) for one in ends[:CEILING]])
+        await self._execution(key, state, control).carry_out([EndPuller(pod=one.ref) for one in ends[:CEILING]])
         return _outcome(state, AT_ONCE if len(ends) > CEILING else min(held_back.values(), default=inf) - elapsed())
 
-    def _execution(self, key: Key, state: JobState, turn: PassControl) -> JobExecution:
+    def _execution(self, key: Key, state: JobState, control: PassControl) -> JobExecution:
         did = self._instrumentation.job_passes.did
-        return JobExecution(self._client.apart(), self._ledger, key, state, turn, self._say, did)
+        return JobExecution(self._client.apart(), self._ledger, key, state, control, self._say, did)
 
     async def _settle_status(
         self, job: ImagePullJob, state: JobState, wanted: ImagePullJobStatus, execution: JobExecution

@@ -83,14 +83,14 @@ class Rollouts:
         self._removed: set[str] = set()
         """uids of jobs that we have deleted, or may have, and the cache still shows."""
 
-    async def __call__(self, taken: Taken[Key], turn: PassControl) -> Outcome:
+    async def __call__(self, taken: Taken[Key], control: PassControl) -> Outcome:
         daemonset = self._caches.daemonsets.get(taken.key)
         if daemonset is None or daemonset.dying:
             return Done()  # its jobs go with it, as dependents
         asked = wanted(daemonset, self._caches.revisions_of(daemonset), self._caches.pods_of(daemonset))
         if asked is None:
             return Done()
-        turn.only_waits()
+        control.only_waits()
         client, errors = self._client.apart(), list[ApiError]()
         known = self._known[daemonset.uid] = self._knows(daemonset, asked)
         there = ((job.image, self._ours(daemonset, job)) for job in asked.jobs)

@@ -52,9 +52,9 @@ class JobState(msgspec.Struct):
     errors: list[ApiError] = msgspec.field(default_factory=list)
     """Of the pass that goes on."""
     crash: Exception | None = None
-    trouble: str = ""
+    refusal: str = ""
     """As in `JobWorld`."""
-    trouble_since: float = inf
+    refused_since: float = inf
     stuck: str = ""
     """Why no node will have the image until somebody does something; empty: they will."""
     rests_until: float = -inf
@@ -123,14 +123,14 @@ class JobState(msgspec.Struct):
         """How many pullers may be made now: where the last one was refused, one to find out whether it still is."""
         if self.rests_until > moment:
             return 0
-        return 1 if self.trouble else CEILING
+        return 1 if self.refusal else CEILING
 
     def refused(self, why: str, moment: float) -> None:
-        self.trouble, self.trouble_since = why, min(self.trouble_since, moment)
+        self.refusal, self.refused_since = why, min(self.refused_since, moment)
         self.rests_until = moment + self.rest.next()
 
     def accepted(self) -> None:
-        self.trouble, self.trouble_since = "", inf
+        self.refusal, self.refused_since = "", inf
         self.rest.reset()
 
     def look_whether_stuck(self, job: ImagePullJob, moment: float) -> bool:
@@ -139,8 +139,8 @@ class JobState(msgspec.Struct):
         before, self.stuck = self.stuck, ""
         if not job.spec.at_once(1):
             self.stuck = f"the parallelism of ImagePullJob {job.name} is 0"
-        elif moment >= self.trouble_since + job.spec.timeout:
-            self.stuck = self.trouble
+        elif moment >= self.refused_since + job.spec.timeout:
+            self.stuck = self.refusal
         return self.stuck != before
 
 

@@ -71,7 +71,7 @@ class JobWorld(Value, gc=True):
     """Since when only silent nodes have been left; `inf`: others are."""
     room: int
     """How many pullers may be made at most in this pass."""
-    trouble: str
+    refusal: str
     """What keeps pullers from being made, in the server's words; empty: nothing."""
     now: float
     """Seconds since 1970."""

@@ -242,11 +242,11 @@ class Plan(Value):
     again: bool = False
     withheld: bool = False
     """While writes fail: some are left out because they failed before, and will be tried later."""
-    untroubled: bool = False
+    all_written: bool = False
     """Nothing is left to be written, so whatever failed before is over."""
     status: Status | None = None
     """The status as it should read; None: leave it alone."""
-    news: tuple[Note, ...] = ()
+    rollout_events: tuple[Note, ...] = ()
     """To be said once that status is written, which is how each is said once."""
     summary: Summary | None = None
     """What was seen; None where the spec cannot be made sense of."""

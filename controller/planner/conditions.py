@@ -281,7 +281,7 @@ def _available(counts: Counts) -> Verdict:
 def _degraded(board: Board) -> Verdict:
     if isinstance(board.verdict, TemplateRefused):
         return Verdict(type=DEGRADED, status="True", reason=TEMPLATE_REFUSED, message=board.verdict.words)
-    trouble = board.world.trouble or board.world.unreadable
-    if trouble:
-        return Verdict(type=DEGRADED, status="True", reason="WritesFail", message=trouble)
+    write_failure = board.world.write_failure or board.world.unreadable
+    if write_failure:
+        return Verdict(type=DEGRADED, status="True", reason="WritesFail", message=write_failure)
     return Verdict(type=DEGRADED, status="False", reason="AsExpected", message="")

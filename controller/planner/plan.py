@@ -51,11 +51,11 @@ def plan(world: World) -> Plan:
     if world.fresh:
         steps.append(settle_running_pods(board, {place_of(action) for action in actions}))
         actions = (*actions, *steps[-1].actions)
-    untroubled = world.fresh and not (actions or withheld or world.fought)
-    if world.trouble and untroubled:
-        world = replace(world, trouble="")
+    all_written = world.fresh and not (actions or withheld or world.fought)
+    if world.write_failure and all_written:
+        world = replace(world, write_failure="")
         board = replace(board, world=world)
-    observed = world.fresh and (acted not in BEFORE_UPDATE or bool(world.trouble or world.unreadable))
+    observed = world.fresh and (acted not in BEFORE_UPDATE or bool(world.write_failure or world.unreadable))
     wakes = [step.wake_at for step in steps if step.wake_at is not None]
     if (moment := next_retry(world)) is not None:
         wakes.append(moment)
@@ -72,9 +72,9 @@ def plan(world: World) -> Plan:
         more=any(step.more for step in steps) or (acted is place and may_update and bool(board.outdated)),
         again=any(step.again for step in steps),
         withheld=withheld,
-        untroubled=untroubled,
+        all_written=all_written,
         status=status,
-        news=rollout_events(daemonset, status),
+        rollout_events=rollout_events(daemonset, status),
         summary=see(explainer, settled=status.settled, misscheduled=status.misscheduled),
     )
 
@@ -104,7 +104,7 @@ def _beside_claims(board: Board, claims: Step) -> list[Action]:
 
 def _withheld(world: World, actions: tuple[Action, ...]) -> bool:
     """Whether more would be done if nothing had failed before; only asked while writes fail."""
-    if not (world.fresh and world.trouble and has_failed(world)):
+    if not (world.fresh and world.write_failure and has_failed(world)):
         return False
     _, free = _staged(lay_out(replace(world, held_back={}, due_again={})))
     return any(action not in actions for action in free[-1].actions)

@@ -137,7 +137,7 @@ class World(Value):
     waiting."""
     due_again: Mapping[Place, float] = {}
     """Places where a write failed and may be tried again: since when (seconds since 1970)."""
-    trouble: str = ""
+    write_failure: str = ""
     """What writes that are still needed were told by the server; empty when none fails."""
     fought: bool = False
     """Somebody takes back what is written to a pod, which is left alone for a while therefore."""

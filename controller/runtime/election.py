@@ -102,20 +102,20 @@ class Election:
     async def keep(self) -> None:
         """Renew for ever. Raises `LeadershipLost` at the deadline, or once somebody else holds the Lease."""
         loop, retry = asyncio.get_running_loop(), self._timing.retry
-        pause, trouble = retry, ""
+        pause, because = retry, ""
         while True:  # a renewal is due by the clock, whatever happens
             await asyncio.sleep(min(pause, max(0.0, self.leadership.deadline - loop.time())))
             if not self.leadership.is_valid():
-                self._lose(f"the lease was not renewed for {self._timing.renew_deadline:g} s{trouble}")
+                self._lose(f"the lease was not renewed for {self._timing.renew_deadline:g} s{because}")
             began, pause = loop.time(), retry
             try:
                 if await self._write():
-                    trouble = ""
+                    because = ""
                 else:
                     await self._see_if_still_ours()
                     pause = RACE_PAUSE * retry
             except (ApiError, OSError) as error:
-                trouble = f": {_words(error)}"
+                because = f": {_words(error)}"
                 self._tell("renewing the leader lease fails, trying on", error)
                 pause = max(0.0, began + retry - loop.time())
 

@@ -18,15 +18,15 @@ PATIENCE = 2.0
 the rest of the object is looked after meanwhile."""
 
 
-async def patiently(turn: PassControl, works: Sequence[Work], late: Callable[[Exception | None], None]) -> bool:
+async def patiently(control: PassControl, works: Sequence[Work], late: Callable[[Exception | None], None]) -> bool:
     """Run all `works` at once; returns whether all have ended within `PATIENCE`. Raises what one of them has raised.
     Of one that ends later, `late` gets the exception, or None."""
-    tasks = [turn.begin(work) for work in works]
+    tasks = [control.begin(work) for work in works]
     if tasks:
         await asyncio.wait(tasks, timeout=PATIENCE)
     for task in tasks:
         if not task.done():
-            turn.leave(task, late)
+            control.leave(task, late)
         elif (crash := task.result()) is not None:
             raise crash
     return all(task.done() for task in tasks)

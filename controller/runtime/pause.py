@@ -48,7 +48,7 @@ class Length(Enum):
         return least, most
 
 
-class Pause(Value):
+class WatchPause(Value):
     length: Length
     at_least: float = 0.0
     """Seconds that a busy or failing server asks for."""
@@ -60,7 +60,7 @@ class Pause(Value):
     """The server does not know the kind: there are no such objects any more."""
 
 
-def pause_after(before: State, end: End, *, lasted: float, delivered: bool) -> Pause:
+def pause_after(before: State, end: End, *, lasted: float, delivered: bool) -> WatchPause:
     """After the request or stream of the state `before`.
 
     `lasted`: seconds from the request to the end; `delivered`: whether anything came.
@@ -68,9 +68,9 @@ def pause_after(before: State, end: End, *, lasted: float, delivered: bool) -> P
     length = _length(before, end, lasted=lasted, delivered=delivered)
     restart = restart_reason(end) if isinstance(before, Filling | Streaming) else None
     if not isinstance(end, Failed):
-        return Pause(length=length, restart=restart)
+        return WatchPause(length=length, restart=restart)
     is_news = isinstance(before, Start | Listing | Listed) and length is not Length.NONE
-    return Pause(
+    return WatchPause(
         length=length,
         at_least=(end.error.retry_after or 0.0) if length in (Length.SHORT, Length.GROWING) else 0.0,
         restart=restart,

@@ -153,18 +153,18 @@ class _Pool(Generic[K]):
         with suppress(QueueClosed):
             while not relieved:
                 async with self._queue.take() as taken:
-                    turn = _RunningPass(self, name, self._queue, taken.key)
+                    control = _RunningPass(self, name, self._queue, taken.key)
                     began, crashed = loop.time(), False
                     outcome: Outcome
                     try:
-                        outcome = await self._handle(taken, turn)
+                        outcome = await self._handle(taken, control)
                     except Exception as error:
                         if _means_leadership_lost(error):
                             raise
                         outcome, crashed = Retry(error), True
                     settle(self._queue, taken.key, outcome)
                     self._on_outcome(Pass(taken, outcome, loop.time() - began, crashed))
-                relieved = turn.relieved
+                relieved = control.relieved
 
 
 class _RunningPass(Generic[K]):

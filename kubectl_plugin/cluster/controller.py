@@ -16,17 +16,17 @@ class _Spec(View):
     renew_time: str | None = None
 
 
-class LeaseView(View):
+class LeaseDocument(View):
     metadata: ObjectMeta
     spec: _Spec = _Spec()
 
 
-def _leader(view: LeaseView) -> Leader:
+def _leader(view: LeaseDocument) -> Leader:
     return Leader(holder=view.spec.holder_identity or "", renewed=epoch(view.spec.renew_time) or 0.0)
 
 
-LEASES: Resource[LeaseView, Leader] = Resource(
-    group="coordination.k8s.io", version="v1", plural="leases", kind="Lease", wire=LeaseView, project=_leader
+LEASES: Resource[LeaseDocument, Leader] = Resource(
+    group="coordination.k8s.io", version="v1", plural="leases", kind="Lease", wire=LeaseDocument, project=_leader
 )
 
 

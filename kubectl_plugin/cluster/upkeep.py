@@ -105,19 +105,19 @@ class Upkeep:
 
     def __init__(self) -> None:
         self._news = asyncio.Event()
-        self._troubles: dict[object, str] = {}
+        self._interruptions: dict[object, str] = {}
         self._refused: dict[object, float] = {}
 
     @property
-    def trouble(self) -> str:
+    def interruption(self) -> str:
         """What does not work at the moment, in words."""
-        return next(iter(self._troubles.values()), "")
+        return next(iter(self._interruptions.values()), "")
 
     def failed(self, key: object, error: ApiError) -> None:
-        self._troubles[key] = str(error)
+        self._interruptions[key] = str(error)
 
     def works(self, key: object) -> None:
-        self._troubles.pop(key, None)
+        self._interruptions.pop(key, None)
         self._refused.pop(key, None)
 
     def passes(self, key: object, error: ApiError) -> bool:

@@ -61,7 +61,7 @@ class PullProgress(Value, gc=True):
         return self.status.completion_time is not None
 
     @property
-    def trouble(self) -> str:
+    def refusal(self) -> str:
         """What keeps pullers from being made, in the server's words; empty: nothing."""
         status = self.status
         words = status.message.partition("; ")[2]

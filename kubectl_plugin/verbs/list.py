@@ -58,7 +58,7 @@ async def _watch(invocation: Invocation, many: Many, found: _Found) -> NoReturn:
     upkeep, pause = Upkeep(), EVERY
     with table_screen(invocation) as screen:
         while True:
-            screen.show(_picture(invocation, many, found), upkeep.trouble)
+            screen.show(_picture(invocation, many, found), upkeep.interruption)
             await asyncio.sleep(pause)  # a table over many DaemonSets is refreshed, not followed
             try:
                 found = await _look(invocation, many, found.wanted)

@@ -54,7 +54,7 @@ async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, by: st
                 if not checked:
                     check_group(surveyed, wanted)
                     checked = True
-                screen.show(_picture(invocation, surveyed, wanted), follow.trouble)
+                screen.show(_picture(invocation, surveyed, wanted), follow.interruption)
                 await follow.changed(TICK)
 
 

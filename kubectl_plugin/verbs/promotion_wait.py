@@ -98,11 +98,11 @@ class PromotionWait:
 
     def _tell(self, shut: ClosedGate) -> None:
         """Once for each thing that is waited for; the time that passes is none."""
-        trouble = self._follow.trouble
-        told = trouble or (shut.why if shut.why in (ClosedReason.SOAKING, ClosedReason.UNSEEN) else shut.text)
+        interruption = self._follow.interruption
+        told = interruption or (shut.why if shut.why in (ClosedReason.SOAKING, ClosedReason.UNSEEN) else shut.text)
         if told != self._told:
             self._told = told
-            self._invocation.terminal.note(f"waiting: {trouble or shut.text}")
+            self._invocation.terminal.note(f"waiting: {interruption or shut.text}")
 
     @property
     def _where(self) -> str:

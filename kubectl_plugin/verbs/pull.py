@@ -116,11 +116,11 @@ class _PullWatch:
             if found is None:
                 raise CommandError(f"{_name(self._job)} was deleted")
             if screen is not None:
-                screen.show(self._picture(found), self._follow.trouble or found.trouble)
+                screen.show(self._picture(found), self._follow.interruption or found.refusal)
             if found.over:
                 return found
             if self._deadline.left <= 0:
-                so_far = "; ".join(filter(None, (_tally(found), found.trouble)))
+                so_far = "; ".join(filter(None, (_tally(found), found.refusal)))
                 words = f"timed out after {self._asked.timeout}: {so_far}; {_name(self._job)} goes on"
                 raise CommandError(words, hints=(_way_out(self._job),), exit_code=ExitCode.TIMED_OUT)
             await self._attended(found)

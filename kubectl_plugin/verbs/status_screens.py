@@ -21,15 +21,15 @@ from kubectl_plugin.paint.table import clean
 from kubectl_plugin.printing import as_line
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.verbs.status_look import Look, view_of
-from kubectl_plugin.verbs.table_watch import Troubles
+from kubectl_plugin.verbs.table_watch import Interruptions
 
 HEARTBEAT: Final = 30.0
 """Seconds of quiet after which a log gets a line all the same: some tools end a job that says nothing."""
 
 
 class Screen(Protocol):
-    def show(self, looks: Sequence[Look], trouble: str, *, final: bool) -> None:
-        """How it stands now. `trouble`: why it may be out of date. `final`: nothing is shown after it."""
+    def show(self, looks: Sequence[Look], interruption: str, *, final: bool) -> None:
+        """How it stands now. `interruption`: why it may be out of date. `final`: nothing is shown after it."""
         ...
 
 
@@ -53,11 +53,11 @@ class MilestoneLines:
         self._terminal, self._several = invocation.terminal, several
         self._said: dict[str, tuple[str, float, float]] = {}
         """By name: the last milestone, when it was reached, and when something was said last."""
-        self._troubles = Troubles(self._terminal)
+        self._interruptions = Interruptions(self._terminal)
         self._obstacles = _Obstacles(self._terminal)
 
-    def show(self, looks: Sequence[Look], trouble: str, *, final: bool) -> None:
-        self._troubles.tell(trouble)
+    def show(self, looks: Sequence[Look], interruption: str, *, final: bool) -> None:
+        self._interruptions.tell(interruption)
         self._obstacles.tell(looks)
         for look in looks:
             self._tell(look)
@@ -87,7 +87,7 @@ class StatusDocuments:
         self._obstacles = _Obstacles(self._terminal)
         self._said: dict[tuple[str, str], tuple[bytes, float]] = {}
 
-    def show(self, looks: Sequence[Look], trouble: str, *, final: bool) -> None:
+    def show(self, looks: Sequence[Look], interruption: str, *, final: bool) -> None:
         self._obstacles.tell(looks)
         for look in looks:
             now, key = asyncio.get_running_loop().time(), (look.status.namespace, look.status.name)
@@ -106,13 +106,13 @@ class LiveScreen:
         self._invocation = invocation
         self._live = scope.enter_context(LiveBlock(invocation.terminal))
 
-    def show(self, looks: Sequence[Look], trouble: str, *, final: bool) -> None:
+    def show(self, looks: Sequence[Look], interruption: str, *, final: bool) -> None:
         """The last time all of it, however long: then it may scroll."""
         lines, terminal = self._lines(looks, Detail.ALL), self._invocation.terminal
         if not final:
             header = Text(f"{clock(terminal.now())}  watching, Ctrl-C to stop", DIM)
-            if trouble:
-                header.append(f"  ({trouble}; trying on)", "yellow")
+            if interruption:
+                header.append(f"  ({interruption}; trying on)", "yellow")
             shapes = (self._lines(looks, detail) for detail in sorted(Detail, reverse=True))
             room = terminal.console.height - 3
             lines = [header, *next((shape for shape in shapes if len(shape) <= room), lines)]

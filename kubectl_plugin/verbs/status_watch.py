@@ -124,7 +124,7 @@ class _StatusWatch:
             endings = [self._ending(key.name, one, want) for key, one, want in zip(keys, looks, wanted, strict=True)]
             late = self._deadline.left <= 0
             over = late or _decided(endings, fail_fast=self._asked.fail_fast)
-            self._screen.show(seen, "" if over else self._follow.trouble, final=over)
+            self._screen.show(seen, "" if over else self._follow.interruption, final=over)
             if over:
                 return [ending or self._unfinished(one, late) for ending, one in zip(endings, looks, strict=True)]
             took = loop.time() - began

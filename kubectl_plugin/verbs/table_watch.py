@@ -35,8 +35,8 @@ class Picture:
 
 
 class TableScreen(Protocol):
-    def show(self, picture: Picture, trouble: str = "") -> None:
-        """How it stands now. `trouble`: why it may be out of date."""
+    def show(self, picture: Picture, interruption: str = "") -> None:
+        """How it stands now. `interruption`: why it may be out of date."""
         ...
 
 
@@ -44,34 +44,34 @@ class _InPlace:
     def __init__(self, terminal: Terminal, live: LiveBlock) -> None:
         self._terminal, self._live = terminal, live
 
-    def show(self, picture: Picture, trouble: str = "") -> None:
+    def show(self, picture: Picture, interruption: str = "") -> None:
         width = self._terminal.width
         footer = Text(picture.footer)
-        if trouble:
-            footer.append(f"  ({trouble}; trying on)", "yellow")
+        if interruption:
+            footer.append(f"  ({interruption}; trying on)", "yellow")
         self._live.draw((picture.table(width), footer))
 
 
-class Troubles:
+class Interruptions:
     """Says each once, beside the result."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal, self._said = terminal, ""
 
-    def tell(self, trouble: str) -> None:
-        if trouble and trouble != self._said:
-            self._terminal.note(f"{trouble}; trying on")
-        self._said = trouble
+    def tell(self, interruption: str) -> None:
+        if interruption and interruption != self._said:
+            self._terminal.note(f"{interruption}; trying on")
+        self._said = interruption
 
 
 class _Rows:
     def __init__(self, terminal: Terminal, *, whole: bool) -> None:
         self._terminal, self._whole = terminal, whole
-        self._troubles = Troubles(terminal)
+        self._interruptions = Interruptions(terminal)
         self._said: dict[str, Hashable] | None = None
 
-    def show(self, picture: Picture, trouble: str = "") -> None:
-        self._troubles.tell(trouble)
+    def show(self, picture: Picture, interruption: str = "") -> None:
+        self._interruptions.tell(interruption)
         header, *lines = picture.table(None if self._whole else self._terminal.width).split("\n")
         rows = dict(picture.rows)
         if self._said is None:
@@ -90,11 +90,11 @@ class _Rows:
 class _Documents:
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
-        self._troubles = Troubles(terminal)
+        self._interruptions = Interruptions(terminal)
         self._said: tuple[tuple[str, Hashable], ...] | None = None
 
-    def show(self, picture: Picture, trouble: str = "") -> None:
-        self._troubles.tell(trouble)
+    def show(self, picture: Picture, interruption: str = "") -> None:
+        self._interruptions.tell(interruption)
         if picture.rows != self._said:
             self._terminal.say(as_line(msgspec.json.encode(picture.document), only_ascii=self._terminal.ascii))
             self._terminal.flush()

@@ -64,7 +64,7 @@ class Group(Value, rename="camel"):
     updated: int
 
 
-class Pause(Value, rename="camel"):
+class PauseNote(Value, rename="camel"):
     """Who paused it; the texts are empty where nobody noted it."""
 
     at: str
@@ -99,7 +99,7 @@ class RolloutStatus(Value, rename="camel", kw_only=True):
     started_at: str | None
     last_progress_at: str | None
     completed_at: str | None
-    paused: Pause | None
+    paused: PauseNote | None
     images_ahead: PullCounts | None = None
     """How many nodes have the images that are pulled ahead of the update; None where none are."""
     unreadable: tuple[str, ...]
@@ -200,12 +200,12 @@ def _steps(snapshot: Snapshot, desired: int) -> Steps | None:
         return None
 
 
-def _paused(snapshot: Snapshot, rollout: Rollout) -> Pause | None:
+def _paused(snapshot: Snapshot, rollout: Rollout) -> PauseNote | None:
     """`rollout`: the controller's record."""
     if not snapshot.daemonset.paused:
         return None
     action = pause_of(snapshot)
     if action is None:
         since = rollout.last_transition_time if rollout.phase == Phase.PAUSED else None
-        return Pause(at=since or "", by="", reason="")
-    return Pause(at=action.at, by=action.by, reason=action.reason)
+        return PauseNote(at=since or "", by="", reason="")
+    return PauseNote(at=action.at, by=action.by, reason=action.reason)

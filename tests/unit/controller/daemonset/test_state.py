@@ -103,14 +103,14 @@ def test_a_refused_template_is_asked_about_ever_more_seldom() -> None:
 def test_another_generation_begins_with_a_clean_page() -> None:
     """An edit may be the cure of all that failed."""
     told = WriteFailure(words="no", gist="no", kind=CreatePod)
-    state = DaemonSetState(generation=1, trouble=told)
+    state = DaemonSetState(generation=1, write_failure=told)
     for _ in range(2):
         state.places.failed(Place.of_node("node-3"), NOW)
     state.learn([REFUSED], ds(), NOW)
     state.begin(1, Reach())
-    assert (state.trouble, state.verdicts.refusals) == (told, 1)
+    assert (state.write_failure, state.verdicts.refusals) == (told, 1)
     state.begin(2, Reach())
-    assert (state.trouble, state.verdicts.refusals) == (None, 0)
+    assert (state.write_failure, state.verdicts.refusals) == (None, 0)
     assert state.places.held_back(NOW) == {}
     assert state.verdicts.ask_at == 0.0
     state.learn([REFUSED], ds(), NOW)

@@ -1,4 +1,4 @@
-"""For how long the trouble with writes is told."""
+"""For how long a failure of writes is told."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_words_stay_while_only_the_name_in_them_differs() -> None:
 
 def test_it_is_over_once_such_a_write_goes_through_or_nothing_is_left_to_write() -> None:
     assert failure_after(BEFORE, Plan(actions=(create("a"),)), [done(create("a"))], ()) is None
-    assert failure_after(BEFORE, Plan(untroubled=True), [], ()) is None
+    assert failure_after(BEFORE, Plan(all_written=True), [], ()) is None
 
 
 def test_it_stays_while_nothing_of_the_kind_was_tried_or_some_of_it_waits() -> None:

@@ -233,7 +233,7 @@ def test_a_job_that_is_being_deleted_starts_nothing() -> None:
 
 
 def test_what_keeps_pullers_from_being_made_is_told() -> None:
-    decided = plan(world(job(), "a", trouble="create pods: exceeded quota", room=0))
+    decided = plan(world(job(), "a", refusal="create pods: exceeded quota", room=0))
     assert decided.status.message == "job is running, progress 0.0%; create pods: exceeded quota"
     assert started(decided) == []
 

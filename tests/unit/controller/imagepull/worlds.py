@@ -64,7 +64,7 @@ def world(job: ImagePullJob, *nodes: str, **fields: Any) -> JobWorld:
         "held_back": {},
         "silent_since": inf,
         "room": 50,
-        "trouble": "",
+        "refusal": "",
         "now": NOW,
         "moment": MOMENT,
     }

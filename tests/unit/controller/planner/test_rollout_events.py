@@ -14,11 +14,11 @@ from tests.unit.controller.planner.written import BETWEEN, looked_at
 
 
 def reasons(of: World) -> list[tuple[str, bool]]:
-    return [(one.reason, one.warning) for one in plan(of).news]
+    return [(one.reason, one.warning) for one in plan(of).rollout_events]
 
 
 def passes(*worlds: World) -> Iterable[list[tuple[str, bool]]]:
-    """The news of each of these worlds, every one with the status that the one before has left."""
+    """The rollout events of each of these worlds, every one with the status that the one before has left."""
     before: World | None = None
     for one in worlds:
         status = before.daemonset.status if before else one.daemonset.status

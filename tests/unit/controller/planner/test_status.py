@@ -103,7 +103,7 @@ def test_observed_generation_moves_only_when_nothing_was_left_to_do_before_the_u
 
 
 def test_while_writes_fail_the_generation_counts_as_seen_and_the_trouble_is_told() -> None:
-    failing = world(ds(generation=7), trouble="quota exceeded")
+    failing = world(ds(generation=7), write_failure="quota exceeded")
     assert status(failing).observed_generation == 7
     assert condition(failing, "Degraded") == ("True", "WritesFail", "quota exceeded")
 
@@ -112,16 +112,16 @@ def test_trouble_is_told_while_a_back_off_keeps_what_failed_from_being_tried_aga
     waiting = world(
         pods=served("node-0", "node-1"),
         held_back={Place.of_node(f"node-{n}"): ago(-60) for n in (2, 3, 4)},
-        trouble="no",
+        write_failure="no",
     )
     decided = plan(waiting)
-    assert (decided.actions, decided.withheld, decided.untroubled) == ((), True, False)
+    assert (decided.actions, decided.withheld, decided.all_written) == ((), True, False)
     assert condition(waiting, "Degraded") == ("True", "WritesFail", "no")
 
 
 def test_what_is_done_all_the_same_is_not_withheld() -> None:
     """Nothing is left to be done at node-9."""
-    others = world(pods=served("node-0", "node-1"), held_back={Place.of_node("node-9"): ago(-60)}, trouble="no")
+    others = world(pods=served("node-0", "node-1"), held_back={Place.of_node("node-9"): ago(-60)}, write_failure="no")
     decided = plan(others)
     assert (len(decided.actions), decided.withheld) == (3, False)
 
@@ -142,14 +142,14 @@ def test_one_silent_node_is_not_what_the_others_wait_for() -> None:
 
 
 def test_trouble_is_over_where_nothing_is_left_to_be_written() -> None:
-    well = world(pods=everywhere(5), held_back={Place.of_node("gone"): ago(-60)}, trouble="no")
-    assert plan(well).untroubled
+    well = world(pods=everywhere(5), held_back={Place.of_node("gone"): ago(-60)}, write_failure="no")
+    assert plan(well).all_written
     assert condition(well, "Degraded") == ("False", "AsExpected", "")
 
 
 def test_a_stale_view_ends_no_trouble() -> None:
-    stale = world(pods=everywhere(5), fresh=False, trouble="no")
-    assert not plan(stale).untroubled
+    stale = world(pods=everywhere(5), fresh=False, write_failure="no")
+    assert not plan(stale).all_written
     assert condition(stale, "Degraded") == ("True", "WritesFail", "no")
 
 

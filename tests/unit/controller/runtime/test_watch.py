@@ -12,7 +12,7 @@ from controller.kube.decode import Bookmark, Malformed, Page, Seen
 from controller.kube.errors import ApiError
 from controller.runtime import watch
 from controller.runtime.contact import Contact
-from controller.runtime.pause import Length, Pause, pause_after
+from controller.runtime.pause import Length, WatchPause, pause_after
 from controller.runtime.watch import (
     MOST_STRIKES,
     Closed,
@@ -256,7 +256,7 @@ def test_pauses(before: State, end: End | type[ApiError], length: Length, told: 
     ended = failed(end) if isinstance(end, type) else end
     if isinstance(ended, Failed) and "contact" in told:
         told = told | {"contact": Contact(state=told["contact"], reason=str(ended.error))}
-    assert pause_after(before, ended, lasted=0.9, delivered=False) == Pause(length=length, **told)
+    assert pause_after(before, ended, lasted=0.9, delivered=False) == WatchPause(length=length, **told)
 
 
 @pytest.mark.parametrize(
@@ -285,4 +285,4 @@ def test_a_pause_is_as_long_as_the_server_asks_at_the_least() -> None:
     assert pause_after(LISTED, busy, lasted=0.0, delivered=False).at_least == 7.0
     assert pause_after(STREAMING, busy, lasted=9.0, delivered=False).at_least == 7.0
     refused = Failed(error=errors.Forbidden("watch", "pods", "no", retry_after=7.0))
-    assert pause_after(Start(), refused, lasted=0.0, delivered=False) == Pause(length=Length.NONE)
+    assert pause_after(Start(), refused, lasted=0.0, delivered=False) == WatchPause(length=Length.NONE)
