@@ -75,7 +75,8 @@ def replaced(observed: Observed, side: MigrationSide) -> WaitForPods | None:
     if ending := observed.ending_of(side.uid):
         names = ", ".join(one.name for one in ending[:3])
         latest = max(one.ends or 0.0 for one in ending)
-        hints = (f"where a node is gone for good: kubectl delete pod {ending[0].name} --force --grace-period=0",)
+        delete = f"kubectl delete pod -n {observed.namespace} {ending[0].name} --force --grace-period=0"
+        hints = (f"where a node is gone for good: {delete}",)
         what = f"{names}{' …' if len(ending) > 3 else ''} to end"
         return WaitForPods(what=what, left=len(ending), hints=hints, seconds=latest - observed.now + GRACE)
     if nodes := observed.unreplaced(side):

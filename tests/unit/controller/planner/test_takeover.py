@@ -89,6 +89,11 @@ def test_a_successor_adopts_what_an_orphaning_delete_left_and_creates_nothing() 
     cluster.expect("adopt node-0-v1, adopt node-1-v1", "")
 
 
+def test_a_lost_pod_does_not_wait_for_an_orphan_on_another_node() -> None:
+    left = replace(everywhere(2)[1], owner_uid="")
+    check(world(nodes=3, pods=everywhere(1), orphans=(left,)), "adopt node-1-v1", "+node-2 v1")
+
+
 def test_dying_and_ended_orphans_and_those_that_do_not_match_are_not_adopted() -> None:
     orphans = (
         pod("node-0", name="dying", dying=True, owner=""),
