@@ -16,7 +16,10 @@ FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"`((?:[\w.-]+/)+(?:[\w.-]+\.(?:py|yaml|toml|md))?|[\w-]+\.py)`")
 DEFINED = re.compile(r"`((?:\w+/)*\w+\.py)` `(?:\w+\.)?(\w+)`")
 """A file, and after it what it is named for: a function, a class, or a method of one."""
-BASES = (ROOT, ROOT / "controller", ROOT / "kubectl_plugin", ROOT / "controller/planner", ROOT / "tests/properties")
+BASES = tuple(
+    ROOT / one
+    for one in ("", "controller", "kubectl_plugin", "controller/planner", "tests/properties", "tests/unit/controller")
+)
 """Where a path in a text may begin."""
 CODE_PAGES = ["CONTRIBUTING.md", *sorted(f"docs/design/{one.name}" for one in (ROOT / "docs/design").glob("*.md"))]
 
