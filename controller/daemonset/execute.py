@@ -23,7 +23,9 @@ from controller.api.wellknown import (
     UPDATED_IN_PLACE,
 )
 from controller.daemonset.answers import Answer, Briefing
-from controller.daemonset.claims import (
+from controller.daemonset.dependencies import Dependencies
+from controller.daemonset.in_place import InPlaceWrites
+from controller.daemonset.live_checks import (
     confirm,
     is_still_there,
     is_taken,
@@ -32,8 +34,6 @@ from controller.daemonset.claims import (
     look_at_prepared_pod,
     may_have_come_through,
 )
-from controller.daemonset.dependencies import Dependencies
-from controller.daemonset.in_place import InPlaceWrites
 from controller.daemonset.writes import metadata_patch, revision_body
 from controller.kube.client import Written
 from controller.kube.errors import ApiError, Conflict, NotFound
