@@ -9,7 +9,7 @@ from controller.api.daemonset import DaemonSet
 from controller.daemonset.compiled import Compiled
 from controller.kube.errors import ApiError
 from controller.kube.meaning import ForWrite, meaning_of
-from controller.planner.actions import Action, CreatePod, place_of
+from controller.planner.actions import Action, CreatePod
 from controller.planner.place import ROOM, Place
 from controller.planner.world import Accepted, TemplateRefused, TemplateVerdict, Unasked
 
@@ -36,7 +36,7 @@ class Answer(Value, gc=True):
     def place(self) -> Place:
         """The place where the action would fail again. A full quota stops every create, so it has a place of its
         own."""
-        return ROOM if self.is_full_quota else place_of(self.action)
+        return ROOM if self.is_full_quota else self.action.place
 
     @property
     def is_full_quota(self) -> bool:

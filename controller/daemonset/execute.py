@@ -51,6 +51,8 @@ from controller.planner.actions import (
     DeleteReason,
     DeleteRevision,
     Note,
+    OnPod,
+    OnRevision,
     PrepareDelete,
     ProbeTemplate,
     RelabelPod,
@@ -58,7 +60,6 @@ from controller.planner.actions import (
     RenumberRevision,
     ResizePod,
     UpdateInPlace,
-    place_of,
 )
 from controller.planner.place import Place
 from controller.runtime.clock import elapsed
@@ -125,7 +126,7 @@ class CarryingOut:
         known = self._briefing
         yield [action for action in self._actions if not isinstance(action, CreatePod)]
         creates = [action for action in self._actions if isinstance(action, CreatePod)]
-        again = [action for action in creates if place_of(action) in known.failing]
+        again = [action for action in creates if action.place in known.failing]
         first = [action for action in creates if action not in again] if again else creates
         size = len(first) if first and first[0].revision.hash == known.proven else 1
         done = 0
@@ -142,7 +143,7 @@ class CarryingOut:
         for action in waiting:
             if not self._begins_more:
                 return
-            place = place_of(action)
+            place = action.place
             self.underway[place] = action
             try:
                 await self._attempt(action)
@@ -174,7 +175,7 @@ class CarryingOut:
         undone = self._briefing.undone(action)
         self._dependencies.did(self._daemonset, action, undone)
         if undone is not None:
-            counts = self._briefing.is_suspect(place_of(action))
+            counts = self._briefing.is_suspect(action.place)
             return Answer(action=action, error=undone, left=undone, counts=counts)
         match action:
             case CreatePod():
@@ -193,7 +194,7 @@ class CarryingOut:
 
     async def _counts(self, action: Action, error: ApiError) -> bool:
         """What fails again and again in one place is left alone there, so that the rest goes on."""
-        if not meaning_of(error).write.of_the_place and not self._briefing.is_suspect(place_of(action)):
+        if not meaning_of(error).write.of_the_place and not self._briefing.is_suspect(action.place):
             return False
         if error.is_terminating_namespace or (isinstance(action, CreatePod) and error.is_full_quota):
             return True
@@ -248,7 +249,7 @@ class CarryingOut:
         if self._is_over:
             return error
         match action, meaning_of(error).write:
-            case (_, ForWrite.ABSENT) if not isinstance(action, CreatePod | CreateRevision | ProbeTemplate):
+            case (_, ForWrite.ABSENT) if isinstance(action, OnPod | OnRevision):
                 # None: somebody was quicker.
                 return error if await is_still_there(action, self._dependencies) else None
             case ProbeTemplate(), ForWrite.EXISTS | ForWrite.REFUSED:

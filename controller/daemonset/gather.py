@@ -16,7 +16,7 @@ from controller.daemonset.compiled import Compiled
 from controller.daemonset.dependencies import FailedPods
 from controller.daemonset.in_doubt import InDoubt, Unready, in_doubt
 from controller.daemonset.state import DaemonSetState
-from controller.planner.actions import Action, AdoptPod, CreatePod, DeletePod, UpdateInPlace, place_of
+from controller.planner.actions import Action, AdoptPod, CreatePod, DeletePod, UpdateInPlace
 from controller.planner.place import Place
 from controller.planner.world import FormerPod, Predecessor, Unpulled, World
 
@@ -62,7 +62,7 @@ def gather(
         not_before=_not_before(daemonset, pods, failed_pods, now, moment),
         unreadable=cached.unreadable,
     )
-    known = _with_state(seen, state, moment, held_back={place_of(action): inf for action in awaited})
+    known = _with_state(seen, state, moment, held_back={action.place: inf for action in awaited})
     possible = [*(one for action in awaited if (one := in_doubt(action))), *state.possible(moment)]
     return _as_if_done(known, possible, awaited) if possible or awaited else known
 
@@ -113,7 +113,7 @@ def _as_if_done(world: World, possible: Collection[InDoubt], awaited: Collection
         predecessors=_coming(world.predecessors, creates, world.now),
         coming={action.node: action.revision.hash for action in creates},
         leaving=frozenset(action.node for action in deletes),
-        awaited=frozenset(map(place_of, awaited)),
+        awaited=frozenset(action.place for action in awaited),
     )
 
 

@@ -126,16 +126,13 @@ async def may_have_come_through(action: actions.Action, daemonset: DaemonSet, de
         return True
 
 
-async def is_still_there(action: actions.Action, dependencies: Dependencies) -> bool:
+async def is_still_there(action: actions.OnPod | actions.OnRevision, dependencies: Dependencies) -> bool:
     """Whether the object of a write that was answered by "not found" exists: a webhook can answer so too."""
     kept: Pod | Revision | None
-    match action:
-        case actions.CreatePod() | actions.CreateRevision() | actions.ProbeTemplate():
-            return False
-        case actions.AdoptRevision() | actions.RenumberRevision() | actions.DeleteRevision():
-            kept = await _left_of(action.revision, REVISIONS, dependencies)
-        case _:
-            kept = await _left_of(action.pod, PODS, dependencies)
+    if isinstance(action, actions.OnPod):
+        kept = await _left_of(action.pod, PODS, dependencies)
+    else:
+        kept = await _left_of(action.revision, REVISIONS, dependencies)
     return kept is not None and not kept.dying
 
 

@@ -65,7 +65,7 @@ class TakenBack(msgspec.Struct):
         """What there is to say of an action that went through again."""
         if (wanted := lasting(action)) is None:
             return None
-        place = actions.place_of(wanted)
+        place = wanted.place
         known = self.done.get((wanted.pod.uid, type(wanted)))
         if known is None or known.what != _what(wanted):
             return None

@@ -32,25 +32,15 @@ def failure_after(
     lasting = [
         (action, error)
         for action, error in failures
-        if not meaning_of(error).write.settles_itself or actions.place_of(action) in failing
+        if not meaning_of(error).write.settles_itself or action.place in failing
     ]
     if lasting:
         action, error = lasting[0]
         words = str(error)
-        told = WriteFailure(words=words, gist=words.replace(_name_of(action), ""), kind=type(action))
+        told = WriteFailure(words=words, gist=words.replace(action.name, ""), kind=type(action))
         same = before is not None and (before.kind, before.gist) == (told.kind, told.gist)
         return before if same else told
     if before is None or decided.all_written:
         return None
     went_through = {type(one.action) for one in answers} - {type(action) for action, _ in failures}
     return None if before.kind in went_through and not decided.withheld else before
-
-
-def _name_of(action: actions.Action) -> str:
-    match action:
-        case actions.CreatePod() | actions.CreateRevision() | actions.ProbeTemplate():
-            return action.name
-        case actions.AdoptRevision() | actions.RenumberRevision() | actions.DeleteRevision():
-            return action.revision.name
-        case _:
-            return action.pod.name

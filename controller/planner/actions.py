@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 from controller.api.base import Value
 from controller.api.gates import Gate
@@ -31,28 +31,57 @@ class DeleteReason(StrEnum):
     NOT_RESIZED = "its resize is refused"
 
 
-class AdoptPod(Value):
+class OnPod(Value):
+    """An action on a pod that there is."""
+
     pod: Ref
+
+    @property
+    def name(self) -> str:
+        return self.pod.name
+
+    @property
+    def place(self) -> Place:
+        """Where a failure of the action would come again."""
+        return Place.of_object(self.pod.uid)
+
+
+class OnRevision(Value):
+    """An action on a stored revision."""
+
+    revision: Ref
+
+    @property
+    def name(self) -> str:
+        return self.revision.name
+
+    @property
+    def place(self) -> Place:
+        return Place.of_object(self.revision.uid)
+
+
+class AdoptPod(OnPod):
     owners: int
     """Number of owner references that it has already."""
 
 
-class ReleasePod(Value):
-    pod: Ref
+class ReleasePod(OnPod):
     owner_index: int
 
 
-class RelabelPod(Value):
+class RelabelPod(OnPod):
     """Move a pod to the kept one of two revisions with the same content; nothing restarts."""
 
-    pod: Ref
     hash: str
     taken_back: bool = False
     """Back to its former one instead: somebody has put back what its update changed."""
 
+    @property
+    def place(self) -> Place:
+        return Place.of_label(self.pod.uid) if self.taken_back else super().place
 
-class AdoptRevision(Value):
-    revision: Ref
+
+class AdoptRevision(OnRevision):
     owners: int
 
 
@@ -61,14 +90,17 @@ class CreateRevision(Value):
     hash: str
     number: int
 
+    @property
+    def place(self) -> Place:
+        return Place.of_revision(self.hash)
 
-class RenumberRevision(Value):
-    revision: Ref
+
+class RenumberRevision(OnRevision):
     number: int
 
 
-class DeleteRevision(Value):
-    revision: Ref
+class DeleteRevision(OnRevision):
+    """One that no pod needs: it is beyond revisionHistoryLimit, or its content is stored twice."""
 
 
 class ProbeTemplate(Value):
@@ -78,6 +110,10 @@ class ProbeTemplate(Value):
     name: str
     revision: Revision
 
+    @property
+    def place(self) -> Place:
+        return Place.of_template(self.revision.hash)
+
 
 class CreatePod(Value):
     node: str
@@ -85,9 +121,12 @@ class CreatePod(Value):
     """Derived from the world, so that a repeated create is refused rather than doubled."""
     revision: Revision
 
+    @property
+    def place(self) -> Place:
+        return Place.of_node(self.node)
 
-class DeletePod(Value):
-    pod: Ref
+
+class DeletePod(OnPod):
     node: str
     why: DeleteReason
     refusal: InPlaceRefusal | None = None
@@ -96,10 +135,9 @@ class DeletePod(Value):
     """Only on the very version that was decided about: something may hold it since."""
 
 
-class PrepareDelete(Value):
+class PrepareDelete(OnPod):
     """The state PreparingDelete, and not ready where the preDelete hook asks for that: it is to let the pod go."""
 
-    pod: Ref
     node: str
     why: DeleteReason
     mark: bool
@@ -110,26 +148,27 @@ class PrepareDelete(Value):
     """It failed before: the server is asked by a dry run before the pod is made to leave its traffic again."""
 
 
-class CancelDelete(Value):
+class CancelDelete(OnPod):
     """Both of that taken back: the pod stays."""
 
-    pod: Ref
     labels: Mapping[str, str] = {}
     """What let it go already, where the selector asks for it."""
 
+    @property
+    def place(self) -> Place:
+        return Place.of_keeping(self.pod.uid)
 
-class DrainPod(Value):
+
+class DrainPod(OnPod):
     """Close the pod's readiness gate some time before it is updated in place."""
 
-    pod: Ref
     node: str
 
 
-class UpdateInPlace(Value):
+class UpdateInPlace(OnPod):
     """Change a running pod to the revision, without a new pod. Where that restarts a container, its readiness gate is
     closed before."""
 
-    pod: Ref
     node: str
     before: str
     """Revision hash that the pod has; one that has another one by now is left alone."""
@@ -139,10 +178,9 @@ class UpdateInPlace(Value):
     """It failed before: the server is asked by a dry run before the pod is made to leave its traffic again."""
 
 
-class ContinueInPlace(Value):
+class ContinueInPlace(OnPod):
     """The containers of the next launch priority."""
 
-    pod: Ref
     node: str
     revision: Revision
     """Of the pod; where that is not stored any more the current one. It tells the order."""
@@ -150,18 +188,20 @@ class ContinueInPlace(Value):
     """These and all that come after them."""
 
 
-class ResizePod(Value):
+class ResizePod(OnPod):
     """What the pod's state annotation says that its containers are to have of cpu and memory."""
 
-    pod: Ref
     node: str
 
 
-class OpenGates(Value):
+class OpenGates(OnPod):
     """Set the conditions of the pod's readiness gates True, all that are closed and ours."""
 
-    pod: Ref
     gates: tuple[Gate, ...]
+
+    @property
+    def place(self) -> Place:
+        return Place.of_gates(self.pod.uid)
 
 
 InPlaceAction: TypeAlias = DrainPod | UpdateInPlace | ContinueInPlace | ResizePod | OpenGates
@@ -178,33 +218,6 @@ Action: TypeAlias = (
     | InPlaceAction
     | RevisionAction
 )
-
-
-def place_of(action: Action) -> Place:
-    """Where a failure of this action would come again."""
-    match action:
-        case CreatePod(node=node):
-            return Place.of_node(node)
-        case DeletePod(pod=ref) | AdoptPod(pod=ref) | ReleasePod(pod=ref):
-            return Place.of_object(ref.uid)
-        case RelabelPod(pod=ref, taken_back=taken_back):
-            return Place.of_label(ref.uid) if taken_back else Place.of_object(ref.uid)
-        case PrepareDelete(pod=ref):
-            return Place.of_object(ref.uid)
-        case CancelDelete(pod=ref):
-            return Place.of_keeping(ref.uid)
-        case DrainPod(pod=ref) | UpdateInPlace(pod=ref) | ContinueInPlace(pod=ref) | ResizePod(pod=ref):
-            return Place.of_object(ref.uid)
-        case OpenGates(pod=ref):
-            return Place.of_gates(ref.uid)
-        case AdoptRevision(revision=ref) | RenumberRevision(revision=ref) | DeleteRevision(revision=ref):
-            return Place.of_object(ref.uid)
-        case CreateRevision():
-            return Place.of_revision(action.hash)
-        case ProbeTemplate():
-            return Place.of_template(action.revision.hash)
-        case _:
-            assert_never(action)
 
 
 class Note(Value):

@@ -13,7 +13,6 @@ from controller.planner.actions import (
     OpenGates,
     ReleasePod,
     Step,
-    place_of,
 )
 from controller.planner.board import Board
 from controller.planner.place import Place
@@ -54,6 +53,6 @@ def _release(pod: Pod, held_back: Collection[Place]) -> CancelDelete | OpenGates
         if pod.held_by_hook or pod.marked:
             return CancelDelete(pod=pod.ref)
         opening = OpenGates(pod=pod.ref, gates=pod.due_gates)
-        if pod.bound and opening.gates and place_of(opening) not in held_back:
+        if pod.bound and opening.gates and opening.place not in held_back:
             return opening
     return ReleasePod(pod=pod.ref, owner_index=pod.owner_index)

@@ -11,7 +11,6 @@ from controller.planner.actions import (
     RelabelPod,
     RenumberRevision,
     Step,
-    place_of,
 )
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
@@ -19,7 +18,7 @@ from controller.planner.eligibility import Fit
 
 def _unless_held_back(board: Board, actions: Iterable[Action], *, more: bool) -> Step:
     """Those that did not fail before; what is held back keeps nothing else waiting."""
-    free = tuple(action for action in actions if place_of(action) not in board.world.held_back)
+    free = tuple(action for action in actions if action.place not in board.world.held_back)
     return Step(actions=free, more=more and bool(free))
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from controller.api.text import listed
 from controller.api.wellknown import INVALID_SPEC, SELECTING_ALL
-from controller.planner.actions import Action, AdoptPod, CreatePod, Note, Plan, Step, place_of
+from controller.planner.actions import Action, AdoptPod, CreatePod, Note, Plan, Step
 from controller.planner.board import Board, lay_out
 from controller.planner.claim import claim
 from controller.planner.explanation import Explainer
@@ -49,7 +49,7 @@ def plan(world: World) -> Plan:
     actions = steps[-1].actions if steps else ()
     withheld = _withheld(world, actions)
     if world.fresh:
-        steps.append(settle_running_pods(board, {place_of(action) for action in actions}))
+        steps.append(settle_running_pods(board, {action.place for action in actions}))
         actions = (*actions, *steps[-1].actions)
     all_written = world.fresh and not (actions or withheld or world.fought)
     if world.write_failure and all_written:

@@ -27,7 +27,6 @@ from controller.planner.actions import (
     ProbeTemplate,
     Step,
     UpdateInPlace,
-    place_of,
 )
 from controller.planner.board import Board
 from controller.planner.in_place.change import InPlaceChange
@@ -93,7 +92,7 @@ def _asked_first(board: Board, verdict: Unasked | TemplateRefused, first: Slot, 
     node = _asked_about(board, first, candidates)
     name = pod_name(board.world.daemonset, node, ("dry-run",), None)
     probe = ProbeTemplate(node=node, name=name, revision=board.revision)
-    return Step() if place_of(probe) in board.world.held_back else Step(actions=(probe,), again=True)
+    return Step() if probe.place in board.world.held_back else Step(actions=(probe,), again=True)
 
 
 def _replaced(board: Board, chosen: Sequence[Slot]) -> Step:

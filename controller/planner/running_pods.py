@@ -27,7 +27,6 @@ from controller.planner.actions import (
     RelabelPod,
     ResizePod,
     Step,
-    place_of,
 )
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
@@ -83,7 +82,7 @@ class _Care:
     def of(self, pod: Pod) -> None:
         if (pod.held_by_hook or pod.marked) and (self._is_wanted(pod) or is_given_up(self.board, pod)):
             keeping = CancelDelete(pod=pod.ref, labels=taken_away(self.board.world, pod))
-            if place_of(keeping) not in self.board.world.held_back:
+            if keeping.place not in self.board.world.held_back:
                 self.actions.append(keeping)
             return
         underway = pod.underway
@@ -99,7 +98,7 @@ class _Care:
             return
         self.waits = True
         opening = OpenGates(pod=pod.ref, gates=pod.due_gates)
-        if pod.bound and place_of(opening) not in self.board.world.held_back and not self._is_next(pod):
+        if pod.bound and opening.place not in self.board.world.held_back and not self._is_next(pod):
             self.actions.append(opening)
 
     def _serves(self, pod: Pod, underway: Underway) -> bool:
@@ -111,7 +110,7 @@ class _Care:
     def _give_up(self, pod: Pod, former: str) -> None:
         """It is an old pod again, which serves until the next attempt."""
         relabel = RelabelPod(pod=pod.ref, hash=former, taken_back=True)
-        if place_of(relabel) not in self.board.world.held_back:
+        if relabel.place not in self.board.world.held_back:
             self.actions.append(relabel)
 
     def _go_on(self, pod: Pod, underway: Underway) -> None:

@@ -22,7 +22,6 @@ from controller.planner.actions import (
     ProbeTemplate,
     RelabelPod,
     RenumberRevision,
-    place_of,
 )
 from controller.planner.place import ROOM, Place
 from controller.planner.world import Accepted, TemplateRefused, TemplateVerdict
@@ -116,7 +115,7 @@ def test_a_write_of_any_kind_that_fails_again_is_left_alone_at_its_place(action:
     acting = Acting()
     for _ in range(2):
         assert len(acting.carry_out([action], BROKEN)) == 1
-    assert acting.state.places.held_back(NOW) == {place_of(action): NOW + HELD}
+    assert acting.state.places.held_back(NOW) == {action.place: NOW + HELD}
     acting.carry_out([action], ok())
     assert acting.state.places.failing == {}
 

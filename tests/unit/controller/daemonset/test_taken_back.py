@@ -105,10 +105,7 @@ def test_long_ago_is_not_lately_unless_its_place_was_left_alone_for_so_long() ->
     taken_back = done(PREPARE)
     assert taken_back.undone(PREPARE, {}, SECONDS) is not None
     assert taken_back.undone(PREPARE, {}, SECONDS + 1) is None
-    assert (
-        taken_back.undone(PREPARE, {actions.place_of(PREPARE): Failing(until=0.0, delay=SECONDS)}, SECONDS + 1)
-        is not None
-    )
+    assert taken_back.undone(PREPARE, {PREPARE.place: Failing(until=0.0, delay=SECONDS)}, SECONDS + 1) is not None
 
 
 def test_it_is_fought_as_long_as_the_last_time_was_not_the_first() -> None:
@@ -116,6 +113,6 @@ def test_it_is_fought_as_long_as_the_last_time_was_not_the_first() -> None:
     assert taken_back.fought == set()
     error = taken_back.undone(PREPARE, {}, 1.0)
     taken_back.learn(Answer(action=PREPARE, error=error, left=error), {}, 1.0)
-    assert taken_back.fought == {actions.place_of(PREPARE)}
+    assert taken_back.fought == {PREPARE.place}
     taken_back.learn(Answer(action=PREPARE), {}, 200.0)
     assert taken_back.fought == set()

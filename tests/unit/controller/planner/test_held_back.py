@@ -7,7 +7,7 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
-from controller.planner.actions import CreatePod, ProbeTemplate, place_of
+from controller.planner.actions import CreatePod, ProbeTemplate
 from controller.planner.board import lay_out
 from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Obstacle
@@ -36,14 +36,14 @@ def test_a_revision_that_cannot_be_stored_keeps_no_lost_pod_waiting() -> None:
     """The new template waits, for nobody could go back to it; the lost pod does not."""
     lost = world(ds("v2", partition=5), pods=everywhere(4), revisions=[revision("v1")], verdicts={})
     (create,) = plan(lost).actions
-    decided = check(held(lost, place_of(create)), "+node-4 v1")
+    decided = check(held(lost, create.place), "+node-4 v1")
     assert decided.wake_at == NOW + NEXT_RETRIES, "it may not have got through"
 
 
 def without_current(case: World) -> World:
     """The same while its current revision cannot be stored."""
     (create,) = plan(case).actions
-    return held(case, place_of(create))
+    return held(case, create.place)
 
 
 @pytest.mark.parametrize("partition", [0, 1])
@@ -71,13 +71,13 @@ def told_of(case: World, node: str) -> Obstacle | None:
 def test_while_its_revision_is_not_stored_no_old_pod_is_replaced() -> None:
     case = world(ds("v2"), pods=everywhere(5), revisions=[revision("v1")])
     (create,) = plan(case).actions
-    assert kinds(held(case, place_of(create))) == []
+    assert kinds(held(case, create.place)) == []
 
 
 def test_a_first_deployment_needs_no_stored_revision() -> None:
     case = world(ds("v1"), nodes=3, revisions=[])
     (create,) = plan(case).actions
-    assert kinds(held(case, place_of(create))) == ["CreatePod"] * 3
+    assert kinds(held(case, create.place)) == ["CreatePod"] * 3
 
 
 def test_a_pod_that_cannot_be_relabelled_keeps_no_lost_pod_waiting_and_its_revision_is_kept() -> None:
@@ -100,14 +100,14 @@ def test_a_revision_that_cannot_be_changed_keeps_nothing_waiting(number: int) ->
         )
     (action,) = plan(case).actions
     assert not isinstance(action, CreatePod)
-    assert kinds(held(case, place_of(action))) == ["CreatePod"]
+    assert kinds(held(case, action.place)) == ["CreatePod"]
 
 
 def test_a_dry_run_that_fails_is_not_tried_again_before_its_time() -> None:
     case = world(ds("v2"), pods=everywhere(5), verdicts={})
     (probe,) = plan(case).actions
     assert isinstance(probe, ProbeTemplate)
-    decided = plan(held(case, place_of(probe)))
+    decided = plan(held(case, probe.place))
     assert (decided.actions, decided.wake_at, decided.again) == ((), UNTIL, False)
 
 

@@ -12,7 +12,6 @@ from controller.api.daemonset import LifecycleHook
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.pod_problem import PodProblem
-from controller.planner.actions import place_of
 from controller.planner.place import Place
 from controller.planner.plan import plan
 from controller.planner.summary import Summary
@@ -77,7 +76,7 @@ def unanswered(*places: Place) -> World:
 def unstored() -> World:
     """An old pod, and a node without one, while the current revision cannot be stored."""
     found = world(ds("v2"), nodes=2, pods=everywhere(1), revisions=[revision("v1")])
-    return replace(found, held_back=dict.fromkeys(map(place_of, plan(found).actions), NOW + 9))
+    return replace(found, held_back=dict.fromkeys((one.place for one in plan(found).actions), NOW + 9))
 
 
 def canary(*names: str) -> list[Node]:
