@@ -22,7 +22,6 @@ from controller.kube.errors import AlreadyExists, ApiError
 from controller.kube.kinds import DAEMONSETS, IMAGE_PULL_JOBS
 from controller.kube.sender import Exchange
 from controller.pass_log import RESULTS, PassLog
-from controller.planner import actions
 from controller.planner.actions import (
     Action,
     CreatePod,
@@ -150,7 +149,7 @@ class Instrumentation:
         tally, uid = self._metrics.tally, daemonset.uid
         if self._caches.daemonset_of(uid) is None:
             return
-        if operation := _operation_of(action):
+        if operation := action.traits.operation:
             tally.count(uid, OF_OPERATIONS, operation, "success" if error is None else "error")
         if isinstance(action, CreateRevision) and not isinstance(error, AlreadyExists):
             tally.made_revision(uid, action.hash)
@@ -212,36 +211,3 @@ class Instrumentation:
 
     def leading(self, sentence: str) -> None:
         self._log.info(sentence, lease=LEASE_NAME)
-
-
-def _operation_of(action: Action) -> str:
-    """The label of what is counted by DaemonSet; empty: it is a part of another one, or about no pod."""
-    match action:
-        case CreatePod():
-            return "create"
-        case DeletePod():
-            return "delete"
-        case actions.AdoptPod():
-            return "adopt"
-        case actions.ReleasePod():
-            return "orphan"
-        case UpdateInPlace():
-            return "update"
-        case actions.ResizePod():
-            return "resize"
-        case (
-            actions.PrepareDelete()
-            | actions.CancelDelete()
-            | actions.DrainPod()
-            | actions.ContinueInPlace()
-            | actions.OpenGates()
-            | actions.RelabelPod()
-            | ProbeTemplate()
-            | actions.AdoptRevision()
-            | CreateRevision()
-            | actions.RenumberRevision()
-            | actions.DeleteRevision()
-        ):
-            return ""
-        case _:
-            assert_never(action)

@@ -1,10 +1,14 @@
-"""What the planner may ask for. One action is one intention on one object, with what its precondition needs."""
+"""What the planner may ask for. One action is one intention on one object, with what its precondition needs.
+
+What is known of each kind of action is said here once, by its class: its object's name, its place and its `Traits`.
+The type checker demands them of each member of `Action`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from controller.api.base import Value
 from controller.api.gates import Gate
@@ -31,6 +35,25 @@ class DeleteReason(StrEnum):
     NOT_RESIZED = "its resize is refused"
 
 
+Effect: TypeAlias = Literal[
+    "adopted", "relabelled", "prepared", "kept", "drained", "updated", "continued", "resized", "opened"
+]
+"""What stays done to a pod."""
+
+
+class Traits(Value):
+    """What all actions of one kind have in common."""
+
+    operation: str = ""
+    """The label under which they are counted; empty: they are a part of another operation, or about no pod."""
+    leaves: Effect | None = None
+    """What they do to a pod, if it stays done until somebody takes it back, or until an action of ours ends it."""
+    ends: Effect | None = None
+    """What an earlier action has done to the pod, and they end."""
+    may_end: Effect | None = None
+    """Likewise, also where they fail: something of them may be done."""
+
+
 class OnPod(Value):
     """An action on a pod that there is."""
 
@@ -45,10 +68,16 @@ class OnPod(Value):
         """Where a failure of the action would come again."""
         return Place.of_object(self.pod.uid)
 
+    @property
+    def variant(self) -> str:
+        """What tells it from other actions of its kind on the same pod: only the same one again is a repetition."""
+        return ""
+
 
 class OnRevision(Value):
     """An action on a stored revision."""
 
+    traits = Traits()
     revision: Ref
 
     @property
@@ -61,17 +90,20 @@ class OnRevision(Value):
 
 
 class AdoptPod(OnPod):
+    traits = Traits(operation="adopt", leaves="adopted")
     owners: int
     """Number of owner references that it has already."""
 
 
 class ReleasePod(OnPod):
+    traits = Traits(operation="orphan", ends="adopted")
     owner_index: int
 
 
 class RelabelPod(OnPod):
     """Move a pod to the kept one of two revisions with the same content; nothing restarts."""
 
+    traits = Traits(leaves="relabelled")
     hash: str
     taken_back: bool = False
     """Back to its former one instead: somebody has put back what its update changed."""
@@ -80,12 +112,17 @@ class RelabelPod(OnPod):
     def place(self) -> Place:
         return Place.of_label(self.pod.uid) if self.taken_back else super().place
 
+    @property
+    def variant(self) -> str:
+        return self.hash
+
 
 class AdoptRevision(OnRevision):
     owners: int
 
 
 class CreateRevision(Value):
+    traits = Traits()
     name: str
     hash: str
     number: int
@@ -106,6 +143,7 @@ class DeleteRevision(OnRevision):
 class ProbeTemplate(Value):
     """Ask the server by a dry run whether it would accept a pod of this revision on this node."""
 
+    traits = Traits()
     node: str
     name: str
     revision: Revision
@@ -116,6 +154,7 @@ class ProbeTemplate(Value):
 
 
 class CreatePod(Value):
+    traits = Traits(operation="create")
     node: str
     name: str
     """Derived from the world, so that a repeated create is refused rather than doubled."""
@@ -127,6 +166,7 @@ class CreatePod(Value):
 
 
 class DeletePod(OnPod):
+    traits = Traits(operation="delete")
     node: str
     why: DeleteReason
     refusal: InPlaceRefusal | None = None
@@ -138,6 +178,7 @@ class DeletePod(OnPod):
 class PrepareDelete(OnPod):
     """The state PreparingDelete, and not ready where the preDelete hook asks for that: it is to let the pod go."""
 
+    traits = Traits(leaves="prepared", ends="kept")
     node: str
     why: DeleteReason
     mark: bool
@@ -151,6 +192,7 @@ class PrepareDelete(OnPod):
 class CancelDelete(OnPod):
     """Both of that taken back: the pod stays."""
 
+    traits = Traits(leaves="kept", ends="prepared")
     labels: Mapping[str, str] = {}
     """What let it go already, where the selector asks for it."""
 
@@ -162,6 +204,7 @@ class CancelDelete(OnPod):
 class DrainPod(OnPod):
     """Close the pod's readiness gate some time before it is updated in place."""
 
+    traits = Traits(leaves="drained", may_end="opened")
     node: str
 
 
@@ -169,6 +212,7 @@ class UpdateInPlace(OnPod):
     """Change a running pod to the revision, without a new pod. Where that restarts a container, its readiness gate is
     closed before."""
 
+    traits = Traits(operation="update", leaves="updated", ends="relabelled", may_end="opened")
     node: str
     before: str
     """Revision hash that the pod has; one that has another one by now is left alone."""
@@ -177,31 +221,46 @@ class UpdateInPlace(OnPod):
     tried: bool = False
     """It failed before: the server is asked by a dry run before the pod is made to leave its traffic again."""
 
+    @property
+    def variant(self) -> str:
+        return self.revision.hash
+
 
 class ContinueInPlace(OnPod):
     """The containers of the next launch priority."""
 
+    traits = Traits(leaves="continued")
     node: str
     revision: Revision
     """Of the pod; where that is not stored any more the current one. It tells the order."""
     waiting: tuple[str, ...] = ()
     """These and all that come after them."""
 
+    @property
+    def variant(self) -> str:
+        return " ".join(self.waiting)
+
 
 class ResizePod(OnPod):
     """What the pod's state annotation says that its containers are to have of cpu and memory."""
 
+    traits = Traits(operation="resize", leaves="resized")
     node: str
 
 
 class OpenGates(OnPod):
     """Set the conditions of the pod's readiness gates True, all that are closed and ours."""
 
+    traits = Traits(leaves="opened", ends="drained")
     gates: tuple[Gate, ...]
 
     @property
     def place(self) -> Place:
         return Place.of_gates(self.pod.uid)
+
+    @property
+    def variant(self) -> str:
+        return " ".join(gate.type for gate in self.gates)
 
 
 InPlaceAction: TypeAlias = DrainPod | UpdateInPlace | ContinueInPlace | ResizePod | OpenGates
