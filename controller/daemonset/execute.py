@@ -10,18 +10,10 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
+from typing import assert_never
 
 from controller.api import revision
-from controller.api.wellknown import (
-    CANCELLED_DELETE,
-    FAILED_CREATE,
-    FAILED_DELETE,
-    FAILED_IN_PLACE,
-    PREPARED_DELETE,
-    SUCCESSFUL_CREATE,
-    SUCCESSFUL_DELETE,
-    UPDATED_IN_PLACE,
-)
+from controller.daemonset import write_events
 from controller.daemonset.answers import Answer, Briefing
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.in_place import InPlaceWrites
@@ -45,14 +37,18 @@ from controller.planner.actions import (
     AdoptPod,
     AdoptRevision,
     CancelDelete,
+    ContinueInPlace,
     CreatePod,
     CreateRevision,
     DeletePod,
     DeleteReason,
     DeleteRevision,
+    DrainPod,
+    InDoubt,
     Note,
     OnPod,
     OnRevision,
+    OpenGates,
     PrepareDelete,
     ProbeTemplate,
     RelabelPod,
@@ -177,19 +173,7 @@ class CarryingOut:
         if undone is not None:
             counts = self._briefing.is_suspect(action.place)
             return Answer(action=action, error=undone, left=undone, counts=counts)
-        match action:
-            case CreatePod():
-                self._tell(SUCCESSFUL_CREATE, f"Created pod: {action.name}")
-            case DeletePod():
-                self._tell(SUCCESSFUL_DELETE, f"Deleted pod: {action.pod.name}")
-            case UpdateInPlace():
-                self._tell(UPDATED_IN_PLACE, f"successfully update pod {action.pod.name} in-place")
-            case PrepareDelete():
-                self._tell(PREPARED_DELETE, f"Pod {action.pod.name} is held before its deletion by {action.held_by}")
-            case CancelDelete():
-                self._tell(CANCELLED_DELETE, f"Pod {action.pod.name} stays: nothing wants it deleted any more")
-            case _:
-                pass
+        self._say(write_events.success(action))
         return Answer(action=action)
 
     async def _counts(self, action: Action, error: ApiError) -> bool:
@@ -198,7 +182,9 @@ class CarryingOut:
             return False
         if error.is_terminating_namespace or (isinstance(action, CreatePod) and error.is_full_quota):
             return True
-        return not await may_have_come_through(action, self._daemonset, self._dependencies)
+        return not (
+            isinstance(action, InDoubt) and await may_have_come_through(action, self._daemonset, self._dependencies)
+        )
 
     async def _attempt(self, action: Action) -> None:
         client, daemonset = self._dependencies.client, self._daemonset
@@ -231,8 +217,18 @@ class CarryingOut:
             case AdoptRevision() | RenumberRevision():
                 written = await client.patch(REVISIONS, action.revision, metadata_patch(action, daemonset))
                 self._wrote(REVISIONS.name, written)
-            case _:
+            case (
+                PrepareDelete()
+                | CancelDelete()
+                | DrainPod()
+                | UpdateInPlace()
+                | ContinueInPlace()
+                | ResizePod()
+                | OpenGates()
+            ):
                 await self._in_place.carry_out(action)
+            case _:
+                assert_never(action)
 
     def _wrote(self, resource: str, written: Written) -> None:
         self._ledger.wrote(self._daemonset.uid, resource, written.version, elapsed())
@@ -246,33 +242,23 @@ class CarryingOut:
 
     async def _left_to_do(self, action: Action, error: ApiError) -> ApiError | None:
         """What an error means for this action."""
+        means = meaning_of(error).write
         if self._is_over:
             return error
-        match action, meaning_of(error).write:
-            case (_, ForWrite.ABSENT) if isinstance(action, OnPod | OnRevision):
-                # None: somebody was quicker.
-                return error if await is_still_there(action, self._dependencies) else None
-            case ProbeTemplate(), ForWrite.EXISTS | ForWrite.REFUSED:
-                return None  # that is what was asked
-            case (_, _) if error.is_terminating_namespace:
-                return None
-            case DeletePod() | PrepareDelete() | UpdateInPlace(), ForWrite.UNKNOWN:
-                await self._look_whether_done(action)
-                return error
-            case (_, meaning) if meaning.settles_itself:
-                return error  # derived names and guards make every write safe to try again
-            case CreatePod(), _:
-                self._warn(FAILED_CREATE, f"Error creating: {error.message}")
-            case DeletePod() | PrepareDelete(), _:
-                self._warn(FAILED_DELETE, f"Error deleting: {error.message}")
-            case UpdateInPlace(revision=revision), _:
-                text = f"failed to update pod {action.pod.name} in-place(revision {revision.hash}): {error.message}"
-                self._warn(FAILED_IN_PLACE, text)
-            case _:
-                pass  # the condition tells it
+        if means is ForWrite.ABSENT and isinstance(action, OnPod | OnRevision):
+            # None: somebody was quicker.
+            return error if await is_still_there(action, self._dependencies) else None
+        if means in (ForWrite.EXISTS, ForWrite.REFUSED) and isinstance(action, ProbeTemplate):
+            return None  # that is what was asked
+        if error.is_terminating_namespace:
+            return None
+        if means is ForWrite.UNKNOWN and isinstance(action, InDoubt):
+            await self._look_whether_done(action)
+        if not means.settles_itself:  # derived names and guards make every write safe to try again
+            self._say(write_events.failure(action, error.message))
         return error
 
-    async def _look_whether_done(self, action: DeletePod | PrepareDelete | UpdateInPlace) -> None:
+    async def _look_whether_done(self, action: InDoubt) -> None:
         """The answer was lost."""
         match action:
             case DeletePod():
@@ -281,10 +267,12 @@ class CarryingOut:
                 await look_at_prepared_pod(action, self._daemonset, self._dependencies)
             case UpdateInPlace():
                 if await is_updated(action, self._dependencies):
-                    self._tell(UPDATED_IN_PLACE, f"successfully update pod {action.pod.name} in-place")
+                    self._say(write_events.success(action))
+            case CreatePod() | DrainPod():
+                pass  # tried again under the same name, or on the same pod
+            case _:
+                assert_never(action)
 
-    def _tell(self, reason: str, message: str) -> None:
-        self._dependencies.say(self._daemonset, Note(warning=False, reason=reason, message=message))
-
-    def _warn(self, reason: str, message: str) -> None:
-        self._dependencies.say(self._daemonset, Note(warning=True, reason=reason, message=message))
+    def _say(self, note: Note | None) -> None:
+        if note is not None:
+            self._dependencies.say(self._daemonset, note)

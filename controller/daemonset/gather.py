@@ -14,9 +14,8 @@ from controller.api.pod import Pod
 from controller.daemonset.caches import Cached
 from controller.daemonset.compiled import Compiled
 from controller.daemonset.dependencies import FailedPods
-from controller.daemonset.in_doubt import InDoubt, Unready, in_doubt
 from controller.daemonset.state import DaemonSetState
-from controller.planner.actions import Action, AdoptPod, CreatePod, DeletePod, UpdateInPlace
+from controller.planner.actions import Action, AdoptPod, CreatePod, DeletePod, InDoubt, Unready, UpdateInPlace
 from controller.planner.place import Place
 from controller.planner.world import FormerPod, Predecessor, Unpulled, World
 
@@ -63,7 +62,7 @@ def gather(
         unreadable=cached.unreadable,
     )
     known = _with_state(seen, state, moment, held_back={action.place: inf for action in awaited})
-    possible = [*(one for action in awaited if (one := in_doubt(action))), *state.possible(moment)]
+    possible = [*(action for action in awaited if isinstance(action, InDoubt)), *state.possible(moment)]
     return _as_if_done(known, possible, awaited) if possible or awaited else known
 
 

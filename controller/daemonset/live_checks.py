@@ -41,8 +41,10 @@ async def is_taken(action: actions.Action, briefing: Briefing, dependencies: Dep
             return await _is_taken_by_another(action, briefing.daemonset, dependencies)
         case actions.CreateRevision():
             return await _collides(action, briefing, dependencies)
+        case actions.ProbeTemplate() | actions.OnPod() | actions.OnRevision():
+            return False  # nothing is made
         case _:
-            return False
+            assert_never(action)
 
 
 async def _is_taken_by_another(action: actions.CreatePod, daemonset: DaemonSet, dependencies: Dependencies) -> bool:
@@ -83,8 +85,8 @@ async def is_updated(action: actions.UpdateInPlace, dependencies: Dependencies) 
     return found is not None and found.hash == action.revision.hash
 
 
-async def may_have_come_through(action: actions.Action, daemonset: DaemonSet, dependencies: Dependencies) -> bool:
-    """Whether an earlier attempt at this create or deletion, whose answer was lost, has succeeded after all.
+async def may_have_come_through(action: actions.InDoubt, daemonset: DaemonSet, dependencies: Dependencies) -> bool:
+    """Whether an earlier attempt at this write, whose answer was lost, has succeeded after all.
 
     A place where writes fail is passed over, and its part of the budget goes to the next node: not in doubt.
     """
@@ -102,21 +104,7 @@ async def may_have_come_through(action: actions.Action, daemonset: DaemonSet, de
             case actions.PrepareDelete():
                 held = await _left_of(action.pod, PODS, dependencies)
                 return held is None or held.dying or held.held_by_hook
-            case (
-                actions.ProbeTemplate()
-                | actions.AdoptPod()
-                | actions.ReleasePod()
-                | actions.RelabelPod()
-                | actions.CancelDelete()
-                | actions.DrainPod()
-                | actions.ContinueInPlace()
-                | actions.ResizePod()
-                | actions.OpenGates()
-                | actions.AdoptRevision()
-                | actions.CreateRevision()
-                | actions.RenumberRevision()
-                | actions.DeleteRevision()
-            ):
+            case actions.DrainPod():
                 return False
             case _:
                 assert_never(action)

@@ -17,7 +17,6 @@ from controller.api.pod import Pod
 from controller.daemonset.answers import Answer
 from controller.daemonset.clock_skew import ReadySeen, RestartsSeen
 from controller.daemonset.compiled import Compiled
-from controller.daemonset.in_doubt import InDoubt, in_doubt
 from controller.daemonset.places import Places
 from controller.daemonset.redaction import KnownSecrets
 from controller.daemonset.status_conflict import StatusConflict, conflict_after, conflict_found
@@ -27,7 +26,7 @@ from controller.daemonset.unanswered import Unanswered
 from controller.daemonset.verdicts import Verdicts
 from controller.daemonset.write_failure import WriteFailure, failure_after
 from controller.kube.meaning import ForWrite, meaning_of
-from controller.planner.actions import CreatePod, CreateRevision, Plan, ProbeTemplate, ResizePod
+from controller.planner.actions import CreatePod, CreateRevision, InDoubt, Plan, ProbeTemplate, ResizePod
 from controller.planner.place import ROOM, Place
 from controller.planner.summary import Summary
 from controller.planner.world import Predecessor, predecessor
@@ -217,8 +216,8 @@ class DaemonSetState(msgspec.Struct):
     def _learn_of_place(self, answer: Answer, moment: float) -> None:
         place, error = answer.place, answer.error
         self.unsure.pop(place, None)
-        if answer.means is ForWrite.UNKNOWN and (action := in_doubt(answer.action)) is not None:
-            self.unsure[place] = Unsure(action=action, until=moment + UNSURE_SECONDS)
+        if answer.means is ForWrite.UNKNOWN and isinstance(answer.action, InDoubt):
+            self.unsure[place] = Unsure(action=answer.action, until=moment + UNSURE_SECONDS)
         if error is None:
             self.places.went_well(place)
             if isinstance(answer.action, CreatePod):

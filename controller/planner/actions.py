@@ -265,18 +265,25 @@ class OpenGates(OnPod):
 
 InPlaceAction: TypeAlias = DrainPod | UpdateInPlace | ContinueInPlace | ResizePod | OpenGates
 RevisionAction: TypeAlias = AdoptRevision | CreateRevision | RenumberRevision | DeleteRevision
-Action: TypeAlias = (
+
+Unready: TypeAlias = DrainPod | PrepareDelete | UpdateInPlace
+"""What makes a pod unavailable that runs on."""
+InDoubt: TypeAlias = CreatePod | DeletePod | Unready
+"""What makes a node unavailable or gives it a pod. While it is unanswered, and after its answer was lost, it counts
+as done."""
+Harmless: TypeAlias = (
     AdoptPod
     | ReleasePod
     | RelabelPod
     | ProbeTemplate
-    | CreatePod
-    | DeletePod
-    | PrepareDelete
     | CancelDelete
-    | InPlaceAction
+    | ContinueInPlace
+    | ResizePod
+    | OpenGates
     | RevisionAction
 )
+"""What makes no node unavailable and gives none a pod: it counts as done once it is."""
+Action: TypeAlias = InDoubt | Harmless
 
 
 class Note(Value):
