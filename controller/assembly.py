@@ -29,7 +29,7 @@ from controller.kube.request import Refresh, Transport
 from controller.kube.reviews import Reviews
 from controller.kube.sender import Sender
 from controller.kube.throttle import Throttle
-from controller.planner.actions import Note
+from controller.planner.step import Note
 from controller.runtime.backoff import failed_pod_backoff
 from controller.runtime.clock import Clock, system_clock
 from controller.runtime.freshness import Ledger, Stale

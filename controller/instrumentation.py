@@ -28,10 +28,10 @@ from controller.planner.actions import (
     CreateRevision,
     DeletePod,
     DeleteReason,
-    Note,
     ProbeTemplate,
     UpdateInPlace,
 )
+from controller.planner.step import Note
 from controller.planner.world import TemplateRefused
 from controller.runtime.clock import Clock
 from controller.runtime.contact import Contact, RestartReason

@@ -11,7 +11,8 @@ from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.meta import Key
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
-from controller.planner.actions import Action, Note
+from controller.planner.actions import Action
+from controller.planner.step import Note
 from controller.runtime.backoff import BackoffTable
 from controller.runtime.clock import Clock
 from controller.runtime.freshness import Ledger, Stale

@@ -45,7 +45,6 @@ from controller.planner.actions import (
     DeleteRevision,
     DrainPod,
     InDoubt,
-    Note,
     OnPod,
     OnRevision,
     OpenGates,
@@ -58,6 +57,7 @@ from controller.planner.actions import (
     UpdateInPlace,
 )
 from controller.planner.place import Place
+from controller.planner.step import Note
 from controller.runtime.clock import elapsed
 
 

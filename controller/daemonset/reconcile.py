@@ -21,8 +21,7 @@ from controller.daemonset.redaction import redacted_error
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.kube.errors import ApiError
 from controller.kube.meaning import ForWrite, meaning_of
-from controller.planner.actions import Plan
-from controller.planner.plan import plan
+from controller.planner.plan import Plan, plan
 from controller.planner.world import Unpulled
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import Pacer

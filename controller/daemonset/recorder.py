@@ -21,7 +21,7 @@ from controller.api.wellknown import API_VERSION, EVENT_SOURCE, KIND
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.resource import Resource
-from controller.planner.actions import Note
+from controller.planner.step import Note
 from controller.runtime.clock import Clock, elapsed
 
 BURST = 25

@@ -26,8 +26,9 @@ from controller.daemonset.unanswered import Unanswered
 from controller.daemonset.verdicts import Verdicts
 from controller.daemonset.write_failure import WriteFailure, failure_after
 from controller.kube.meaning import ForWrite, meaning_of
-from controller.planner.actions import CreatePod, CreateRevision, InDoubt, Plan, ProbeTemplate, ResizePod
+from controller.planner.actions import CreatePod, CreateRevision, InDoubt, ProbeTemplate, ResizePod
 from controller.planner.place import ROOM, Place
+from controller.planner.plan import Plan
 from controller.planner.summary import Summary
 from controller.planner.world import Predecessor, predecessor
 from controller.runtime.freshness import Reach

@@ -6,7 +6,7 @@ Never for ever: the other one may be gone, and then nobody would look after the 
 from __future__ import annotations
 
 from controller.api.base import Value
-from controller.planner.actions import Note
+from controller.planner.step import Note
 
 FOREIGN_STATUS = "ForeignStatusWrite"
 STAND_BACK_FIRST = 60.0

@@ -23,7 +23,7 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.kinds import DAEMONSETS
 from controller.kube.meaning import ForWrite, meaning_of
-from controller.planner.actions import Plan
+from controller.planner.plan import Plan
 from controller.planner.readiness import Verdict
 from controller.planner.status import Status
 from controller.runtime.backoff import Backoff

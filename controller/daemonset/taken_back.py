@@ -13,8 +13,9 @@ from controller.daemonset.answers import Answer
 from controller.daemonset.places import Failing
 from controller.kube.errors import ApiError, Conflict
 from controller.kube.kinds import PODS
-from controller.planner.actions import Action, CancelDelete, Effect, OnPod
+from controller.planner.actions import Action, CancelDelete, OnPod
 from controller.planner.place import Place
+from controller.planner.traits import Effect
 
 SECONDS = 60.0
 """A write that is due again so soon after it was accepted was taken back by somebody. This grows with the back-off of

@@ -23,8 +23,8 @@ from controller.daemonset.caches import Caches
 from controller.daemonset.state import DaemonSetStates
 from controller.kube.decode import Malformed
 from controller.kube.kinds import DAEMONSETS, PODS
-from controller.planner.actions import Note
 from controller.planner.eligibility import Fit, Rules
+from controller.planner.step import Note
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import Urgency
 from controller.runtime.store import Change

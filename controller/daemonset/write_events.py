@@ -23,7 +23,6 @@ from controller.planner.actions import (
     CreateRevision,
     DeletePod,
     DrainPod,
-    Note,
     OnRevision,
     OpenGates,
     PrepareDelete,
@@ -33,6 +32,7 @@ from controller.planner.actions import (
     ResizePod,
     UpdateInPlace,
 )
+from controller.planner.step import Note
 
 
 def success(action: Action) -> Note | None:

@@ -9,6 +9,7 @@ from controller.daemonset.answers import Answer
 from controller.kube.meaning import meaning_of
 from controller.planner import actions
 from controller.planner.place import Place
+from controller.planner.plan import Plan
 
 
 class WriteFailure(Value):
@@ -20,7 +21,7 @@ class WriteFailure(Value):
 
 
 def failure_after(
-    before: WriteFailure | None, decided: actions.Plan, answers: Sequence[Answer], failing: Container[Place]
+    before: WriteFailure | None, decided: Plan, answers: Sequence[Answer], failing: Container[Place]
 ) -> WriteFailure | None:
     """What there is to tell after a pass: the first failure, else what was told before and is not over. `failing` are
     the places where writes have failed.

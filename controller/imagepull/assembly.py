@@ -22,7 +22,7 @@ from controller.imagepull.rollouts import Rollouts
 from controller.instrumentation import Instrumentation
 from controller.kube.client import Client
 from controller.pass_log import PassLog
-from controller.planner.actions import Note
+from controller.planner.step import Note
 from controller.planner.world import BeingPulled, Unpulled
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.pacing import PacedQueue

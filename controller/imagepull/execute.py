@@ -18,7 +18,7 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.kinds import IMAGE_PULL_JOBS, PULLERS
 from controller.kube.meaning import ForWrite, meaning_of
-from controller.planner.actions import Note
+from controller.planner.step import Note
 from controller.runtime.clock import elapsed
 from controller.runtime.freshness import Ledger
 from controller.runtime.passes import patiently

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from controller.api.puller import Puller, Pulling
 from controller.imagepull.world import PULLED, EndPuller, JobWorld, Try, may_end
-from controller.planner.actions import Note
+from controller.planner.step import Note
 
 FIRST_WAIT = 1.0
 LONGEST_WAIT = 30.0

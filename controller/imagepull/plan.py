@@ -23,7 +23,7 @@ from controller.imagepull.world import (
     Try,
     may_end,
 )
-from controller.planner.actions import Note
+from controller.planner.step import Note
 
 FAILED_NODES_KEPT = 500
 """Names in the status: a bound of 125 KiB."""

@@ -19,7 +19,7 @@ from controller.instrumentation import Instrumentation
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.throttle import CEILING
-from controller.planner.actions import Note
+from controller.planner.step import Note
 from controller.planner.world import Unpulled
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.freshness import PODS, Ledger

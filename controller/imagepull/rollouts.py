@@ -20,7 +20,7 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.kinds import IMAGE_PULL_JOBS
 from controller.kube.meaning import ForWrite, meaning_of
-from controller.planner.actions import Note
+from controller.planner.step import Note
 from controller.planner.world import BeingPulled, Unpullable, Unpulled
 from controller.runtime.clock import elapsed
 from controller.runtime.passes import outcome

@@ -25,9 +25,9 @@ from controller.api.wellknown import (
     SERVICE_ACCOUNT_ANNOTATION,
     TIMEOUT_ANNOTATION,
 )
-from controller.planner.actions import Note
 from controller.planner.budget import budget_of
 from controller.planner.manifest import owner_reference
+from controller.planner.step import Note
 
 TIMEOUT_SECONDS = 300
 LONGEST_TIMEOUT = 86_400

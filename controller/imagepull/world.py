@@ -10,7 +10,7 @@ from controller.api.base import Value
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
 from controller.api.meta import Ref
 from controller.api.puller import Puller
-from controller.planner.actions import Note
+from controller.planner.step import Note
 
 PULLED: Final = None
 """How a node did that has the image now; where pulling failed, these are words."""

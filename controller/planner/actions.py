@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from controller.api.base import Value
 from controller.api.gates import Gate
@@ -17,8 +17,7 @@ from controller.api.revision import Revision
 from controller.api.wellknown import InPlaceRefusal
 from controller.planner.in_place.change import InPlaceChange
 from controller.planner.place import Place
-from controller.planner.status import Status
-from controller.planner.summary import Summary
+from controller.planner.traits import Traits
 
 
 class DeleteReason(StrEnum):
@@ -33,25 +32,6 @@ class DeleteReason(StrEnum):
     SURPLUS = "its node may only keep it, and others serve instead"
     VANISHED = "its node is gone"
     NOT_RESIZED = "its resize is refused"
-
-
-Effect: TypeAlias = Literal[
-    "adopted", "relabelled", "prepared", "kept", "drained", "updated", "continued", "resized", "opened"
-]
-"""What stays done to a pod."""
-
-
-class Traits(Value):
-    """What all actions of one kind have in common."""
-
-    operation: str = ""
-    """The label under which they are counted; empty: they are a part of another operation, or about no pod."""
-    leaves: Effect | None = None
-    """What they do to a pod, if it stays done until somebody takes it back, or until an action of ours ends it."""
-    ends: Effect | None = None
-    """What an earlier action has done to the pod, and they end."""
-    may_end: Effect | None = None
-    """Likewise, also where they fail: something of them may be done."""
 
 
 class OnPod(Value):
@@ -284,48 +264,3 @@ Harmless: TypeAlias = (
 )
 """What makes no node unavailable and gives none a pod: it counts as done once it is."""
 Action: TypeAlias = InDoubt | Harmless
-
-
-class Note(Value):
-    """Something that a user should read: it becomes an Event on the DaemonSet."""
-
-    warning: bool
-    reason: str
-    message: str
-    once: bool = False
-    """Not said again within some minutes, though it is no warning."""
-    of_rollout: bool = False
-    """It is about the rollout as a whole, and is not to be lost among those about its pods."""
-
-
-class Step(Value):
-    """What one stage wants."""
-
-    actions: tuple[Action, ...] = ()
-    notes: tuple[Note, ...] = ()
-    wake_at: float | None = None
-    """Seconds since 1970: look again then, even if nothing happens."""
-    more: bool = False
-    """There is more to do once the caches show what these actions did, or once more pods are available."""
-    again: bool = False
-    """What these actions do brings no event: once they went well, the next pass goes on at once."""
-
-
-class Plan(Value):
-    """What one pass wants."""
-
-    actions: tuple[Action, ...] = ()
-    notes: tuple[Note, ...] = ()
-    wake_at: float | None = None
-    more: bool = False
-    again: bool = False
-    withheld: bool = False
-    """While writes fail: some are left out because they failed before, and will be tried later."""
-    all_written: bool = False
-    """Nothing is left to be written, so whatever failed before is over."""
-    status: Status | None = None
-    """The status as it should read; None: leave it alone."""
-    rollout_events: tuple[Note, ...] = ()
-    """To be said once that status is written, which is how each is said once."""
-    summary: Summary | None = None
-    """What was seen; None where the spec cannot be made sense of."""

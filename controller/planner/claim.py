@@ -12,10 +12,10 @@ from controller.planner.actions import (
     CancelDelete,
     OpenGates,
     ReleasePod,
-    Step,
 )
 from controller.planner.board import Board
 from controller.planner.place import Place
+from controller.planner.step import Step
 
 
 def claim(board: Board) -> Step:

@@ -10,10 +10,10 @@ from controller.planner.actions import (
     DeleteRevision,
     RelabelPod,
     RenumberRevision,
-    Step,
 )
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
+from controller.planner.step import Step
 
 
 def _unless_held_back(board: Board, actions: Iterable[Action], *, more: bool) -> Step:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.wellknown import FAILED_DAEMON_POD, SUCCEEDED_DAEMON_POD
-from controller.planner.actions import CreatePod, DeletePod, DeleteReason, Note, PrepareDelete, Step
+from controller.planner.actions import CreatePod, DeletePod, DeleteReason, PrepareDelete
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.lifecycle import new_pod, retire
@@ -13,6 +13,7 @@ from controller.planner.obstacles import Obstacle
 from controller.planner.refill import fillable, in_order, refills
 from controller.planner.retries import NEXT_RETRIES, has_failed
 from controller.planner.slot import Slot
+from controller.planner.step import Note, Step
 from controller.planner.stops import outgoing, to_removal
 
 

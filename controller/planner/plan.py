@@ -7,9 +7,10 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from controller.api.base import Value
 from controller.api.text import listed
 from controller.api.wellknown import INVALID_SPEC, SELECTING_ALL
-from controller.planner.actions import Action, AdoptPod, CreatePod, Note, Plan, Step
+from controller.planner.actions import Action, AdoptPod, CreatePod
 from controller.planner.board import Board, lay_out
 from controller.planner.claim import claim
 from controller.planner.explanation import Explainer
@@ -21,8 +22,9 @@ from controller.planner.retries import has_failed, next_retry
 from controller.planner.rollout import roll_out
 from controller.planner.rollout_events import rollout_events
 from controller.planner.running_pods import settle_running_pods
-from controller.planner.status import refused_status, status_of
-from controller.planner.summary import see
+from controller.planner.status import Status, refused_status, status_of
+from controller.planner.step import Note, Step
+from controller.planner.summary import Summary, see
 from controller.planner.world import World
 
 Stage: TypeAlias = Callable[[Board], Step]
@@ -35,6 +37,26 @@ STAGES: tuple[Stage, ...] = (*BEFORE_UPDATE, roll_out, trim_history)
 
 _CLOCK_GRAIN = 0.05
 """Seconds past the moment itself: availability is compared strictly."""
+
+
+class Plan(Value):
+    """What one pass wants; `wake_at`, `more` and `again` mean what they mean in a `Step`."""
+
+    actions: tuple[Action, ...] = ()
+    notes: tuple[Note, ...] = ()
+    wake_at: float | None = None
+    more: bool = False
+    again: bool = False
+    withheld: bool = False
+    """While writes fail: some are left out because they failed before, and will be tried later."""
+    all_written: bool = False
+    """Nothing is left to be written, so whatever failed before is over."""
+    status: Status | None = None
+    """The status as it should read; None: leave it alone."""
+    rollout_events: tuple[Note, ...] = ()
+    """To be said once that status is written, which is how each is said once."""
+    summary: Summary | None = None
+    """What was seen; None where the spec cannot be made sense of."""
 
 
 def plan(world: World) -> Plan:

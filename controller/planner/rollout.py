@@ -22,10 +22,8 @@ from controller.planner.actions import (
     DeletePod,
     DeleteReason,
     DrainPod,
-    Note,
     PrepareDelete,
     ProbeTemplate,
-    Step,
     UpdateInPlace,
 )
 from controller.planner.board import Board
@@ -36,6 +34,7 @@ from controller.planner.place import ROOM, Place
 from controller.planner.quota import only_held
 from controller.planner.retries import others_first
 from controller.planner.slot import Slot
+from controller.planner.step import Note, Step
 from controller.planner.stops import change_of, drained_until, in_the_way, leaving, to_rollout, to_update
 from controller.planner.world import Accepted, TemplateRefused, Unasked
 

@@ -17,9 +17,9 @@ from controller.api.wellknown import (
     ROLLOUT_HELD,
     STALLED,
 )
-from controller.planner.actions import Note
 from controller.planner.conditions import unreadable_deadline
 from controller.planner.status import Status
+from controller.planner.step import Note
 
 UNDER_WAY: Final = (Phase.PENDING, Phase.PROGRESSING, Phase.PAUSED, Phase.STALLED, Phase.MANUAL)
 """From here a rollout comes to its end. From Degraded pods only come back."""

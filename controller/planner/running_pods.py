@@ -22,11 +22,9 @@ from controller.planner.actions import (
     CancelDelete,
     ContinueInPlace,
     DeleteReason,
-    Note,
     OpenGates,
     RelabelPod,
     ResizePod,
-    Step,
 )
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
@@ -34,6 +32,7 @@ from controller.planner.in_place.change import InPlaceChange
 from controller.planner.lifecycle import retire
 from controller.planner.place import Place
 from controller.planner.slot import Slot
+from controller.planner.step import Note, Step
 from controller.planner.stops import (
     change_of,
     in_place_change,

@@ -20,6 +20,7 @@ from controller.api.wellknown import HASH_LABEL, LIFECYCLE_STATE_LABEL, TAINT_NO
 from controller.planner import actions
 from controller.planner.board import current_revision
 from controller.planner.fallback import placements_of
+from controller.planner.plan import Plan
 from controller.planner.status import Status
 from controller.planner.stops import hooked
 from controller.planner.world import Accepted, Predecessor, World, predecessor
@@ -42,7 +43,7 @@ def _drained(pod: Pod, grace: float, now: float) -> Pod:
     return replace(pod, gates=gates, ready=False, ready_since=None, created=min(since, now) + grace)
 
 
-def carried_out(world: World, decided: actions.Plan) -> World:
+def carried_out(world: World, decided: Plan) -> World:
     """The world as it is once the server has done everything that was planned for it, and has the new status."""
     if decided.status is not None:
         daemonset = world.daemonset

@@ -18,7 +18,8 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.request import Response
 from controller.kube.sender import Sender
-from controller.planner.actions import Action, Note
+from controller.planner.actions import Action
+from controller.planner.step import Note
 from controller.runtime.backoff import failed_pod_backoff
 from controller.runtime.freshness import Ledger
 from tests.beds.scripted import Answer, Script

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from controller.api.pod import Pod
 from controller.planner import actions
-from controller.planner.plan import plan
+from controller.planner.plan import Plan, plan
 from controller.planner.world import World
 from tests.beds.worlds import tag_of
 
@@ -74,7 +74,7 @@ def _pod_of(world: World, action: actions.DeletePod | actions.PrepareDelete) -> 
     return word if len(twins) == 1 else f"{word} {action.pod.name}"
 
 
-def picture(world: World, decided: actions.Plan) -> str:
+def picture(world: World, decided: Plan) -> str:
     """World and plan as two small tables."""
     daemonset = world.daemonset
     rolling = daemonset.rolling_update
@@ -110,7 +110,7 @@ def _pod(pod: Pod, now: float) -> str:
     return "(" + " ".join(traits) + ")"
 
 
-def check(world: World, *expected: str) -> actions.Plan:
+def check(world: World, *expected: str) -> Plan:
     """Plan, and compare with `expected`: every action in words, in order."""
     decided = plan(world)
     said = words(world, decided.actions)

@@ -18,7 +18,7 @@ from controller.api.revision import Revision
 from controller.api.wellknown import HASH_LABEL, LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.planner import actions
 from controller.planner.fallback import placements_of
-from controller.planner.plan import plan
+from controller.planner.plan import Plan, plan
 from controller.planner.validation import compiled
 from controller.planner.world import Accepted, World, predecessor
 from tests.beds.in_place_worlds import RESIZING, RESTARTING, WANTED, gated
@@ -31,7 +31,7 @@ PREPARED = {LIFECYCLE_STATE_LABEL: PREPARING_DELETE}
 class ToyCluster:
     def __init__(self, world: World, *, dead: Iterable[str] = ()) -> None:
         self.world = world
-        self.plan = actions.Plan()
+        self.plan = Plan()
         self.dead = set(dead)
         """Nodes on which a deleted pod stays terminating, and from which nothing is heard."""
 

@@ -21,11 +21,12 @@ from controller.planner import actions
 from controller.planner.board import current_revision
 from controller.planner.eligibility import Fit, Rules
 from controller.planner.in_place.change import InPlaceChange
+from controller.planner.plan import Plan
 from controller.planner.slot import PROVEN_SECONDS
 from controller.planner.stops import hooked, is_prepared
 from controller.planner.world import World
 
-Law: TypeAlias = Callable[[World, actions.Plan], None]
+Law: TypeAlias = Callable[[World, Plan], None]
 
 
 def eligible(world: World) -> set[str]:
@@ -125,24 +126,22 @@ def updated(world: World) -> set[str]:
     return {node for node in eligible(world) if any(of_current(world, one) for one in live(world, node))}
 
 
-def creates(plan: actions.Plan) -> list[actions.CreatePod]:
+def creates(plan: Plan) -> list[actions.CreatePod]:
     return [one for one in plan.actions if isinstance(one, actions.CreatePod)]
 
 
-def deletes(
-    plan: actions.Plan, why: actions.DeleteReason | None = None
-) -> list[actions.DeletePod | actions.PrepareDelete]:
+def deletes(plan: Plan, why: actions.DeleteReason | None = None) -> list[actions.DeletePod | actions.PrepareDelete]:
     """And what is prepared for that, which takes the pod away as well."""
     ends = [one for one in plan.actions if isinstance(one, actions.DeletePod | actions.PrepareDelete)]
     return [one for one in ends if why in (None, one.why)]
 
 
-def begun(plan: actions.Plan) -> list[actions.UpdateInPlace | actions.DrainPod]:
+def begun(plan: Plan) -> list[actions.UpdateInPlace | actions.DrainPod]:
     """Updates in place."""
     return [one for one in plan.actions if isinstance(one, actions.UpdateInPlace | actions.DrainPod)]
 
 
-def outgoing(plan: actions.Plan) -> list[str]:
+def outgoing(plan: Plan) -> list[str]:
     """Nodes whose old pod goes or begins to change, in order."""
     return [
         one.node
@@ -165,11 +164,11 @@ def limit(world: World, value: int | str | None, *, round_up: bool) -> int:
     return scaled(value, len(eligible(world)), round_up=round_up)
 
 
-def nothing_is_touched_while_the_caches_are_behind(world: World, plan: actions.Plan) -> None:
+def nothing_is_touched_while_the_caches_are_behind(world: World, plan: Plan) -> None:
     assert world.fresh or not plan.actions
 
 
-def no_more_than_the_burst(world: World, plan: actions.Plan) -> None:
+def no_more_than_the_burst(world: World, plan: Plan) -> None:
     burst = world.daemonset.spec.burst_replicas
     most = max(limit(world, 250 if burst is None else burst, round_up=False), 1)
     assert len(creates(plan)) <= most
@@ -181,13 +180,13 @@ def no_more_than_the_burst(world: World, plan: actions.Plan) -> None:
     assert cared.count(False) <= most
 
 
-def a_pod_is_deleted_once_and_only_if_it_is_ours_and_lives(world: World, plan: actions.Plan) -> None:
+def a_pod_is_deleted_once_and_only_if_it_is_ours_and_lives(world: World, plan: Plan) -> None:
     uids = [one.pod.uid for one in deletes(plan)]
     assert len(uids) == len(set(uids))
     assert set(uids) <= {one.uid for one in ours(world) if not one.dying}
 
 
-def a_hooked_pod_is_never_deleted(world: World, plan: actions.Plan) -> None:
+def a_hooked_pod_is_never_deleted(world: World, plan: Plan) -> None:
     """But prepared for it, once."""
     hook = world.daemonset.pre_delete
     uids = {one.pod.uid for one in plan.actions if isinstance(one, actions.DeletePod)}
@@ -196,13 +195,13 @@ def a_hooked_pod_is_never_deleted(world: World, plan: actions.Plan) -> None:
     assert all(hooked(one, hook) and not (hook and is_prepared(one, hook)) for one in world.pods if one.uid in uids)
 
 
-def what_is_prepared_goes_or_stays_and_never_both(world: World, plan: actions.Plan) -> None:
+def what_is_prepared_goes_or_stays_and_never_both(world: World, plan: Plan) -> None:
     cancelled = {one.pod.uid for one in plan.actions if isinstance(one, actions.CancelDelete)}
     assert not cancelled & {one.pod.uid for one in deletes(plan)}
     assert all(one.held_by_hook or one.marked for one in world.pods if one.uid in cancelled)
 
 
-def a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time(world: World, plan: actions.Plan) -> None:
+def a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time(world: World, plan: Plan) -> None:
     nodes = [one.node for one in creates(plan)]
     assert len(nodes) == len(set(nodes))
     assert set(nodes) <= eligible(world)
@@ -216,7 +215,7 @@ def a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time(world: World, 
             assert not [one for one in ours(world) if one.node == node and not one.ended], f"{node} is not free yet"
 
 
-def the_node_of_a_failed_pod_waits_out_its_back_off(world: World, plan: actions.Plan) -> None:
+def the_node_of_a_failed_pod_waits_out_its_back_off(world: World, plan: Plan) -> None:
     """The failed pod stays so long, and no other is made: neither there nor, while surging, beside an old one.
     Beside a failed pod of an older revision the successor comes all the same."""
     for node, moment in world.not_before.items():
@@ -228,39 +227,39 @@ def the_node_of_a_failed_pod_waits_out_its_back_off(world: World, plan: actions.
             assert node not in {one.node for one in creates(plan)}, f"{node} waits"
 
 
-def the_name_of_a_new_pod_is_free(world: World, plan: actions.Plan) -> None:
+def the_name_of_a_new_pod_is_free(world: World, plan: Plan) -> None:
     names = [one.name for one in creates(plan)]
     assert len(names) == len(set(names))
     assert not {one.name for one in (*world.pods, *world.orphans)} & set(names)
 
 
-def the_update_takes_down_no_more_than_max_unavailable(world: World, plan: actions.Plan) -> None:
+def the_update_takes_down_no_more_than_max_unavailable(world: World, plan: Plan) -> None:
     taken = {*outgoing(plan)} & served(world)
     most = limit(world, rolling(world).max_unavailable, round_up=True) or 1
     gone_already = len(eligible(world) - served(world) - unfit(world))
     assert len(taken) <= max(most - gone_already, 0)
 
 
-def surging_keeps_its_limit(world: World, plan: actions.Plan) -> None:
+def surging_keeps_its_limit(world: World, plan: Plan) -> None:
     both = {node for node in eligible(world) if node in updated(world) and len(live(world, node)) > 1}
     beside = {one.node for one in creates(plan) if live(world, one.node)}
     most = limit(world, rolling(world).max_surge, round_up=True)
     assert len(beside & served(world)) <= max(most - len(both), 0)
 
 
-def update_moves(world: World, plan: actions.Plan) -> set[str]:
+def update_moves(world: World, plan: Plan) -> set[str]:
     """Nodes that the update step moves to the current revision."""
     beside = {one.node for one in creates(plan) if live(world, one.node)}
     return beside | {*outgoing(plan)}
 
 
-def paused_or_on_delete_nothing_is_updated(world: World, plan: actions.Plan) -> None:
+def paused_or_on_delete_nothing_is_updated(world: World, plan: Plan) -> None:
     if rolling(world).paused or world.daemonset.rolling_update is None:
         assert not update_moves(world, plan)
         assert not deletes(plan, actions.DeleteReason.SURPLUS)
 
 
-def what_may_only_stay_goes_when_others_serve(world: World, plan: actions.Plan) -> None:
+def what_may_only_stay_goes_when_others_serve(world: World, plan: Plan) -> None:
     """Old pods on nodes that may only keep one, while surging: as many as are available beyond the desired number."""
     by_name = {one.name: one for one in world.nodes}
     uids = {one.pod.uid for one in deletes(plan, actions.DeleteReason.SURPLUS)}
@@ -280,7 +279,7 @@ def what_may_only_stay_goes_when_others_serve(world: World, plan: actions.Plan) 
     assert sum(is_available(world, one) for one in going) <= spare
 
 
-def with_partitioned_scaling_a_new_node_waits_for_room(world: World, plan: actions.Plan) -> None:
+def with_partitioned_scaling_a_new_node_waits_for_room(world: World, plan: Plan) -> None:
     if not is_progressive(world):
         return
     current, _ = current_revision(world)
@@ -292,7 +291,7 @@ def with_partitioned_scaling_a_new_node_waits_for_room(world: World, plan: actio
     assert not new or room > 0
 
 
-def only_selected_and_reachable_nodes_are_updated(world: World, plan: actions.Plan) -> None:
+def only_selected_and_reachable_nodes_are_updated(world: World, plan: Plan) -> None:
     by_name = {one.name: one for one in world.nodes}
     for node in update_moves(world, plan):
         assert world.rules.selects(by_name[node]), f"{node} is not selected"
@@ -300,7 +299,7 @@ def only_selected_and_reachable_nodes_are_updated(world: World, plan: actions.Pl
         assert node in eligible(world)
 
 
-def the_partition_is_kept(world: World, plan: actions.Plan) -> None:
+def the_partition_is_kept(world: World, plan: Plan) -> None:
     if world.daemonset.rolling_update is None:
         return
     current, older = current_revision(world)
@@ -312,7 +311,7 @@ def the_partition_is_kept(world: World, plan: actions.Plan) -> None:
     assert not moved or len(moved | back | updated(world)) <= quota(world)
 
 
-def a_pod_of_an_older_revision_is_the_one_that_was_promised_and_runs_there(world: World, plan: actions.Plan) -> None:
+def a_pod_of_an_older_revision_is_the_one_that_was_promised_and_runs_there(world: World, plan: Plan) -> None:
     current, _ = current_revision(world)
     for one in creates(plan):
         if one.revision.hash != current.hash:
@@ -320,7 +319,7 @@ def a_pod_of_an_older_revision_is_the_one_that_was_promised_and_runs_there(world
             assert runs_on(world, one.revision, one.node), f"{one.revision.hash} does not run on {one.node}"
 
 
-def an_unavailable_pod_is_not_waited_for(world: World, plan: actions.Plan) -> None:
+def an_unavailable_pod_is_not_waited_for(world: World, plan: Plan) -> None:
     """What the update replaces comes in update order, and nodes that serve nobody come first."""
     nodes = outgoing(plan)
     at_once = [node for node in nodes if node not in served(world)]
@@ -328,12 +327,12 @@ def an_unavailable_pod_is_not_waited_for(world: World, plan: actions.Plan) -> No
     assert nodes == sorted(at_once, reverse=True) + sorted(within, reverse=True)
 
 
-def one_pod_one_write(world: World, plan: actions.Plan) -> None:
+def one_pod_one_write(world: World, plan: Plan) -> None:
     touched = [one.pod.uid for one in plan.actions if isinstance(one, TOUCHING)]
     assert len(touched) == len(set(touched))
 
 
-def what_is_updated_in_place_lives_and_can_be(world: World, plan: actions.Plan) -> None:
+def what_is_updated_in_place_lives_and_can_be(world: World, plan: Plan) -> None:
     pods = {one.uid: one for one in world.pods}
     for one in begun(plan):
         pod = pods[one.pod.uid]
@@ -344,7 +343,7 @@ def what_is_updated_in_place_lives_and_can_be(world: World, plan: actions.Plan) 
         assert not isinstance(one, actions.DrainPod) or pod.ready, "nothing is there to be drained"
 
 
-def what_can_be_updated_in_place_is_not_recreated(world: World, plan: actions.Plan) -> None:
+def what_can_be_updated_in_place_is_not_recreated(world: World, plan: Plan) -> None:
     pods = {one.uid: one for one in world.pods}
     for one in (
         deletes(plan, actions.DeleteReason.OUTDATED)
@@ -358,7 +357,7 @@ def what_can_be_updated_in_place_is_not_recreated(world: World, plan: actions.Pl
             assert not pod.gates, pod.name
 
 
-def care_is_taken_of_what_needs_it(world: World, plan: actions.Plan) -> None:
+def care_is_taken_of_what_needs_it(world: World, plan: Plan) -> None:
     pods = {one.uid: one for one in world.pods}
     for one in plan.actions:
         if not isinstance(one, CARE):
@@ -381,19 +380,19 @@ def care_is_taken_of_what_needs_it(world: World, plan: actions.Plan) -> None:
                 assert one.revision.hash in {pod.hash, current_revision(world)[0].hash}
 
 
-def creation_goes_up_the_nodes(world: World, plan: actions.Plan) -> None:
+def creation_goes_up_the_nodes(world: World, plan: Plan) -> None:
     missing = [one.node for one in creates(plan) if not live(world, one.node)]
     assert missing == sorted(missing)
 
 
-def the_alarm_is_not_set_for_the_past(world: World, plan: actions.Plan) -> None:
+def the_alarm_is_not_set_for_the_past(world: World, plan: Plan) -> None:
     """For now only after a dry run: it stores nothing, so no event brings the next pass."""
     if plan.wake_at is not None:
         assert plan.wake_at >= world.now
         assert plan.wake_at > world.now or any(isinstance(one, actions.ProbeTemplate) for one in plan.actions)
 
 
-def the_status_adds_up(world: World, plan: actions.Plan) -> None:
+def the_status_adds_up(world: World, plan: Plan) -> None:
     assert plan.status is not None
     counts = plan.status.counts
     assert counts is not None
@@ -404,7 +403,7 @@ def the_status_adds_up(world: World, plan: actions.Plan) -> None:
     assert counts.number_available <= len(served(world))
 
 
-def the_generation_is_seen_only_when_nothing_is_outstanding(world: World, plan: actions.Plan) -> None:
+def the_generation_is_seen_only_when_nothing_is_outstanding(world: World, plan: Plan) -> None:
     assert plan.status is not None
     seen = plan.status.observed_generation
     assert seen in (None, world.daemonset.generation)

@@ -18,9 +18,8 @@ import structlog
 from structlog.typing import EventDict
 
 from controller.daemonset import reconcile
-from controller.planner.actions import Plan
 from controller.planner.obstacles import Obstacle
-from controller.planner.plan import plan
+from controller.planner.plan import Plan, plan
 from controller.planner.world import World
 from tests.beds.api import NAMESPACES, Api
 from tests.beds.controller.bed import Bed, Simulation

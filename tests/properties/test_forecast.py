@@ -9,7 +9,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from controller.planner.actions import Plan
+from controller.planner.plan import Plan
 from controller.planner.world import World
 from kubectl_plugin.forecast.forecast import forecast
 from tests.beds.picture import picture

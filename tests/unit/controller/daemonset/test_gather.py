@@ -18,9 +18,9 @@ from controller.daemonset.caches import Caches
 from controller.daemonset.gather import gather
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.kube.decode import Malformed, Seen
-from controller.planner.actions import Action, DeletePod, DeleteReason, Plan, PrepareDelete
+from controller.planner.actions import Action, DeletePod, DeleteReason, PrepareDelete
 from controller.planner.place import Place
-from controller.planner.plan import plan
+from controller.planner.plan import Plan, plan
 from controller.planner.world import World
 from controller.runtime.backoff import failed_pod_backoff
 from controller.telemetry.daemonsets import measured

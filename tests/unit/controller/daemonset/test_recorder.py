@@ -13,7 +13,7 @@ from controller.daemonset.recorder import BURST, SAID_MOST, SAME_WORDS_SECONDS, 
 from controller.kube.client import Client
 from controller.kube.request import Request, Response, Stream
 from controller.kube.sender import Sender
-from controller.planner.actions import Note
+from controller.planner.step import Note
 from tests.beds.virtual_time import clock, virtual_time
 from tests.beds.worlds import ds
 

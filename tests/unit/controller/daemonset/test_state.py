@@ -13,8 +13,9 @@ from controller.daemonset.status_conflict import STAND_BACK_FIRST
 from controller.daemonset.verdicts import ASK_AGAIN_AT_MOST, ASK_AGAIN_SECONDS
 from controller.daemonset.write_failure import WriteFailure
 from controller.kube.errors import Invalid
-from controller.planner.actions import CreatePod, Plan, ProbeTemplate
+from controller.planner.actions import CreatePod, ProbeTemplate
 from controller.planner.place import Place
+from controller.planner.plan import Plan
 from controller.planner.world import FormerPod, Predecessor
 from controller.runtime.freshness import Reach
 from tests.beds.verdicts import refusing

@@ -8,8 +8,9 @@ from controller.api.meta import Ref
 from controller.daemonset.answers import Answer
 from controller.daemonset.write_failure import WriteFailure, failure_after
 from controller.kube.errors import ApiError, Conflict, Forbidden
-from controller.planner.actions import Action, CreatePod, DeletePod, DeleteReason, Plan
+from controller.planner.actions import Action, CreatePod, DeletePod, DeleteReason
 from controller.planner.place import Place
+from controller.planner.plan import Plan
 from tests.beds.worlds import revision
 
 BEFORE = WriteFailure(words="no pods here", gist="no pods here", kind=CreatePod)

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from controller.api.daemonset import Columns, Counts, LifecycleHook
 from controller.api.meta import rfc3339
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
-from controller.planner.actions import Plan
 from controller.planner.place import Place
-from controller.planner.plan import plan
+from controller.planner.plan import Plan, plan
 from controller.planner.status import Status, columns_of
 from controller.planner.world import World
 from tests.beds.picture import picture

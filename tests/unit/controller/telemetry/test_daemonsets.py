@@ -17,8 +17,7 @@ from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.kube.decode import Seen
-from controller.planner.actions import Plan
-from controller.planner.plan import plan
+from controller.planner.plan import Plan, plan
 from controller.planner.summary import Summary
 from controller.telemetry.daemonsets import MeasuredDaemonSet, measured, paused_since
 from controller.telemetry.metrics import Metrics
