@@ -18,6 +18,8 @@ from controller.runtime.store import Store
 class Cached(Value):
     """What the caches show of one DaemonSet at one moment. A pass takes it once and asks the caches no more."""
 
+    reach: Reach
+    """How far the cache of DaemonSets has come."""
     nodes: tuple[Node, ...]
     """As in `Caches.fleet`."""
     pods: tuple[Pod, ...]
@@ -67,16 +69,17 @@ class Caches:
             self._fleet = tuple(sorted(self.nodes.values(), key=lambda node: node.name))
         return self._fleet
 
-    async def whole(self) -> None:
-        """Wait until no list is half taken in: until the next await each store is as the server was at one moment."""
+    async def snapshot(self, daemonset: DaemonSet) -> Cached | None:
+        """Wait until no list is half taken in, so that each store is as the server was at one moment. None: the
+        DaemonSet is another by then, or gone."""
         while not all(store.is_whole for store in self.stores.values()):
             for store in self.stores.values():
                 await store.whole()
-
-    def of(self, daemonset: DaemonSet) -> Cached:
-        """To be asked when they are `whole`."""
+        if self.daemonsets.get(daemonset.key) is not daemonset:
+            return None
         namespace = daemonset.namespace
         return Cached(
+            reach=self.daemonsets.reach_in(namespace),
             nodes=self.fleet,
             pods=self.pods_of(daemonset),
             orphans=tuple(self._orphans.get(namespace).values()),

@@ -75,13 +75,13 @@ class Reconciler:
         self, daemonset: DaemonSet, state: DaemonSetState, control: PassControl, *, fresh: bool
     ) -> Outcome:
         key = daemonset.key
-        await self._caches.whole()
-        if self._caches.daemonsets.get(key) is not daemonset:
+        cached = await self._caches.snapshot(daemonset)
+        if cached is None:
             return ComeBack(AT_ONCE, "changed before anything was decided")
         self._pacer.began(key)
         now, since = self._clock(), elapsed()
         began = perf_counter()
-        cached, compiled = self._caches.of(daemonset), self._states.compiled(daemonset)
+        compiled = self._states.compiled(daemonset)
         decided = self._decide(daemonset, state, cached, compiled, now, fresh=fresh)
         cost = perf_counter() - began
         self._dependencies.on_plan(cost)
@@ -183,7 +183,7 @@ class Reconciler:
         fresh: bool,
     ) -> Plan:
         moment = elapsed()
-        state.begin(daemonset.generation, self._caches.daemonsets.reach_in(daemonset.namespace))
+        state.begin(daemonset.generation, cached.reach)
         current = {one.hash for one in cached.revisions if one.identity == daemonset.identity}
         state.ready_seen.look(cached.pods, current, now, moment)
         state.restarts_seen.look(cached.pods, moment)

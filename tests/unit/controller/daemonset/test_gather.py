@@ -28,9 +28,11 @@ from tests.beds.stores import open_store
 from tests.beds.worlds import NOW, OURS, ds, failed, pod, world
 
 
-def caches_with(pods: Iterable[Pod] = (), *, malformed: Key | None = None) -> Caches:
+def caches_with(
+    pods: Iterable[Pod] = (), *, malformed: Key | None = None, daemonset: DaemonSet | None = None
+) -> Caches:
     (daemonsets, ours), (writer, theirs) = open_store(DaemonSet), open_store(Pod)
-    daemonsets.feed(Seen(key=ds().key, version="1", obj=ds()))
+    daemonsets.feed(Seen(key=ds().key, version="1", obj=daemonset or ds()))
     for one in pods:
         writer.feed(Seen(key=one.key, version="1", obj=one))
     if malformed is not None:
@@ -38,14 +40,14 @@ def caches_with(pods: Iterable[Pod] = (), *, malformed: Key | None = None) -> Ca
     return Caches(ours, theirs, open_store(Node)[1], open_store(Revision)[1])
 
 
-def gathered(
-    daemonset: DaemonSet, caches: Caches, state: DaemonSetState | None = None, awaited: Collection[Action] = ()
-) -> World:
+async def gathered(caches: Caches, state: DaemonSetState | None = None, awaited: Collection[Action] = ()) -> World:
+    (daemonset,) = caches.daemonsets.values()
     backoff = failed_pod_backoff()
     for _ in range(3):
         backoff.strike((OURS, 4, "node-0"), NOW - 1)
     compiled = DaemonSetStates().compiled(daemonset)
-    cached, state = caches.of(daemonset), state or DaemonSetState()
+    cached, state = await caches.snapshot(daemonset), state or DaemonSetState()
+    assert cached is not None
     return gather(daemonset, compiled, cached, state, backoff, awaited, NOW, NOW, fresh=True)
 
 
@@ -62,27 +64,30 @@ def changeable(held: object) -> Iterator[object]:
                 yield from changeable(one)
 
 
-def test_a_world_holds_nothing_of_the_state_that_is_changed_later() -> None:
+async def test_a_world_holds_nothing_of_the_state_that_is_changed_later() -> None:
     """A plan is a function of a value: what answers teach meanwhile must not reach it."""
     state = DaemonSetState()
     kept = {id(one) for one in changeable(state)}
-    found = gathered(ds(), caches_with([pod("node-0")]), state)
+    found = await gathered(caches_with([pod("node-0")]), state)
     assert len(kept) > 10
     assert [name for name in World.__struct_fields__ if id(getattr(found, name)) in kept] == []
 
 
 @pytest.mark.parametrize(("generation", "moment"), [(4, NOW + 3), (5, NOW)], ids=["its own", "another"])
-def test_a_failed_pod_waits_for_the_rest_of_its_back_off_in_its_generation(generation: int, moment: float) -> None:
+async def test_a_failed_pod_waits_for_the_rest_of_its_back_off_in_its_generation(
+    generation: int, moment: float
+) -> None:
     """4 seconds at the third time, a second ago. A new template deserves a new try."""
-    caches = caches_with([failed("node-0"), pod("node-1"), pod("node-2", phase="Succeeded")])
-    assert gathered(ds(generation=generation), caches).not_before == {"node-0": moment}
+    pods = [failed("node-0"), pod("node-1"), pod("node-2", phase="Succeeded")]
+    found = await gathered(caches_with(pods, daemonset=ds(generation=generation)))
+    assert found.not_before == {"node-0": moment}
 
 
 @pytest.mark.parametrize(("remembered", "written"), [(3, 1), (1, 3), (3, None)])
-def test_collisions_are_counted_on_from_the_higher_number(remembered: int, written: int | None) -> None:
+async def test_collisions_are_counted_on_from_the_higher_number(remembered: int, written: int | None) -> None:
     """A restart forgets them, and the cache may lag."""
-    status = DaemonSetStatus(collision_count=written)
-    found = gathered(replace(ds(), status=status), caches_with(), DaemonSetState(collisions=remembered))
+    counted = replace(ds(), status=DaemonSetStatus(collision_count=written))
+    found = await gathered(caches_with(daemonset=counted), DaemonSetState(collisions=remembered))
     assert found.collisions == 3
 
 
@@ -95,23 +100,24 @@ def test_collisions_are_counted_on_from_the_higher_number(remembered: int, writt
         (Key("default", "demo"), False),
     ],
 )
-def test_a_pod_that_cannot_be_read_is_told_where_it_seems_to_belong(key: Key, told: bool) -> None:
-    assert bool(gathered(ds(), caches_with(malformed=key)).unreadable) is told
+async def test_a_pod_that_cannot_be_read_is_told_where_it_seems_to_belong(key: Key, told: bool) -> None:
+    found = await gathered(caches_with(malformed=key))
+    assert bool(found.unreadable) is told
 
 
-def test_what_the_server_has_not_answered_is_awaited_and_left_alone_wherever_it_is() -> None:
+async def test_what_the_server_has_not_answered_is_awaited_and_left_alone_wherever_it_is() -> None:
     leaving = pod("node-0")
     asked = DeletePod(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED)
-    found = gathered(ds(), caches_with([leaving]), awaited=[asked])
+    found = await gathered(caches_with([leaving]), awaited=[asked])
     assert found.awaited == frozenset({Place.of_object(leaving.uid)})
     assert found.held_back == {Place.of_object(leaving.uid): inf}
     assert [one.dying for one in found.pods] == [True], "it may have been deleted"
 
 
-def test_a_pod_that_may_have_been_prepared_is_unavailable_until_it_is_seen_to_be() -> None:
+async def test_a_pod_that_may_have_been_prepared_is_unavailable_until_it_is_seen_to_be() -> None:
     leaving = pod("node-0")
     asked = PrepareDelete(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED, mark=False, held_by="label a=b")
-    found = gathered(ds(), caches_with([leaving]), awaited=[asked])
+    found = await gathered(caches_with([leaving]), awaited=[asked])
     assert [one.ready for one in found.pods] == [False]
 
 
