@@ -97,11 +97,8 @@ class Reconciler:
                 wake_in = AT_ONCE
             if not fresh:
                 wake_in = min(wake_in or LOOK_AGAIN_SECONDS, LOOK_AGAIN_SECONDS)
-            latest = state.latest_status(daemonset)
             try:  # also after errors, of which the first comes first
-                later = await state.status_writer.settle(
-                    daemonset, decided, latest, state.wrote_status, dependencies, control
-                )
+                later = await state.status_writer.settle(daemonset, decided, dependencies, control)
             except ApiError as error:
                 if meaning_of(error).write is ForWrite.ABSENT and self._caches.daemonset_of(daemonset.uid) is None:
                     return Done()
@@ -187,7 +184,7 @@ class Reconciler:
         current = {one.hash for one in cached.revisions if one.identity == daemonset.identity}
         state.ready_seen.look(cached.pods, current, now, moment)
         state.restarts_seen.look(cached.pods, moment)
-        _, status = state.latest_status(daemonset)
+        _, status = state.status_writer.own.latest(daemonset)
         world = gather(
             msgspec.structs.replace(daemonset, status=status),  # the cache may not show our last one yet
             compiled,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from controller.api.base import Value
-from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.daemonset import DaemonSet
 from controller.api.pod import Pod
 from controller.daemonset.answers import Answer
 from controller.daemonset.clock_skew import ReadySeen, RestartsSeen
@@ -99,20 +99,13 @@ class DaemonSetState(msgspec.Struct):
     """What the last pass saw."""
     paused_since: float = 0.0
     """Seconds since 1970: the first pass of the present pause; 0 = the last pass did not find it paused."""
-    status: DaemonSetStatus | None = None
-    """The status as we wrote it last; None once the cache shows it."""
-    status_version: int = 0
-    """The version at which the server stored that; 0 = not written yet."""
-    status_at: float = 0.0
-    """When the server answered that write (`elapsed`)."""
 
     def begin(self, generation: int, reach: Reach) -> None:
         """A pass begins over this generation; `reach`: how far the cache of DaemonSets has come.
 
         With a new generation all failures are forgotten: the edit may have removed their cause.
         """
-        if self.status is not None and reach.covers(self.status_version, self.status_at):
-            self.status = None
+        self.status_writer.own.look(reach)
         if generation != self.generation:
             self.generation = generation
             self.verdicts.ask_anew()
@@ -176,18 +169,6 @@ class DaemonSetState(msgspec.Struct):
         """What there is to tell, once these were learnt."""
         self.write_failure = failure_after(self.write_failure, decided, answers, self.places.failing)
 
-    def wrote_status(self, status: DaemonSetStatus, version: str, moment: float) -> None:
-        if version.isdigit():
-            self.status, self.status_version, self.status_at = status, int(version), moment
-
-    def latest_status(self, daemonset: DaemonSet) -> tuple[str, DaemonSetStatus | None]:
-        """The newest status that is known, and the version of the object that carries it: our own last one, until the
-        cache shows it or a later one."""
-        version = daemonset.version
-        if self.status is not None and version.isdigit() and int(version) < self.status_version:
-            return str(self.status_version), self.status
-        return version, daemonset.status
-
     def lost(self, pod: Pod) -> None:
         """A pod is gone from its node: a quota that was full has room for one now."""
         self.predecessors[pod.node] = predecessor(pod)
@@ -210,7 +191,7 @@ class DaemonSetState(msgspec.Struct):
         Its last write may be older than this process, which has not written anything yet then: only that is told by
         the API, in seconds since 1970 as `now` is. `moment` is `elapsed` now.
         """
-        if self.status_conflict is None and not self.status_version:
+        if self.status_conflict is None and not self.status_writer.own.version:
             self.status_conflict = conflict_found(now - daemonset.status_writers.rival_wrote, moment)
         return 0.0 if self.status_conflict is None else max(self.status_conflict.until - moment, 0.0)
 

@@ -6,7 +6,6 @@ theirs, and a list that is written whole would remove those.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from math import inf
 from typing import TypeAlias
@@ -19,6 +18,7 @@ from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.meta import rfc3339
 from controller.api.wellknown import AVAILABLE, CONDITION_TYPES, READY, RECONCILING
 from controller.daemonset.dependencies import Dependencies
+from controller.daemonset.own_status import OwnStatus
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.kinds import DAEMONSETS
@@ -53,6 +53,7 @@ class StatusWriter:
     answer."""
 
     def __init__(self) -> None:
+        self.own = OwnStatus()
         self._pacer = StatusPacer()
         self._is_unanswered = False
         self._error: Exception | None = None
@@ -65,13 +66,10 @@ class StatusWriter:
         self,
         daemonset: DaemonSet,
         decided: Plan,
-        latest: tuple[str, DaemonSetStatus | None],
-        wrote: Callable[[DaemonSetStatus, str, float], None],
         dependencies: Dependencies,
         control: PassControl,
     ) -> float | None:
-        """Write what differs from `latest`: the newest status that is known, and the version that carries it. `wrote`
-        is told what the server has stored, at which version, and when (`elapsed`).
+        """Write what differs from the newest status that is known.
 
         Returns the seconds after which the rest may be written, where it is too early now. Raises ApiError. What is
         not answered in time is left to itself, and the key is woken when it is.
@@ -84,6 +82,7 @@ class StatusWriter:
             return self._rests_until - now
         if decided.status is None or self._is_unanswered:
             return None
+        latest = self.own.latest(daemonset)
         due = change_of(daemonset, decided.status, latest, dependencies.clock())
         if due is None:
             return None
@@ -92,7 +91,7 @@ class StatusWriter:
 
         async def write() -> None:
             version = await self._write(daemonset, due, dependencies)
-            wrote(due.result, version, elapsed())
+            self.own.wrote(due.result, version, elapsed())
             dependencies.on_status(daemonset, latest[1], due.result)
             for note in decided.rollout_events:
                 dependencies.say(daemonset, note)

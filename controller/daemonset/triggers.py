@@ -71,7 +71,7 @@ class Triggers:
             and new is not None
             and (old.generation, old.dying, old.annotations) == (new.generation, new.dying, new.annotations)
         )
-        if same_wish and new is not None and new.version == str(self._states.of(new.uid).status_version):
+        if same_wish and new is not None and new.version == str(self._states.of(new.uid).status_writer.own.version):
             return  # our own status write coming back
         self._enqueue(change.key, "lazy" if same_wish else "urgent", "daemonset changed")
 

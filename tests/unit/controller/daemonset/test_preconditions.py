@@ -120,11 +120,13 @@ def wanted() -> Status:
 
 
 def status_guard(acting: Acting, status: Status) -> dict[str, str]:
-    change = status_writer.change_of(acting.daemonset, status, acting.state.latest_status(acting.daemonset), NOW)
+    change = status_writer.change_of(
+        acting.daemonset, status, acting.state.status_writer.own.latest(acting.daemonset), NOW
+    )
     assert change is not None
     acting.script.answers[:] = [ok()]
     version = virtually(status_writer.write(acting.dependencies.client, acting.daemonset, change))
-    acting.state.wrote_status(change.result, version, NOW)
+    acting.state.status_writer.own.wrote(change.result, version, NOW)
     request = acting.script.requests[-1]
     assert request.path.endswith("/daemonsets/demo/status")
     return guard_of(request)
@@ -134,8 +136,8 @@ def written(version: str, *, cached: str) -> Acting:
     """Our last status came out at `version`, and the cache shows the object as it was at `cached`."""
     acting = Acting(daemonset=replace(ds(), version=version))
     status_guard(acting, wanted())
-    acting.state.status_version = int(version)
-    acting.daemonset = replace(acting.daemonset, version=cached, status=acting.state.status)
+    acting.state.status_writer.own.version = int(version)
+    acting.daemonset = replace(acting.daemonset, version=cached, status=acting.state.status_writer.own.status)
     return acting
 
 

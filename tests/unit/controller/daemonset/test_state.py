@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSetStatus
 from controller.api.managed import StatusWriters
 from controller.daemonset.answers import Answer
+from controller.daemonset.own_status import OwnStatus
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.daemonset.status_conflict import STAND_BACK_FIRST
 from controller.daemonset.verdicts import ASK_AGAIN_AT_MOST, ASK_AGAIN_SECONDS
@@ -37,14 +38,14 @@ def test_a_node_that_is_gone_leaves_nothing_behind() -> None:
 
 
 def test_our_own_status_counts_until_the_cache_shows_it_or_a_later_one() -> None:
-    state = DaemonSetState()
+    own = OwnStatus()
     cached = replace(ds(), version="10", status=DaemonSetStatus(number_ready=1))
-    assert state.latest_status(cached) == ("10", cached.status)
-    state.status, state.status_version = DaemonSetStatus(number_ready=2), 12
-    assert state.latest_status(cached) == ("12", state.status)
+    assert own.latest(cached) == ("10", cached.status)
+    own.wrote(DaemonSetStatus(number_ready=2), "12", NOW)
+    assert own.latest(cached) == ("12", own.status)
     for version in ("12", "13"):
         shown = replace(cached, version=version)
-        assert state.latest_status(shown) == (version, cached.status)
+        assert own.latest(shown) == (version, cached.status)
 
 
 @pytest.mark.parametrize(
@@ -57,10 +58,12 @@ def test_our_own_status_counts_until_the_cache_shows_it_or_a_later_one() -> None
     ids=["it has not come so far", "it has", "it was listed since: the storage was restored from a backup"],
 )
 def test_our_own_status_is_forgotten_once_the_cache_knows_better(reach: Reach, forgotten: bool) -> None:
-    state = DaemonSetState(status=DaemonSetStatus(number_ready=2), status_version=12, status_at=5.0)
+    state = DaemonSetState()
+    own = state.status_writer.own
+    own.wrote(DaemonSetStatus(number_ready=2), "12", 5.0)
     state.begin(state.generation, reach)
     cached = replace(ds(), version="3", status=DaemonSetStatus(number_ready=1))
-    assert state.latest_status(cached) == (("3", cached.status) if forgotten else ("12", state.status))
+    assert own.latest(cached) == (("3", cached.status) if forgotten else ("12", own.status))
 
 
 def test_a_node_that_comes_back_under_its_name_is_not_held_back() -> None:
@@ -84,7 +87,8 @@ def test_a_rivals_write_of_before_is_looked_at_only_until_we_have_written() -> N
     """Later ones are told by the watch; else a write of the same second as ours would be answered for ever."""
     rivals = replace(ds(), status_writers=StatusWriters(ours=NOW - 20, theirs=NOW - 10, other="kruise-manager"))
     assert DaemonSetState().stands_back(rivals, NOW, 0.0) == STAND_BACK_FIRST - 10
-    state = DaemonSetState(status_version=12)
+    state = DaemonSetState()
+    state.status_writer.own.version = 12
     assert state.stands_back(rivals, NOW, 0.0) == 0.0
     assert state.status_conflict is None
 

@@ -38,7 +38,7 @@ def test_our_own_status_coming_back_wakes_nobody() -> None:
     woken = Woken()
     (shown,) = woken.caches.daemonsets.values()
     written = replace(shown, version="99999")
-    woken.states.of(OURS).status_version = 99999
+    woken.states.of(OURS).status_writer.own.version = 99999
     woken.triggers.on_daemonset(Change(key=shown.key, old=shown, new=written))
     assert woken.told() == []
     edited = replace(written, generation=2)

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.wellknown import CONDITION_TYPES, TAINT_UNREACHABLE
-from controller.daemonset.state import DaemonSetState
+from controller.daemonset.own_status import OwnStatus
 from controller.daemonset.status_writer import change_of
 from controller.planner import readiness
 from controller.planner.phase import Phase
@@ -145,6 +145,4 @@ def test_time_alone_writes_none_of_them(phase: Phase) -> None:
     later = replace(found, now=found.now + (599 if phase is Phase.PROGRESSING else 30 * 86400))
     decided = plan(later)
     assert decided.status is not None
-    assert (
-        change_of(later.daemonset, decided.status, DaemonSetState().latest_status(later.daemonset), later.now) is None
-    )
+    assert change_of(later.daemonset, decided.status, OwnStatus().latest(later.daemonset), later.now) is None

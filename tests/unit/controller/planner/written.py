@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import rfc3339
-from controller.daemonset.state import DaemonSetState
+from controller.daemonset.own_status import OwnStatus
 from controller.daemonset.status_writer import change_of
 from controller.planner.phase import Phase
 from controller.planner.plan import plan
@@ -23,7 +23,7 @@ def looked_at(found: World) -> World:
     """The same world once the controller has written the status that it wants there."""
     decided = plan(found)
     assert decided.status is not None
-    change = change_of(found.daemonset, decided.status, DaemonSetState().latest_status(found.daemonset), found.now)
+    change = change_of(found.daemonset, decided.status, OwnStatus().latest(found.daemonset), found.now)
     if change is None:
         return found
     return replace(found, daemonset=replace(found.daemonset, status=change.result))
