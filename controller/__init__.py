@@ -4,7 +4,7 @@
 `kube`       bytes to and from an API server: requests, decoding, errors, throttle, credentials
 `runtime`    watches, stores, work queue, workers, lease; knows no DaemonSet
 `informers`  one watch for each kind, and the caches that they fill
-`daemonset`  from a change to a key (`triggers`), from a key to a world (`gather`), from a plan to writes (`execute`)
+`daemonset`  from a change to a key (`triggers`), a key to a world (`world_of`), a plan to writes (`execute`)
 `planner`    world in, plan out: the only place with an opinion; pure
 `imagepull`  the same way for ImagePullJobs, and which of them a rollout wants
 `instrumentation`, `pass_log`, `telemetry`   what is logged and counted of all that; how a metric is called

@@ -12,13 +12,13 @@ from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
 from controller.api.wellknown import LEASE_NAME
 from controller.daemonset.dependencies import Dependencies
-from controller.daemonset.gather import NOTHING
 from controller.daemonset.reconcile import Reconciler
 from controller.daemonset.recorder import Recorder
 from controller.daemonset.redaction import redacted_error
 from controller.daemonset.state import DaemonSetStates
 from controller.daemonset.status_conflict import foreign_note
 from controller.daemonset.triggers import Listeners, Triggers
+from controller.daemonset.world_of import NOTHING
 from controller.fence import Fence
 from controller.imagepull.assembly import ImagePullParts
 from controller.informers import Informers

@@ -16,9 +16,9 @@ from controller.daemonset.caches import Cached, Caches
 from controller.daemonset.compiled import Compiled
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.execute import CarryingOut
-from controller.daemonset.gather import NOTHING, gather
 from controller.daemonset.redaction import redacted_error
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
+from controller.daemonset.world_of import NOTHING, world_of
 from controller.kube.errors import ApiError
 from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.plan import Plan, plan
@@ -79,10 +79,10 @@ class Reconciler:
         if cached is None:
             return ComeBack(AT_ONCE, "changed before anything was decided")
         self._pacer.began(key)
-        now, since = self._clock(), elapsed()
+        now, moment = self._clock(), elapsed()
         began = perf_counter()
-        compiled = self._states.compiled(daemonset)
-        decided = self._decide(daemonset, state, cached, compiled, now, fresh=fresh)
+        compiled = state.compiled_for(daemonset)
+        decided = self._decide(daemonset, compiled, cached, state, now, moment, fresh=fresh)
         cost = perf_counter() - began
         self._dependencies.on_plan(cost)
         try:
@@ -92,7 +92,7 @@ class Reconciler:
             control.only_waits()
             answers, unanswered = await self._carry_out(decided, daemonset, state, compiled, dependencies, control)
             errors = tuple(answer.left for answer in answers if answer.left is not None)
-            wake_in = None if decided.wake_at is None else max(decided.wake_at - now - (elapsed() - since), AT_ONCE)
+            wake_in = None if decided.wake_at is None else max(decided.wake_at - now - (elapsed() - moment), AT_ONCE)
             if unanswered or (decided.again and not errors):
                 wake_in = AT_ONCE
             if not fresh:
@@ -172,26 +172,25 @@ class Reconciler:
     def _decide(
         self,
         daemonset: DaemonSet,
-        state: DaemonSetState,
-        cached: Cached,
         compiled: Compiled,
+        cached: Cached,
+        state: DaemonSetState,
         now: float,
+        moment: float,
         *,
         fresh: bool,
     ) -> Plan:
-        moment = elapsed()
         state.begin(daemonset.generation, cached.reach)
         current = {one.hash for one in cached.revisions if one.identity == daemonset.identity}
         state.ready_seen.look(cached.pods, current, now, moment)
         state.restarts_seen.look(cached.pods, moment)
         _, status = state.status_writer.own.latest(daemonset)
-        world = gather(
+        world = world_of(
             msgspec.structs.replace(daemonset, status=status),  # the cache may not show our last one yet
             compiled,
             cached,
             state,
             self._dependencies.failed_pods,
-            state.unanswered.actions,
             now,
             moment,
             fresh=fresh,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from math import inf
 
 import msgspec
 
@@ -55,6 +56,7 @@ class Unsure(Value):
 class DaemonSetState(msgspec.Struct):
     """The state of one DaemonSet, of one uid."""
 
+    gates: Gates = DEFAULT_GATES
     generation: int = -1
     compiled: Compiled | None = None
     """What was computed for the newest generation that was seen."""
@@ -100,6 +102,12 @@ class DaemonSetState(msgspec.Struct):
     paused_since: float = 0.0
     """Seconds since 1970: the first pass of the present pause; 0 = the last pass did not find it paused."""
 
+    def compiled_for(self, daemonset: DaemonSet) -> Compiled:
+        """What is computed for the generation of `daemonset`, computed now if it was not before."""
+        known = self.compiled
+        self.compiled = Compiled(daemonset, {}, self.gates) if known is None else known.of(daemonset)
+        return self.compiled
+
     def begin(self, generation: int, reach: Reach) -> None:
         """A pass begins over this generation; `reach`: how far the cache of DaemonSets has come.
 
@@ -127,17 +135,20 @@ class DaemonSetState(msgspec.Struct):
         return self.accepted_of if self.accepted >= PROOF else ""
 
     def held_back(self, moment: float) -> dict[Place, float]:
-        """Places to be left alone now, and until when: also as long as a lost write may yet be done there."""
+        """Places to be left alone now, and until when: also as long as a lost write may yet be done there, and where
+        the server has not answered, for ever."""
         held = self.places.held_back(moment)
         for place, one in self.unsure.items():
             if place in self.places.failing and one.until > moment:
                 held[place] = max(held.get(place, 0.0), one.until)
-        return held
+        return held | dict.fromkeys(self.unanswered.places, inf)
 
     def possible(self, moment: float) -> list[InDoubt]:
-        """Writes whose answer was lost in places that are passed over: what they may yet do counts as done."""
+        """Writes that are not answered, and those whose answer was lost in places that are passed over: what they
+        may yet do counts as done."""
         failing = self.places.failing
-        return [one.action for place, one in self.unsure.items() if place in failing and one.until > moment]
+        lost = (one.action for place, one in self.unsure.items() if place in failing and one.until > moment)
+        return [*self.unanswered.in_doubt, *lost]
 
     def learn(self, answers: Sequence[Answer], daemonset: DaemonSet, moment: float, *, late: bool = False) -> None:
         """Learn from answers of the server, some or all of a plan's; `moment` is `elapsed`. `late`: they came after
@@ -245,18 +256,10 @@ class DaemonSetStates:
     """The state of every DaemonSet, by uid: one that was deleted and made again starts with an empty state."""
 
     def __init__(self, gates: Gates = DEFAULT_GATES) -> None:
-        self._gates = gates
-        self._by_uid: defaultdict[str, DaemonSetState] = defaultdict(DaemonSetState)
+        self._by_uid: defaultdict[str, DaemonSetState] = defaultdict(lambda: DaemonSetState(gates=gates))
 
     def of(self, uid: str) -> DaemonSetState:
         return self._by_uid[uid]
-
-    def compiled(self, daemonset: DaemonSet) -> Compiled:
-        """What is computed for the generation of `daemonset`, computed now if it was not before."""
-        state = self._by_uid[daemonset.uid]
-        known = state.compiled
-        state.compiled = Compiled(daemonset, {}, self._gates) if known is None else known.of(daemonset)
-        return state.compiled
 
     def forget_node(self, name: str) -> None:
         """The node is gone."""

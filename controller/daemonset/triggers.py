@@ -101,7 +101,7 @@ class Triggers:
         self._caches.placement_changed()
         owners = self._caches.owners_on(change.key.name)
         for daemonset in self._caches.daemonsets.values():
-            rules = self._states.compiled(daemonset).rules
+            rules = self._states.of(daemonset.uid).compiled_for(daemonset).rules
             if rules.problems:
                 continue  # reported by its own pass
             before, after = _verdict(rules, old), _verdict(rules, new)
@@ -166,7 +166,7 @@ class Triggers:
 
     def _wake_matching(self, namespace: str, labels: Labels, reason: str) -> None:
         for daemonset in self._caches.daemonsets_in(namespace):
-            if self._states.compiled(daemonset).rules.owns(labels):
+            if self._states.of(daemonset.uid).compiled_for(daemonset).rules.owns(labels):
                 self._enqueue(daemonset.key, "urgent", reason)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from controller.daemonset.answers import Answer
 from controller.daemonset.execute import CarryingOut
-from controller.planner.actions import Action
+from controller.planner.actions import Action, AdoptPod, InDoubt
+from controller.planner.place import Place
 from controller.runtime.workers import PassControl
 
 
@@ -22,6 +23,21 @@ class Unanswered:
     def actions(self) -> list[Action]:
         """Begun by earlier passes, and not answered yet."""
         return [action for work in self._works for action in work.underway.values()]
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """The places of these actions."""
+        return frozenset(action.place for action in self.actions)
+
+    @property
+    def adopted(self) -> frozenset[str]:
+        """Uids of the pods that they adopt."""
+        return frozenset(action.pod.uid for action in self.actions if isinstance(action, AdoptPod))
+
+    @property
+    def in_doubt(self) -> list[InDoubt]:
+        """Those that count as done, as far as they may be."""
+        return [action for action in self.actions if isinstance(action, InDoubt)]
 
     def leave(
         self,

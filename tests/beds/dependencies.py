@@ -13,7 +13,7 @@ from controller.api.daemonset import DaemonSet
 from controller.daemonset.answers import Briefing
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.execute import CarryingOut
-from controller.daemonset.state import DaemonSetState, DaemonSetStates
+from controller.daemonset.state import DaemonSetState
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.request import Response
@@ -47,8 +47,6 @@ class Acting:
     daemonset: DaemonSet = field(default_factory=ds)
     state: DaemonSetState = field(default_factory=DaemonSetState)
     now: float = NOW
-    states: DaemonSetStates = field(default_factory=DaemonSetStates)
-    """Only of what is worked out of `daemonset`."""
     script: Script = field(default_factory=Script)
     notes: list[Note] = field(default_factory=list)
     did: list[tuple[Action, ApiError | None]] = field(default_factory=list)
@@ -79,7 +77,7 @@ class Acting:
         places = self.state.places
         briefing = Briefing(
             daemonset=self.daemonset,
-            compiled=self.states.compiled(self.daemonset),
+            compiled=self.state.compiled_for(self.daemonset),
             failing=frozenset(places.failing),
             is_suspect=places.is_suspect,
             proven=self.state.proven,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from math import inf
 
 import msgspec
@@ -15,8 +15,9 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
-from controller.daemonset.gather import gather
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
+from controller.daemonset.unanswered import Unanswered
+from controller.daemonset.world_of import world_of
 from controller.kube.decode import Malformed, Seen
 from controller.planner.actions import Action, DeletePod, DeleteReason, PrepareDelete
 from controller.planner.place import Place
@@ -40,15 +41,26 @@ def caches_with(
     return Caches(ours, theirs, open_store(Node)[1], open_store(Revision)[1])
 
 
-async def gathered(caches: Caches, state: DaemonSetState | None = None, awaited: Collection[Action] = ()) -> World:
+class Awaiting(Unanswered):
+    """An earlier pass has begun these actions."""
+
+    def __init__(self, *actions: Action) -> None:
+        super().__init__()
+        self._actions = list(actions)
+
+    @property
+    def actions(self) -> list[Action]:
+        return self._actions
+
+
+async def seen(caches: Caches, state: DaemonSetState | None = None) -> World:
     (daemonset,) = caches.daemonsets.values()
     backoff = failed_pod_backoff()
     for _ in range(3):
         backoff.strike((OURS, 4, "node-0"), NOW - 1)
-    compiled = DaemonSetStates().compiled(daemonset)
     cached, state = await caches.snapshot(daemonset), state or DaemonSetState()
     assert cached is not None
-    return gather(daemonset, compiled, cached, state, backoff, awaited, NOW, NOW, fresh=True)
+    return world_of(daemonset, state.compiled_for(daemonset), cached, state, backoff, NOW, NOW, fresh=True)
 
 
 def changeable(held: object) -> Iterator[object]:
@@ -68,7 +80,7 @@ async def test_a_world_holds_nothing_of_the_state_that_is_changed_later() -> Non
     """A plan is a function of a value: what answers teach meanwhile must not reach it."""
     state = DaemonSetState()
     kept = {id(one) for one in changeable(state)}
-    found = await gathered(caches_with([pod("node-0")]), state)
+    found = await seen(caches_with([pod("node-0")]), state)
     assert len(kept) > 10
     assert [name for name in World.__struct_fields__ if id(getattr(found, name)) in kept] == []
 
@@ -79,7 +91,7 @@ async def test_a_failed_pod_waits_for_the_rest_of_its_back_off_in_its_generation
 ) -> None:
     """4 seconds at the third time, a second ago. A new template deserves a new try."""
     pods = [failed("node-0"), pod("node-1"), pod("node-2", phase="Succeeded")]
-    found = await gathered(caches_with(pods, daemonset=ds(generation=generation)))
+    found = await seen(caches_with(pods, daemonset=ds(generation=generation)))
     assert found.not_before == {"node-0": moment}
 
 
@@ -87,7 +99,7 @@ async def test_a_failed_pod_waits_for_the_rest_of_its_back_off_in_its_generation
 async def test_collisions_are_counted_on_from_the_higher_number(remembered: int, written: int | None) -> None:
     """A restart forgets them, and the cache may lag."""
     counted = replace(ds(), status=DaemonSetStatus(collision_count=written))
-    found = await gathered(caches_with(daemonset=counted), DaemonSetState(collisions=remembered))
+    found = await seen(caches_with(daemonset=counted), DaemonSetState(collisions=remembered))
     assert found.collisions == 3
 
 
@@ -101,14 +113,14 @@ async def test_collisions_are_counted_on_from_the_higher_number(remembered: int,
     ],
 )
 async def test_a_pod_that_cannot_be_read_is_told_where_it_seems_to_belong(key: Key, told: bool) -> None:
-    found = await gathered(caches_with(malformed=key))
+    found = await seen(caches_with(malformed=key))
     assert bool(found.unreadable) is told
 
 
 async def test_what_the_server_has_not_answered_is_awaited_and_left_alone_wherever_it_is() -> None:
     leaving = pod("node-0")
     asked = DeletePod(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED)
-    found = await gathered(caches_with([leaving]), awaited=[asked])
+    found = await seen(caches_with([leaving]), DaemonSetState(unanswered=Awaiting(asked)))
     assert found.awaited == frozenset({Place.of_object(leaving.uid)})
     assert found.held_back == {Place.of_object(leaving.uid): inf}
     assert [one.dying for one in found.pods] == [True], "it may have been deleted"
@@ -117,7 +129,7 @@ async def test_what_the_server_has_not_answered_is_awaited_and_left_alone_wherev
 async def test_a_pod_that_may_have_been_prepared_is_unavailable_until_it_is_seen_to_be() -> None:
     leaving = pod("node-0")
     asked = PrepareDelete(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED, mark=False, held_by="label a=b")
-    found = await gathered(caches_with([leaving]), awaited=[asked])
+    found = await seen(caches_with([leaving]), DaemonSetState(unanswered=Awaiting(asked)))
     assert [one.ready for one in found.pods] == [False]
 
 

@@ -4,7 +4,6 @@ changed later."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from math import inf
 from types import MappingProxyType
 
 from msgspec.structs import replace
@@ -15,33 +14,31 @@ from controller.daemonset.caches import Cached
 from controller.daemonset.compiled import Compiled
 from controller.daemonset.dependencies import FailedPods
 from controller.daemonset.state import DaemonSetState
-from controller.planner.actions import Action, AdoptPod, CreatePod, DeletePod, InDoubt, Unready, UpdateInPlace
-from controller.planner.place import Place
+from controller.planner.actions import CreatePod, DeletePod, InDoubt, Unready, UpdateInPlace
 from controller.planner.world import FormerPod, Predecessor, Unpulled, World
 
 NOTHING: Mapping[str, Unpulled] = MappingProxyType({})
 
 
-def gather(
+def world_of(
     daemonset: DaemonSet,
     compiled: Compiled,
     cached: Cached,
     state: DaemonSetState,
     failed_pods: FailedPods,
-    awaited: Collection[Action],
     now: float,
     moment: float,
     *,
     fresh: bool,
     unpulled: Mapping[str, Unpulled] = NOTHING,
 ) -> World:
-    """Give the DaemonSet with the newest status that is known: the next one is worked out from it.
+    """`daemonset` has the newest status that is known: the next one is worked out from it.
 
-    `awaited` are actions that the server has not answered: what they may have done counts as done. `now` is in
-    seconds since 1970; `moment` is `elapsed` now, by which everything that lasts was remembered. The world gets both
-    in seconds since 1970, worked out anew in each pass: a clock that is set changes no duration.
+    What the server has not answered counts as done where it may have been. `now` is in seconds since 1970; `moment`
+    is `elapsed` now, by which everything that lasts was remembered. The world gets both in seconds since 1970, worked
+    out anew in each pass: a clock that is set changes no duration.
     """
-    pods, revisions = _with_adopted(cached, awaited, daemonset.uid), cached.revisions
+    pods, revisions = _with_adopted(cached, state.unanswered.adopted, daemonset.uid), cached.revisions
     resizable = compiled.gates.resize and not state.no_resize
     seen = World(
         daemonset=daemonset,
@@ -61,17 +58,17 @@ def gather(
         not_before=_not_before(daemonset, pods, failed_pods, now, moment),
         unreadable=cached.unreadable,
     )
-    known = _with_state(seen, state, moment, held_back={action.place: inf for action in awaited})
-    possible = [*(action for action in awaited if isinstance(action, InDoubt)), *state.possible(moment)]
-    return _as_if_done(known, possible, awaited) if possible or awaited else known
+    known, possible = _with_state(seen, state, moment), state.possible(moment)
+    return _as_if_done(known, possible) if possible else known
 
 
-def _with_state(world: World, state: DaemonSetState, moment: float, held_back: dict[Place, float]) -> World:
+def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
     """What no object tells, or has told in time."""
     now, status = world.now, world.daemonset.status
-    held_back = {what: now + until - moment for what, until in state.held_back(moment).items()} | held_back
+    held_back = {what: now + until - moment for what, until in state.held_back(moment).items()}
     return replace(
         world,
+        awaited=state.unanswered.places,
         no_resize=state.no_resize,
         refused_resizes=state.refused_resizes.copy(),
         doubtful=state.doubtful.copy(),
@@ -89,14 +86,13 @@ def _with_state(world: World, state: DaemonSetState, moment: float, held_back: d
     )
 
 
-def _with_adopted(cached: Cached, awaited: Collection[Action], owner: str) -> tuple[Pod, ...]:
-    adopted = {action.pod.uid for action in awaited if isinstance(action, AdoptPod)}
+def _with_adopted(cached: Cached, adopted: Collection[str], owner: str) -> tuple[Pod, ...]:
     if not adopted:
         return cached.pods
     return (*cached.pods, *(replace(one, owner_uid=owner) for one in cached.orphans if one.uid in adopted))
 
 
-def _as_if_done(world: World, possible: Collection[InDoubt], awaited: Collection[Action]) -> World:
+def _as_if_done(world: World, possible: Collection[InDoubt]) -> World:
     creates, deletes, begun = list[CreatePod](), list[DeletePod](), list[Unready]()
     for action in possible:
         if isinstance(action, CreatePod):
@@ -112,7 +108,6 @@ def _as_if_done(world: World, possible: Collection[InDoubt], awaited: Collection
         predecessors=_coming(world.predecessors, creates, world.now),
         coming={action.node: action.revision.hash for action in creates},
         leaving=frozenset(action.node for action in deletes),
-        awaited=frozenset(action.place for action in awaited),
     )
 
 
