@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
 from controller.api.image_pull_job import ImagePullJob
 from controller.api.meta import Key
+from controller.api.node import Node
 from controller.api.pod import PodView
 from controller.api.puller import Puller
 from controller.api.selector import LabelSelector, as_text
@@ -16,6 +18,17 @@ from controller.kube.resource import Resource
 from controller.runtime.store import Store
 
 PAGE = 500
+
+
+class JobCached(Value):
+    """What the caches show of one job, or of what a job that is gone has left, at one moment."""
+
+    fleet: int
+    """As in `JobCaches`."""
+    nodes: tuple[Node, ...]
+    pullers: tuple[Puller, ...]
+    updated: LabelSelector | None
+    """Which nodes the rollout updates that has made it; None: all."""
 
 
 class JobCaches:
@@ -43,17 +56,22 @@ class JobCaches:
             return None
         return frozenset(old_pods(self._daemonsets.pods_of(owner), job.hash))
 
-    def updated(self, job: ImagePullJob) -> LabelSelector | None:
-        """Which nodes that rollout updates; None: all."""
-        owner = self.owner_of(job)
-        rolling = owner.rolling_update if owner is not None else None
-        return rolling.selector if rolling is not None else None
-
-    async def whole(self) -> None:
-        """Wait until no list is half taken in, until the next await."""
+    async def snapshot(self, key: Key, job: ImagePullJob | None) -> JobCached | None:
+        """Wait until no list is half taken in, so that each store is as the server was at one moment. `job`: the one
+        of this key, if there is one. None: it is another by then."""
         while not (self.pullers.is_whole and self.nodes.is_whole):
             await self.pullers.whole()
             await self.nodes.whole()
+        if self.jobs.get(key) is not job:
+            return None
+        owner = self.owner_of(job) if job is not None else None
+        rolling = owner.rolling_update if owner is not None else None
+        return JobCached(
+            fleet=self.fleet,
+            nodes=tuple(self.nodes.values()),
+            pullers=self.pullers_of(key),
+            updated=rolling.selector if rolling is not None else None,
+        )
 
 
 def _node(view: PodView) -> str | None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf
 from time import perf_counter
 from typing import Literal
 
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, keeps_images, targets
 from controller.api.meta import Key
-from controller.imagepull.caches import JobCaches, nodes_of_pods
+from controller.api.puller import Puller
+from controller.imagepull.caches import JobCached, JobCaches, nodes_of_pods
 from controller.imagepull.execute import JobExecution
 from controller.imagepull.plan import plan
 from controller.imagepull.state import STATUS, JobState, begin, lacking
@@ -69,14 +70,14 @@ class JobReconciler:
             if state.with_pods is None:
                 return outcome([error])
             state.pods_listed = elapsed()  # the older list serves
-        await self._caches.whole()
-        if self._caches.jobs.get(key) is not job:
+        cached = await self._caches.snapshot(key, job)
+        if cached is None:
             return ComeBack(AT_ONCE, "changed before anything was decided")
         if job is None:
-            return await self._clear_up(key, state, control)
+            return await self._clear_up(key, cached.pullers, state, control)
         self._pacer.began(key)
         began = perf_counter()
-        decided = self._decide(job, state)
+        decided = self._decide(job, cached, state)
         cost = perf_counter() - began
         try:
             return await self._do(job, state, decided, control)
@@ -126,17 +127,15 @@ class JobReconciler:
                 found = await nodes_of_pods(self._client, job.namespace, job.spec.pod_selector)
             state.with_pods, state.pods_listed = found, elapsed()
 
-    def _decide(self, job: ImagePullJob, state: JobState) -> JobPlan:
-        caches, moment = self._caches, elapsed()
-        updated = caches.updated(job)
-        chosen_at = (caches.fleet, job.generation, state.with_pods, updated)
+    def _decide(self, job: ImagePullJob, cached: JobCached, state: JobState) -> JobPlan:
+        moment = elapsed()
+        chosen_at = (cached.fleet, job.generation, state.with_pods, cached.updated)
         if _is_over(job, state):
             state.clear()
         elif state.chosen_at != chosen_at:
-            served = [node for node in state.pulled if caches.nodes.get(Key("", node))] if job.owner_uid else ()
-            state.choose(targets(job, caches.nodes.values(), state.with_pods, updated), chosen_at, served)
-        pullers = caches.pullers_of(job.key)
-        state.see(pullers, moment)
+            served = state.pulled.intersection(node.name for node in cached.nodes) if job.owner_uid else ()
+            state.choose(targets(job, cached.nodes, state.with_pods, cached.updated), chosen_at, served)
+        state.see(cached.pullers, moment)
         held_back = state.places.held_back(moment)
         decided = plan(
             JobWorld(
@@ -148,7 +147,7 @@ class JobReconciler:
                 again=state.again,
                 silent=state.silent,
                 tries=state.tries,
-                pullers=pullers,
+                pullers=cached.pullers,
                 since=state.since,
                 lost=state.lost,
                 awaited=state.awaited,
@@ -194,9 +193,8 @@ class JobReconciler:
             wakes.append(moment + AT_ONCE)
         return _outcome(state, min((at for at in wakes if at > moment), default=inf) - moment)
 
-    async def _clear_up(self, key: Key, state: JobState, control: PassControl) -> Outcome:
+    async def _clear_up(self, key: Key, pullers: Sequence[Puller], state: JobState, control: PassControl) -> Outcome:
         """The job is gone. The garbage collector sees to its pods too, where one runs."""
-        pullers = self._caches.pullers_of(key)
         if not pullers and not state.awaited:
             self._states.pop(key, None)
             self._pacer.forget(key)
