@@ -42,9 +42,7 @@ class NothingKept(Value):
     """Stands for the kept form of an Event: events are only written."""
 
 
-EVENTS: Resource[WrittenEvent, NothingKept] = Resource(
-    group="", version="v1", plural="events", kind="Event", wire=WrittenEvent, project=lambda _: None
-)
+EVENTS: Resource[WrittenEvent, NothingKept] = Resource(plural="events", wire=WrittenEvent, project=lambda _: None)
 
 
 class _Allowance(msgspec.Struct):

@@ -79,9 +79,7 @@ def _node(view: PodView) -> str | None:
     return None if over else view.spec.node_name or None
 
 
-RUNNING_PODS: Resource[PodView, str] = Resource(
-    group="", version="v1", plural="pods", kind="Pod", wire=PodView, project=_node
-)
+RUNNING_PODS = Resource(plural="pods", wire=PodView, project=_node)
 
 
 async def nodes_of_pods(client: Client, namespace: str, chosen: LabelSelector) -> frozenset[str]:

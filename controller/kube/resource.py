@@ -31,11 +31,10 @@ class Resource(Value, Generic[W, T], kw_only=True):
     raise ValueError for an object that cannot be used; that object is then `Malformed`, the others go on.
     """
 
-    group: str
+    group: str = ""
     """Empty for the core group."""
-    version: str
+    version: str = "v1"
     plural: str
-    kind: str
     namespaced: bool = True
     custom: bool = False
     """Defined by a CRD: a server that does not know the kind has none of its objects any more."""

@@ -49,9 +49,7 @@ class LeaseView(View):
 
 LEASES: Resource[LeaseView, Lease] = Resource(
     group="coordination.k8s.io",
-    version="v1",
     plural="leases",
-    kind="Lease",
     wire=LeaseView,
     project=lambda view: Lease(spec=view.spec, version=view.metadata.resource_version),
 )

@@ -25,9 +25,7 @@ def _leader(view: LeaseDocument) -> Leader:
     return Leader(holder=view.spec.holder_identity or "", renewed=epoch(view.spec.renew_time) or 0.0)
 
 
-LEASES: Resource[LeaseDocument, Leader] = Resource(
-    group="coordination.k8s.io", version="v1", plural="leases", kind="Lease", wire=LeaseDocument, project=_leader
-)
+LEASES = Resource(group="coordination.k8s.io", plural="leases", wire=LeaseDocument, project=_leader)
 
 
 async def leader(session: Session) -> Leader | None:

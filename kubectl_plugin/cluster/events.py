@@ -46,10 +46,7 @@ class Told(NamedTuple):
 
 
 EVENTS: Final[Resource[EventView, Told]] = Resource(
-    group="",
-    version="v1",
     plural="events",
-    kind="Event",
     wire=EventView,
     project=lambda view: Told(view.involved_object.uid, view.message),
 )

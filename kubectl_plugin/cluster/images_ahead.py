@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from controller.api.image_pull_job import ImagePullJob, targets
+from controller.api.image_pull_job import JOB_KIND, ImagePullJob, targets
 from controller.api.meta import epoch
 from controller.api.node import Node
 from controller.kube.client import Client
@@ -34,7 +34,7 @@ T = TypeVar("T")
 IMAGES_EVERY: Final = 30.0
 """Seconds until nodes are asked again which images they have: kubelets do not tell more often."""
 
-OF_JOBS: Final = (("fieldSelector", f"involvedObject.kind={IMAGE_PULL_JOBS.kind}"),)
+OF_JOBS: Final = (("fieldSelector", f"involvedObject.kind={JOB_KIND}"),)
 """Events."""
 
 WITHIN: Final = 5.0

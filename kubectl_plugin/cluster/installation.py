@@ -169,9 +169,7 @@ CONTROLLER_PODS = replace(
 )
 DEPLOYMENTS: Resource[_DeploymentView, int] = Resource(
     group="apps",
-    version="v1",
     plural="deployments",
-    kind="Deployment",
     wire=_DeploymentView,
     project=lambda deployment: deployment.status.ready_replicas,
 )

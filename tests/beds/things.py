@@ -49,7 +49,7 @@ def project(view: ThingView) -> Thing | None:
     )
 
 
-THINGS = Resource(group="example.com", version="v1", plural="things", kind="Thing", wire=ThingView, project=project)
+THINGS = Resource(group="example.com", plural="things", wire=ThingView, project=project)
 
 
 def thing(

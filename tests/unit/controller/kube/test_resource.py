@@ -2,14 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from controller.api import node
 from controller.api.meta import Key, Ref
-from controller.kube.resource import Resource
+from controller.kube.kinds import NODES
 from tests.beds.things import THINGS
-
-NODES = Resource(
-    group="", version="v1", plural="nodes", kind="Node", namespaced=False, wire=node.NodeView, project=node.project
-)
 
 
 @pytest.mark.parametrize(
