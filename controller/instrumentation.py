@@ -37,7 +37,7 @@ from controller.runtime.clock import Clock
 from controller.runtime.contact import Contact, RestartReason
 from controller.runtime.freshness import Stale
 from controller.runtime.workers import Pass
-from controller.telemetry.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, METHODS, Metrics
+from controller.telemetry.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, Metrics
 from controller.telemetry.node_updates import Method
 from controller.telemetry.tally import OF_FALLBACKS, OF_OPERATIONS
 
@@ -63,10 +63,9 @@ class Instrumentation:
         """Over the ImagePullJobs that a DaemonSet wants."""
 
     def answered(self, answer: Exchange) -> None:
-        metrics, verb, code = self._metrics, answer.call.verb, str(answer.status) if answer.status else "<error>"
-        metrics.requests.labels(code, METHODS.get(verb, verb.upper()), metrics.host).inc()
-        if verb in METHODS:
-            metrics.request_seconds.labels(verb, metrics.host).observe(answer.seconds)
+        requests, seconds = self._metrics.of_request(answer.call.verb, answer.status)
+        requests.inc()
+        seconds.observe(answer.seconds)
 
     def contact(self, resource: str, contact: Contact) -> None:
         """Told by each reflector; said once per change of the whole."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter as Count
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
 from typing import Generic, TypeAlias, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -23,11 +24,11 @@ from controller.runtime.store import Store
 from controller.runtime.workqueue import WorkQueue
 
 T = TypeVar("T")
+M = TypeVar("M", Counter, Gauge, Histogram)
 
 Row: TypeAlias = tuple[str, str, Callable[[T], float]]
 """One metric: how it is called, what it means, and how it is read off one thing."""
 Cache: TypeAlias = Store[DaemonSet] | Store[Pod] | Store[Node] | Store[Revision]
-Labels: TypeAlias = tuple[str, ...]
 
 QUEUES: tuple[Row[WorkQueue[Key]], ...] = (
     ("workqueue_depth", "Keys that are ready and not being processed", lambda queue: queue.depth),
@@ -79,28 +80,23 @@ class Scraped(Collector, Generic[T]):
             yield family
 
 
-def counter(
-    registry: CollectorRegistry, name: str, meaning: str, labels: Labels = (), known: Iterable[Labels] = ()
-) -> Counter:
-    """`known`: values of the labels that are told of from the start, as zero."""
-    made = Counter(name, meaning, labels, registry=registry)
-    for values in known:
-        made.labels(*values)
-    return made
+class Registry(CollectorRegistry):
+    """Makes metrics. `labels`: each with those of its values that are told of from the start, as zero."""
+
+    def counter(self, name: str, meaning: str, /, **labels: Iterable[str]) -> Counter:
+        return _from_zero(Counter(name, meaning, tuple(labels), registry=self), labels)
+
+    def gauge(self, name: str, meaning: str, /, **labels: Iterable[str]) -> Gauge:
+        return _from_zero(Gauge(name, meaning, tuple(labels), registry=self), labels)
+
+    def histogram(self, name: str, meaning: str, buckets: tuple[float, ...], /, **labels: Iterable[str]) -> Histogram:
+        return _from_zero(Histogram(name, meaning, tuple(labels), buckets=buckets, registry=self), labels)
 
 
-def histogram(
-    registry: CollectorRegistry,
-    name: str,
-    meaning: str,
-    buckets: tuple[float, ...],
-    labels: Labels = (),
-    known: Iterable[Labels] = (),
-) -> Histogram:
-    made = Histogram(name, meaning, labels, buckets=buckets, registry=registry)
-    for values in known:
-        made.labels(*values)
-    return made
+def _from_zero(metric: M, labels: Mapping[str, Iterable[str]]) -> M:
+    for values in product(*labels.values()) if labels else ():
+        metric.labels(*values)
+    return metric
 
 
 def living() -> Mapping[str, int]:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import product
 
 from prometheus_client import (
-    CollectorRegistry,
     Counter,
-    Gauge,
     GCCollector,
+    Histogram,
     PlatformCollector,
     ProcessCollector,
     disable_created_metrics,
@@ -33,9 +33,8 @@ from controller.telemetry.collectors import (
     QUEUES,
     TASKS,
     Cache,
+    Registry,
     Scraped,
-    counter,
-    histogram,
     living,
 )
 from controller.telemetry.daemonsets import DaemonSetCollector, MeasuredDaemonSet
@@ -85,21 +84,18 @@ class Metrics:
     ) -> None:
         """`host`: the API server's, a label of the request metrics. `resources`: what is watched."""
         disable_created_metrics()  # type: ignore[no-untyped-call]  # has no annotations
-        registry = self.registry = CollectorRegistry()
+        registry = self.registry = Registry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
         registry.register(Scraped("kind", living, TASKS))
         self.tally = Tally(registry)
-        self.dry_runs = counter(
-            registry,
+        self.dry_runs = registry.counter(
             "kruise_ds_template_dry_runs_total",
             "Dry runs of a new template before a rollout, by what the server said",
-            ("result",),
-            product(("accepted", "refused", "error")),
+            result=("accepted", "refused", "error"),
         )
-        self.foreign_status_writes = counter(
-            registry,
+        self.foreign_status_writes = registry.counter(
             "kruise_ds_foreign_status_writes_total",
             "Status writes by another controller after our own: two act on one DaemonSet",
         )
@@ -110,84 +106,74 @@ class Metrics:
         self._own_set_up(version, revision)
 
     def _passes_set_up(self, workers: int) -> None:
-        registry, of_controller = self.registry, ("controller",)
-        self.passes = counter(
-            registry,
-            "controller_runtime_reconcile_total",
-            "Passes by result",
-            ("controller", "result"),
-            product((CONTROLLER,), RESULTS),
+        registry, ours = self.registry, (CONTROLLER,)
+        self.passes = registry.counter(
+            "controller_runtime_reconcile_total", "Passes by result", controller=ours, result=RESULTS
         )
-        self.errors = counter(
-            registry, "controller_runtime_reconcile_errors", "Passes that failed", of_controller
+        self.errors = registry.counter(
+            "controller_runtime_reconcile_errors", "Passes that failed", controller=ours
         ).labels(CONTROLLER)
-        self.panics = counter(
-            registry,
-            "controller_runtime_reconcile_panics",
-            "Passes that ended in an unexpected exception",
-            of_controller,
+        self.panics = registry.counter(
+            "controller_runtime_reconcile_panics", "Passes that ended in an unexpected exception", controller=ours
         ).labels(CONTROLLER)
-        self.pass_seconds = histogram(
-            registry,
-            "controller_runtime_reconcile_time_seconds",
-            "Length of a pass, writes included",
-            PASSES,
-            of_controller,
+        self.pass_seconds = registry.histogram(
+            "controller_runtime_reconcile_time_seconds", "Length of a pass, writes included", PASSES, controller=ours
         ).labels(CONTROLLER)
-        self._active = Gauge(
+        self._active = registry.gauge(
             "controller_runtime_active_workers",
             "Passes now; one that waits for the API server takes no worker",
-            of_controller,
-            registry=registry,
+            controller=ours,
         ).labels(CONTROLLER)
-        limit = Gauge("controller_runtime_max_concurrent_reconciles", "Workers", of_controller, registry=registry)
+        limit = registry.gauge("controller_runtime_max_concurrent_reconciles", "Workers", controller=ours)
         limit.labels(CONTROLLER).set(workers)
         self.queued_seconds, self.work_seconds = (
-            histogram(registry, f"workqueue_{name}_duration_seconds", meaning, DECADES, ("name",), [(CONTROLLER,)])
-            for name, meaning in (
+            registry.histogram(f"workqueue_{which}_duration_seconds", meaning, DECADES, name=ours)
+            for which, meaning in (
                 ("queue", "How long a key was ready before it was taken"),
                 ("work", "How long a key was processed"),
             )
         )
-        self.decision_seconds = histogram(
-            registry,
-            "kruise_ds_decision_duration_seconds",
-            "Deciding what to do, without doing it",
-            PASSES,
+        self.decision_seconds = registry.histogram(
+            "kruise_ds_decision_duration_seconds", "Deciding what to do, without doing it", PASSES
         )
 
     def _requests_set_up(self, host: str) -> None:
-        self.host = host
-        self.requests = counter(
-            self.registry,
+        requests = self.registry.counter(
             "rest_client_requests_total",
             "Requests by code (<error>: no answer) and method",
-            ("code", "method", "host"),
-            ((code, method, host) for code, method in USUAL),
+            code=(),
+            method=(),
+            host=(),
         )
-        self.request_seconds = histogram(
-            self.registry,
+        for code, method in USUAL:
+            requests.labels(code, method, host)
+        seconds = self.registry.histogram(
             "rest_client_request_duration_seconds",
             "Until the answer; for a watch, until its first line",
             REQUESTS,
-            ("verb", "host"),
-            product(METHODS, (host,)),
+            verb=METHODS,
+            host=(host,),
         )
 
+        @cache
+        def of_request(verb: str, status: int) -> tuple[Counter, Histogram]:
+            code = str(status) if status else "<error>"
+            return requests.labels(code, METHODS[verb], host), seconds.labels(verb, host)
+
+        self.of_request = of_request
+        """Verb and status (0: no answer) to what counts such requests and what times them."""
+
     def _watches_set_up(self, resources: tuple[str, ...]) -> None:
-        self.malformed = counter(
-            self.registry,
+        self.malformed = self.registry.counter(
             "kruise_ds_malformed_objects_total",
             "Objects that could not be read; the last good state of each is kept",
-            ("resource",),
-            product(resources),
+            resource=resources,
         )
-        self.watch_restarts = counter(
-            self.registry,
+        self.watch_restarts = self.registry.counter(
             "kruise_ds_watch_restarts_total",
             "Watches that ended and were opened again: closed by the server, gone (410), error, timeout",
-            ("resource", "reason"),
-            product(resources, RESTARTS),
+            resource=resources,
+            reason=RESTARTS,
         )
         self.heard: dict[str, dict[str, float]] = {resource: {} for resource in resources}
         """By resource and watch: when something came last, in seconds since 1970."""
@@ -195,26 +181,20 @@ class Metrics:
 
     def _own_set_up(self, version: str, revision: str) -> None:
         registry = self.registry
-        build = Gauge(
-            "kruise_ds_build_info", "Always 1", ("version", "revision", "python_version"), registry=registry
-        )
+        build = registry.gauge("kruise_ds_build_info", "Always 1", version=(), revision=(), python_version=())
         build.labels(version, revision, platform.python_version()).set(1)
-        self.stale = counter(registry, "kruise_ds_stale_passes", "Passes that waited for their own writes to be seen")
-        self.overdue = counter(
-            registry, "kruise_ds_expectations_timeouts", "Own writes that the cache did not show in 30 s"
+        self.stale = registry.counter("kruise_ds_stale_passes", "Passes that waited for their own writes to be seen")
+        self.overdue = registry.counter(
+            "kruise_ds_expectations_timeouts", "Own writes that the cache did not show in 30 s"
         )
-        self.status_writes = counter(
-            registry,
-            "kruise_ds_status_updates_total",
-            "Status writes by result",
-            ("result",),
-            product(("success", "conflict", "error")),
+        self.status_writes = registry.counter(
+            "kruise_ds_status_updates_total", "Status writes by result", result=("success", "conflict", "error")
         )
-        self.dropped_events = counter(
-            registry, "kruise_ds_events_dropped", "Events that were never sent because too many waited"
+        self.dropped_events = registry.counter(
+            "kruise_ds_events_dropped", "Events that were never sent because too many waited"
         )
-        self.loop_lag = histogram(registry, "kruise_ds_event_loop_lag_seconds", "How late a timer fires", LAGS)
-        leads = Gauge("leader_election_master_status", "1 while this process leads", ("name",), registry=registry)
+        self.loop_lag = registry.histogram("kruise_ds_event_loop_lag_seconds", "How late a timer fires", LAGS)
+        leads = registry.gauge("leader_election_master_status", "1 while this process leads", name=(LEASE_NAME,))
         self.leads = leads.labels(LEASE_NAME)
 
     def watch_queues(self, queues: Mapping[str, WorkQueue[Key]]) -> None:
@@ -235,18 +215,16 @@ class Metrics:
     def count_image_pulls(self, jobs: Callable[[], int], pullers: Callable[[], int]) -> Counter:
         """Where ImagePullJobs are carried out; else nothing is said of them. `jobs`: those that are not over;
         `pullers`: the pods that there are now. Returns what counts attempts, by result."""
-        attempts = counter(
-            self.registry,
+        attempts = self.registry.counter(
             "kruise_ds_image_pulls_total",
             "Attempts of ImagePullJobs to get an image onto a node, by result",
-            ("result",),
-            product(("pulled", "failed")),
+            result=("pulled", "failed"),
         )
         for name, meaning, read in (
             ("kruise_ds_image_pull_jobs", "ImagePullJobs that are not over", jobs),
             ("kruise_ds_image_pull_pods", "Puller pods now", pullers),
         ):
-            Gauge(name, meaning, registry=self.registry).set_function(read)
+            self.registry.gauge(name, meaning).set_function(read)
         return attempts
 
     def families(self) -> Iterator[Metric]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter as Count
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
+from typing import TypeAlias
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.wellknown import InPlaceRefusal
-from controller.telemetry.collectors import Labels, histogram
+from controller.telemetry.collectors import Registry
 from controller.telemetry.daemonsets import OF_DAEMONSET
 from controller.telemetry.node_updates import METHODS, NodeUpdates
 from controller.telemetry.rollout_end import RESULTS, RolloutCourse, follow
@@ -24,6 +24,7 @@ OF_ROLLOUTS = "kruise_daemonset_rollouts"
 OF_OPERATIONS = "kruise_daemonset_pod_operations"
 OF_FALLBACKS = "kruise_daemonset_in_place_fallbacks"
 OUTCOMES = ("success", "error")
+Labels: TypeAlias = tuple[str, ...]
 FAMILIES: tuple[tuple[str, str, Labels, tuple[Labels, ...], tuple[Labels, ...]], ...] = (
     (
         OF_ROLLOUTS,
@@ -54,35 +55,29 @@ did."""
 class Tally(Collector):
     """Counts by DaemonSet uid, shown for those that `current` yields (none on a standby), each from 0."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: Registry) -> None:
         self._counts: dict[str, Count[Labels]] = {}
         self._courses: dict[str, RolloutCourse] = {}
         self._created: dict[str, str] = {}
         self._current: Callable[[], Iterable[DaemonSet]] = tuple
         self._clock: Callable[[], float] = float
-        self._durations = histogram(
-            registry,
+        self._durations = registry.histogram(
             "kruise_ds_rollout_duration_seconds",
             "Start to end, pauses included",
             ROLLOUTS,
-            ("result",),
-            product(RESULTS),
+            result=RESULTS,
         )
-        self._rests = histogram(
-            registry,
+        self._rests = registry.histogram(
             "kruise_ds_rollout_paused_duration_seconds",
             "Of these, paused or held",
             ROLLOUTS,
-            ("result",),
-            product(RESULTS),
+            result=RESULTS,
         )
-        nodes = histogram(
-            registry,
+        nodes = registry.histogram(
             "kruise_ds_node_update_duration_seconds",
             "One node: from the decision until its pod of the new revision is available",
             NODES,
-            ("method",),
-            product(METHODS),
+            method=METHODS,
         )
         self.updates = NodeUpdates(lambda method, seconds: nodes.labels(method).observe(seconds))
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry
-
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
 from controller.api.meta import rfc3339
 from controller.api.wellknown import InPlaceRefusal
+from controller.telemetry.collectors import Registry
 from controller.telemetry.tally import OF_FALLBACKS, OF_OPERATIONS, Tally
 from tests.beds.worlds import ds
 
@@ -16,7 +15,7 @@ class Counting:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.registry = CollectorRegistry()
+        self.registry = Registry()
         self.tally = Tally(self.registry)
         self.registry.register(self.tally)
         self.daemonset: DaemonSet = ds()
