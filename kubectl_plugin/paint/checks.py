@@ -20,7 +20,7 @@ BETWEEN: Final = 3
 STYLES: Final = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
 
 
-def checks_text(checks: Sequence[DoctorCheck], *, width: int | None, only_ascii: bool = False) -> Text:
+def checks_text(checks: Sequence[DoctorCheck], *, width: int | None, only_ascii: bool) -> Text:
     """All of them, in their order; no line is wider than `width`, where there is one."""
     lines = [line for check in checks for line in _whole(check)] if width is None else _fitted(checks, width)
     return Text("\n").join(clean(line, only_ascii) for line in lines)
@@ -36,7 +36,8 @@ def _fitted(checks: Sequence[DoctorCheck], width: int) -> list[Text]:
     lines: list[Text] = []
     for row in rows:
         if len(row) == 2 and _together(column, row[1]) <= width:
-            lines.append(_pair(*row, column))
+            left = _level(row[0]).append(row[0].message.ljust(column + BETWEEN), style="")
+            lines.append(left.append_text(_level(row[1]).append(row[1].message, style="")))
         else:
             for check in row:
                 lines += _wrapped(check, width)
@@ -65,11 +66,6 @@ def _together(left: int, right: DoctorCheck) -> int:
 
 def _level(check: DoctorCheck) -> Text:
     return Text(check.level.ljust(INDENT), style=STYLES[check.level])
-
-
-def _pair(left: DoctorCheck, right: DoctorCheck, column: int) -> Text:
-    line = _level(left).append(left.message.ljust(column + BETWEEN), style="")
-    return line.append_text(_level(right).append(right.message, style=""))
 
 
 def _wrapped(check: DoctorCheck, width: int) -> list[Text]:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from controller.api.base import JSON
 from kubectl_plugin.durations import short
-from kubectl_plugin.paint.table import clean
+from kubectl_plugin.paint.table import Cell, clean
 from kubectl_plugin.paint.yaml_lines import yaml_lines
 from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.revisions.comparison import ComparedSide, Comparison
@@ -24,15 +24,21 @@ PLACE: Final = "cyan"
 
 def comparison_text(comparison: Comparison, *, now: float, only_ascii: bool) -> Text:
     """All of it; without any change, one line that says so. Not to be cut: these are data."""
-    if not comparison.changes:
-        return clean(_no_difference(comparison), only_ascii)
-    lines = [
-        _header("---", comparison.name, comparison.old, now, only_ascii),
-        _header("+++", comparison.name, comparison.new, now, only_ascii),
-        *_changes(comparison.changes, only_ascii),
-        Text(comparison.verdict),
-    ]
-    return Text("\n").join(lines)
+    lines = _whole(comparison, now, only_ascii) if comparison.changes else [_no_difference(comparison)]
+    return Text("\n").join(clean(line, only_ascii) for line in lines)
+
+
+def _whole(comparison: Comparison, now: float, only_ascii: bool) -> Iterator[Cell]:
+    for sign, side in (("---", comparison.old), ("+++", comparison.new)):
+        yield Text(f"{sign} {_side(comparison.name, side, now)}", style="bold")
+    for place, together in groupby(comparison.changes, key=_place):
+        yield Text(f" {place}", style=PLACE)
+        for one in together:
+            if one.change is not ChangeKind.ADDED:
+                yield from _lines("-", one, one.old, OLD, only_ascii)
+            if one.change is not ChangeKind.REMOVED:
+                yield from _lines("+", one, one.new, NEW, only_ascii)
+    yield comparison.verdict
 
 
 def _no_difference(comparison: Comparison) -> str:
@@ -42,7 +48,7 @@ def _no_difference(comparison: Comparison) -> str:
     return f"{comparison.name}: no difference between {old} and {new}"
 
 
-def side_words(name: str, side: ComparedSide, now: float) -> str:
+def _side(name: str, side: ComparedSide, now: float) -> str:
     """`node-agent revision 7 (6d9c8b7f4d) 6m12s ago, 6 nodes, live`."""
     if side.file:
         return f"{name} {side.file}"
@@ -55,27 +61,13 @@ def side_words(name: str, side: ComparedSide, now: float) -> str:
     return ", ".join([*words, "live"] if side.live else words)
 
 
-def _header(sign: str, name: str, side: ComparedSide, now: float, only_ascii: bool) -> Text:
-    return clean(Text(f"{sign} {side_words(name, side, now)}", style="bold"), only_ascii)
-
-
-def _changes(changes: tuple[Difference, ...], only_ascii: bool) -> Iterator[Text]:
-    for place, together in groupby(changes, key=_place):
-        yield clean(Text(f" {place}", style=PLACE), only_ascii)
-        for one in together:
-            if one.change is not ChangeKind.ADDED:
-                yield from _lines("-", one, one.old, OLD, only_ascii)
-            if one.change is not ChangeKind.REMOVED:
-                yield from _lines("+", one, one.new, NEW, only_ascii)
-
-
 def _place(one: Difference) -> str:
     return text_of(one.path) if one.change is ChangeKind.ORDER else holder_of(one.path)
 
 
 def _lines(sign: str, one: Difference, value: JSON, style: str, only_ascii: bool) -> Iterator[Text]:
     if one.change is ChangeKind.ORDER and isinstance(value, list):
-        yield clean(Text(f"{sign}  order: {', '.join(map(str, value))}", style=style), only_ascii)
+        yield Text(f"{sign}  order: {', '.join(map(str, value))}", style=style)
         return
     last = one.path[-1]
     in_list = last.kind in (PlaceKind.MEMBER, PlaceKind.POSITION)

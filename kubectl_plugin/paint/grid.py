@@ -38,7 +38,9 @@ def grid(rows: Iterable[NodeRow], width: int, only_ascii: bool) -> list[Text]:
     lines = []
     for key, group in zip(shown, members, strict=True):
         line = Text(f"  {key:<{labels}}{GAP}")
-        drawn = _icons(group, only_ascii) if icons else _bar(group, widest, only_ascii)
+        tally = Counter(row.state for row in group)
+        counts = [(state, tally[state]) for state in style.STATES if tally[state]]
+        drawn = _icons(group, only_ascii) if icons else style.stacked(counts, widest, only_ascii)
         drawn.pad_right(widest - drawn.cell_len)
         done = sum(row.state in DONE for row in group)
         lines.append(line.append_text(drawn).append(f"{GAP}{done} of {len(group)}"))
@@ -53,11 +55,6 @@ def _icons(group: list[NodeRow], only_ascii: bool) -> Text:
         icon = style.state_icon(state, only_ascii)
         text.append(icon.plain * len(list(alike)), icon.style)
     return text
-
-
-def _bar(group: list[NodeRow], width: int, only_ascii: bool) -> Text:
-    tally = Counter(row.state for row in group)
-    return style.stacked([(state, tally[state]) for state in style.STATES if tally[state]], width, only_ascii)
 
 
 def _legend(groups: list[list[NodeRow]], only_ascii: bool, *, as_bar: bool) -> Text:

@@ -43,7 +43,7 @@ def node_table(rows: Sequence[NodeRow], *, now: float, width: int | None, only_a
 
 
 def _row(row: NodeRow, now: float, *, wide: bool, image: bool) -> list[Cell]:
-    cells: list[Cell] = [row.node, row.group, style.state_word(row.state)]
+    cells: list[Cell] = [row.node, row.group, Text(row.state.value, style.STATES[row.state].style)]
     if row.pod is None:
         cells += [""] * 5
     else:

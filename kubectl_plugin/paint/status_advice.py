@@ -44,7 +44,9 @@ def rest(view: StatusView) -> Iterator[Text]:
 
 def troubles(view: StatusView) -> list[Text]:
     """Nothing at all where all is well."""
-    return [*_problems(view), *_prepared(view), *_waits(view), *labelled("Try", _commands(view))]
+    waiting = waits(view.survey) if view.survey.phase is Phase.PROGRESSING else ""
+    lines = [*_problems(view), *_prepared(view), *labelled("Waits for", [waiting] if waiting else [])]
+    return [*lines, *labelled("Try", _commands(view))]
 
 
 def _prepared(view: StatusView) -> Iterator[Text]:
@@ -119,12 +121,6 @@ def _described(problem: Problem) -> str:
         facts.append(f"exit {problem.exit_code}")
     end = ":" if problem.message else ""
     return f"{problem.node}  {problem.pod}  {', '.join(facts)}{end}"
-
-
-def _waits(view: StatusView) -> Iterator[Text]:
-    words = waits(view.survey) if view.survey.phase is Phase.PROGRESSING else ""
-    if words:
-        yield line("Waits for", words)
 
 
 def _commands(view: StatusView) -> list[str]:

@@ -79,11 +79,6 @@ def state_icon(state: NodeState, only_ascii: bool) -> Text:
     return Text(icon.shown(only_ascii), style=icon.style)
 
 
-def state_word(state: NodeState) -> Text:
-    """`updated`, in its colour."""
-    return Text(state.value, style=STATES[state].style)
-
-
 def bar(done: int, total: int, width: int, only_ascii: bool) -> Text:
     """`█████░░░░░`: full only when all is done, empty only when nothing is."""
     full, _ = _apportioned((done, max(total - done, 0)), width)
