@@ -15,15 +15,10 @@ def network_sign(document: JSONObject) -> str:
     spec = fields_of(document.get("spec"))
     template = fields_of(spec.get("template"))
     pod, meta = fields_of(template.get("spec")), fields_of(document.get("metadata"))
-    if folder := _cni_folder(pod):
+    mounted = (str(fields_of(one.get("hostPath")).get("path") or "") for one in items_of(pod.get("volumes")))
+    if folder := next((path for path in mounted if "cni" in path.split("/")), ""):
         return f"mounts {folder} as a network plugin does"
     labels = (fields_of(one.get("labels")) for one in (meta, fields_of(template.get("metadata"))))
     named = meta.get("name") == _PROXY or any(one.get("k8s-app") == _PROXY for one in labels)
     is_proxy = named and meta.get("namespace") == "kube-system" and pod.get("hostNetwork") is True
     return f"looks like {_PROXY}" if is_proxy else ""
-
-
-def _cni_folder(pod: JSONObject) -> str:
-    """The folder of CNI plugins, or of their configuration, that its pods mount from the node; empty for none."""
-    paths = (str(fields_of(one.get("hostPath")).get("path") or "") for one in items_of(pod.get("volumes")))
-    return next((path for path in paths if "cni" in path.split("/")), "")

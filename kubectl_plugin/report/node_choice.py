@@ -87,15 +87,11 @@ def footer(survey: Survey, rows: Sequence[NodeRow]) -> str:
     shown = sum(row.state is not NodeState.EXCLUDED for row in rows)
     desired = survey.counts.desired
     words = [f"{shown} of {desired} nodes shown" + ("" if shown == desired else " (--only all)")]
-    hidden = {row.node for row in survey.rows if row.state is NodeState.EXCLUDED} - {row.node for row in rows}
+    named = {row.node for row in rows}
+    hidden = [row.why for row in survey.rows if row.state is NodeState.EXCLUDED and row.node not in named]
     if hidden:
-        whys = Counter(_cause(row.why) for row in survey.rows if row.node in hidden)
+        whys = Counter("taint" if why.startswith("taint ") else why for why in hidden)  # their keys are in the table
         causes = ", ".join(f"{count} {why}" for why, count in whys.most_common())
         noun = "node does" if len(hidden) == 1 else "nodes do"
         words.append(f"{len(hidden)} more {noun} not match (--excluded): {causes}")
     return "; ".join(words)
-
-
-def _cause(why: str) -> str:
-    """Taints are counted together: their keys stand in the table."""
-    return "taint" if why.startswith("taint ") else why

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from controller.api.base import JSONObject
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.invocation import Invocation
@@ -12,14 +10,8 @@ from kubectl_plugin.edits.rollback import target_of
 from kubectl_plugin.failures import ExitCode, UsageError
 from kubectl_plugin.options import DiffOptions as Asked
 from kubectl_plugin.paint.differences import comparison_text
-from kubectl_plugin.report.revisions.comparison import (
-    ComparedSide,
-    called,
-    compare,
-    file_side,
-    live_side,
-    revision_side,
-)
+from kubectl_plugin.report.revisions import comparison
+from kubectl_plugin.report.revisions.comparison import ComparedSide, called, file_side, live_side, revision_side
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.verbs.history import need_revisions
 
@@ -32,8 +24,8 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
         raise UsageError(f"no more than {instead} can be compared")
     objects = objects_in(text_of(asked.file, invocation.host.stdin), called(asked.file)) if asked.file else []
     snapshot = await reads.snapshot(invocation, asked.name, nodes=False)
-    old, new = _from_file(snapshot, asked, asked.file, objects) if asked.file else _from_history(snapshot, asked)
-    found = compare(snapshot, old, new, show_values=asked.show_values)
+    old, new = _sides(snapshot, asked, objects)
+    found = comparison.compare(snapshot, old, new, show_values=asked.show_values)
     if invocation.output is not None:
         invocation.terminal.say_document(found.document(snapshot.key.namespace), invocation.output)
     else:
@@ -43,17 +35,12 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
     return ExitCode.DIFFERENT if asked.exit_code and found.changes else 0
 
 
-def _from_file(
-    snapshot: Snapshot, asked: Asked, path: Path, objects: list[JSONObject]
-) -> tuple[ComparedSide, ComparedSide]:
-    new = file_side(snapshot, path, objects)
-    old = _revision(snapshot, asked.revisions[0]) if asked.revisions else live_side(snapshot)
-    return old, new
-
-
-def _from_history(snapshot: Snapshot, asked: Asked) -> tuple[ComparedSide, ComparedSide]:
-    old, *new = asked.revisions or (None,)
-    return _revision(snapshot, old), _revision(snapshot, new[0]) if new else live_side(snapshot)
+def _sides(snapshot: Snapshot, asked: Asked, objects: list[JSONObject]) -> tuple[ComparedSide, ComparedSide]:
+    if asked.file:
+        new = file_side(snapshot, asked.file, objects)
+        return _revision(snapshot, asked.revisions[0]) if asked.revisions else live_side(snapshot), new
+    old, *second = asked.revisions or (None,)
+    return _revision(snapshot, old), _revision(snapshot, second[0]) if second else live_side(snapshot)
 
 
 def _revision(snapshot: Snapshot, number: int | None) -> ComparedSide:

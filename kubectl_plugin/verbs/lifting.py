@@ -31,7 +31,8 @@ async def lifting(
         snapshot = change.snapshot
         words, pause = paused_words(snapshot), pause_of(snapshot)
         mine = pause is not None and me != "" and pause.by == me
-        if allowed or mine or not words or _stays(change):
+        stays = found(applied(snapshot.document, change.edit.operations), *ROLLING, "paused") is True
+        if allowed or mine or not words or stays:
             return change
         raise CommandError(
             f"{snapshot.key.name} is {words}; {what} would lift that",
@@ -40,7 +41,3 @@ async def lifting(
         )
 
     return checked
-
-
-def _stays(change: EditOfOne) -> bool:
-    return found(applied(change.snapshot.document, change.edit.operations), *ROLLING, "paused") is True

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from controller.api.meta import Key
 from controller.api.wellknown import GROUP
 from controller.kube.errors import ApiError
@@ -40,22 +38,16 @@ _TO_NATIVE = (
 _LOOK = "look first, with --dry-run; then add --yes"
 
 
-@dataclass(frozen=True)
-class _MigrationPlan:
-    key: Key
-    outlook: Outlook
-
-
 async def migrate(invocation: Invocation, asked: MigrateOptions) -> int:
     """One after the other; the first that fails is the last one."""
     keys, terminal = await _chosen(invocation, asked), invocation.terminal
     if asked.print_:
         return await _print(invocation, asked, keys)
     code, plans = await _planned(invocation, asked, keys)
-    for one in plans:
-        if one.outlook.over:
-            terminal.say(f"{one.key.name} {one.outlook.summary} already")
-    plans = [one for one in plans if not one.outlook.over]
+    for key, found in plans.items():
+        if found.over:
+            terminal.say(f"{key.name} {found.summary} already")
+    plans = {key: found for key, found in plans.items() if not found.over}
     if not plans:
         return code
     if asked.dry_run:
@@ -64,9 +56,9 @@ async def migrate(invocation: Invocation, asked: MigrateOptions) -> int:
     what, told = counted(len(plans), "DaemonSet"), "\n".join((*_told(plans, asked), "Continue?"))
     consented(terminal, what, told, yes=asked.yes, hint=_LOOK)
     terminal.outlive_the_reader()
-    for number, one in enumerate(plans):
+    for number, key in enumerate(plans):
         try:
-            await MigrationCourse(invocation, one.key, native=asked.to_native).run()
+            await MigrationCourse(invocation, key, native=asked.to_native).run()
         except (CommandError, ApiError):
             if left := len(plans) - number - 1:
                 terminal.note(f"{left} more: not begun")
@@ -100,14 +92,12 @@ async def _chosen(invocation: Invocation, asked: MigrateOptions) -> list[Key]:
     return keys
 
 
-async def _planned(
-    invocation: Invocation, asked: MigrateOptions, keys: list[Key]
-) -> tuple[int, list[_MigrationPlan]]:
+async def _planned(invocation: Invocation, asked: MigrateOptions, keys: list[Key]) -> tuple[int, dict[Key, Outlook]]:
     """Of several those that may begin; why not of the others is told."""
-    code, plans = 0, []
+    code, plans = 0, {}
     for key in keys:
         try:
-            plans.append(_MigrationPlan(key, await _looked_at(invocation, asked, key)))
+            plans[key] = await _looked_at(invocation, asked, key)
         except (CommandError, ApiError) as error:
             if len(keys) == 1:
                 raise
@@ -161,11 +151,11 @@ def _unmanaged(invocation: Invocation, asked: MigrateOptions, key: Key, side: Mi
         invocation.terminal.warn(words)
 
 
-def _told(plans: list[_MigrationPlan], asked: MigrateOptions) -> list[str]:
+def _told(plans: dict[Key, Outlook], asked: MigrateOptions) -> list[str]:
     ways = "apps.kruise.io to apps/v1" if asked.to_native else "apps/v1 to apps.kruise.io"
     lines = [f"from {ways}:"]
-    for one in plans:
-        lines += [f"  {one.key}  {one.outlook.summary}", *(f"    {line}" for line in one.outlook.lines)]
+    for key, found in plans.items():
+        lines += [f"  {key}  {found.summary}", *(f"    {line}" for line in found.lines)]
     return lines
 
 

@@ -31,7 +31,10 @@ async def status(invocation: Invocation, asked: Asked) -> int:
         show(invocation, looks, single=bool(asked.names) and len(looks) + len(missing) == 1)
     for absent in missing:
         invocation.terminal.fail(absent)
-    code = _exit_code(invocation, asked, looks) if asked.exit_code else 0
+    code = 0
+    if asked.exit_code:  # what waiting would end with; for what still moves, 3
+        endings = [ending_of(one.brief, wanted_of(asked)) or unfinished(one.brief) for one in looks]
+        code = told(invocation, endings, [one.status.namespace for one in looks])
     return max(code, ExitCode.FAILED) if missing else code
 
 
@@ -71,9 +74,3 @@ def _print(invocation: Invocation, looks: Sequence[Look]) -> None:
         else:
             block = Text("\n").join(status_block(view_of(invocation, one, one.survey)))
             terminal.show(block, whole=invocation.output is Output.WIDE)
-
-
-def _exit_code(invocation: Invocation, asked: Asked, looks: Sequence[Look]) -> int:
-    """What waiting would end with; for what still moves, 3."""
-    endings = [ending_of(one.brief, wanted_of(asked)) or unfinished(one.brief) for one in looks]
-    return told(invocation, endings, [one.status.namespace for one in looks])

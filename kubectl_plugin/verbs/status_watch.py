@@ -117,7 +117,7 @@ class _StatusWatch:
         wanted = [replace(asked, generation=generations.get(key, asked.generation)) for key in keys]
         while True:
             began = loop.time()
-            looks = [await self._look(one) for one in self._follow.snapshots()]
+            looks = [None if one is None else await self._look(one) for one in self._follow.snapshots()]
             seen = [one for one in looks if one is not None]
             if any(one.doubtful for one in seen):
                 self._follow.doubt_the_nodes()
@@ -131,9 +131,7 @@ class _StatusWatch:
             pause = min(max(TICK, REST * took), self._deadline.left)
             await self._follow.changed(pause, apart=max(APART, REST * took))
 
-    async def _look(self, snapshot: Snapshot | None) -> Look | None:
-        if snapshot is None:
-            return None
+    async def _look(self, snapshot: Snapshot) -> Look:
         return await look(self._invocation, self._asked, snapshot, words=self._words, presence=self._presence.absence)
 
     def _unfinished(self, one: Look | None, late: bool) -> Ending:

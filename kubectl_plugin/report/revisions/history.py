@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from itertools import pairwise
 
 from controller.api.base import JSONObject, Value
 from controller.api.meta import rfc3339
@@ -81,9 +82,11 @@ def revision_document(namespace: str, name: str, row: RevisionRow, *, show_value
 def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionRow, ...]:
     """A row for each kept revision, the newest first. A revision that is being deleted is not kept."""
     kept = kept_revisions(snapshot)
-    older_ones = [*kept[1:], None][: len(kept)]
-    images = [images_of(one.revision.template) for one in kept]
-    differing = _differing(images)
+    templates = [one.revision.template for one in kept]
+    changes = [differences(old, new, show_values=show_values) for new, old in pairwise(templates)]
+    images = [images_of(one) for one in templates]
+    names = frozenset(name for one in images for name in one)
+    differing = frozenset(name for name in names if len({one.get(name) for one in images}) > 1) or names
     current = live_revision(snapshot)
     daemonset = snapshot.daemonset
     own_cause = daemonset.annotations.get(CHANGE_CAUSE, "")  # perhaps written after the revision was stored
@@ -95,13 +98,13 @@ def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionR
             nodes=nodes_with(snapshot, one.revision),
             images=its_images,
             differing=tuple(name for name in its_images if name in differing),
-            changes=_changes(older, one, show_values) if older is not None else (),
+            changes=its_changes,
             way=None if one is current else going(daemonset, daemonset.spec.template, one.revision.template),
-            oldest=older is None,
+            oldest=one is kept[-1],
             limit=daemonset.spec.history_limit,
             cause=one.change_cause or (own_cause if one is current else ""),
         )
-        for one, older, its_images in zip(kept, older_ones, images, strict=True)
+        for one, its_changes, its_images in zip(kept, [*changes, ()], images, strict=False)
     )
 
 
@@ -122,12 +125,3 @@ def nodes_with(snapshot: Snapshot, revision: Revision) -> int | None:
         return None
     staying = (one.pod for one in snapshot.pods if not one.pod.dying and not one.pod.ended)
     return len({pod.node for pod in staying if pod.hash == revision.hash})
-
-
-def _changes(older: RevisionDetail, newer: RevisionDetail, show_values: bool) -> tuple[Difference, ...]:
-    return differences(older.revision.template, newer.revision.template, show_values=show_values)
-
-
-def _differing(images: Sequence[dict[str, str]]) -> frozenset[str]:
-    names = frozenset(name for one in images for name in one)
-    return frozenset(name for name in names if len({one.get(name) for one in images}) > 1) or names

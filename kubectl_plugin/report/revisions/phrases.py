@@ -58,20 +58,17 @@ def _phrase(one: Difference, arrow: str) -> str:
         return "restart"
     if one.change is ChangeKind.ORDER:
         return f"{_joined(rest[-1].field, container)} reordered"
-    if any(step.kind is PlaceKind.POSITION for step in rest):
-        return f"{_subject(container, _up_to_position(rest))} changed"
+    held = next((index for index, step in enumerate(rest) if step.kind is PlaceKind.POSITION), None)
+    if held is not None:
+        return f"{_subject(container, (*rest[:held], PathStep(field=rest[held].field)))} changed"
     if rest[-1].field == "image" and one.change is ChangeKind.CHANGED:
         old, new = images.change(str(one.old), str(one.new))
         return f"image {container} {old} {arrow} {new}"
     if rest[0].field == "env" and len(rest) > 1:
-        return _variable(one, _subject(container, rest[:1]), arrow)
+        subject = _subject(container, rest[:1])
+        literal = one.change is ChangeKind.CHANGED and rest[-1].field == "value"  # else it comes from elsewhere now
+        return _told(one, subject, arrow) if literal else f"{subject} changed"
     return _told(one, _subject(container, rest), arrow)
-
-
-def _variable(one: Difference, subject: str, arrow: str) -> str:
-    """Another value, or one that comes from somewhere else now."""
-    literal = one.change is ChangeKind.CHANGED and one.path[-1].field == "value"
-    return _told(one, subject, arrow) if literal else f"{subject} changed"
 
 
 def _told(one: Difference, subject: str, arrow: str) -> str:
@@ -97,11 +94,6 @@ def _subject(container: str, rest: Path) -> str:
     """`env agent LOG_LEVEL`, `volume certs`, `resources agent limits.cpu`."""
     first = rest[0]
     return _joined(_NOUNS.get(first.field, first.field), container, first.key, ".".join(one.text for one in rest[1:]))
-
-
-def _up_to_position(rest: Path) -> Path:
-    index = next(index for index, step in enumerate(rest) if step.kind is PlaceKind.POSITION)
-    return (*rest[:index], PathStep(field=rest[index].field))
 
 
 def _word(value: JSON) -> str:

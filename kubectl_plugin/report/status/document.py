@@ -120,15 +120,13 @@ def rollout_status(brief: Brief) -> RolloutStatus:
     document = _document(
         brief, survey.recorded, board.budget, board.revision.hash, reason=reason_of(survey), use=budget_use(survey)
     )
-    groups = _groups(survey.rows) if survey.snapshot.nodes is not None else ()
-    preparing = tuple([one for row in survey.in_update_order for one in row.preparing])
     return replace(
         document,
         images=_images(survey),
         images_ahead=counts_of(survey.pulls.values()) if survey.pulls else None,
-        groups=groups,
+        groups=_groups(survey.rows) if survey.snapshot.nodes is not None else (),
         problems=problems_of(survey),
-        preparing=preparing,
+        preparing=tuple([one for row in survey.in_update_order for one in row.preparing]),
     )
 
 

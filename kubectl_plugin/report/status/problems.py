@@ -10,10 +10,8 @@ from msgspec.structs import asdict, replace
 from controller.api.base import Value
 from controller.api.meta import Key
 from controller.planner.states import NodeState
-from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.status.reasons import WRITES_FAIL, writes_fail
 from kubectl_plugin.report.survey import Survey
-from kubectl_plugin.report.trouble import Trouble
 
 Run: TypeAlias = tuple[Key, str, int]
 """A pod, one of its containers, and how often that was restarted."""
@@ -42,7 +40,11 @@ def problems_of(survey: Survey) -> tuple[Problem, ...]:
     troubled.sort(key=lambda one: one[0].state is not NodeState.FAILING)
     words = writes_fail(survey.daemonset)
     writes = (Problem(reason=WRITES_FAIL, message=words),) if words else ()
-    return (*writes, *(_problem(row, trouble) for row, trouble in troubled))
+    pods = (
+        Problem(node=row.node, pod=row.pod.pod.name if row.pod else "", revision=row.revision, **asdict(trouble))
+        for row, trouble in troubled
+    )
+    return (*writes, *pods)
 
 
 def runs_without_words(namespace: str, problems: Sequence[Problem]) -> list[Run]:
@@ -63,8 +65,3 @@ def _lacks_words(problem: Problem) -> bool:
 
 def _run(namespace: str, problem: Problem) -> Run:
     return Key(namespace, problem.pod), problem.container, problem.restarts
-
-
-def _problem(row: NodeRow, trouble: Trouble) -> Problem:
-    pod = row.pod.pod.name if row.pod else ""
-    return Problem(node=row.node, pod=pod, revision=row.revision, **asdict(trouble))
