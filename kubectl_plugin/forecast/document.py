@@ -7,7 +7,6 @@ from typing import Final
 import msgspec
 
 from controller.api.base import JSONObject
-from kubectl_plugin.forecast.forecast import Wave
 from kubectl_plugin.forecast.report import RolloutPlan
 from kubectl_plugin.report.documents import document
 
@@ -29,7 +28,10 @@ def document_of(plan: RolloutPlan) -> JSONObject:
         "revision": {"from": plan.former, "to": plan.number, "hash": found.start.revision.hash},
         "limits": _limits(plan),
         "unavailableNow": [{"node": row.node, "state": row.state.value, "why": row.why} for row in plan.unavailable],
-        "waves": [_wave(number, wave) for number, wave in enumerate(found.waves, start=1)],
+        "waves": [
+            {"number": number, **msgspec.to_builtins(wave), "begins": round(wave.begins)}
+            for number, wave in enumerate(found.waves, start=1)
+        ],
         "rest": {"nodes": list(found.rest), "perWave": found.width if found.rest else 0},
         "kept": {_camel(what): list(nodes) for what, nodes in found.kept.items()},
         "later": msgspec.to_builtins(plan.later),
@@ -61,18 +63,11 @@ def _limits(plan: RolloutPlan) -> JSONObject:
     }
 
 
-def _wave(number: int, wave: Wave) -> JSONObject:
-    return {"number": number, **msgspec.to_builtins(wave), "begins": round(wave.begins)}
-
-
 def _estimate(plan: RolloutPlan) -> JSONObject | None:
     if plan.pace is None or plan.seconds is None:
         return None
-    return {
-        "seconds": round(plan.seconds),
-        "perNodeSeconds": round(plan.pace.seconds),
-        "fromNodes": plan.pace.nodes,
-    }
+    seconds, each = round(plan.seconds), round(plan.pace.seconds)
+    return {"seconds": seconds, "perNodeSeconds": each, "fromNodes": plan.pace.nodes}
 
 
 def _camel(words: str) -> str:

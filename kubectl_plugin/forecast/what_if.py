@@ -24,10 +24,6 @@ class TriedSettings(Value):
     images: Mapping[str, str] = {}
     """By container; `*` for all."""
 
-    @property
-    def is_empty(self) -> bool:
-        return self.partition is None and self.max_unavailable is None and not self.images
-
 
 def as_tried(snapshot: Snapshot, wish: TriedSettings) -> JSONObject:
     """The document with these settings. Raises CommandError for OnDelete, and for a container that there is not."""

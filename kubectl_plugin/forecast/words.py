@@ -1,11 +1,10 @@
-"""A plan in sentences. `Signs` are the few characters that ASCII lacks."""
+"""A plan in sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
-from controller.api.base import Value
 from controller.planner.hook_words import some
 from controller.planner.phase import Phase
 from controller.planner.states import NodeState
@@ -16,24 +15,15 @@ from kubectl_plugin.forecast.report import RolloutPlan
 from kubectl_plugin.report.counts_in_words import between, counted, new_nodes
 from kubectl_plugin.report.node_row import NodeRow
 
-
-class Signs(Value):
-    arrow: str = "→"
-    dots: str = "…"
-
-    def between(self, names: Sequence[str]) -> str:
-        return between(names, self.dots)
-
-
 _UNTIL_MENDED: Final = "nothing happens until the server accepts its pods"
-ASCII_SIGNS: Final = Signs(arrow="->", dots="...")
 
 
 class PlanWords:
     """Every sentence about one plan."""
 
-    def __init__(self, plan: RolloutPlan, signs: Signs) -> None:
-        self._plan, self._found, self._signs = plan, plan.forecast, signs
+    def __init__(self, plan: RolloutPlan, *, only_ascii: bool) -> None:
+        self._plan, self._found = plan, plan.forecast
+        self._arrow, self.dots = ("->", "...") if only_ascii else ("→", "…")
         self._daemonset = plan.survey.daemonset
 
     @property
@@ -43,8 +33,8 @@ class PlanWords:
 
     def headline(self) -> str:
         """`node-agent: revision 6 → 7`."""
-        plan, signs = self._plan, self._signs
-        numbers = f"{plan.former} {signs.arrow} {plan.number}" if self._moves else f"{plan.number}"
+        plan = self._plan
+        numbers = f"{plan.former} {self._arrow} {plan.number}" if self._moves else f"{plan.number}"
         first = "" if self._found.start.older else " (first deployment)"
         return f"{self._daemonset.name}: revision {numbers}{first}"
 
@@ -69,7 +59,7 @@ class PlanWords:
 
     def asked(self) -> tuple[str, ...]:
         """What is tried out."""
-        return tuple(words.replace("->", self._signs.arrow) for words in self._plan.asked)
+        return tuple(words.replace("->", self._arrow) for words in self._plan.asked)
 
     def now(self) -> str:
         """What uses the budget at this moment; empty when nothing does."""
@@ -104,17 +94,17 @@ class PlanWords:
     def _begins(self, wave: Wave) -> str:
         if not wave.after:
             return f"in {short(wave.begins)}" if wave.begins >= 1.0 else "at once"
-        ready = self._signs.between(wave.after)
+        ready = between(wave.after, self.dots)
         words = f"when {ready} is available" if len(wave.after) == 1 else f"as {ready} become available"
         if not wave.holding or self._found.start.surging:
             return words
         verb = "holds" if len(wave.holding) == 1 else "hold"
-        return f"{words} ({self._signs.between(wave.holding)} still {verb} {counted(len(wave.holding), 'slot')})"
+        return f"{words} ({between(wave.holding, self.dots)} still {verb} {counted(len(wave.holding), 'slot')})"
 
     def rest(self) -> str:
         """The nodes that were not worked out."""
         nodes, width = self._found.rest, self._found.width
-        return f"{counted(len(nodes), 'more node')} in this order, {width} at a time: {self._signs.between(nodes)}"
+        return f"{counted(len(nodes), 'more node')} in this order, {width} at a time: {between(nodes, self.dots)}"
 
     def end(self) -> str:
         """How it ends when nobody does anything."""
@@ -138,7 +128,7 @@ class PlanWords:
         """Who does not get the revision, one sentence for each reason."""
         partition = self._found.start.budget.partition
         for obstacle, nodes in self._found.kept.items():
-            who = f"{counted(len(nodes), 'node')}: {self._signs.between(nodes)}"
+            who = f"{counted(len(nodes), 'node')}: {between(nodes, self.dots)}"
             are = "is" if len(nodes) == 1 else "are"
             yield obstacle.row.of_planned.format(partition=partition, limit=self._found.start.limit, who=who, are=are)
 

@@ -13,10 +13,10 @@ from kubectl_plugin.forecast.forecast import Wave
 from kubectl_plugin.forecast.later_steps import Later
 from kubectl_plugin.forecast.report import RolloutPlan
 from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning
-from kubectl_plugin.forecast.words import ASCII_SIGNS, PlanWords, Signs
+from kubectl_plugin.forecast.words import PlanWords
 from kubectl_plugin.paint.style import BAD, DIM, LABEL
 from kubectl_plugin.paint.table import clean, cut
-from kubectl_plugin.report.counts_in_words import new_nodes
+from kubectl_plugin.report.counts_in_words import between, new_nodes
 
 LABELS: Final = 11
 """Columns of the words on the left."""
@@ -34,8 +34,7 @@ class PlanBlock:
     def __init__(self, plan: RolloutPlan, *, width: int, only_ascii: bool, wide: bool = False) -> None:
         self._plan, self._found = plan, plan.forecast
         self._width, self._ascii, self._wide = width, only_ascii, wide
-        self._signs = ASCII_SIGNS if only_ascii else Signs()
-        self._words = PlanWords(plan, self._signs)
+        self._words = PlanWords(plan, only_ascii=only_ascii)
 
     def drawn(self) -> Lines:
         """Never longer than the width unless wide, and without anything that a terminal would obey."""
@@ -71,7 +70,7 @@ class PlanBlock:
 
     def _waves(self) -> Iterator[Text]:
         waves = self._found.waves
-        rows = [(f"wave {number}", self._nodes(wave), self._how(wave), wave) for number, wave in enumerate(waves, 1)]
+        rows = [(f"wave {number}", *self._moves(wave), wave) for number, wave in enumerate(waves, 1)]
         names = max((len(nodes) for _, nodes, _, _ in rows), default=0)
         verbs = max((len(how) for _, _, how, _ in rows), default=0)
         if now := self._words.now():
@@ -84,21 +83,20 @@ class PlanBlock:
             yield from self._wrapped(self._row("then", self._words.rest()))
             yield self._row("", f"({len(waves)} waves were worked out; --waves 0 works out all)")
 
-    def _nodes(self, wave: Wave) -> str:
-        return self._listed([move.node for move in wave.moves], (self._width - LABELS) // 3)
+    def _moves(self, wave: Wave) -> tuple[str, str]:
+        """Which nodes move, and how."""
+        nodes = self._listed([move.node for move in wave.moves], (self._width - LABELS) // 3)
+        return nodes, ", ".join(dict.fromkeys(move.how.value for move in wave.moves))
 
     def _listed(self, names: Sequence[str], room: int) -> str:
         """As many names as there is room for, and how many more there are; at least one name."""
         if self._wide or len(" ".join(names)) <= room:
             return " ".join(names)
         for count in range(len(names) - 1, 0, -1):
-            text = f"{' '.join(names[:count])} {self._signs.dots} +{len(names) - count}"
+            text = f"{' '.join(names[:count])} {self._words.dots} +{len(names) - count}"
             if len(text) <= room or count == 1:
                 return text
         return names[0]
-
-    def _how(self, wave: Wave) -> str:
-        return ", ".join(dict.fromkeys(move.how.value for move in wave.moves))
 
     def _end(self) -> Iterator[Text]:
         label = "hold" if self._found.kept else "end"
@@ -116,13 +114,13 @@ class PlanBlock:
         """`b-08 b-07 | b-06 b-05`: waves between bars; a step without any keeps its line."""
         waves = [" ".join(wave) for wave in step.waves]
         if step.rest:
-            waves.append(f"{len(step.rest)} nodes: {self._signs.between(step.rest)}")
+            waves.append(f"{len(step.rest)} nodes: {between(step.rest, self._words.dots)}")
         if not waves:
             return "no further node"
         room = self._width - used
         for count in range(len(waves), 0, -1):
             more = sum(len(wave) for wave in step.waves[count:]) + (len(step.rest) if count < len(waves) else 0)
-            text = " | ".join(waves[:count]) + (f" {self._signs.dots} +{more}" if more else "")
+            text = " | ".join(waves[:count]) + (f" {self._words.dots} +{more}" if more else "")
             if self._wide or len(text) <= room or count == 1:
                 return text
         return ""

@@ -7,7 +7,7 @@ A person waits with a half-typed line, so nothing takes longer than `PATIENCE`. 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Final
 
 import typer
@@ -16,9 +16,9 @@ from controller.api.base import View
 from controller.api.meta import ObjectMeta
 from controller.api.wellknown import GROUP, KIND
 from controller.kube.config import kubeconfigs, read_files
-from controller.kube.kinds import DAEMONSETS
+from controller.kube.kinds import DAEMONSETS, REVISIONS
 from kubectl_plugin.cluster.documents import ask
-from kubectl_plugin.cluster.session import Session, access_of, open_session
+from kubectl_plugin.cluster.session import access_of, open_session
 from kubectl_plugin.flags import GLOBAL_NAMES, Global
 from kubectl_plugin.host import Host
 
@@ -53,23 +53,15 @@ def names(ctx: typer.Context, incomplete: str) -> list[str]:
         return []
     prefix, slash, _ = incomplete.rpartition("/")
     typed = {word.rpartition("/")[2] for word in _typed(ctx)}
-
-    async def found(session: Session) -> list[str]:
-        items = await _items(session, DAEMONSETS.collection(session.namespace), DAEMONSETS.name)
-        return [
-            _line(f"{prefix}{slash}{item.metadata.name}", item.status.rollout.phase if item.status.rollout else "")
-            for item in items
-            if item.metadata.name not in typed
-        ]
-
-    return _answer(ctx, found)
+    return [
+        _line(f"{prefix}{slash}{item.metadata.name}", item.status.rollout.phase if item.status.rollout else "")
+        for item in _items(ctx, DAEMONSETS.collection, DAEMONSETS.name)
+        if item.metadata.name not in typed
+    ]
 
 
 def namespaces(ctx: typer.Context, _: str) -> list[str]:
-    async def found(session: Session) -> list[str]:
-        return [item.metadata.name for item in await _items(session, "/api/v1/namespaces", "namespaces")]
-
-    return _answer(ctx, found)
+    return [item.metadata.name for item in _items(ctx, lambda _: "/api/v1/namespaces", "namespaces")]
 
 
 def revisions(ctx: typer.Context, _: str) -> list[str]:
@@ -77,14 +69,9 @@ def revisions(ctx: typer.Context, _: str) -> list[str]:
     name = next((word.rpartition("/")[2] for word in _typed(ctx)), "")
     if not name:
         return []
-
-    async def found(session: Session) -> list[str]:
-        path = f"/apis/apps/v1/namespaces/{session.namespace}/controllerrevisions"
-        items = [item for item in await _items(session, path, "controllerrevisions.apps") if _belongs(item, name)]
-        items.sort(key=lambda item: item.revision, reverse=True)
-        return [_line(str(item.revision), item.metadata.name) for item in items]
-
-    return _answer(ctx, found)
+    found = [item for item in _items(ctx, REVISIONS.collection, REVISIONS.name) if _belongs(item, name)]
+    found.sort(key=lambda item: item.revision, reverse=True)
+    return [_line(str(item.revision), item.metadata.name) for item in found]
 
 
 def contexts(ctx: typer.Context, _: str) -> list[str]:
@@ -94,17 +81,18 @@ def contexts(ctx: typer.Context, _: str) -> list[str]:
     return [_line(str(entry["name"]), str(entry["context"]["cluster"])) for entry in entries]
 
 
-def _answer(ctx: typer.Context, look: Callable[[Session], Awaitable[list[str]]]) -> list[str]:
+def _items(ctx: typer.Context, path: Callable[[str], str], what: str) -> tuple[_Item, ...]:
+    """`path`: of the list, for the namespace that is asked for."""
     flags = _flags(ctx)
 
-    async def found() -> list[str]:
+    async def found() -> _Items:
         async with (
             asyncio.timeout(PATIENCE),
             open_session(Host(), access_of(flags), namespace=flags.namespace, request_timeout=PATIENCE) as session,
         ):
-            return await look(session)
+            return await ask(session, path(session.namespace), what, _Items, query=AT_MOST, verb="list")
 
-    return asyncio.run(found())
+    return asyncio.run(found()).items or ()
 
 
 def _flags(ctx: typer.Context) -> Global:
@@ -121,10 +109,6 @@ def _typed(ctx: typer.Context) -> list[str]:
     values = (ctx.params.get(field) for field in ("name", "names", "words"))
     given = (value for value in values if value)
     return [str(word) for value in given for word in ([value] if isinstance(value, str) else value)] or [*ctx.args]
-
-
-async def _items(session: Session, path: str, what: str) -> tuple[_Item, ...]:
-    return (await ask(session, path, what, _Items, query=AT_MOST, verb="list")).items or ()
 
 
 def _belongs(item: _Item, name: str) -> bool:

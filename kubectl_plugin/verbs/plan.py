@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace as with_fields
 
 import msgspec
 from msgspec.structs import replace
@@ -37,7 +38,7 @@ async def plan(invocation: Invocation, asked: Asked) -> int:
     targets = await _targets(invocation, asked)
     seen = await with_pulls(invocation, [one.snapshot for one in targets])
     made = [
-        await _planned(invocation, ForecastTarget(live, target.manifest, target.exists), asked, wish)
+        await _planned(invocation, with_fields(target, snapshot=live), asked, wish)
         for target, live in zip(targets, seen, strict=True)
     ]
     _show(invocation, made)
@@ -107,7 +108,7 @@ async def _as_it_would_be(invocation: Invocation, target: ForecastTarget, wish: 
     wanted = live
     if target.manifest is not None and target.exists:
         wanted = _with(wanted, as_applied(live.document, target.manifest.document))
-    if not wish.is_empty:
+    if wish != TriedSettings():
         wanted = _with(wanted, as_tried(wanted, wish))
     if wanted is live or not target.exists:
         return wanted

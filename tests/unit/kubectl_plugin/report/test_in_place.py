@@ -18,7 +18,7 @@ from controller.planner.states import NodeState
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.pace import pace_of
 from kubectl_plugin.forecast.report import RolloutPlan, rollout_plan
-from kubectl_plugin.forecast.words import PlanWords, Signs
+from kubectl_plugin.forecast.words import PlanWords
 from kubectl_plugin.report.in_place import going, in_words
 from kubectl_plugin.report.revisions.history import history, history_document
 from kubectl_plugin.report.survey import survey
@@ -45,7 +45,7 @@ def planned(pods: tuple[Pod, ...], was: JSONObject | None = None, waves: int = 0
 
 
 def effect(plan: RolloutPlan) -> str:
-    return PlanWords(plan, Signs()).effect()
+    return PlanWords(plan, only_ascii=False).effect()
 
 
 def test_an_image_is_changed_in_place_within_the_budget() -> None:
