@@ -14,8 +14,8 @@ import typer
 FILES = "\t:files"
 """Ends a candidate that stands for file names, which the shell knows better."""
 
-LookUp: TypeAlias = Callable[[str, typer.Context, str], list[str]]
-"""From what is looked up (`names`, …) to the candidates."""
+LookUp: TypeAlias = Callable[[str], Callable[[typer.Context, str], list[str]]]
+"""From what is looked up (`completing.names`, …) to what finds the candidates."""
 
 
 def _looked_up(what: str) -> Callable[[typer.Context, str], list[str]]:
@@ -23,7 +23,7 @@ def _looked_up(what: str) -> Callable[[typer.Context, str], list[str]]:
 
     def found(ctx: typer.Context, incomplete: str) -> list[str]:
         look_up: LookUp = ctx.obj
-        return look_up(what, ctx, incomplete)
+        return look_up(f"completing.{what}")(ctx, incomplete)
 
     return found
 

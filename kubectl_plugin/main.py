@@ -9,8 +9,6 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-import typer
-
 from kubectl_plugin.candidates import FILES
 from kubectl_plugin.entries import imported
 from kubectl_plugin.host import Host, nowhere
@@ -75,7 +73,7 @@ def candidates(words: Sequence[str]) -> list[str]:
     found = io.StringIO()
     with contextlib.redirect_stdout(found), contextlib.redirect_stderr(io.StringIO()):
         try:
-            app(args=[], prog_name=NAME, complete_var=VARIABLE, obj=_look_up)
+            app(args=[], prog_name=NAME, complete_var=VARIABLE, obj=imported)
         except SystemExit:
             pass
         except Exception:  # a half-typed line may be anything
@@ -84,8 +82,3 @@ def candidates(words: Sequence[str]) -> list[str]:
             del os.environ[VARIABLE]
     lines = [line for line in found.getvalue().splitlines() if line.strip()]
     return [SHELL_DECIDES] if any(line.endswith(FILES) for line in lines) else [*lines, NO_FILES]
-
-
-def _look_up(what: str, ctx: typer.Context, incomplete: str) -> list[str]:
-    found: list[str] = imported(f"completing.{what}")(ctx, incomplete)
-    return found

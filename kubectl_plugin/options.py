@@ -10,13 +10,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from kubectl_plugin import candidates
-from kubectl_plugin.flags import (
-    Manifests,
-    Many,
-    Name,
-    Names,
-    Options,
-)
+from kubectl_plugin.flags import Manifests, Many, Name, Names, Options
 
 By = Annotated[
     str,

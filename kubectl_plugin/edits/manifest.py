@@ -35,6 +35,11 @@ def last_applied(document: JSONObject) -> JSONObject:
         return {}
 
 
+def note_of(manifest: JSONObject) -> str:
+    """That note, to the letter: kubectl would write it anew where it were another."""
+    return f"{msgspec.json.encode(manifest, order='sorted').decode()}\n"
+
+
 def held(document: JSONObject, hold_at: IntOrPercent) -> JSONObject:
     """With this partition; OnDelete needs none and gets none."""
     on_delete = found(document, "spec", "updateStrategy", "type") == "OnDelete"

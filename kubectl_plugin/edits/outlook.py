@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -95,14 +95,19 @@ def _held(board: Board, moves: Moves) -> Iterator[str]:
 
 
 def edit_of(
-    snapshot: Snapshot, draft: Draft, result: str, *warnings: Caution | None, details: Sequence[str] = ()
+    snapshot: Snapshot,
+    draft: Draft,
+    result: str,
+    *warnings: Caution | None,
+    details: Sequence[str] = (),
+    told: Callable[[Snapshot, Board], tuple[str, ...]] = course,
 ) -> Edit:
-    """`details` stand before what the edit comes to."""
+    """`details` stand before what the edit comes to, as `told` has it."""
     board = board_after(snapshot, draft.operations)
     return Edit(
         result=result,
         operations=draft.operations,
-        details=(*details, *(course(snapshot, board) if board else ())),
+        details=(*details, *(told(snapshot, board) if board else ())),
         warnings=cautions(snapshot, *warnings),
     )
 

@@ -8,7 +8,7 @@ from controller.planner.board import Board
 from controller.planner.states import NodeState
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import ROLLING, Edit, settings_of
-from kubectl_plugin.edits.outlook import board_after, cautions, edit_of, revision_of
+from kubectl_plugin.edits.outlook import edit_of, revision_of
 from kubectl_plugin.report.counts_in_words import between
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import survey
@@ -20,13 +20,7 @@ def pause(snapshot: Snapshot) -> Edit:
         return Edit(result="already paused", operations=())
     draft = Draft(snapshot.document)
     draft.set(True, *ROLLING, "paused")
-    board = board_after(snapshot, draft.operations)
-    return Edit(
-        result="paused",
-        operations=draft.operations,
-        details=_stopped(snapshot, board) if board else (),
-        warnings=cautions(snapshot),
-    )
+    return edit_of(snapshot, draft, "paused", told=_stopped)
 
 
 def resume(snapshot: Snapshot) -> Edit:

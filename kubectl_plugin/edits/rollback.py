@@ -115,8 +115,8 @@ def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) ->
             draft.set(False, *ROLLING, "paused")
         if wish.drop_selector:
             draft.drop(*ROLLING, "selector")
-    number = number_after(snapshot, target)
-    renumbered = f" (now revision {number})" if number != revision.number else ""
+    newest = max(one.revision.number for one in snapshot.revisions)
+    renumbered = f" (now revision {newest + 1})" if revision.number != newest else ""
     return Edit(
         result=f"rolled back to revision {revision.number}{renumbered}",
         operations=draft.operations,
@@ -134,12 +134,6 @@ def _guessed(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) -> 
         text=f"the pods cannot be listed: revision {number} is the newest older one, nodes may never have run it",
         hints=("--to-revision names another one",),
     )
-
-
-def number_after(snapshot: Snapshot, target: RevisionDetail) -> int:
-    """The number that the controller will give to the revision when it is the current one again."""
-    newest = max(one.revision.number for one in snapshot.revisions)
-    return target.revision.number if target.revision.number == newest else newest + 1
 
 
 def _nothing_earlier(daemonset: DaemonSet, kept: list[RevisionDetail]) -> CommandError:

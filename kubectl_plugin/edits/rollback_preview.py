@@ -59,27 +59,20 @@ def preview(
     """
     board = board_after(snapshot, edit.operations)
     if board is None:
-        rows = [("who moves", _unseen(snapshot)), *_settings(snapshot, target, wish, edit, None)]
+        unread = "pods" if not snapshot.pods_readable else "nodes" if snapshot.nodes is None else ""
+        unseen = "cannot be told" + (f": the {unread} could not be read" if unread else "")
+        rows = [("who moves", unseen), *_settings(snapshot, target, wish, edit, None)]
     else:
+        why = choice_explained(snapshot, target) if wish.to_revision is None else ""
         moves = moves_of(board)
         rows = [
             *_paths(moves, forward(snapshot, target)),
             *(("how", words) for words in ways_of(board).words() if moves.moving),
             *_settings(snapshot, target, wish, edit, moves),
             *_held(moves, board),
-            *_choice(snapshot, target, wish),
+            *([("why", why)] if why else []),
         ]
     return tuple(line for label, text in rows for line in _row(label, text, width))
-
-
-def _choice(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) -> Iterator[tuple[str, str]]:
-    if wish.to_revision is None and (words := choice_explained(snapshot, target)):
-        yield "why", words
-
-
-def _unseen(snapshot: Snapshot) -> str:
-    unread = "pods" if not snapshot.pods_readable else "nodes" if snapshot.nodes is None else ""
-    return "cannot be told" + (f": the {unread} could not be read" if unread else "")
 
 
 def still_kept(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 from msgspec.structs import replace
 
 from controller.api.base import JSONObject, fields_of
@@ -79,8 +78,7 @@ async def _change(
     given: JSONObject = {**document, "metadata": {**meta, "annotations": noted, "namespace": key.namespace}}
     wanted = as_applied(live.document, given)
     draft = Draft(wanted if hold_at is None else edits.held(wanted, hold_at))
-    # kubectl's own note, to the letter: it would write it anew where it were another
-    draft.set(f"{msgspec.json.encode(given, order='sorted').decode()}\n", *edits.LAST_APPLIED)
+    draft.set(edits.note_of(given), *edits.LAST_APPLIED)
     wanted = draft.document
     if target.exists:
         expected = await dry_runs.changed(invocation.session, live.daemonset.ref, live.document, wanted)

@@ -123,7 +123,9 @@ class _StatusWatch:
                 self._follow.doubt_the_nodes()
             endings = [self._ending(key.name, one, want) for key, one, want in zip(keys, looks, wanted, strict=True)]
             late = self._deadline.left <= 0
-            over = late or _decided(endings, fail_fast=self._asked.fail_fast)
+            stuck = any(ending is not None and ending.code == ExitCode.STUCK for ending in endings)
+            decided = all(ending is not None for ending in endings) or (self._asked.fail_fast and stuck)
+            over = late or decided
             self._screen.show(seen, "" if over else self._follow.interruption, final=over)
             if over:
                 return [ending or self._unfinished(one, late) for ending, one in zip(endings, looks, strict=True)]
@@ -184,8 +186,3 @@ class ControllerPresence:
                 f"{name} is Pending for {HINT:.0f}s: is the controller running?", "kubectl kruise-ds doctor"
             )
         return seconds
-
-
-def _decided(endings: Sequence[Ending | None], *, fail_fast: bool) -> bool:
-    stuck = any(ending is not None and ending.code == ExitCode.STUCK for ending in endings)
-    return all(ending is not None for ending in endings) or (fail_fast and stuck)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from controller.api.base import JSON, JSONObject, Value, fields_of
 from controller.api.wellknown import API_VERSION, KIND
 from kubectl_plugin.edits.applying import Draft, found
-from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied
+from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied, note_of
 from kubectl_plugin.edits.migration.managers import FIELD, NATIVE_VERSION, fitted, managers_of
 
 MARK: Final = "kruise-ds/migration"
@@ -75,7 +75,7 @@ def as_ours(native: JSONObject) -> JSONObject:
         key: text for key, text in _annotations(native).items() if key not in (*_NATIVE_ONLY, LAST_APPLIED[-1], MARK)
     }
     if note := last_applied(native):
-        kept[LAST_APPLIED[-1]] = _note({**note, "apiVersion": API_VERSION})
+        kept[LAST_APPLIED[-1]] = note_of({**note, "apiVersion": API_VERSION})
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": _metadata(native, kept), "spec": spec}
 
 
@@ -86,7 +86,7 @@ def as_native(ours: JSONObject) -> JSONObject:
     spec["updateStrategy"] = native_strategy(noted.strategy if noted else fields_of(found(ours, *_STRATEGY)))
     kept = {key: text for key, text in _annotations(ours).items() if not key.startswith(_OURS_ONLY)}
     if note := last_applied(ours):
-        kept[LAST_APPLIED[-1]] = _note(_native_note(note))
+        kept[LAST_APPLIED[-1]] = note_of(_native_note(note))
     return {"apiVersion": NATIVE_VERSION, "kind": KIND, "metadata": _metadata(ours, kept), "spec": spec}
 
 
@@ -263,8 +263,3 @@ def _native_note(note: JSONObject) -> JSONObject:
     if "updateStrategy" in theirs:
         spec["updateStrategy"] = native_strategy(fields_of(theirs["updateStrategy"]))
     return {**note, "apiVersion": NATIVE_VERSION, "spec": spec}
-
-
-def _note(note: JSONObject) -> str:
-    """kubectl's copy of what it applied: else it would not know which fields a later apply takes away."""
-    return f"{msgspec.json.encode(note, order='sorted').decode()}\n"

@@ -162,15 +162,10 @@ def _thawed(observed: Observed, native: MigrationSide, mark: Mark) -> step.Migra
     if not native.observed or native.dying:
         return step.wait_for_native("the native controller to look at it")
     old = observed.old_nodes(native)
-    held = (
-        f"; it stays OnDelete, which keeps what is old. To go on: {_going_on(observed, mark)}"
-        if mark.holds(old)
-        else ""
-    )
-    return step.changing(native, forms.thaw(native.document, mark, old), f"is in charge{held}")
-
-
-def _going_on(observed: Observed, mark: Mark) -> str:
-    """With its whole strategy: the type alone would stand for the defaults, another budget and no surge."""
-    change = msgspec.json.encode({"spec": {"updateStrategy": mark.strategy}}).decode()
-    return f"kubectl patch daemonset.apps {observed.name} -n {observed.namespace} --type=merge -p '{change}'"
+    says = "is in charge"
+    if mark.holds(old):
+        # with its whole strategy: the type alone would stand for the defaults, another budget and no surge
+        change = msgspec.json.encode({"spec": {"updateStrategy": mark.strategy}}).decode()
+        on = f"kubectl patch daemonset.apps {observed.name} -n {observed.namespace} --type=merge -p '{change}'"
+        says += f"; it stays OnDelete, which keeps what is old. To go on: {on}"
+    return step.changing(native, forms.thaw(native.document, mark, old), says)
