@@ -1,4 +1,4 @@
-"""The four caches and what keeps them like the server, as one scope; and those of ImagePullJobs, if these are on."""
+"""Keeps the four caches up to date while its scope is open; and those of ImagePullJobs, if these are enabled."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ T = TypeVar("T", bound=Record)
 
 
 Running: TypeAlias = Reflector[Any, Any]
-"""Whatever its resource."""
+"""A reflector of any resource."""
 
 
 class _Watching(msgspec.Struct, frozen=True):
-    """Makes reflectors that tell of themselves under the name of what they watch."""
+    """Makes reflectors, and connects their reports with the name of what they watch."""
 
     client: Client
     instrumentation: Instrumentation
@@ -52,7 +52,7 @@ class _Watching(msgspec.Struct, frozen=True):
     def all(
         self, what: Resource[W, T], writers: dict[str, StoreWriter[T]], on_change: Callable[[Change[T]], None]
     ) -> Iterator[Reflector[W, T]]:
-        """One for each namespace."""
+        """One reflector for each namespace."""
         for namespace, writer in writers.items():
             name = f"{what.name} with {what.only}" if what.only else what.name
             name = f"{name} in {namespace}" if namespace else name
@@ -80,7 +80,7 @@ def _each(listeners: Iterable[Callable[[Change[T]], None]]) -> Callable[[Change[
 
 
 class Informers:
-    """Stores and caches exist at once, empty; `filling` fills them and keeps them up to date."""
+    """All caches. They are empty at first; `filling` fills them and keeps them up to date."""
 
     def __init__(self, namespaces: tuple[str, ...]) -> None:
         self.namespaces = namespaces or ("",)
@@ -93,16 +93,16 @@ class Informers:
         self._pulls: list[Running] = []
         self.is_synced = False
         self.running = 0
-        """Watches that should be alive now."""
+        """How many watches should be alive now."""
 
     def relist(self, resource: str) -> None:
-        """List `resource` (its `Resource.name`) again in every namespace: somebody doubts the cache."""
+        """List `resource` (a `Resource.name`) again in every namespace, because its cache may be wrong."""
         for name, reflector in self._reflectors:
             if name == resource:
                 reflector.relist()
 
     async def caught_up(self) -> None:
-        """List again whatever a controller writes, and wait for it, for ever if need be.
+        """List again whatever a controller writes, and wait until all lists are complete, for ever if need be.
 
         For a new leader: its watches may lie behind its predecessor's last writes, and nothing may be planned from a
         cache that has not seen them.
@@ -114,8 +114,8 @@ class Informers:
             await reflector.synced()
 
     async def pulls_caught_up(self) -> None:
-        """List again what ImagePullJobs need, and wait for it, for ever if need be: their CRD may not be installed,
-        or we may not read them."""
+        """List again what ImagePullJobs need, and wait until all lists are complete, for ever if need be: their CRD
+        may be missing, or we may not be allowed to read them."""
         self.relist_pulls()
         for reflector in self._pulls:
             await reflector.synced()
@@ -132,7 +132,8 @@ class Informers:
         instrumentation: Instrumentation,
         pulls: ImagePullParts | None,
     ) -> AsyncIterator[None]:
-        """Entering waits until every first list is complete, for ever if need be; not for those of `pulls`."""
+        """Keep the caches up to date while the block runs. Entering waits until every first list is complete, for
+        ever if need be; it does not wait for the lists of `pulls`."""
         both = (triggers,) if pulls is None else (triggers, pulls)
 
         def met(name: str, contact: Contact) -> None:

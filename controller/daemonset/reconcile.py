@@ -1,4 +1,4 @@
-"""One pass over one DaemonSet: are the caches fresh, what is there, what should be done, do it, say how it stands."""
+"""One pass over one DaemonSet: check that the caches are fresh, gather, plan, carry out, write the status."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from controller.runtime.workqueue import Taken
 
 
 class Reconciler:
-    """Handles one key at a time for the workers; any number of keys at once."""
+    """Makes a pass over one DaemonSet for the workers; passes over different DaemonSets may run at once."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Reconciler:
         pacer: Pacer[Key],
         unpulled: Callable[[DaemonSet, Cached], Mapping[str, Unpulled]] = lambda daemonset, cached: NOTHING,
     ) -> None:
-        """`unpulled`: nodes that are to wait for the images of the current revision, as in `World`."""
+        """`unpulled`: the nodes whose update waits for the images of the current revision, as in `World`."""
         self._dependencies, self._clock, self._ledger = dependencies, dependencies.clock, dependencies.ledger
         self._caches, self._states, self._pacer, self._unpulled = caches, states, pacer, unpulled
 
@@ -116,7 +116,8 @@ class Reconciler:
         dependencies: Dependencies,
         control: PassControl,
     ) -> tuple[Sequence[Answer], bool]:
-        """What the server has answered until it said nothing for `PATIENCE`, and whether more was asked of it."""
+        """The answers that came before the server was silent for `PATIENCE`, and whether requests are still
+        unanswered."""
         briefing = Briefing(
             daemonset=daemonset,
             compiled=compiled,
@@ -145,7 +146,8 @@ class Reconciler:
         return answers, bool(work.underway)
 
     def _learn_late(self, daemonset: DaemonSet, answer: Answer) -> None:
-        """Of another generation only what is done or may be: an edit may be the cure of what failed."""
+        """Learn an answer that came after its pass. If the spec was edited meanwhile, a failure is dropped, because
+        the edit may have cured it; what was done, or may have been, counts all the same."""
         uid = daemonset.uid
         if self._caches.daemonset_of(uid) is None:
             self.forget(uid)  # the answer was written down for nobody
@@ -158,10 +160,10 @@ class Reconciler:
             state.concluded(Plan(), (answer,))
 
     async def _redacting(self, daemonset: DaemonSet, state: DaemonSetState, cached: Cached) -> Dependencies:
-        """Ours for one pass, with a turn of its own at the server: whatever others wait for, it need not.
+        """Our dependencies with a client for this pass alone, which waits for no other pass at the throttle.
 
-        Whatever the server says in it may be repeated in log, event and status. That goes for every request: a
-        webhook that judges the status is shown the template too.
+        Its errors are free of the values of the templates, so that they may be repeated in log, event and status.
+        That goes for every request: a webhook that judges the status is shown the template too.
         """
         revisions = (*cached.revisions, *cached.orphan_revisions)
         templates = {revision.identity: revision.template for revision in revisions}

@@ -1,5 +1,5 @@
-"""What the caches show of one DaemonSet and what its state adds, frozen into a World: nothing that the World holds is
-changed later."""
+"""Makes the World of one pass from the caches and from the state of the DaemonSet. It holds copies only: nothing in
+it changes later."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def world_of(
     fresh: bool,
     unpulled: Mapping[str, Unpulled] = NOTHING,
 ) -> World:
-    """`daemonset` has the newest status that is known: the next one is worked out from it.
+    """The World of one pass. `daemonset` has the newest status that is known: the next one is worked out from it.
 
     What the server has not answered counts as done where it may have been. `now` is in seconds since 1970; `moment`
-    is `elapsed` now, by which everything that lasts was remembered. The world gets both in seconds since 1970, worked
-    out anew in each pass: a clock that is set changes no duration.
+    is the same instant by `elapsed`, the clock of everything that is remembered. Both become seconds since 1970 in the
+    World, anew in each pass, so that setting the clock changes no duration.
     """
     pods, revisions = _with_adopted(cached, state.unanswered.adopted, daemonset.uid), cached.revisions
     resizable = compiled.gates.resize and not state.no_resize
@@ -63,7 +63,7 @@ def world_of(
 
 
 def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
-    """What no object tells, or has told in time."""
+    """`world` with what the process remembers of earlier passes and no object shows, or shows too late."""
     now, status = world.now, world.daemonset.status
     held_back = {what: now + until - moment for what, until in state.held_back(moment).items()}
     return replace(
@@ -112,15 +112,16 @@ def _as_if_done(world: World, possible: Collection[InDoubt]) -> World:
 
 
 def _going(pods: tuple[Pod, ...], uids: Collection[str]) -> tuple[Pod, ...]:
-    """`pods`, with those in `uids` being deleted: we may have deleted them. One that has ended stays as it is: it is
-    unavailable anyway, and would count as gone."""
+    """`pods`, where those with these uids count as being deleted, as we may have deleted them. A pod that has ended
+    stays as it is: it is unavailable anyway, and would count as gone."""
     if not uids:
         return pods
     return tuple([replace(pod, dying=True) if pod.uid in uids and not pod.ended else pod for pod in pods])
 
 
 def _changing(pods: tuple[Pod, ...], begun: Collection[Unready]) -> tuple[Pod, ...]:
-    """Those that we may have begun to update in place, or to prepare, likewise, as long as they look as before."""
+    """`pods`, where those that we may have begun to update in place, or to prepare, count as unready until the cache
+    shows them changed."""
     if not begun:
         return pods
     before = {one.pod.uid for one in begun}

@@ -1,4 +1,4 @@
-"""Delays that grow while something keeps failing. The caller gives the time; no clock is read."""
+"""Delays that grow while something keeps failing. The caller says what time it is; no clock is read."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import msgspec
 K = TypeVar("K", bound=Hashable)
 
 SWEEP_EVERY = 1024
+"""Strikes between two sweeps of the table, at least: forgotten keys would fill it."""
 
 
 class Backoff:
@@ -34,22 +35,23 @@ class Backoff:
         return delay * (1.0 + self._jitter * self._chance())
 
     def reset(self) -> None:
-        """It worked: start again from `first`."""
+        """After a success: the next delay is `first` again."""
         self._next = self._first
 
 
 class _Strikes(msgspec.Struct):
     delay: float
+    """Seconds."""
     since: float
+    """When the last failure was noted, by the caller's clock."""
 
 
 class BackoffTable(Generic[K]):
     """A growing delay for each key.
 
-    `strike` counts a failure and raises the delay; `remaining` only asks, however often, and raises nothing.
-    A key without strikes for `quiet` seconds is forgotten: its next strike starts from `first` again, and once in a
-    while all such keys leave the table.
-    The defaults are those of client-go's work queues.
+    `strike` counts a failure and raises the delay; `remaining` may be asked as often as one likes. A key without
+    strikes for `quiet` seconds is forgotten: its next strike starts from `first` again. The defaults are those of
+    client-go's `ItemExponentialFailureRateLimiter`.
     """
 
     def __init__(self, first: float = 0.005, cap: float = 1000.0, *, quiet: float = 2000.0) -> None:
@@ -86,9 +88,10 @@ class BackoffTable(Generic[K]):
 
 
 def failed_pod_backoff() -> BackoffTable[tuple[str, int, str]]:
-    """How long a Failed pod stays before it is replaced, by (DaemonSet uid, its generation, node name).
+    """How long a Failed pod stays before it is replaced, by DaemonSet uid, its generation and node name.
 
-    The first Failed pod of a node goes at once; then 1 s, doubling to 15 min; 30 min of quiet forget it. The
-    generation is in the key because a new template deserves a new try (constants of the native controller).
+    The first Failed pod of a node goes at once; then 1 s, doubling to 15 min; it is forgotten after 30 min without
+    another. These are the constants of the native controller. The generation is in the key because a new template
+    deserves a new try.
     """
     return BackoffTable(first=1.0, cap=900.0, quiet=1800.0)

@@ -1,5 +1,5 @@
-"""Two kinds of time. A moment that the API gives or is given is wall-clock time, which may jump when the machine's
-clock is set; every duration is measured by `elapsed`, which never does."""
+"""The two clocks. A moment that the API gives or is given is wall-clock time, which may jump when the machine's clock
+is set; every duration is measured by `elapsed`, which never jumps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 Clock: TypeAlias = Callable[[], float]
-"""Seconds since 1970 (UTC), now. It may jump when the machine's clock is set."""
+"""Returns the time now in seconds since 1970 (UTC). It may jump when the machine's clock is set."""
 
 system_clock: Clock = time.time
 

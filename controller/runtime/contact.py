@@ -1,4 +1,4 @@
-"""How it stands between a reflector and its server, as it is told to people and counted."""
+"""What a reflector reports of its connection: whether the server can be reached, and why a stream ended."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ RestartReason: TypeAlias = Literal["closed", "gone", "error", "timeout"]
 
 
 class Contact(Value):
-    """How it stands between one reflector and the server."""
+    """Whether one reflector can reach what it watches."""
 
     state: Literal["reachable", "unreachable", "missing", "forbidden"]
-    """missing: the server does not know this kind, its CRD is not installed."""
+    """missing: the server does not know this kind, because its CRD is not installed."""
     reason: str = ""
+    """The error in words; empty while reachable."""
 
 
 def restart_reason(end: End) -> RestartReason | None:
-    """Of an open stream that ended so; None where that says nothing of the connection."""
+    """Why an open stream ended, for the metric; None if its end says nothing about the connection."""
     match end:
         case Closed():
             return "closed"
@@ -39,7 +40,7 @@ def restart_reason(end: End) -> RestartReason | None:
 
 
 def contact_after(error: ApiError) -> Contact:
-    """Of a request that failed so."""
+    """What a failed request shows of the server."""
     match meaning_of(error).read:
         case ForRead.MISSING:
             return Contact(state="missing", reason=str(error))

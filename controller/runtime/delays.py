@@ -10,14 +10,14 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 REPLACED_KEPT = 64
-"""The heap is rebuilt when more than so many of its entries, and more than half of them, are out of date."""
+"""The heap is rebuilt when more than so many of its entries, and more than half of them, are replaced ones."""
 
 
 class Delays(Generic[K]):
-    """A due time for each key, at most one: of two the earlier wins. Times are those of the running event loop."""
+    """At most one due time for each key: of two the earlier wins. Times are those of the running event loop."""
 
     def __init__(self, on_due: Callable[[K, str], None]) -> None:
-        """`on_due` is called when a key is due, with the key and the reason that was given with it."""
+        """`on_due` gets the key that is due, and the reason that was given with it."""
         self._on_due = on_due
         self.due: dict[K, tuple[float, str]] = {}
         self._heap: list[tuple[float, int, K]] = []
@@ -55,14 +55,14 @@ class Delays(Generic[K]):
         self._set_timer()
 
     def _drop_replaced(self) -> None:
-        """An entry that an earlier due time has replaced would stay until its own, perhaps for a quarter of an
-        hour."""
+        """Rebuild the heap without the entries that an earlier due time has replaced: otherwise each would stay until
+        its own time, perhaps a quarter of an hour."""
         self._heap = [(due, number, key) for number, (key, (due, _)) in enumerate(self.due.items())]
         self._sequence = len(self._heap)
         heapq.heapify(self._heap)
 
     def _set_timer(self) -> None:
-        """One timer, for the earliest entry. Entries that an earlier one replaced fire and do nothing."""
+        """Set the one timer to the earliest entry. A replaced entry fires as well, and does nothing."""
         first = self._heap[0][0] if self._heap else None
         if self._timer is not None:
             if self._timer.when() == first:

@@ -1,4 +1,4 @@
-"""One candidate for the Lease: how it is won, kept and given back."""
+"""How one process wins, keeps and gives back the Lease."""
 
 from __future__ import annotations
 
@@ -27,17 +27,19 @@ from controller.runtime.watchdog import Watchdog
 T = TypeVar("T")
 
 RACE_PAUSE = 0.1
-"""Share of the retry time to wait after another candidate was quicker, so that two do not try without a pause."""
+"""Pause after another candidate was quicker, as a share of `Timing.retry`."""
 
 JITTER = 0.2
+"""At most this share is added to a pause, at random, so that two candidates do not keep colliding."""
 
 
 class Leadership:
-    """Whether this process may write. Ask before every write: a process may have been frozen since the last."""
+    """Whether this process may write. To be asked before every write, because the process may have been frozen since
+    the last one."""
 
     def __init__(self) -> None:
         self.deadline = float("-inf")
-        """Loop time until which the last renewal holds, counted from when it was sent."""
+        """The event loop's time until which we may write; counted from when the last renewal was sent."""
 
     def is_valid(self) -> bool:
         return asyncio.get_running_loop().time() < self.deadline
@@ -48,12 +50,12 @@ class Leadership:
             raise LeadershipLost("the lease was not renewed in time; nothing is written any more")
 
     def hold_until(self, moment: float) -> None:
-        """For the election only."""
+        """Set the deadline. Only `Election` calls this."""
         self.deadline = moment
 
 
 class Election:
-    """What one process has seen of the Lease, and since when. Used by `leadership` alone."""
+    """What one process has seen of the Lease, and since when. Only `leadership` uses it."""
 
     def __init__(
         self,
@@ -68,9 +70,9 @@ class Election:
         self._say, self._watchdog = say, watchdog
         self._lease: Lease | None = None
         self._seen_at: float | None = None
-        """Since when the Lease has been as we see it; None: it was not read yet."""
+        """Since when the Lease has been as we see it (loop time); None: it was not read yet."""
         self._leads_from = float("-inf")
-        """From then on we lead by a Lease that we have created; see `leads_from`."""
+        """The loop time from which we lead by a Lease that we have created; see `leads_from`."""
         self._said = ""
         self.leadership = Leadership()
 
@@ -91,7 +93,7 @@ class Election:
                 up_to_date = await self._write()
                 if self.leadership.is_valid():
                     return
-                if up_to_date:  # ours, but who held a deleted Lease may not know yet
+                if up_to_date:  # ours; but if a Lease was deleted, its holder may not know yet
                     await asyncio.sleep(min(self._timing.retry, max(0.0, self._leads_from - loop.time())))
                 else:
                     await self._pause(RACE_PAUSE)
@@ -100,7 +102,8 @@ class Election:
                 await self._pause(1.0)
 
     async def keep(self) -> None:
-        """Renew for ever. Raises `LeadershipLost` at the deadline, or once somebody else holds the Lease."""
+        """Renew the Lease for ever. Raises `LeadershipLost` at the deadline, or when somebody else holds the
+        Lease."""
         loop, retry = asyncio.get_running_loop(), self._timing.retry
         pause, because = retry, ""
         while True:  # a renewal is due by the clock, whatever happens
@@ -120,7 +123,8 @@ class Election:
                 pause = max(0.0, began + retry - loop.time())
 
     async def release(self) -> None:
-        """Best effort, in bounded time: others take an unreleased Lease as well, only later."""
+        """Give the Lease back; in bounded time and without raising, because others take an unreleased Lease too, only
+        later."""
         try:
             for _ in range(2):  # twice: the version may be that of a renewal whose answer we did not see
                 if self._lease is None or not self.leadership.is_valid():
@@ -136,12 +140,12 @@ class Election:
             self.leadership.hold_until(float("-inf"))
 
     async def _until_free(self, seconds: float) -> bool:
-        """Watch the Lease until it may be taken. False where `seconds` are over, or the watch has ended: read it
+        """Watch the Lease until it may be taken. False when `seconds` are over or the watch has ended: then read it
         again."""
         lease, loop = self._lease, asyncio.get_running_loop()
         if lease is None:
             self._tell("standing by, there is no leader lease; if it was deleted, its holder may not know yet")
-            await asyncio.sleep(min(seconds, self._timing.retry))  # when they are over it may be made
+            await asyncio.sleep(min(seconds, self._timing.retry))  # afterwards it may be created
             return False
         self._tell(f"standing by, {lease.spec.holder_identity} leads")
         began = loop.time()
@@ -158,13 +162,13 @@ class Election:
         except TimeoutError:
             return False
         except (ApiError, OSError):
-            pass  # without a watch, asking every now and then has to do
+            pass  # without a watch, read the Lease every now and then
         await self._pause(1.0 if loop.time() - began < self._timing.retry else RACE_PAUSE)
         return False
 
     async def _write(self) -> bool:
-        """Write ourselves into the Lease, and lead by it unless it is too new. False where it has changed since we
-        saw it."""
+        """Write ourselves into the Lease, and lead by it unless we have only just created it. False if it has changed
+        since we saw it."""
         loop, lease = asyncio.get_running_loop(), self._lease
         sent = loop.time()
         spec = held(lease.spec if lease else None, self._identity, self._timing, self._clock())
@@ -204,7 +208,8 @@ class Election:
         return next_move(self._lease, since, self._identity, now, self._timing)
 
     async def _bounded(self, call: Awaitable[T]) -> T:
-        """`call`, cancelled after the retry time, or at the deadline of a leader if that comes first."""
+        """Await `call`, but no longer than the retry time and, while leading, not beyond the deadline. Raises
+        TimeoutError."""
         limit = self._timing.retry
         if self.leadership.is_valid():
             limit = min(limit, self.leadership.deadline - asyncio.get_running_loop().time())
@@ -212,7 +217,7 @@ class Election:
             return await call
 
     async def _pause(self, share: float) -> None:
-        """Sleep between two tries: no event tells when a server that failed answers again."""
+        """Sleep for this share of the retry time and a bit. Nothing tells when a server that failed answers again."""
         await asyncio.sleep(self._timing.retry * share * (1.0 + JITTER * random.random()))
 
     def _tell(self, state: str, error: Exception | None = None) -> None:

@@ -1,11 +1,10 @@
-"""Read your own writes: what each owner has to see in the caches before it may decide again.
+"""The ledger of our own writes that the caches have not shown yet: until they have, nothing is decided again.
 
-Pure bookkeeping, no I/O. Versions are resourceVersions: integers that the server compares per resource, so a
-cache whose version has reached ours has seen our write. So has one that was listed after the server had answered,
-whatever its version: where such a list is older than the write, the server's storage was restored from a backup, and
-the write never was. A create or patch without an answer needs no entry: derived
-names and guards on every write make it safe to try again. Owners are uids: a DaemonSet that was deleted and
-created again under the same name starts with a clean page.
+No I/O. Versions are resourceVersions, integers that may be compared within one resource: a cache whose version has
+reached that of our write has seen it. So has a cache that was listed after the server answered, whatever its version:
+if such a list is older than the write, the server's storage was restored from a backup and the write is lost. A
+create or patch that got no answer needs no entry, because derived names and preconditions make it safe to repeat.
+Owners are uids, so a DaemonSet that is deleted and created again starts with no writes.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ PODS = "pods"
 
 
 class Reach(Value):
-    """How far a cache has come."""
+    """How far a cache has come in seeing what the server has."""
 
     version: int = 0
-    """Everything up to this resourceVersion is known; 0: nothing yet."""
+    """The cache has seen everything up to this resourceVersion; 0: nothing yet."""
     listed: float = float("-inf")
-    """When the list was asked for from which it has come so far (`elapsed`)."""
+    """When the last list was requested (`elapsed`)."""
 
     def covers(self, version: float, moment: float) -> bool:
-        """Whether the cache has seen a write that the server answered at `moment` with this version; also where the
+        """Whether the cache has seen a write that the server answered at `moment` with this version. Also true if the
         write is lost because the server's storage was restored."""
         return self.version >= version or self.listed > moment
 
@@ -38,24 +37,24 @@ class Stale(Value):
     """Why an owner may not decide yet."""
 
     waiting_for: str
-    """In words, for the log: "pods at version 412, have 398"."""
+    """What is missing, for the log: "pods at version 412, have 398"."""
     resource: str
     """The first resource whose cache is behind."""
     since: float
-    """Since when every check has found this owner stale."""
+    """Since when every check has found this owner stale (`elapsed`)."""
     overdue: bool = False
-    """It has lasted for longer than `STALE_WARNING`; True only once while it lasts."""
+    """True once, in the first check after more than `STALE_WARNING` seconds."""
 
 
 STALE_WARNING = 30.0
-"""Seconds of being stale after which it is worth a warning and a relist."""
+"""Seconds. An owner that is stale for longer is worth a warning and a new list."""
 
 
 class _OwnWrite(msgspec.Struct, frozen=True):
     version: int | None
-    """None: the server sent none."""
+    """None: the server sent no version."""
     at: float
-    """When it answered."""
+    """When the server answered (`elapsed`)."""
 
 
 class _OwnWrites(msgspec.Struct):
@@ -66,10 +65,10 @@ class _OwnWrites(msgspec.Struct):
 
 
 class Ledger:
-    """The writes for each owner that the caches have not shown yet.
+    """Our writes for each owner that the caches have not shown yet.
 
-    A version that is no integer switches the gate off for its resource, for good: the preconditions of every
-    write still hold, and a gate that cannot compare must not block.
+    After a version that is no integer, nothing waits for its resource any more, for good: what cannot be compared
+    must not block, and the preconditions of every write still hold.
     """
 
     def __init__(self) -> None:
@@ -87,7 +86,7 @@ class Ledger:
             page.written[resource] = _OwnWrite(number, now)
 
     def deleted(self, owner_uid: str, pod_uid: str, now: float, version: str | None = None) -> None:
-        """The server accepted our delete of a pod. `version`: that of the dying pod, where it sent one."""
+        """The server accepted our delete of a pod. `version` is that of the dying pod, if the answer had one."""
         number = self._number(PODS, version) if version else None
         self._page(owner_uid).deleted[pod_uid] = _OwnWrite(number, now)
 
@@ -96,8 +95,8 @@ class Ledger:
     ) -> Stale | None:
         """None when the caches have seen everything that this owner wrote.
 
-        `reached`: for each resource, how far its cache has come. `is_live`: does the cache show the pod of
-        this uid, and not deleting? Asking also drops what has been seen, and notes since when it is stale.
+        `reached` says how far the cache of each resource has come; `is_live`, whether the cache shows a pod of this
+        uid that is not being deleted. A check also drops what has been seen, and notes since when the owner is stale.
         """
         page = self._pages.get(owner_uid)
         if page is None:
@@ -115,11 +114,11 @@ class Ledger:
         return Stale(waiting_for=words, resource=resource, since=page.stale_since, overdue=overdue)
 
     def forget(self, owner_uid: str) -> None:
-        """The owner is gone."""
+        """Drop what is noted for an owner that is gone."""
         self._pages.pop(owner_uid, None)
 
     def __len__(self) -> int:
-        """Owners with something unseen."""
+        """How many owners have writes that were not seen yet."""
         return len(self._pages)
 
     def _page(self, owner_uid: str) -> _OwnWrites:
@@ -152,7 +151,7 @@ def _covers(reached: Mapping[str, Reach], resource: str, write: _OwnWrite) -> bo
 
 
 def _waiting_for(page: _OwnWrites, reached: Mapping[str, Reach]) -> tuple[str, str] | None:
-    """The resource that is behind and a sentence about it, in a fixed order."""
+    """The first resource that is behind, and a sentence about it; None if everything was seen."""
     for resource, write in sorted(page.written.items()):
         return resource, f"{resource} at version {write.version}, have {reached.get(resource, Reach()).version}"
     for uid in sorted(page.deleted):

@@ -1,4 +1,4 @@
-"""Objects of a store by one of their values."""
+"""Finds the objects of a store by one of their values, such as the node of a pod."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ V = TypeVar("V", bound=Hashable)
 
 
 class Index(Generic[V, T]):
-    """Objects by a value that each has at most one of. Made by `Store.index`."""
+    """Objects grouped by a value, of which each object has at most one. Made by `Store.index`."""
 
     def __init__(self, value_of: Callable[[T], V | None]) -> None:
         self._value_of = value_of
@@ -24,11 +24,11 @@ class Index(Generic[V, T]):
         return self._groups.get(value) or _NOTHING
 
     def values(self) -> Sequence[V]:
-        """The values that some object has."""
+        """All values that at least one object has."""
         return list(self._groups)
 
     def move(self, key: Key, old: T | None, new: T | None) -> None:
-        """For the store: `key` was `old` and is `new`."""
+        """Regroup the object of this key, which was `old` and is `new`. Only the store calls this."""
         was = None if old is None else self._value_of(old)
         now = None if new is None else self._value_of(new)
         if was is not None and was != now:

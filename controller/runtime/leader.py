@@ -1,7 +1,7 @@
-"""Who may act: the rules of the Lease, as functions of values.
+"""The rules of the Lease, as functions of values: who may lead, and what a candidate does next.
 
-Another holder's clock is never trusted. What counts is how long *we* have seen the record unchanged, on our own
-monotonic clock; the times inside the record are for people (`kubectl get lease`).
+The clock of another holder is never trusted. What counts is how long *we* have seen the record unchanged, by our own
+monotonic clock; the times inside the record are for people (`kubectl get lease`). client-go does the same.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ import msgspec
 from controller.api.base import Part, Value
 
 RELEASED_SECONDS = 1
+"""leaseDurationSeconds of a released Lease, as client-go writes it; the API does not allow 0."""
 
 
 class LeadershipLost(Exception):
-    """Somebody else may be leading: stop at once, write nothing more."""
+    """Raised when somebody else may be leading: stop at once, write nothing more."""
 
 
 class LeaseSpec(Part, omit_defaults=True):
-    """The election record. No view: these are all the fields of an elected Lease, read and written."""
+    """The spec of a Lease: all fields that an election reads and writes."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -31,44 +32,47 @@ class LeaseSpec(Part, omit_defaults=True):
 
 
 class Lease(Value):
-    """The record and the version that guards the next write to it."""
+    """The record, and its resourceVersion, which guards the next write."""
 
     spec: LeaseSpec
     version: str
 
 
 class Timing(Value):
-    """Seconds. The defaults are client-go's; `duration` > `renew_deadline` > `retry` or nothing is safe."""
+    """The times of the election, in seconds. The defaults are client-go's. Two could lead at once unless `duration` >
+    `renew_deadline` > `retry`."""
 
     duration: float = 15.0
-    """How long others leave an unchanged record alone."""
+    """For how long others leave an unchanged record alone."""
     renew_deadline: float = 10.0
-    """How long after its last renewal a leader may still write."""
+    """For how long after its last renewal a leader may still write."""
     retry: float = 2.0
-    """Between renewals, between attempts, and the most that one call may take."""
+    """Time between two renewals and between two attempts; also the longest that one call may take."""
 
     @property
     def fence(self) -> float:
-        """When the process of a leader that has not stopped by itself is ended: after its deadline, before others
-        take over."""
+        """Seconds after the last renewal at which the watchdog ends a process that has not stopped by itself: after
+        its own deadline, and before others take over."""
         return (self.renew_deadline + self.duration) / 2
 
     @property
     def missing(self) -> float:
-        """How long a missing record is left to its former holder, who creates it again at the next renewal."""
+        """For how long candidates leave a missing record to its former holder, who creates it again with the next
+        renewal."""
         return self.duration - self.renew_deadline
 
 
 class Create(msgspec.Struct, frozen=True):
-    """There is no record, and nobody has created it again: create one, and lead by it later (`leads_from`)."""
+    """There is no record: create one, and lead by it later (`leads_from`)."""
 
 
 class Take(msgspec.Struct, frozen=True):
-    """Nobody holds it, its holder is dead, or it is ours already: write ourselves into it."""
+    """Nobody holds the record, its holder counts as dead, or we hold it already: write ourselves into it."""
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Somebody holds it, or held it until it was deleted. In `seconds`, if nothing changes, they count as dead."""
+    """Somebody holds the record, or held it until it was deleted. If nothing changes for `seconds`, that holder
+    counts as dead."""
 
     seconds: float
 
@@ -77,8 +81,8 @@ LeaseMove: TypeAlias = Create | Take | Wait
 
 
 def next_move(lease: Lease | None, observed_at: float, identity: str, now: float, timing: Timing) -> LeaseMove:
-    """What a candidate does next. `observed_at` and `now` are monotonic seconds of this process;
-    `observed_at` is when the record was first seen as it is.
+    """What a candidate does next. `now` and `observed_at`, when the record was first seen as it is, are monotonic
+    seconds of this process.
     """
     if lease is None:
         left = observed_at + timing.missing - now
@@ -92,16 +96,16 @@ def next_move(lease: Lease | None, observed_at: float, identity: str, now: float
 
 
 def leads_from(made_at: float, timing: Timing) -> float:
-    """From when on somebody leads who has created a record where there was none.
+    """The time from which whoever has created a missing record leads, in monotonic seconds.
 
-    Nothing tells whether one was deleted a moment ago, whose holder does not know it. They may write until their
-    deadline; from then on all that counts is that the new record is still there.
+    A record may have been deleted a moment ago, without its holder knowing. That holder may write until its deadline;
+    afterwards whoever is in the new record leads.
     """
     return made_at + timing.renew_deadline
 
 
 def held(previous: LeaseSpec | None, identity: str, timing: Timing, wall: float) -> LeaseSpec:
-    """The record that says: `identity` holds it and renewed at `wall` (epoch seconds)."""
+    """The record by which `identity` holds the Lease, renewed at `wall` (seconds since 1970)."""
     now = micro_time(wall)
     mine = previous is not None and previous.holder_identity == identity
     transitions = (previous.lease_transitions or 0) if previous is not None else 0
@@ -115,7 +119,7 @@ def held(previous: LeaseSpec | None, identity: str, timing: Timing, wall: float)
 
 
 def released(previous: LeaseSpec, wall: float) -> LeaseSpec:
-    """The record that says: nobody holds it; take it at once."""
+    """The record of a Lease that is given back: anybody may take it at once."""
     now = micro_time(wall)
     return LeaseSpec(
         holder_identity="",
@@ -127,5 +131,5 @@ def released(previous: LeaseSpec, wall: float) -> LeaseSpec:
 
 
 def micro_time(wall: float) -> str:
-    """`wall` (epoch seconds) the way metav1.MicroTime is written: UTC, six digits."""
+    """`wall` (seconds since 1970) in the form of metav1.MicroTime: UTC, six digits."""
     return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

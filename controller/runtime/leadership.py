@@ -23,11 +23,11 @@ async def leadership(
     say: Callable[[str], None],
     watchdog: Watchdog | None = None,
 ) -> AsyncIterator[Leadership]:
-    """Lead while the block runs. `identity` must be unique to this process, also across its restarts.
+    """Lead while the block runs. `identity` must be unique to this process; a restarted process needs a new one.
 
-    Entering waits for the Lease, for ever if need be. When it is lost, the block is cancelled at once and
-    `LeadershipLost` leaves it. Whoever leaves it otherwise releases the Lease, so that a standby takes over at
-    once. `say` gets one sentence at each change of state.
+    Entering waits for the Lease, for ever if need be. When the Lease is lost, the block is cancelled at once and
+    `LeadershipLost` is raised. When the block ends in another way, the Lease is released, so that a standby takes
+    over at once. `say` gets one sentence at each change of state.
     """
     election = Election(api, identity, clock, timing or Timing(), say, watchdog)
     await election.win()

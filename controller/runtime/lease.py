@@ -1,7 +1,7 @@
 """The Lease on the API server.
 
-The election must go on while everything else is throttled, and before anything may be written: it has a client of its
-own, with no fence, no queue and no budget in front of it.
+The election must go on while everything else is throttled, and before anything may be written. So it has a client of
+its own, which no fence and no throttle delays.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from controller.runtime.leader import Lease, LeaseSpec
 
 
 class LeaseAPI(Protocol):
-    """One Lease. Every method raises `ApiError` or `OSError` where the server's answer is not one of these."""
+    """One Lease. Every method raises `ApiError` or `OSError` for any answer of the server that is not described
+    here."""
 
     async def get_lease(self) -> Lease | None:
-        """None: there is none."""
+        """The Lease as it is; None if it does not exist."""
         ...
 
     async def create_lease(self, spec: LeaseSpec) -> Lease | None:
-        """None: somebody else was quicker."""
+        """The Lease that was created; None if it exists already."""
         ...
 
     async def update_lease(self, spec: LeaseSpec, version: str) -> Lease | None:
-        """None: it is not at `version` any more, or gone."""
+        """The Lease as it was written; None if it is not at `version` any more, or gone."""
         ...
 
     def watch_lease(self, version: str) -> AbstractAsyncContextManager[AsyncIterator[Lease | None]]:
-        """Every change after `version`, None for a deletion; ends when the server ends it."""
+        """Every change after `version`, None for a deletion. Ends when the server ends the watch."""
         ...
 
 
@@ -56,7 +57,7 @@ LEASES: Resource[LeaseView, Lease] = Resource(
 
 
 class ServerLease:
-    """`LeaseAPI` over a transport. `timeout`: seconds for one call."""
+    """`LeaseAPI` over a transport. `timeout` is in seconds, for one call."""
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class ServerLease:
         query = (
             ("fieldSelector", f"metadata.name={self._key.name}"),
             ("resourceVersion", version),
-            ("timeoutSeconds", "300"),  # so that no connection outlives a rotated certificate by much
+            ("timeoutSeconds", "300"),  # five minutes: a connection must not outlive a rotated certificate by much
         )
         async with (
             self._client.watch(LEASES, self._key.namespace, query=query) as bunches,

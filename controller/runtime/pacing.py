@@ -1,8 +1,8 @@
-"""How often an object may be looked at and written to while events keep coming. The pacers are told every time.
+"""How often a pass may look at an object, and how often its status may be written, while events keep coming.
 
-A roll-out of a thousand pods sends several thousand events. One pass per event would decide the same thing
-again and again; one status write per event would be a thousand writes that nobody reads. A quiet object is
-served at once: both pacers slow down only what has just been served.
+A rollout of a thousand pods sends several thousand events. One pass per event would decide the same thing again and
+again, and would write a thousand statuses that nobody reads. A quiet object is served at once: both pacers slow down
+only what has just been served.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from controller.runtime.workqueue import WorkQueue
 K = TypeVar("K", bound=Hashable)
 
 Urgency = Literal["urgent", "soon", "lazy"]
-"""urgent: a pod is missing or a spec has changed, somebody waits. soon: a rollout waits for news like this. lazy:
-only the counts will differ, and more of the same kind usually follows at once (bound, started, ready)."""
+"""How soon a pass is needed. urgent: a pod is missing or a spec has changed, and somebody waits. soon: a rollout
+waits for news like this. lazy: only counts will differ, and more such events usually follow at once (bound, started,
+ready)."""
 
 
 class _Rest(Value):
-    """The rest after a pass: `share` times its cost, within bounds; in seconds."""
+    """For how long a key rests after a pass: `share` times the seconds that the pass took to decide, but at least
+    `least` and at most `most` seconds."""
 
     share: float
     least: float
@@ -38,11 +40,16 @@ RESTS: dict[Urgency, _Rest] = {
     "soon": _Rest(share=20.0, least=0.02, most=0.5),  # … a twentieth while a rollout goes on …
     "lazy": _Rest(share=25.0, least=0.05, most=0.5),  # … and four per cent into passes that only count
 }
+"""Why the numbers differ: docs/design/life-of-an-event.md#what-a-pass-costs."""
 
 FIRST_INTERVAL = 0.2
+"""Seconds between the first two writes of a status; somebody who watches `kubectl get` sees no delay."""
 INTERVAL_GROWTH = 3.0
+"""Factor by which each interval is longer than the one before."""
 LONGEST_INTERVAL = 3.0
+"""Seconds."""
 QUIET_INTERVALS = 2.0
+"""Intervals without a write after which the intervals start again."""
 
 
 class _LastPass(msgspec.Struct):
@@ -55,13 +62,13 @@ _NEVER = _LastPass(ended=float("-inf"))
 
 
 class Pacer(Generic[K]):
-    """How long a key rests after a pass: the longer the decision took, the longer.
+    """Decides how long a key rests after a pass: the longer the decision took, the longer.
 
-    An urgent trigger of a rested key is served at once, the others after the least rest of their kind, together
-    with what follows on their heels.
+    After its rest, an urgent trigger is served at once; others wait the least rest of their kind, so that what
+    follows closely shares the pass.
 
-    Counted from the end of the last pass. A trigger that comes while a pass runs waits the whole rest, because
-    the pass has not ended yet; tell `began` for that.
+    The rest counts from the end of the last pass. A trigger that comes while a pass runs waits the whole rest;
+    `began` must be called for that.
     """
 
     def __init__(self) -> None:
@@ -71,7 +78,8 @@ class Pacer(Generic[K]):
         self._passes.setdefault(key, _LastPass()).running = True
 
     def passed(self, key: K, cost: float, now: float) -> None:
-        """A pass over `key` ended at `now`; deciding took `cost` seconds (not the waiting for answers)."""
+        """A pass over `key` ended at `now` (loop time). `cost`: seconds spent deciding, without the waiting for
+        answers."""
         self._passes[key] = _LastPass(cost, now)
 
     def delay(self, key: K, urgency: Urgency, now: float) -> float:
@@ -86,7 +94,8 @@ class Pacer(Generic[K]):
 
 
 class PacedQueue(WorkQueue[K]):
-    """Keys come with an urgency, and wait for as long as the pacer says, which is told of the passes."""
+    """A work queue whose keys come with an urgency and wait as long as the pacer says. Whoever makes the passes tells
+    the pacer of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,18 +106,18 @@ class PacedQueue(WorkQueue[K]):
 
 
 class StatusPacer:
-    """When the status of one object may be written: at once when none was written lately, then at growing intervals.
+    """Decides when the status of one object may be written: at once after a quiet time, then at growing intervals.
 
-    The intervals are 0.2, 0.6, 1.8, 3, 3 … seconds while writes keep coming. Quiet for twice the current
-    interval, and the row starts again. The last state always gets written: the caller comes back after `delay`.
+    The intervals are 0.2, 0.6, 1.8, 3, 3 … seconds while writes keep coming; after twice the current interval without
+    a write they start again. The last state always gets written, because the caller comes back after `delay`.
     """
 
     def __init__(self) -> None:
         self._last, self._interval = float("-inf"), 0.0
 
     def delay(self, now: float, *, urgent: bool = False) -> float:
-        """Seconds from now until the next write; 0.0 = write. `urgent` writes (a roll-out is complete, a
-        condition changed: somebody waits for it) always pass."""
+        """Seconds from now until the next write; 0.0: write. An `urgent` write never waits: a rollout is complete, or
+        a condition changed."""
         return 0.0 if urgent else max(0.0, self._last + self._interval - now)
 
     def wrote(self, now: float) -> None:

@@ -1,5 +1,5 @@
-"""What passes over DaemonSets and over ImagePullJobs share: for how long they wait, and how their errors decide when
-the key comes back."""
+"""What passes over DaemonSets and over ImagePullJobs have in common: how long they wait for answers, and how their
+errors decide when the key comes back."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from controller.kube.errors import ApiError
 from controller.runtime.workers import ComeBack, Done, Outcome, PassControl, Retry, Work
 
 AT_ONCE = 0.001
-"""Seconds: the key comes back at once, but after those that wait in the queue."""
+"""Seconds after which a key comes back that has more to do: at once, but behind the keys that wait in the queue."""
 LOOK_AGAIN_SECONDS = 1.0
-"""How long a stale pass waits for the event that makes it fresh before it looks by itself."""
+"""Seconds for which a stale pass waits for the event that makes it fresh; then it comes back by itself."""
 PATIENCE = 2.0
-"""Seconds for which a pass waits for a server that says nothing. What is not answered by then is left to itself, and
-the rest of the object is looked after meanwhile."""
+"""Seconds for which a pass waits for a server that says nothing. Then the pass ends without the missing answers, so
+that the rest of the object is looked after: see docs/design/life-of-an-event.md#when-the-server-does-not-answer."""
 
 
 async def patiently(control: PassControl, works: Sequence[Work], late: Callable[[Exception | None], None]) -> bool:
     """Run all `works` at once; returns whether all have ended within `PATIENCE`. Raises what one of them has raised.
-    Of one that ends later, `late` gets the exception, or None."""
+    When a work ends later, `late` gets what it raised, or None."""
     tasks = [control.begin(work) for work in works]
     if tasks:
         await asyncio.wait(tasks, timeout=PATIENCE)
@@ -33,8 +33,8 @@ async def patiently(control: PassControl, works: Sequence[Work], late: Callable[
 
 
 def outcome(errors: Sequence[ApiError], due: float | None = None) -> Outcome:
-    """The outcome of a pass: a retry for its first error, if there is one. `due`: seconds after which time alone
-    changes what is to be done."""
+    """The outcome of a pass: a retry if there was an error, with the first one as its reason. `due`: seconds after
+    which something is to be done even without an event; None: nothing is."""
     if errors:
         return Retry(errors[0], errors[0].retry_after or 0.0, due)
     return Done() if due is None else ComeBack(due, "time passed")

@@ -1,4 +1,4 @@
-"""What comes between the end of a request or a stream and the next request. No I/O, no clock, no randomness."""
+"""The pause between the end of a request or a stream and the next request. No I/O, no clock, no randomness."""
 
 from __future__ import annotations
 
@@ -24,23 +24,27 @@ from controller.runtime.watch import (
 )
 
 TOO_SHORT = 1.0
-"""A stream that ends sooner without an event counts as a failure to open: else we would hammer a sick server."""
+"""Seconds. A stream that ends sooner, without an event, counts as one that did not open: otherwise a sick server
+would get request after request."""
 
 
 class Length(Enum):
-    """From so many seconds to so many. A random number between them, so that not all clients come at once."""
+    """How long a pause is: a random number of seconds between the two bounds, so that not all clients come at
+    once."""
 
     NONE = (0.0, 0.0)
-    """This way of listing will not do and the other one is not tried yet, or somebody doubts what is known."""
+    """The initial state has to be asked for in the other way, or `relist` was called: the next request goes at
+    once."""
     SHORT = (0.0, 1.0)
-    """The stream was of use, and forgives the failures before it. However it ended: a load balancer that cuts idle
-    connections must not leave us without one for long."""
+    """The stream lasted or delivered, so earlier failures are forgotten. It does not matter how it ended: load
+    balancers cut idle connections, and a new one is needed soon."""
     AWAY = (1.0, 2.0)
-    """The server does not answer: it feels nothing of our looks, and work waits for it."""
+    """The server cannot be reached: asking often costs it nothing, and work waits for it."""
     MISSING = (2.0, 4.0)
     """The kind is not there: somebody is probably about to install its CRD."""
     GROWING = (0.8, 30.0)
-    """From the one to the other, twice as long after each failure; up to as much again by chance."""
+    """Any other failure: the first number at first, twice as long each time, at most the second; a random share of up
+    to 100 % is added (client-go's reflector: 0.8 s to 30 s)."""
 
     @property
     def seconds(self) -> tuple[float, float]:
@@ -53,15 +57,15 @@ class WatchPause(Value):
     at_least: float = 0.0
     """Seconds that a busy or failing server asks for."""
     restart: RestartReason | None = None
-    """To tell: why the stream ended that was open."""
+    """Why the stream that was open ended, for the metric; None: none was open, or it is no news."""
     contact: Contact | None = None
-    """To tell: how it stands with the server. Not at the end of an open stream: the next request will show."""
+    """What the request showed of the server. None after an open stream has ended: the next request will show it."""
     emptied: bool = False
-    """The server does not know the kind: there are no such objects any more."""
+    """The server does not know the kind, so there are no such objects any more."""
 
 
 def pause_after(before: State, end: End, *, lasted: float, delivered: bool) -> WatchPause:
-    """After the request or stream of the state `before`.
+    """The pause after a request or stream that was begun in the state `before` has ended so.
 
     `lasted`: seconds from the request to the end; `delivered`: whether anything came.
     """
@@ -80,8 +84,8 @@ def pause_after(before: State, end: End, *, lasted: float, delivered: bool) -> W
 
 
 def _length(before: State, end: End, *, lasted: float, delivered: bool) -> Length:
-    """A stream was of use if it lasted or delivered. Where everything has to be listed again it must have lasted: a
-    list is dear, and delivers by itself."""
+    """A stream that lasted or delivered earns a short pause. If everything has to be listed again, only one that
+    lasted does: a list is expensive, and always delivers something."""
     after = on_end(before, end)
     match before, end:
         case _, Doubted() | Stalled() | Unmarked():

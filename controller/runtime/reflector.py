@@ -1,4 +1,4 @@
-"""Keeps one store like the server, for ever."""
+"""Lists and watches one resource, for ever, and writes what it sees into a store."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from controller.runtime.store import Change, Record, StoreWriter
 T = TypeVar("T", bound=Record)
 
 PATIENCE = 30.0
-"""Seconds for the answer to a watch request, and of silence before the initial state is complete."""
+"""Seconds to wait for the answer to a watch request, and for the next event while the initial state is incomplete."""
 TURN = 128
-"""Events, and objects of a list, after which the other tasks get their turn (some milliseconds)."""
+"""Events, and objects of a list, that are taken in before other tasks may run: some milliseconds of work."""
 CHANGE = 8
-"""For how many of them a change counts: it has to be told, and a node's is judged for each DaemonSet."""
+"""How many events one change counts as for `TURN`: listeners are called, and a node is judged for each DaemonSet."""
 
 
 class Reflector(Generic[W, T]):
     """Lists and watches one resource (in one namespace, or in all) and writes what it sees into one store.
 
-    `on_change` is called for every change in the very step that made it, with store and indexes up to date, so that
-    nobody can see a change before its listener has. A list is told object by object, and others get their turn in
-    between; `relist` never cuts that short, so the store is never half told for longer than telling takes.
-    `on_contact` says when the server goes or comes, once each.
+    `on_change` is called for every change without an await in between, with store and indexes up to date, so that
+    nobody can see a change before its listener has. A list is taken in object by object, and other tasks run in
+    between; `relist` never interrupts that, so no list stays half taken in.
+    `on_contact` is called once whenever the server becomes reachable, unreachable, missing or forbidden.
     Callbacks must be quick and must not raise: an error in one is a bug and ends `run`, because a cache that
     silently misses a change is worse than none.
     """
@@ -55,9 +55,9 @@ class Reflector(Generic[W, T]):
         on_restart: Callable[[RestartReason], None] = lambda reason: None,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`on_heard`: something came, a bookmark at least; `on_restart`: a stream that was open ended.
+        """`on_heard` is called when anything comes, a bookmark included; `on_restart` when an open stream ends.
 
-        `chance`: a number from 0 to 1, for the jitter.
+        `chance` returns a number from 0 to 1, for the jitter.
         """
         self._on_heard, self._on_restart = on_heard, on_restart
         self._client, self._resource, self._writer = client, resource, writer
@@ -69,7 +69,7 @@ class Reflector(Generic[W, T]):
         self._contact: str = ""
         self._doubted, self._synced = asyncio.Event(), asyncio.Event()
         self._waiting: asyncio.Timeout | None = None
-        """The limit of a stream, while something of it is waited for."""
+        """The timeout of the open stream, but only while the next event is waited for: `relist` may expire it."""
         self._handled = 0
 
     async def synced(self) -> None:
@@ -77,7 +77,8 @@ class Reflector(Generic[W, T]):
         await self._synced.wait()
 
     def relist(self) -> None:
-        """Somebody doubts the store: list again, now. Readers keep the old world until the new one is complete."""
+        """List again at once, because the store may be wrong. Readers see the old objects until the new list is
+        complete."""
         self._doubted.set()
         self._synced.clear()
         if self._waiting is not None and not self._waiting.expired():
@@ -118,8 +119,8 @@ class Reflector(Generic[W, T]):
             await self._tell(event)
 
     async def _stream(self, query: Query) -> watch.End:
-        """Open a stream and take what comes. It must open and fill without a long silence; one that streams may be
-        silent as long as the client allows. `relist` ends every wait, and the telling of a list is none."""
+        """Open a stream and take in its events until it ends. Until the initial state is complete, a silence of
+        `PATIENCE` ends it; afterwards only the client's own limit does. `relist` ends every wait for an event."""
         loop = asyncio.get_running_loop()
         self._waiting = limit = asyncio.timeout(PATIENCE)
         try:
@@ -157,13 +158,14 @@ class Reflector(Generic[W, T]):
             self._waiting = None
 
     def _waits_no_more(self, limit: asyncio.Timeout) -> None:
-        """What was waited for has come: neither time nor `relist` cuts short what is done with it."""
+        """The awaited event has come: neither the timeout nor `relist` may interrupt what is done with it."""
         self._waiting = None
         if limit.when() is not None:
             limit.reschedule(None)
 
     async def _tell(self, event: watch.StoreEvent[T]) -> None:
-        """Into the store, and to the listeners in the same step; after `TURN` the others get theirs."""
+        """Write the event into the store, and tell listeners each change at once; after every `TURN` other tasks
+        run."""
         if isinstance(event, Malformed):
             self._on_malformed(event)
         steps: Iterable[Sequence[Change[T]]] = (
@@ -180,7 +182,7 @@ class Reflector(Generic[W, T]):
             self._synced.set()
 
     async def _after(self, end: watch.End, *, lasted: float, delivered: bool) -> float:
-        """Go to the next state, and tell what is to be told; returns the seconds to pause."""
+        """Go to the next state and call the listeners for restart and contact; returns the seconds to pause."""
         pause = pause_after(self._state, end, lasted=lasted, delivered=delivered)
         self._state = watch.on_end(self._state, end)
         if pause.restart is not None:
@@ -188,7 +190,7 @@ class Reflector(Generic[W, T]):
         if pause.contact is not None:
             self._meet(pause.contact)
         if pause.emptied and self._resource.custom and self._writer.filled:
-            # for a kind that a server must know, somebody else has answered
+            # only for custom kinds: if a built-in one is unknown, it was not the API server that answered
             await self._tell(watch.Init())
             await self._tell(watch.InitDone(version=""))
         return max(self._seconds(pause.length), pause.at_least)

@@ -1,4 +1,4 @@
-"""The cache of one resource: written by a reflector, read by everybody."""
+"""The cache of one resource: one reflector writes it for each namespace, everybody reads it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ V = TypeVar("V", bound=Hashable)
 
 
 class Change(Value, Generic[T]):
-    """One object became another: `old` None = it is new to us, `new` None = it is gone (or no longer ours).
+    """One object changed. `old` None: it is new to us. `new` None: it is gone, or no longer ours.
 
-    `old` is always what readers saw before, also when the deletion itself was missed and found out by a list.
-    Old and new are the same object (uid): a successor of the same name is told as two changes.
+    `old` is always what readers saw before, even if the deletion itself was missed and a list showed it. Both have
+    the same uid: another object of the same name comes as two changes.
     """
 
     key: Key
@@ -40,18 +40,18 @@ class Change(Value, Generic[T]):
 
 
 class Store(Generic[T]):
-    """Objects by key, as the server told of them. The contract:
+    """The objects of one resource by key, as the server showed them. The contract:
 
-    - Of one object you see a subsequence of its states, in order. Across objects no order is promised.
+    - The states of one object appear in order, though some may be missing. Between objects no order is promised.
     - A value is frozen, and may be old. What you have just written is not there yet: see `version`.
-    - A list that is not complete changes nothing. A complete one is taken in object by object, and others get their
-      turn in between: who needs all objects as of one moment waits for `whole`. An object that vanished unseen is
-      told as a deletion, and `version` is that of the list when all of it has been told.
-    - A malformed object keeps its last good state and its key is in `malformed` until it reads again.
+    - An incomplete list changes nothing. A complete one is taken in object by object, and other tasks run in between:
+      whoever needs all objects as of one moment waits for `whole`. An object that is missing from the list counts as
+      deleted. `version` becomes that of the list when all of it has been taken in.
+    - An object that cannot be decoded keeps its last good state; its key is in `malformed` until it can be again.
 
-    Store, indexes and listeners need no locks because nothing awaits between a change and its last consequence: no
-    reader finds a change of which its listener has not heard. Likewise do not keep what `values`, `items` or an index
-    return across an await.
+    Store, indexes and listeners need no locks because nothing awaits between a change and its last listener: no
+    reader finds a change of which its listener has not heard. For the same reason, do not keep what `values`, `items`
+    or an index return across an await.
     """
 
     def __init__(self) -> None:
@@ -65,9 +65,9 @@ class Store(Generic[T]):
 
     @property
     def version(self) -> int:
-        """The resourceVersion up to which everything is known, 0 before the first list is complete.
+        """The resourceVersion up to which everything is known; 0 before the first list is complete.
 
-        With several namespaces, that of the one which is furthest behind; see `reach_in`.
+        With several namespaces, the version of the one that is furthest behind; see `reach_in`.
         """
         return min((reach.version for reach in self._reached.values()), default=0)
 
@@ -87,14 +87,15 @@ class Store(Generic[T]):
         return not self._swapping
 
     async def whole(self) -> None:
-        """Wait until `is_whole`: it is so until the next await. Never long, for no request is part of it."""
+        """Wait until `is_whole`; that holds until the next await. The wait is short, because no request is part of
+        it."""
         while self._swapping:
             self._swapped.clear()
             await self._swapped.wait()
 
     @property
     def malformed(self) -> Mapping[Key, str]:
-        """Objects whose latest state could not be read, and why."""
+        """The objects whose latest state could not be decoded, each with the reason."""
         return self._malformed
 
     def get(self, key: Key) -> T | None:
@@ -113,9 +114,9 @@ class Store(Generic[T]):
         return key in self._objects
 
     def index(self, value_of: Callable[[T], V | None]) -> Index[V, T]:
-        """A new index by `value_of`, kept up to date from now on; None leaves an object out of it.
+        """A new index by `value_of`, kept up to date from now on. An object whose value is None is not in it.
 
-        `value_of` must be cheap and depend on the object alone: it is asked again when the object goes.
+        `value_of` must be cheap and depend on the object alone: it is called again when the object goes.
         """
         index: Index[V, T] = Index(value_of)
         for key, obj in self._objects.items():
@@ -133,10 +134,10 @@ class Store(Generic[T]):
 
 
 class StoreWriter(Generic[T]):
-    """The only way to change a store, or its part in one namespace. A reflector has it."""
+    """The only way to change a store, or its part in one namespace. Only a reflector has one."""
 
     def __init__(self, store: Store[T], namespace: str = "") -> None:
-        """`namespace` "": the whole store is this writer's."""
+        """With `namespace` "", this writer writes the whole store."""
         self._store = store
         self._namespace = namespace
         self._filling: dict[Key, Seen[T] | Malformed] | None = None
@@ -145,11 +146,11 @@ class StoreWriter(Generic[T]):
         store._unfilled.add(namespace)
 
     def asked(self, moment: float) -> None:
-        """A list was asked for (`elapsed`): what comes between the next Init and its `swap`."""
+        """A list was requested at `moment` (`elapsed`): the one between the next Init and its `swap`."""
         self._asked = moment
 
     def feed(self, event: Init | Seen[T] | Malformed | Bookmark) -> Sequence[Change[T]]:
-        """Take in one event; returns what it changed. Between Init and `swap` nothing changes for readers."""
+        """Take in one event; returns the changes it made. Between Init and `swap` readers see no change."""
         match event:
             case Seen():
                 if self._filling is None:
@@ -176,8 +177,8 @@ class StoreWriter(Generic[T]):
                 return ()
 
     def swap(self, version: str) -> Iterator[Sequence[Change[T]]]:
-        """Take in the list that is complete, as of `version`. Walk through to the end: each step takes in one object
-        and gives what that changed, mostly nothing. Others may run between two steps, see `Store.whole`.
+        """Take in the complete list, as of `version`. Iterate to the end: each step takes in one object and yields
+        what that changed, mostly nothing. Other tasks may run between two steps, see `Store.whole`.
         """
         told, self._filling = self._filling or {}, None
         store, namespace = self._store, self._namespace
@@ -194,7 +195,7 @@ class StoreWriter(Generic[T]):
                 store._malformed[key] = item.reason
             else:
                 yield self._settle(key, item.obj)
-        store._reached[namespace] = Reach(listed=self._asked)  # a list may also lead back, after a restored backup
+        store._reached[namespace] = Reach(listed=self._asked)  # may lead back, after a restored backup
         store._unfilled.discard(namespace)
         self._advance(version)
         store._swapping.remove(namespace)
@@ -202,7 +203,7 @@ class StoreWriter(Generic[T]):
 
     @property
     def filled(self) -> bool:
-        """Whether the first list is complete: readers wait for that."""
+        """Whether the first list of this namespace is complete."""
         return self._namespace not in self._store._unfilled
 
     def _settle(self, key: Key, new: T | None) -> Sequence[Change[T]]:
@@ -231,6 +232,7 @@ class StoreWriter(Generic[T]):
 
 
 def open_scoped_store(of: type[T], namespaces: Sequence[str]) -> tuple[dict[str, StoreWriter[T]], Store[T]]:
-    """One store that several reflectors fill, each from its own namespace: a list in one touches only that one."""
+    """One store that several reflectors fill, each from its own namespace: a list touches the objects of its own
+    namespace only."""
     store: Store[T] = Store()
     return {namespace: StoreWriter(store, namespace) for namespace in namespaces}, store

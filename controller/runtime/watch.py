@@ -6,10 +6,10 @@
                                                        └──end───────────────┘
 
 `ask` says what to request in a state; `on_…` say what an answer makes of the state, and what to tell the store.
-How a request or a stream ended is an `End`, and `on_end` is the only way to lose track: then back to Start. The
-initial state comes as a stream where the server can (WatchList; `allowWatchBookmarks` is what makes it send the end
-mark), else as a list in pages; a server that refuses or never ends the stream is remembered. Both are consistent
-reads: a stale start could create pods twice.
+How a request or a stream ended is an `End`; only `on_end` may discard what is known and go back to Start. The
+initial state comes as a stream where the server supports it (WatchList; only with `allowWatchBookmarks` does it send
+the bookmark that ends the initial state), else as a list in pages; a server that refuses this stream, or never ends
+it, is asked for pages from then on. Both are consistent reads: from a stale start, pods could be created twice.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from controller.kube.request import Query
 T = TypeVar("T")
 
 PAGE_SIZE = 500
+"""Objects in one page of a list, as in client-go (`pager.defaultPageSize`)."""
 MOST_STRIKES = 5
-"""Failures of one watch at one version that are not the connection's, after which a list may help."""
+"""After so many failures of the watch from one version, not counting lost connections, everything is listed again."""
 
 
 class Manner(Enum):
@@ -40,17 +41,17 @@ class Manner(Enum):
 
 
 class Start(Value):
-    """Nothing is known, or no longer."""
+    """Nothing is known: at the beginning, or because what was known is discarded."""
 
     manner: Manner = Manner.STREAM
 
 
 class Filling(Value):
-    """A stream of the initial state is open and has not said that it is complete."""
+    """A stream of the initial state is open; the bookmark that ends the initial state has not come yet."""
 
 
 class Listing(Value):
-    """In the middle of a list."""
+    """Some pages of a list have come, and more follow."""
 
     token: str
     manner: Manner
@@ -86,11 +87,11 @@ class OpenWatch(Value):
 
 
 class Init(Value):
-    """To the store: forget what has come since the last Init; all objects follow."""
+    """Tells the store to forget what has come since the last Init; all objects follow."""
 
 
 class InitDone(Value):
-    """To the store: those were all, as of `version`."""
+    """Tells the store that all objects have come, as of `version`."""
 
     version: str
 
@@ -113,11 +114,11 @@ class Failed(Value, gc=True):
 
 
 class Stalled(Value):
-    """The initial stream has been silent for too long without its end mark."""
+    """The stream of the initial state has been silent for too long, and is not complete."""
 
 
 class Unmarked(Value):
-    """A bookmark where only the end mark may come: the server ignores `sendInitialEvents`."""
+    """An ordinary bookmark came before the end of the initial state: the server ignores `sendInitialEvents`."""
 
 
 class WentBack(Value):
@@ -125,17 +126,18 @@ class WentBack(Value):
 
 
 class Doubted(Value):
-    """Somebody doubts what we know."""
+    """`Reflector.relist` was called: the store may be wrong."""
 
 
 End: TypeAlias = Closed | Failed | Stalled | Unmarked | WentBack | Doubted
-"""How a request or a stream ended, other than with a page."""
+"""How a request or a stream ended; a page of a list is not an end."""
 
 
 def ask(state: State, timeout_seconds: int) -> ListPage | OpenWatch:
-    """What to request now. `timeout_seconds`: when the server shall end a watch; a random 300 to 600 spreads them.
+    """The next request. `timeout_seconds`: after so long the server ends a watch; random, 300 to 600 (as client-go
+    does it), so that not all watches end at once.
 
-    Not to be asked while a stream is open.
+    Raises AssertionError while a stream is open.
     """
     common = (("allowWatchBookmarks", "true"), ("timeoutSeconds", str(timeout_seconds)))
     match state:
@@ -159,7 +161,8 @@ def on_open(state: State) -> tuple[State, tuple[Init, ...]]:
 
 
 def on_page(state: State, page: Page[T]) -> tuple[State, tuple[StoreEvent[T], ...]]:
-    """A page of a list. All pages of one list belong together: the first begins, the last ends it."""
+    """The next state, and what to tell the store, after a page of a list: Init first, InitDone after the last
+    page."""
     manner = _manner(state)
     first: tuple[StoreEvent[T], ...] = () if isinstance(state, Listing) else (Init(),)
     if page.token:
@@ -170,7 +173,8 @@ def on_page(state: State, page: Page[T]) -> tuple[State, tuple[StoreEvent[T], ..
 
 
 def on_event(state: State, event: WatchEvent[T]) -> tuple[State, StoreEvent[T]] | Unmarked | WentBack:
-    """An event of the open stream. An end: close this stream, it is of no use."""
+    """The next state, and what to tell the store, after an event of the open stream. If an `End` is returned, close
+    the stream."""
     if isinstance(state, Streaming):
         if isinstance(event, Bookmark) and _went_back(state.version, event.version):
             return WentBack()
@@ -183,7 +187,7 @@ def on_event(state: State, event: WatchEvent[T]) -> tuple[State, StoreEvent[T]] 
 
 
 def on_end(state: State, end: End) -> State:
-    """What is still known after this."""
+    """The next state after `end`: it keeps what is still known."""
     match state, end:
         case _, Doubted() | WentBack():
             return Start(manner=_manner(state))

@@ -1,7 +1,7 @@
-"""The last fence: ends a process whose event loop is blocked while its lease runs out.
+"""The last fence: it ends a process whose event loop is blocked while its Lease runs out.
 
-A loop that does not run cannot notice that it lost its leadership, and would go on writing when it wakes. A
-thread can notice. It acts after the holder's own deadline and before anybody else may take the lease.
+A loop that does not run cannot notice that it has lost the leadership, and would go on writing when it wakes up. A
+thread notices: after the deadline of the leader, and before anybody else may take the Lease (`Timing.fence`).
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from contextlib import contextmanager
 
 
 def end_process(sentence: str) -> None:
-    """Say why on standard error and exit with 1, now: no handlers, no `finally`, nothing that could block."""
+    """Print `sentence` on standard error and exit with 1 at once: no handlers, no `finally`, nothing that could
+    block."""
     os.write(2, f"{sentence}\n".encode())
     os._exit(1)
 
 
 class Watchdog:
-    """Calls `bite` once, in its own thread, when it has been `hold` for longer than agreed.
+    """Calls `bite` once, in its own thread, when `hold` was not called for longer than agreed.
 
-    Uses real time: under a virtual clock leave it out.
+    It uses real time: leave it out under a virtual clock.
     """
 
     def __init__(self, bite: Callable[[str], None] = end_process) -> None:
@@ -32,13 +33,13 @@ class Watchdog:
         self._guarding = False
 
     def hold(self, seconds: float) -> None:
-        """All is well: bite only after another `seconds`."""
+        """All is well: bite no sooner than `seconds` from now."""
         with self._turn:
             self._deadline = time.monotonic() + seconds
 
     @contextmanager
     def guarding(self) -> Iterator[None]:
-        """Watch while the block runs. Call `hold` before."""
+        """Watch while the block runs. Call `hold` before entering."""
         self._guarding = True
         thread = threading.Thread(target=self._watch, name="leader-watchdog", daemon=True)
         thread.start()

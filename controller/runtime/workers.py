@@ -1,4 +1,4 @@
-"""Workers that take keys from the queue, and the one policy for what happens to a key afterwards."""
+"""Workers that take keys from the queue and make passes; one policy decides what happens to a key afterwards."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from controller.runtime.workqueue import QueueClosed, Taken, WorkQueue
 K = TypeVar("K", bound=Hashable)
 
 DRAIN_SECONDS = 20.0
+"""Seconds that running passes may still take after the block has ended, unless the caller says otherwise."""
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -22,26 +23,26 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class ComeBack(msgspec.Struct, frozen=True):
-    """It went well, and time alone will change the answer in `after` seconds."""
+    """The pass went well; come back in `after` seconds, because time alone will change the answer."""
 
     after: float
     reason: str = "timer"
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """It failed; again after the key's growing delay, not sooner than `at_least` seconds."""
+    """The pass failed: retry after the growing delay of the key, but not sooner than `at_least` seconds."""
 
     error: Exception
     at_least: float = 0.0
     at_most: float | None = None
-    """Something else is due in so many seconds, whatever the delay has grown to."""
+    """Seconds after which something else is due, however long the delay has become; None: nothing is."""
 
 
 Outcome: TypeAlias = Done | ComeBack | Retry
 
 
 Work: TypeAlias = Callable[[], Coroutine[None, None, None]]
-"""A coroutine function, so that nothing has begun if it is cancelled before its turn."""
+"""A coroutine function rather than a coroutine: if it is cancelled before its turn, nothing has begun."""
 
 
 class PassControl(Protocol):
@@ -52,15 +53,14 @@ class PassControl(Protocol):
         as being processed until the pass ends."""
 
     def begin(self, work: Work) -> asyncio.Task[Exception | None]:
-        """Work that may outlast the pass. The task's result is what it raised, other than that leadership is lost,
-        which ends everything."""
+        """Begin work that may outlast the pass. The task never raises: its result is the exception of the work, or
+        None. Only a lost leadership is raised, and ends everything."""
 
     def leave(self, task: asyncio.Task[Exception | None], tell: Callable[[Exception | None], None]) -> None:
-        """The pass waits no longer for `task`, which it has begun: when that ends, `tell` gets what it raised, or
-        None."""
+        """The pass no longer waits for `task`, which it has begun. When the task ends, `tell` gets its result."""
 
     def wake(self, reason: str) -> None:
-        """Add the key again. For work that outlasts the pass, when it has found out something."""
+        """Add the key to the queue again: for work that outlasts the pass, once it has an answer."""
 
 
 Handle: TypeAlias = Callable[[Taken[K], PassControl], Awaitable[Outcome]]
@@ -68,17 +68,17 @@ Handle: TypeAlias = Callable[[Taken[K], PassControl], Awaitable[Outcome]]
 
 
 class Pass(msgspec.Struct, Generic[K], frozen=True):
-    """One finished pass over a key: what logs and metrics are made of."""
+    """One finished pass over a key, for logs and metrics."""
 
     taken: Taken[K]
     outcome: Outcome
     work_seconds: float
     crashed: bool
-    """The handler raised instead of answering: a bug of ours. The outcome is a `Retry` with that error."""
+    """The handler raised instead of returning an outcome: a bug of ours. The outcome is a `Retry` with that error."""
 
 
 def settle(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:
-    """What becomes of `key`: forget its failures, come back in time, or retry with growing delay."""
+    """What happens to `key` after a pass: forget its failures, come back in time, or retry with a growing delay."""
     match outcome:
         case Done():
             queue.forget(key)
@@ -103,18 +103,18 @@ async def workers(
     drain: float = DRAIN_SECONDS,
     name: str = "worker",
 ) -> AsyncIterator[None]:
-    """While the block runs, `count` workers process keys; their tasks are called `name`-0 and so on. It closes the
-    queue when it is left.
+    """While the block runs, `count` workers process keys; their tasks are called `name`-0 and so on. When the block
+    is left, the queue is closed.
 
-    A pass that only waits for answers is carried on beside the workers: so there may be one for every key, and none
-    keeps another one waiting. What is sent meanwhile is bounded elsewhere (`controller.kube.throttle`).
+    A pass that only waits for answers goes on beside the workers, so that waiting passes keep no other key waiting.
+    The throttle bounds what they send (`controller.kube.throttle`).
 
-    Left without an exception, the passes end within `drain` seconds and are then cancelled. Left by an exception or
-    by cancellation (leadership lost), they are cancelled at once.
+    If the block ends without an exception, running passes may take `drain` seconds more and are then cancelled. If it
+    ends by an exception or is cancelled (leadership lost), they are cancelled at once.
 
-    An exception from `handle` ends that pass and not the worker: it is told to `on_outcome` and retried.
-    `LeadershipLost` is the exception to that: nobody may go on, so it leaves this block, inside an
-    `ExceptionGroup`. So does an exception from `on_outcome`, which must not raise.
+    An exception from `handle` ends that pass but not the worker: it is reported to `on_outcome` and the key is
+    retried. `LeadershipLost` is different, because nobody may go on: it leaves the block inside an `ExceptionGroup`.
+    So does an exception from `on_outcome`, which must not raise.
     """
     try:
         async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as group:
@@ -125,13 +125,13 @@ async def workers(
             queue.close()
             limit.reschedule(asyncio.get_running_loop().time() + drain)
     except TimeoutError:
-        pass  # what is left is cancelled; no other one comes out of the group as it is
+        pass  # the drain is over: what still ran is cancelled. Any other error leaves the group as an ExceptionGroup
     finally:
         queue.close()
 
 
 class _Pool(Generic[K]):
-    """The workers, and the passes that go on beside them because they only wait for answers."""
+    """The workers, and the passes that go on beside them while they only wait for answers."""
 
     def __init__(
         self,
@@ -146,8 +146,8 @@ class _Pool(Generic[K]):
         self.group.create_task(self._work(name), name=name)
 
     async def _work(self, name: str) -> None:
-        """Make pass after pass. When one only waits for answers, this task ends with it, and a new worker of that
-        name goes on."""
+        """Make pass after pass. When a pass only waits for answers, this task ends together with it, and a new worker
+        of the same name takes over."""
         loop = asyncio.get_running_loop()
         relieved = False
         with suppress(QueueClosed):
@@ -172,7 +172,7 @@ class _RunningPass(Generic[K]):
         self._pool, self._worker, self._queue, self._key = pool, worker, queue, key
         self.relieved = False
         self._left: dict[asyncio.Task[Exception | None], Callable[[Exception | None], None]] = {}
-        """What nobody waits for any longer, and who is told of its end."""
+        """Tasks for which nobody waits any more, and whom to tell of their end."""
 
     def only_waits(self) -> None:
         if self.relieved:

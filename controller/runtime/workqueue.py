@@ -1,5 +1,5 @@
-"""The keys that need work: each once, with at most one worker per key, with delays, and with a back-off for keys that
-fail."""
+"""The queue of keys that need work: each key once, with at most one worker per key, delays, and a back-off for keys
+that fail. It has the promises of client-go's rate-limiting queue."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from controller.runtime.delays import Delays
 K = TypeVar("K", bound=Hashable)
 
 REASONS_KEPT = 4
+"""Reasons that a log line of a pass names at most; more would say nothing new."""
 
 
 class QueueClosed(Exception):
-    """The queue was closed: it gives out no more keys."""
+    """Raised by `take` when the queue is closed: it gives out no more keys."""
 
 
 class Taken(msgspec.Struct, Generic[K], frozen=True):
@@ -28,9 +29,9 @@ class Taken(msgspec.Struct, Generic[K], frozen=True):
 
     key: K
     reasons: tuple[str, ...]
-    """The first few different reasons since the key was last taken."""
+    """The first different reasons since the key was last taken, at most `REASONS_KEPT`."""
     queued_seconds: float
-    """How long it was ready and waited for a free worker."""
+    """For how many seconds the key was ready and waited for a free worker."""
 
 
 class _Wanted(msgspec.Struct):
@@ -43,15 +44,15 @@ class _Wanted(msgspec.Struct):
 
 
 class WorkQueue(Generic[K]):
-    """Keys that are to be processed, each by one worker at a time. It has no lock and no task of its own.
+    """The keys that are to be processed, each by one worker at a time. There is no lock and no task here.
 
     Invariants, between any two awaits:
-    - a key is in `ready` if and only if it is dirty and not processing; it stands there once;
-    - a key is processing from `take` until the block is left, however it is left, cancellation included;
-    - a key added while processing is dirty, and becomes ready when the block is left: no trigger is lost;
+    - a key is in `ready`, once, if and only if it is dirty (needs work) and not being processed;
+    - a key is being processed from `take` until the block is left, however it is left, cancellation included;
+    - a key added while it is processed is dirty, and becomes ready when the block is left: no trigger is lost;
     - a key has at most one due time; of two delays the earlier wins, and an `add` in between leaves it alone;
-    - while a key is ready, some waiting `take` has been woken, or none waits;
-    - after `close` nothing is handed out and nothing is added; what is taken may finish.
+    - while a key is ready, a waiting `take` has been woken, unless none waits;
+    - after `close` nothing is handed out and nothing is added; keys that are being processed may finish.
 
     Use it inside one running event loop: delays are seconds of that loop's time.
     """
@@ -65,7 +66,7 @@ class WorkQueue(Generic[K]):
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._closed = False
         self.adds = 0
-        """Keys that became dirty since the start (a repeated add of a dirty key does not count)."""
+        """How many keys have become dirty since the start; another add of a dirty key does not count."""
         self.retries = 0
 
     def add(self, key: K, reason: str = "") -> None:
@@ -90,18 +91,18 @@ class WorkQueue(Generic[K]):
             self._delays.add(key, asyncio.get_running_loop().time() + delay, reason)
 
     def retry(self, key: K, at_least: float = 0.0) -> None:
-        """`key` failed: add it after its own growing delay, not sooner than `at_least` seconds."""
+        """`key` failed: add it after its own growing delay, but not sooner than in `at_least` seconds."""
         self.retries += 1
         delay = self._backoff.strike(key, asyncio.get_running_loop().time())
         self.add_after(key, max(delay, at_least), "retry")
 
     def forget(self, key: K) -> None:
-        """`key` did not fail: its next retry starts from the shortest delay. Wanted work stays wanted."""
+        """`key` did not fail: its next retry has the shortest delay again. Work that was added stays."""
         self._backoff.forget(key)
 
     @asynccontextmanager
     async def take(self) -> AsyncIterator[Taken[K]]:
-        """Wait for a key, and process it until the block is left. Raises `QueueClosed`."""
+        """Wait for a key; it is being processed until the block is left. Raises `QueueClosed`."""
         loop = asyncio.get_running_loop()
         while not self._ready:
             if self._closed:
@@ -114,7 +115,7 @@ class WorkQueue(Generic[K]):
                 if woken in self._waiting:
                     self._waiting.remove(woken)
                 elif self._ready:
-                    self._wake()  # we were woken for a key and will not take it: pass the call on
+                    self._wake()  # we were woken for a key and will not take it: wake another one
                 raise
         key = self._ready.popleft()
         wanted, now = self._dirty.pop(key), loop.time()
@@ -138,17 +139,16 @@ class WorkQueue(Generic[K]):
 
     @property
     def depth(self) -> int:
-        """Keys that are ready and not being processed."""
+        """How many keys are ready and not being processed."""
         return len(self._ready)
 
     @property
     def later(self) -> int:
-        """Keys that were added with a delay which is not over."""
+        """How many keys wait for a delay that is not over."""
         return len(self._delays)
 
     def processing_seconds(self) -> tuple[float, ...]:
-        """For each key that is being processed: for how many seconds so far. One that keeps growing is a pass that
-        hangs."""
+        """Seconds for which each key has been processed so far. A number that keeps growing is a pass that hangs."""
         now = asyncio.get_running_loop().time()
         return tuple(now - since for since in self._processing.values())
 
