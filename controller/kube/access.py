@@ -1,4 +1,4 @@
-"""What a person's flags say about the server to ask and about who asks it."""
+"""The flags by which a person says which API server to ask, and as whom."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ from controller.api.base import Value
 class Access(Value):
     """kubectl's global flags, each with kubectl's meaning; None, False and "" mean that the flag was not given.
 
-    `cluster` and `user` name other entries of the kubeconfig than the context does; everything below them
-    replaces a field of the entry that was chosen. `Access()` is what kubectl without flags would use.
+    `cluster` and `user` choose other entries of the kubeconfig than those of the context; each field below them
+    replaces a field of the chosen entry. `Access()` is what kubectl uses without flags.
     """
 
     kubeconfig: str | None = None
-    """One file, or several as in $KUBECONFIG."""
+    """The path of one file; a list is allowed in $KUBECONFIG only."""
     context: str | None = None
     cluster: str | None = None
     user: str | None = None
     server: str | None = None
-    """Alone it will do, without any kubeconfig."""
+    """The URL of the API server. With it, no kubeconfig is needed."""
     token: str | None = None
-    """Replaces whatever the chosen user has, its client certificate too (which servers would prefer)."""
+    """A bearer token. It replaces all credentials of the chosen user, also a client certificate, which servers would
+    prefer."""
     client_certificate: str | None = None
-    """A file, as is `client_key`; they replace those of the chosen user."""
+    """A file, like `client_key`; they replace those of the chosen user."""
     client_key: str | None = None
     certificate_authority: str | None = None
-    """A file; the certificates of the kubeconfig are then not looked at."""
+    """A file. The authority in the kubeconfig is then ignored."""
     insecure_skip_tls_verify: bool = False
     tls_server_name: str | None = None
     as_user: str | None = None
-    """Act as somebody else, if access control lets us."""
+    """The user to impersonate, if access control allows it."""
     as_groups: tuple[str, ...] = ()
     as_uid: str | None = None
 
     @property
     def chooses(self) -> bool:
-        """Something says where the server is found, so that a pod's service account is not meant."""
+        """Whether any flag says where the server is; then the service account of a pod is not used."""
         return bool(self.kubeconfig or self.context or self.cluster or self.user or self.server)

@@ -1,4 +1,4 @@
-"""The verbs of the API, one method each. Answers are decoded only as far as somebody reads them."""
+"""The verbs of the API, one method each. Of an answer, only the fields that somebody reads are decoded."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from controller.kube.sender import Call, Retell, Sender
 T = TypeVar("T")
 
 STREAM_SILENCE = 150.0
-"""Seconds without a byte after which a watch is taken for dead; bookmarks come about once a minute."""
+"""Seconds without a byte after which a watch counts as broken; API servers send a bookmark about once a minute."""
 
 Body: TypeAlias = bytes | JSONObject | tuple[JSON, ...]
 Events: TypeAlias = Iterator[WatchEvent[T]]
 
 
 class Written(View):
-    """What a write made of the object. `version` is what its caches have to reach."""
+    """The metadata of an object after a write. Caches must reach `version` before anything is planned from them."""
 
     name: str = ""
     uid: str = ""
@@ -36,7 +36,8 @@ class Written(View):
 
 
 class Deleted(Value):
-    """An accepted delete. `version`: the server's resourceVersion of the dying object, or None when it sent none."""
+    """An accepted delete. `version` is the resourceVersion of the object that is being deleted; None if the server
+    sent none."""
 
     version: str | None
 
@@ -52,14 +53,14 @@ DRY_RUN: Final = ("dryRun", "All")
 
 
 class Client:
-    """Asks one API server; any number of calls at once. What is waited for and retried: see `Sender`."""
+    """Makes requests to one API server, any number at once. What is waited for and retried: see `Sender`."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
         self._decoders: dict[Resource[Any, Any], Decoder[Any, Any]] = {}
 
     def retelling(self, retell: Retell) -> Client:
-        """A client of the same server whose errors have their messages changed by `retell`."""
+        """A client of the same server; `retell` may change the message of each error."""
         other = copy(self)
         other._sender = self._sender.retelling(retell)
         return other
@@ -71,14 +72,14 @@ class Client:
         return other
 
     def decoder(self, resource: Resource[W, T]) -> Decoder[W, T]:
-        """The one decoder of `resource`, made at the first call."""
+        """The decoder of `resource`, made at the first call and kept."""
         decoder = self._decoders.get(resource)
         if decoder is None:
             decoder = self._decoders[resource] = Decoder(resource)
         return decoder
 
     async def get(self, resource: Resource[W, T], target: Target) -> T | None:
-        """The object as it is now, not as a cache has it. None: there, but not ours (`Resource.project`)."""
+        """The object as the server has it now, not a cache. None: it exists but is not ours (`Resource.project`)."""
         call = Call(verb="get", resource=resource.name, what=resource.describe(target))
         response = await self._sender.send(call, Request(method="GET", path=resource.path(target)))
         try:
@@ -89,7 +90,7 @@ class Client:
     async def page(
         self, resource: Resource[W, T], namespace: str = "", *, limit: int = 0, token: str = "", query: Query = ()
     ) -> Page[T]:
-        """One page of a list, or with `limit=0` all of it; `query` for selectors. The read is consistent."""
+        """One page of a list, or with `limit=0` all of it; `query` is for selectors. The read is consistent."""
         call = Call(verb="list", resource=resource.name, what=_collection(resource, namespace))
         query = (*resource.query, *query)
         if limit:
@@ -112,7 +113,8 @@ class Client:
         name: str = "",
         dry_run: bool = False,
     ) -> Written:
-        """`name` serves error messages only. `dry_run`: all checks of the server, no object."""
+        """Create an object. `name` is for error messages only. With `dry_run` the server makes all its checks but no
+        object."""
         what = f"{_collection(resource, namespace)} {name}".rstrip()
         call = Call(verb="create", resource=resource.name, what=what)
         request = Request(
@@ -132,7 +134,8 @@ class Client:
         sub: str = "",
         dry_run: bool = False,
     ) -> Written:
-        """`patch` carries its own guard (`api.patch`). A stale version or a foreign uid raises Conflict."""
+        """Send a JSON Patch, which must contain its own guard (`api.patch`). An outdated version or another uid
+        raises Conflict."""
         call = Call(verb="patch", resource=resource.name, what=resource.describe(target, sub))
         request = Request(
             method="PATCH",
@@ -146,10 +149,11 @@ class Client:
     async def delete(
         self, resource: Resource[W, T], ref: Ref, *, version: str = "", propagation: str = ""
     ) -> Deleted:
-        """Delete the object with `ref.uid`, never a successor of that name: then Conflict (an empty uid: any).
+        """Delete the object with `ref.uid`; if another one has its name by now, Conflict is raised. An empty uid
+        deletes any.
 
-        `version` demands that resourceVersion as well; `ref.version` is not looked at, because a status update
-        must not stop a delete. `propagation` Background, Foreground or Orphan: "" leaves it to the server.
+        `version` must match as well, if it is given; `ref.version` is not used, because a status update must not stop
+        a delete. `propagation` is Background, Foreground or Orphan; "" leaves the choice to the server.
         """
         call = Call(verb="delete", resource=resource.name, what=resource.describe(ref))
         request = Request(
@@ -168,11 +172,11 @@ class Client:
         *,
         query: Query = (),
     ) -> AsyncIterator[AsyncIterator[Events[T]]]:
-        """An open watch: an iterator over bunches of events, each bunch decoded while you walk through it.
+        """An open watch: an iterator over bunches of events, each decoded while it is iterated.
 
-        Entering raises ApiError when the server refuses. The outer iterator ends when the server closes; it
-        raises ApiError for a broken connection or `STREAM_SILENCE` seconds without a byte, the inner one for an ERROR
-        event and for a line that is not an event.
+        Entering raises ApiError when the server refuses. The outer iterator ends when the server closes the watch; it
+        raises ApiError if the connection breaks or `STREAM_SILENCE` seconds pass without a byte. The inner one raises
+        it for an ERROR event and for a line that is no event.
         """
         call = Call(verb="watch", resource=resource.name, what=_collection(resource, namespace))
         query = (("watch", "1"), *resource.query, *query)

@@ -30,8 +30,8 @@ async def load(
     environ: Mapping[str, str] = os.environ,
     clock: Callable[[], float] = time.time,
 ) -> Connection:
-    """The controller's connection: in a pod its service account, unless a kubeconfig or context was asked for;
-    everywhere else the one of `connection_for`, which says what may be raised.
+    """The controller's connection. In a pod it is that of the service account, unless a kubeconfig or context was
+    asked for; elsewhere that of `connection_for`, which says what is raised.
     """
     access = Access(kubeconfig=kubeconfig, context=context)
     if not access.chooses and environ.get(HOST):
@@ -46,12 +46,12 @@ async def connection_for(
     service_account: Path = SERVICE_ACCOUNT,
     clock: Callable[[], float] = time.time,
 ) -> Connection:
-    """The connection that kubectl with these flags would use: the files of --kubeconfig, of $KUBECONFIG, or
-    ~/.kube/config; without any such file, the server of --server, or in a pod its service account. A file in which
-    nothing is written, such as /dev/null, says nothing, and is no mistake.
+    """The connection that kubectl would use with these flags: by the files of --kubeconfig, of $KUBECONFIG, or
+    ~/.kube/config; without any such file, to the server of --server, or in a pod by its service account. An empty
+    file, such as /dev/null, counts as no file and is no error.
 
-    `service_account`: the folder where a pod's is mounted. Raises ConfigError, whose one line names the file or
-    context. May run the kubeconfig's exec plugin.
+    `service_account` is the folder where a pod finds its own. Raises ConfigError, one line that names the file or
+    context. May run the exec plugin of the kubeconfig.
     """
     paths = access.kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config"
     existing = kubeconfigs(access.kubeconfig, environ)
@@ -68,23 +68,24 @@ async def connection_for(
         return await _chosen(files, access, clock)
     except ConfigError:
         raise
-    except Exception as error:  # whatever YAML breaks that is no kubeconfig
+    except Exception as error:  # YAML that is no kubeconfig may break anything
         named = os.pathsep.join(existing if files is None else files)
         where = f"kubeconfig {named}" if named else "the command line"
         raise ConfigError(f"{where}: {_words(error)}") from error
 
 
 def kubeconfigs(flag: str | None, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The files that are there, the most important first: that of --kubeconfig, else those of $KUBECONFIG, else
-    ~/.kube/config. Only the variable is a list; the flag names one file, colons and all, as for kubectl."""
+    """The existing files, the most important first: that of --kubeconfig, else those of $KUBECONFIG, else
+    ~/.kube/config. As for kubectl, only the variable is a list; the flag names one file, even if it holds a colon."""
     named = [flag] if flag else (environ.get("KUBECONFIG") or "~/.kube/config").split(os.pathsep)
     candidates = [Path(path).expanduser() for path in named if path]
     return [str(path) for path in candidates if path.exists()]
 
 
 def read_files(paths: Iterable[str]) -> Files:
-    """Each in which something is written. Raises whatever reading and YAML raise, and TypeError for no kubeconfig."""
-    import yaml  # here, because a controller in its pod has no kubeconfig
+    """All files that are not empty, parsed. Raises what reading and YAML raise, and TypeError for a file that is no
+    kubeconfig."""
+    import yaml  # imported here: a controller in its pod reads no kubeconfig
 
     files: dict[str, KubeconfigEntry] = {}
     for path in paths:
@@ -98,7 +99,7 @@ def read_files(paths: Iterable[str]) -> Files:
 
 
 def _with_flags(pod: Connection, access: Access) -> Connection:
-    """What may be said about the server that a pod finds by itself."""
+    """The connection of a pod, with the flags that also apply to the server which a pod finds by itself."""
     changes: dict[str, Any] = {"impersonation": impersonation({}, access)}
     if access.token:
         changes["credentials"] = Fixed(_checked(f"Bearer {access.token}", pod.source))
@@ -160,7 +161,8 @@ def _tls(cluster: KubeconfigEntry, user: KubeconfigEntry) -> ssl.SSLContext:
 
 
 def _file(entry: KubeconfigEntry, field: str, held: ExitStack) -> str | None:
-    """Where it stands, because ssl reads files only; what the kubeconfig itself holds, as long as `held` lasts."""
+    """The path of this file, because ssl reads files only. Data inside the kubeconfig is written to a file that
+    exists as long as `held`."""
     if data := entry.get(f"{field}-data"):
         path = Path(held.enter_context(TemporaryDirectory()), field)
         path.write_bytes(base64.b64decode(data))
@@ -172,14 +174,16 @@ def _file(entry: KubeconfigEntry, field: str, held: ExitStack) -> str | None:
 
 
 def _checked(value: str, source: str) -> str:
-    """A line break would end the header; it comes with tokens that were pasted or read from a file."""
+    """`value`, which goes into a header. Raises ConfigError for a line break, which would end the header: tokens that
+    were pasted or read from a file may hold one."""
     if any(character in value for character in "\r\n\0"):
         raise ConfigError(f"{source}: a token or name that goes into a header holds a line break")
     return value
 
 
 def _settle_auth_provider(settings: dict[str, Any], source: str, clock: Callable[[], float]) -> None:
-    """Make a valid OIDC token a plain one and refuse the rest: nothing here renews them."""
+    """Turn an OIDC auth-provider with a valid token into that token. Raises ConfigError for any other: nothing here
+    renews it."""
     provider = settings.get("auth-provider")
     if not provider:
         return
@@ -198,7 +202,7 @@ class _Claims(msgspec.Struct):
 
 
 def _expiry(token: str) -> float:
-    """Seconds since 1970 at which a JWT ends; 0.0 when it is none."""
+    """When a JWT expires, in seconds since 1970; 0.0 if `token` is no JWT."""
     _, _, rest = token.partition(".")
     claims, _, _ = rest.partition(".")
     try:

@@ -1,4 +1,4 @@
-"""Where the API server is and who we are to it."""
+"""Where the API server is, and the credentials with which we reach it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from controller.kube.errors import ConfigError
 
 
 class Credentials(Protocol):
-    """Who we are. Tokens change while we run: ask again for every request."""
+    """Who we are for the API server. Tokens change while we run, so `authorization` is asked before every request."""
 
     async def authorization(self) -> str | None:
-        """The `Authorization` header now, or None where the client certificate speaks. Never raises: an old
-        token that could not be renewed is answered with a 401, and then `refresh` says why."""
+        """The `Authorization` header now; None if the client certificate is enough. Never raises: if a token could
+        not be renewed, the old one gets a 401, and then `refresh` says why."""
         ...
 
     async def refresh(self) -> None:
-        """The server has refused us: get new credentials now. Raises ConfigError when that is not possible."""
+        """Get new credentials now, because the server answered 401. Raises ConfigError when that is not possible."""
         ...
 
     def renewing(self) -> AbstractAsyncContextManager[None]:
-        """The scope in which they are asked for: what is on its way to renew them ends with it."""
+        """The scope in which credentials are used. Leaving it ends a renewal that is still running."""
         ...
 
 
@@ -36,19 +36,19 @@ class Connection(Value):
     """`https://host:port`, perhaps with a path."""
     credentials: Credentials
     tls: ssl.SSLContext | None = None
-    """None for plain http."""
+    """Our side of TLS; None for plain http."""
     tls_now: Callable[[], ssl.SSLContext] | None = None
-    """Asked for every request where certificates are rotated while we run; None: `tls` stays what it is. A context
-    that has changed gets connections of its own; a watch that is open under the old one ends within ten minutes."""
+    """Called before every request if certificates are rotated while we run; None: `tls` never changes. A new context
+    gets new connections; a watch under the old one ends within ten minutes."""
     server_name: str = ""
-    """The name in the server's certificate, where it is not the host."""
+    """The name in the server's certificate if it is not the host; empty: it is."""
     proxy: str = ""
     namespace: str = "default"
     """The namespace of the kubeconfig's context, or our own in the cluster."""
     context: str = ""
-    """The kubeconfig's context; empty where none was needed."""
+    """The kubeconfig's context; empty if none was needed."""
     impersonation: tuple[tuple[str, str], ...] = ()
-    """Headers of every request that make us somebody else; a name may occur several times."""
+    """Headers of every request that impersonate somebody else; a name may occur several times."""
     source: str = ""
     """Where all this was found, for people: `context kind of /home/me/.kube/config`."""
 
@@ -70,17 +70,17 @@ class Fixed:
 
 
 class TokenFile:
-    """A token in a file that somebody rotates (the kubelet, in a cluster)."""
+    """Credentials from a token file that is rotated, in a pod by the kubelet."""
 
     def __init__(self, path: Path) -> None:
-        """Raises ConfigError when there is no readable token."""
+        """Raises ConfigError if the file holds no readable token."""
         self._path = path
         self._seen: tuple[int, int] | None = None
         self._authorization = ""
         self._read()
 
     async def authorization(self) -> str | None:
-        with suppress(ConfigError, OSError):  # in the middle of a rotation; the old token is good for minutes
+        with suppress(ConfigError, OSError):  # in the middle of a rotation; the old token is valid for minutes more
             if _stamp(self._path) != self._seen:
                 self._read()
         return self._authorization
@@ -103,17 +103,17 @@ class TokenFile:
 
 
 class AuthorityFile:
-    """Our side of TLS by an authority in a file that somebody rotates. A new file makes a new context, because one
-    that has learnt an authority never forgets it."""
+    """Our side of TLS, with the authority in a file that is rotated. A new file makes a new context, because a
+    context never forgets an authority."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError when it holds no certificate."""
+        """Raises OSError if the file holds no certificate."""
         self._path = path
         self._seen = _stamp(path)
         self._context = tls_context(str(path))
 
     def context(self) -> ssl.SSLContext:
-        """By the file as it is now; while it is half written or away, as it was."""
+        """The context for the file as it is now; while the file is missing or half written, the previous one."""
         with suppress(OSError):
             seen = _stamp(self._path)
             if seen != self._seen:
@@ -128,10 +128,10 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def tls_context(ca_file: str | None = None, *, verify: bool = True) -> ssl.SSLContext:
-    """Our side of TLS; `ca_file` None means the system's authorities. Raises OSError for a bad file.
+    """Our side of TLS. `ca_file` None: the authorities of the system. Raises OSError for a file that cannot be used.
 
-    The strict X.509 checks that Python 3.13 switched on are off: they refuse the authorities of some hosted
-    clusters (no Authority Key Identifier). Chain and host name are checked as ever.
+    The strict X.509 checks that Python 3.13 switched on are off, because they refuse the authorities of some hosted
+    clusters (no Authority Key Identifier). The chain and the host name are checked.
     """
     context = ssl.create_default_context(cafile=ca_file)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT

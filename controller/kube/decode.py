@@ -1,4 +1,4 @@
-"""Bytes to records. One object that cannot be read never spoils the page or the stream it came in."""
+"""Decodes bytes of the API server to records. An object that cannot be decoded never spoils its page or stream."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from controller.kube.resource import Resource, W
 T = TypeVar("T")
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+"""Annotation of the bookmark that ends the initial state of a watch (metav1.InitialEventsAnnotationKey)."""
 UNREADABLE = (msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError)
-"""What a decoder or a projection raises for an object that is not what it should be, or nests too deep."""
+"""What a decoder or a projection raises for an object that has an unexpected form, or is nested too deeply."""
 
 
 class Seen(Value, Generic[T]):
-    """The server's latest word on one object: `obj`, or None when it is gone or not ours."""
+    """The latest state of one object; `obj` is None if it is gone or not ours."""
 
     key: Key
     version: str
@@ -30,7 +31,7 @@ class Seen(Value, Generic[T]):
 
 
 class Malformed(Value):
-    """An object that is there and cannot be read. Its key has an empty name if not even that could be read."""
+    """An object that exists but cannot be decoded. The name in its key is empty if not even that could be read."""
 
     key: Key
     version: str
@@ -38,7 +39,7 @@ class Malformed(Value):
 
 
 class Bookmark(Value):
-    """Everything up to `version` has been told. `initial_end`: and with it, all that existed at the start."""
+    """All changes up to `version` have come. With `initial_end`, also all objects of the initial state."""
 
     version: str
     initial_end: bool = False
@@ -57,7 +58,8 @@ WatchEvent: TypeAlias = Seen[T] | Malformed | Bookmark
 
 
 class Page(Value, Generic[T]):
-    """Some or all objects of a collection at `version`. `token` asks for the next page; empty on the last."""
+    """Some or all objects of a collection at `version`. `token` asks for the next page; it is empty on the last
+    page."""
 
     items: tuple[Item[T], ...]
     version: str
@@ -111,10 +113,10 @@ _code = msgspec.json.Decoder(_Code)
 
 
 class Decoder(Generic[W, T]):
-    """Reads one resource. Make it once: the compiled decoders inside are what makes it fast.
+    """Decodes one resource. Make it once, because compiling its decoders is expensive.
 
-    `page`, `line` and `single` raise UNREADABLE for bytes that are not the document they should be (cut off, HTML
-    of a proxy); a document with a bad object in it gives `Malformed` instead, however deep that object nests.
+    `page`, `line` and `single` raise UNREADABLE for bytes that are no such document (cut off, HTML of a proxy). For a
+    document that contains a bad object they return `Malformed`, however deeply that object is nested.
     """
 
     def __init__(self, resource: Resource[W, T]) -> None:
@@ -148,7 +150,7 @@ class Decoder(Generic[W, T]):
         return _gone(event.object) if event.type == "DELETED" else self._careful_line(line)
 
     def single(self, body: bytes) -> T | None:
-        """One object; None when it is not ours. Raises UNREADABLE for a malformed one."""
+        """One object; None if it is not ours. Raises UNREADABLE for a malformed one."""
         return self._project(self._object.decode(body))
 
     def _kept(self, wire: W) -> Item[T]:
@@ -189,7 +191,8 @@ class Decoder(Generic[W, T]):
 
 
 def _float(text: str) -> float:
-    """The decoder's own way takes some ten times as long for numbers at the ends of what a float can hold."""
+    """A number as a float. The decoder's own way is some ten times slower for very large and very small numbers.
+    Raises ValueError for a number that no float can hold."""
     value = float(text)
     if isinf(value):
         raise ValueError(f"{shortened(text, LONGEST_ITEM)} is out of range")
@@ -215,7 +218,8 @@ def _meta_of(raw: msgspec.Raw) -> _SomeMeta:
 
 
 def _meta_of_deep(document: bytes) -> _SomeMeta:
-    """Field by field, because managedFields nest as deep as what they tell of."""
+    """The metadata of a deeply nested object, field by field: its managedFields are nested as deeply as the
+    object."""
     try:
         found = nesting.members(nesting.member(document, "metadata"))
         kept = {name: msgspec.Raw(found[name]) for name in ("name", "namespace", "resourceVersion") if name in found}
@@ -225,7 +229,7 @@ def _meta_of_deep(document: bytes) -> _SomeMeta:
 
 
 def taken_apart(body: bytes) -> tuple[str, tuple[tuple[Key, bytes], ...]]:
-    """A page of a list, however deep its objects nest: the token of the next one, and each object by its key. Raises
+    """The token of the next page, and each object of this page by its key, however deeply objects are nested. Raises
     UNREADABLE for bytes that are no list."""
     page = _split_page(body)
     return page.metadata.continue_, tuple([(_key_of(_meta_of(one)), bytes(one)) for one in page.items or ()])

@@ -1,4 +1,4 @@
-"""What can go wrong with a request, and the one place where answers become errors.
+"""The errors of requests, and the one place where answers become errors.
 
 ApiError
 ├─ NotFound  AlreadyExists  Conflict  Gone             about this object
@@ -19,10 +19,12 @@ from controller.api.wellknown import tells_of_full_quota
 from controller.kube.request import NotConnected, Response
 
 LONGEST_MESSAGE = 512
-"""Characters of the server's words that are kept: enough for a sentence, too little for a leaked object."""
+"""Characters of the server's message that are kept: enough for a sentence, too few to copy a whole object into
+events."""
 
 _QUOTED_AT_LENGTH = re.compile(r'"(?:[^"\\]|\\.){128,}+"')
-"""A patch that is refused is told with the whole object, and what is wrong with it stands behind."""
+"""Long quotations. For a refused patch the server quotes the whole object first, and says at the end what is
+wrong."""
 
 BUSY_WITHOUT_HINT = 1.0
 """Seconds to wait after a 429 that does not say how long."""
@@ -54,16 +56,17 @@ _status = msgspec.json.Decoder(_Status)
 
 
 class ConfigError(Exception):
-    """How to reach the server, or as whom, is not known. One line that names the file or context."""
+    """The settings do not say how to reach the server, or as whom. The message is one line that names the file or
+    context."""
 
     def __init__(self, words: str, *, hint: str = "") -> None:
         super().__init__(words)
         self.hint = hint
-        """What to do about it, where that is known; one line."""
+        """What to do about it in one line; empty if not known."""
 
 
 class ApiError(Exception):
-    """A request that did not do what was asked. The text names verb, object and the server's words."""
+    """A request that did not do what was asked. The text names verb, object and the message of the server."""
 
     def __init__(
         self,
@@ -80,23 +83,25 @@ class ApiError(Exception):
         super().__init__(f"{verb} {what}: {message}")
         self.verb, self.what, self.message = verb, what, message
         self.status = status
-        """HTTP status; 0 when there was no answer."""
+        """HTTP status code; 0 if there was no answer."""
         self.reason = reason
-        """The Status' reason, `AlreadyExists` for one; empty where the answer was no Status."""
+        """The reason in the server's Status, such as `AlreadyExists`; empty if the answer was no Status."""
         self.name = name
-        """The object that the server speaks of; empty where it speaks of none: it does not serve the kind."""
+        """The object that the server names; empty if it names none, because it does not serve the kind."""
         self.causes = causes
         self.retry_after = retry_after
-        """Seconds that the server asks us to wait, where it said so."""
+        """Seconds to wait before another try, if the server said so; None: it did not."""
 
     @property
     def is_terminating_namespace(self) -> bool:
-        """Refused because its namespace is being deleted: nothing to retry, nothing to complain about."""
+        """Whether it was refused because its namespace is being deleted: then there is nothing to retry or to
+        report."""
         return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
 
     @property
     def is_full_quota(self) -> bool:
-        """Refused because a ResourceQuota is used up: nothing is wrong with the object, and what goes makes room."""
+        """Whether it was refused because a ResourceQuota is used up: the object is valid, and deletions make room for
+        it."""
         return tells_of_full_quota(self.message)
 
 
@@ -109,7 +114,7 @@ class AlreadyExists(ApiError):
 
 
 class Conflict(ApiError):
-    """409, or 422 by the uid guard or for a path that is not there: the object is not what it was when we looked."""
+    """409, or 422 from the uid guard or for a path that does not exist: the object has changed since we looked."""
 
 
 class Gone(ApiError):
@@ -117,7 +122,8 @@ class Gone(ApiError):
 
 
 class Invalid(ApiError):
-    """400, 405, 406, 413, 415, 422: the server understood and does not want it. Again would be the same."""
+    """400, 405, 406, 413, 415, 422: the server understood the request and refuses it. Sent again, it is refused
+    again."""
 
 
 class Forbidden(ApiError):
@@ -129,15 +135,15 @@ class Unauthorized(ApiError):
 
 
 class Busy(ApiError):
-    """429, or 503 with Retry-After, for longer than the call could wait. Nothing was done."""
+    """429, or 503 with Retry-After, for longer than the call may wait. Nothing was done."""
 
 
 class ServerError(ApiError):
-    """5xx or a status that makes no sense here. Nothing was done, as far as the server says."""
+    """5xx, or a status code that makes no sense here. As far as the server says, nothing was done."""
 
 
 class Unreadable(ApiError):
-    """The server answered with something that is not the document we asked for."""
+    """The server answered, but not with the document that we asked for."""
 
 
 class Unreachable(ApiError):
@@ -145,7 +151,7 @@ class Unreachable(ApiError):
 
 
 class Unknown(ApiError):
-    """No answer, or a server-side timeout, to a write that had been sent: it may or may not have happened."""
+    """A write was sent and got no answer, or a timeout inside the server: it may or may not have been done."""
 
 
 _CLASSES: dict[int, type[ApiError]] = {
@@ -164,14 +170,14 @@ _CLASSES: dict[int, type[ApiError]] = {
 }
 
 _NO_SUCH_PATH = "the server rejected our request due to an error in our request"
-"""What a JSON Patch is answered by whose operations cannot be carried out; the version in it is looked at later."""
+"""The answer to a JSON Patch whose operations cannot be carried out. Its resourceVersion was not checked yet."""
 
 _TIMED_OUT_INSIDE = ("etcdserver:", "context deadline exceeded", "timed out")
-"""Words of a 500 behind which the store may have the write all the same."""
+"""Texts in a 500 after which the storage may have the write nevertheless."""
 
 
 def refused(verb: str, what: str, response: Response) -> ApiError:
-    """The error that an answer other than 2xx stands for. `what` describes the object or collection."""
+    """The error for an answer other than 2xx. `what` describes the object or collection."""
     status = _read(response.body)
     message = _shorten(status.message or f"HTTP {response.status}")
     causes = (status.details and status.details.causes) or ()
@@ -217,7 +223,7 @@ def _may_have_happened(code: int, message: str) -> bool:
 
 
 def _read(body: bytes) -> _Status:
-    """The Status in an error body; an empty one when it is something else (a proxy's page, plain text)."""
+    """The Status in an error body; an empty one if the body is something else (the page of a proxy, plain text)."""
     try:
         status = _status.decode(body)
     except msgspec.MsgspecError:

@@ -1,4 +1,4 @@
-"""Credentials from a kubeconfig's exec plugin (cloud vendors' logins), kept fresh for as long as we run."""
+"""Credentials from the exec plugin of a kubeconfig (the login of a cloud vendor), renewed for as long as we run."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from controller.kube.errors import ConfigError
 from controller.kube.exec_run import Credential, Program
 
 SKEW = 60.0
-"""Seconds before its expiry at which a token is renewed."""
+"""Seconds before its expiry at which a token is renewed, so that clocks may differ a little."""
 LEAST_PAUSE = 10.0
-"""Seconds between two runs, whatever the plugin says about expiry."""
+"""Seconds between two runs at least, whatever expiry the plugin returns."""
 
 
 class ExecPlugin:
-    """Runs the plugin again shortly before its token expires, and when the server refuses us.
+    """Runs the plugin again shortly before its token expires, and when the server answers 401.
 
-    Nobody waits for a run while the old token is good, so a slow plugin costs no leader its Lease; and whoever stops
-    waiting does not end the run that others wait for; leaving `renewing` does. When a run fails, the old token stays
-    in use.
+    While the old token is valid, nobody waits for a run, so that a slow plugin costs no leader its Lease. Cancelling
+    one who waits does not end the run, but leaving `renewing` does. When a run fails, the old token stays in use.
     """
 
     def __init__(
@@ -33,7 +32,7 @@ class ExecPlugin:
         tls_with: Callable[[Credential], ssl.SSLContext],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`program` has handed out `credential`. `tls_with` makes our side of TLS, and may raise OSError."""
+        """`credential` is what `program` returned first. `tls_with` makes our side of TLS, and may raise OSError."""
         self._program, self._credential, self._tls_with, self._clock = program, credential, tls_with, clock
         self._tls = tls_with(credential)
         self._last_run = clock()
@@ -43,7 +42,7 @@ class ExecPlugin:
     async def authorization(self) -> str | None:
         renewal = self._renewing() if self._due() else self._renewal
         if renewal is not None and not renewal.done() and self._has_expired():
-            await asyncio.shield(renewal)  # failed, the old token may do; if not, 401 leads to `refresh`, which tells
+            await asyncio.shield(renewal)  # if it fails, the old token is tried; a 401 then leads to `refresh`
         return self._credential.authorization
 
     async def refresh(self) -> None:
@@ -60,12 +59,12 @@ class ExecPlugin:
                 yield
                 if self._renewal is not None:
                     self._renewal.cancel()
-        except BaseExceptionGroup as left:  # what left the block, and nothing else: no renewal raises
+        except BaseExceptionGroup as left:  # one error, from the block: a renewal never raises
             raise left.exceptions[0] from left.exceptions[0].__cause__
 
     def tls(self) -> ssl.SSLContext:
-        """Our side of TLS with the newest client certificate: another one each time that it changes, because a
-        connection stays with the one that opened it."""
+        """Our side of TLS with the newest client certificate. Each new certificate makes another context, because a
+        connection keeps the context that opened it."""
         return self._tls
 
     def _has_expired(self) -> bool:
@@ -76,7 +75,7 @@ class ExecPlugin:
         return expiry is not None and now >= expiry - SKEW and now >= self._last_run + LEAST_PAUSE
 
     def _renewing(self) -> asyncio.Task[ConfigError | None]:
-        """The run that is on its way, or a new one."""
+        """The run that is under way, or a new one."""
         if self._renewal is None or self._renewal.done():
             assert self._scope is not None, "only asked inside `renewing`"
             self._last_run = self._clock()
@@ -84,14 +83,14 @@ class ExecPlugin:
         return self._renewal
 
     async def _attempt(self) -> ConfigError | None:
-        """Why it failed, for those who wait; where nobody does, the next 401 tells."""
+        """Renew the credential; returns why that failed. If nobody waits for the result, the next 401 reports it."""
         try:
             credential = await self._program.run()
             if credential.certificate:
                 self._tls = self._tls_with(credential)
         except ConfigError as failed:
             return failed
-        except Exception as error:  # whatever odd output breaks, and a certificate that does not fit its key
+        except Exception as error:  # odd output may break anything; a certificate may not fit its key
             words = " ".join(str(error).split()) or type(error).__name__
             return ConfigError(f"{self._program.source}: cannot renew the credentials: {words}")
         self._credential = credential

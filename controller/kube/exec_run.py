@@ -1,4 +1,4 @@
-"""One run of an exec plugin's program, or of another one, which does not outlive the one who waits for it."""
+"""Runs the program of an exec plugin, or another one. No program outlives the task that waits for it."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from controller.api.meta import epoch
 from controller.kube.errors import ConfigError
 
 PATIENCE = 60.0
-"""Seconds that a plugin may take; one that waits for a person at a keyboard never ends here."""
+"""Seconds that a plugin may take. One that waits for a person at a keyboard would never end."""
 ENDS_WITHIN = 1.0
-"""Seconds for which the end of a program that was killed is waited for."""
+"""Seconds to wait for the end of a program that was killed."""
 
 
 class Credential(Value):
-    """What a plugin has handed out: a token, or else a client certificate."""
+    """The output of a plugin: a token, or else a client certificate."""
 
     authorization: str | None = None
-    """The header."""
+    """The `Authorization` header; None: there is no token."""
     certificate: Mapping[str, str] = {}
-    """With its key, as fields of a kubeconfig's user."""
+    """The certificate and its key, as fields of a user in a kubeconfig; empty: there is none."""
     expiry: float | None = None
-    """Seconds since 1970."""
+    """When it expires (seconds since 1970); None: not known."""
 
 
 class Program:
-    """The exec plugin that `settings`, a kubeconfig's `exec`, tell of."""
+    """An exec plugin. `settings` is the `exec` of a user in a kubeconfig."""
 
     def __init__(self, settings: Mapping[str, Any], source: str) -> None:
         self.name = f'its exec plugin "{settings.get("command")}"'
@@ -43,7 +43,7 @@ class Program:
         self._settings = settings
 
     async def run(self) -> Credential:
-        """Raises ConfigError when it fails, and whatever odd settings or odd output break."""
+        """Run the plugin once. Raises ConfigError when it fails; odd settings or odd output may raise anything."""
         try:
             async with asyncio.timeout(PATIENCE):
                 return _credential(await self._status())
@@ -103,11 +103,11 @@ def _credential(status: Any) -> Credential:
 async def run_program(
     *words: str, env: Mapping[str, str] | None = None, asks: bool = False
 ) -> tuple[int, bytes, bytes]:
-    """Run a program to its end; returns its exit code, and what it printed to stdout and stderr. When the caller is
-    cancelled, the program is killed, and with it whatever it has started in its process group.
+    """Run a program to its end; returns its exit code, stdout and stderr. When the caller is cancelled, the program
+    is killed together with its process group.
 
-    `asks`: it may ask a person at our terminal. Such a one has to stay in our own group of processes, because the
-    terminal listens to no other, and so it is ended alone.
+    With `asks` the program may ask a person at our terminal. Such a program must stay in our own process group,
+    because the terminal listens to no other; then only the program itself is killed.
     """
     stdin, group = (None, None) if asks else (DEVNULL, 0)
     starting = asyncio.create_task(
@@ -123,8 +123,8 @@ async def run_program(
 
 
 async def _end(starting: asyncio.Task[Process], *, alone: bool) -> None:
-    """The start is carried to its end first, however often the caller is cancelled: where a start is cut off, asyncio
-    ends the program alone, and waits for those that have its pipes."""
+    """Kill the program. Its start is finished first, however often the caller is cancelled: when a start is
+    interrupted, asyncio ends that program alone, and waits for all that share its pipes."""
     while not starting.done():
         with suppress(asyncio.CancelledError):  # the caller raises it
             await asyncio.wait([starting])
@@ -135,7 +135,7 @@ async def _end(starting: asyncio.Task[Process], *, alone: bool) -> None:
         if alone or sys.platform == "win32":
             program.kill()
         else:
-            os.killpg(program.pid, signal.SIGKILL)  # also where it has ended and one that it has started has not
+            os.killpg(program.pid, signal.SIGKILL)  # it may have ended, and a program that it started may not
     with suppress(TimeoutError):
         async with asyncio.timeout(ENDS_WITHIN):
             await program.wait()

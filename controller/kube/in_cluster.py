@@ -13,9 +13,9 @@ HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 
 def in_cluster(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> Connection:
-    """Raises ConfigError when this is not a pod with a service account.
+    """The connection of this pod. Raises ConfigError if this is no pod with a service account.
 
-    Token and CA are read again when the kubelet has rotated them: either may change without the other.
+    Token and CA are read again when the kubelet has rotated them; either may change without the other.
     """
     host, port = environ.get(HOST, ""), environ.get(PORT, "") or "443"
     if not host:

@@ -1,4 +1,4 @@
-"""The kinds that controller and plugin read, and what is kept of each."""
+"""The kinds that controller and plugin read: where each is served, and which fields of it are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which entries of the kubeconfigs apply, and what the flags replace in them. Parsed files in, one choice out."""
+"""Chooses cluster and user from parsed kubeconfigs, and applies the flags to them. No I/O."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from controller.kube.errors import ConfigError
 KubeconfigEntry: TypeAlias = dict[str, Any]
 """The body of one entry, with the kubeconfig's own field names."""
 Files: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""Parsed kubeconfigs by path, the most important first. What is no kubeconfig raises TypeError and the like."""
+"""Parsed kubeconfigs by path, the most important first. Using one with another form raises TypeError, KeyError and so
+on."""
 
 AUTHORITY: Final = ("certificate-authority", "certificate-authority-data")
 TLS_FIELDS: Final = (*AUTHORITY, "client-certificate", "client-certificate-data", "insecure-skip-tls-verify")
 CLUSTER_FILES: Final = ("certificate-authority",)
 USER_FILES: Final = ("client-certificate", "client-key", "tokenFile")
 IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
-"""Fields of a user: as whom it acts."""
+"""Fields of a user that say whom it impersonates."""
 HEADER_TOKEN: Final = "!#$&'*+^`|"
-"""Characters that a header's name may hold besides those that `quote` leaves alone."""
+"""Characters that a header's name may contain, besides those that `quote` always leaves alone."""
 
 
 class ClusterAndUser(Value):
-    """One cluster and one user, after the flags; every path in them is absolute.
+    """The chosen cluster and user, with the flags applied. All paths in them are absolute.
 
-    For a server over plain http the user has no credentials, as in kubectl.
+    For a server over plain http, the user has no credentials, as in kubectl.
     """
 
     context: str
-    """Empty where flags alone say everything."""
+    """Empty if flags alone choose the server."""
     namespace: str
     cluster: KubeconfigEntry
     user: KubeconfigEntry
@@ -43,7 +44,8 @@ class ClusterAndUser(Value):
 
 
 def choose(files: Files, access: Access) -> ClusterAndUser:
-    """What kubectl would choose. Raises ConfigError for a name that is in none of `files`, with those that are."""
+    """The choice that kubectl makes. For a name that is in none of `files`, raises ConfigError, which lists the names
+    that are."""
     where = os.pathsep.join(files)
     name = access.context or _current_context(files)
     if not name and not access.cluster and not access.server:
@@ -55,7 +57,7 @@ def choose(files: Files, access: Access) -> ClusterAndUser:
     cluster = _cluster(_entry(files, "cluster", cluster_name, where, CLUSTER_FILES), access)
     source = _source(name, where, access)
     cluster = _with_url(cluster, user, source)
-    if not cluster["server"].startswith("https://"):  # nobody's secrets go over a wire that everybody can read
+    if not cluster["server"].startswith("https://"):  # no secrets over an unencrypted connection
         user = {key: user[key] for key in IMPERSONATION if key in user}
     return ClusterAndUser(
         context=name,
@@ -67,12 +69,12 @@ def choose(files: Files, access: Access) -> ClusterAndUser:
 
 
 def _current_context(files: Files) -> str:
-    """As kubectl has it: the first file that names one wins."""
+    """The current-context of the first file that has one, as in kubectl; empty if none has."""
     return next((str(chosen) for file in files.values() if (chosen := file.get("current-context"))), "")
 
 
 def _entry(files: Files, kind: str, name: str, where: str, paths: Iterable[str] = ()) -> KubeconfigEntry:
-    """The entry of that name in the first file that has it; an empty name stands for an empty entry."""
+    """The entry of that name in the first file that has it. For an empty name, an empty entry."""
     if not name:
         return {}
     names: list[str] = []
@@ -116,7 +118,7 @@ def _cluster(body: KubeconfigEntry, access: Access) -> KubeconfigEntry:
     if authority:
         body["certificate-authority"] = str(Path(authority).absolute())
     if access.server:
-        body.pop("tls-server-name", None)  # it belongs to the server of the file
+        body.pop("tls-server-name", None)  # it is the name of the server in the file
         body["server"] = access.server
     if access.tls_server_name:
         body["tls-server-name"] = access.tls_server_name
@@ -124,7 +126,8 @@ def _cluster(body: KubeconfigEntry, access: Access) -> KubeconfigEntry:
 
 
 def _with_url(cluster: KubeconfigEntry, user: KubeconfigEntry, source: str) -> KubeconfigEntry:
-    """The server as a full URL; a bare host means http, or https where something speaks of TLS, as kubectl has it."""
+    """`cluster` with its server as a full URL. As in kubectl, a bare host means http, or https if any TLS field is
+    set."""
     server = str(cluster.get("server") or "")
     if not server:
         raise ConfigError(f"{source}: its cluster names no server")
@@ -140,7 +143,7 @@ def _is_url(server: str) -> bool:
     try:
         parts = urlsplit(server)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port or an IPv6 address that is none
+    except ValueError:  # the port is no number, or the IPv6 address no address
         return False
 
 
@@ -152,10 +155,10 @@ def _source(context: str, where: str, access: Access) -> str:
 
 
 def impersonation(user: Mapping[str, Any], access: Access) -> tuple[tuple[str, str], ...]:
-    """The headers that make us somebody else, `Impersonate-Group` once for each group. A flag replaces its own field
-    of `user`, as in kubectl.
+    """The headers that impersonate somebody else, with one `Impersonate-Group` for each group. As in kubectl, a flag
+    replaces only its own field of `user`.
 
-    Raises ConfigError for a group or uid without a user: the server would refuse it in unclear words.
+    Raises ConfigError for a group or uid without a user, which the server would refuse with an unclear message.
     """
     name = access.as_user or str(user.get("as") or "")
     uid = access.as_uid or str(user.get("as-uid") or "")

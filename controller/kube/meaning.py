@@ -1,4 +1,5 @@
-"""What an error means for whoever made the request: one row for each class. Who goes on after an error asks here."""
+"""What each class of error means for whoever made the request. Everybody who goes on after an error asks here. As a
+table: docs/design/life-of-an-event.md#when-a-write-fails."""
 
 from __future__ import annotations
 
@@ -25,69 +26,73 @@ from controller.kube.errors import (
 
 
 class Resend(Enum):
-    """Whether the call itself sends its request again, before anybody hears of the error."""
+    """Whether the call itself sends its request again, before it raises the error."""
 
     NEVER = auto()
     LATER = auto()
-    """As long as the call may last, each time after the seconds that the server asks for."""
+    """It does, as often as the time of the call allows, each time after the seconds that the server asks for."""
     RENEWED = auto()
-    """Once, with fresh credentials."""
+    """It does so once, with fresh credentials."""
 
 
 class ForWrite(Enum):
-    """What became of a write, and when it is tried again."""
+    """What has become of a write, and when it is tried again."""
 
     ABSENT = auto()
-    """There is no such object: done already, where it was to go."""
+    """There is no such object. A delete is done already; otherwise the next pass decides anew."""
     EXISTS = auto()
-    """The name is taken: done already, where that is ours. The next pass decides anew."""
+    """The name is taken. If the object is ours, the create is done already; the next pass decides anew."""
     OVERTAKEN = auto()
-    """Somebody else was quicker: the next pass decides anew from what is there."""
+    """Somebody else has changed the object. The next pass decides anew from what is there."""
     REFUSED = auto()
-    """The server does not want it, and would not at once: told, held back at its place, tried ever later."""
+    """The server refuses the request, and will refuse it again: reported, held back at its place, retried at growing
+    intervals."""
     FAILED = auto()
-    """Not done, for no reason that the request has: told, held back at its place, tried ever later."""
+    """Not done, but not because of the request: reported, held back at its place, retried at growing intervals."""
     NOT_NOW = auto()
-    """Not done, and would not be anywhere: told, and tried again soon."""
+    """Not done, and no other write would be (a server that is busy or away): reported, and retried soon."""
     UNKNOWN = auto()
-    """It may have been done, or may yet be: looked for, and counted as both until that is known."""
+    """It may have been done, or may yet be. Until that is known, plans allow for both."""
 
     @property
     def of_the_place(self) -> bool:
-        """Whether it speaks against this node or object: a server that is away or busy, or an object that has changed
-        meanwhile, would fail anywhere or nowhere."""
+        """Whether the cause is this node or object. If the server is away or busy, writes fail everywhere; if an
+        object has changed meanwhile, the next try fails nowhere."""
         return self in (ForWrite.REFUSED, ForWrite.FAILED)
 
     @property
     def settles_itself(self) -> bool:
-        """Whether the next pass settles it, nearly always: no trouble to tell before it comes again and again."""
+        """Whether the next pass nearly always settles it, so that it is reported only when it happens again and
+        again."""
         return self in (ForWrite.EXISTS, ForWrite.OVERTAKEN, ForWrite.UNKNOWN)
 
     @property
     def undecided(self) -> bool:
-        """Whether nobody knows yet if the server wants it."""
+        """Whether the server has not said yet if it accepts the write."""
         return self in (ForWrite.NOT_NOW, ForWrite.UNKNOWN)
 
 
 class ForRead(Enum):
-    """How a read or a watch goes on that is to go on for ever."""
+    """How a list or watch, which has to go on for ever, goes on after an error."""
 
     ANEW = auto()
-    """From the beginning: the version or the page is too old."""
+    """List again: the version or the page token is too old."""
     MISSING = auto()
-    """There is nothing to read; seldom, until somebody brings it, and then from the beginning."""
+    """The server does not know the kind. Ask at long intervals until somebody installs its CRD; then list."""
     REFUSED = auto()
-    """From the beginning, ever later: what was asked for will not do, in another way it may."""
+    """The server refuses this form of the request. List again in another form, at growing intervals."""
     FORBIDDEN = auto()
-    """Ever later: only an administrator can mend it. What was asked for in another way may be allowed."""
+    """Access is denied, and only an administrator can change that. Try at growing intervals; another form of the
+    request may be allowed."""
     NO_ENTRY = auto()
-    """Ever later: only an administrator can mend it, whatever is asked for."""
+    """The credentials are refused, and only an administrator can change that. Try at growing intervals."""
     FAILING = auto()
-    """Ever later; from the beginning where it fails again and again, as it may be what we ask for."""
+    """The server fails. Try at growing intervals; after several failures list again, as our request may be the
+    cause."""
     AWAY = auto()
-    """Often: a server that is not there feels nothing of it."""
+    """The server cannot be reached. Try often: that costs it nothing."""
     BACK_OFF = auto()
-    """Ever later."""
+    """Any other failure. Try at growing intervals."""
 
 
 class Meaning(Value):
@@ -113,5 +118,5 @@ MEANINGS: Final[Mapping[type[ApiError], Meaning]] = {
 
 
 def meaning_of(error: ApiError) -> Meaning:
-    """By the class of `error`, or the one that it is a kind of."""
+    """The row of `error`'s class, or of the nearest base class that has one."""
     return next(MEANINGS[kind] for kind in type(error).__mro__ if kind in MEANINGS)

@@ -1,10 +1,11 @@
-"""Lines out of bytes that arrive in chunks of any size. A watch sends one JSON document a line."""
+"""Cuts bytes that arrive in chunks of any size into lines. A watch sends one JSON document per line."""
 
 from __future__ import annotations
 
 
 class Lines:
-    """Cuts chunks into lines of any length (an object may have megabytes; readline of the HTTP library gives up)."""
+    """Cuts chunks into lines of any length: an object may have megabytes, for which the `readline` of the HTTP
+    library fails."""
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []

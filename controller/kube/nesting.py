@@ -1,7 +1,7 @@
-"""Takes JSON apart without recursion, for documents that nest deeper than a recursive decoder can follow.
+"""Splits JSON without recursion, for documents that are nested more deeply than a recursive decoder can follow.
 
-The API server accepts objects that nest thousands of levels deep; msgspec gives up far sooner, also where it
-only skips. One level is taken apart at a time: what is inside a part is never looked at, only stepped over.
+The API server accepts objects with thousands of levels; msgspec fails far sooner, even for parts that it only skips.
+One level is split at a time, and the content of its parts is skipped without being read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _FLAT = rb'(?:[^"{}\[\]]++|' + _STRING + rb")*+"
 _SHALLOW = 32
-"""Levels that are stepped over at once. Every step costs about as much as some tens of bytes."""
+"""Levels that one regular expression skips at once. Each use of it costs about as much as some tens of bytes."""
 
 
 def _inner() -> bytes:
@@ -34,12 +34,13 @@ _CLOSINGS = re.compile(rb"(?:[}\]]++" + _FLAT + rb")++", re.DOTALL)
 
 
 def members(document: bytes) -> dict[str, bytes]:
-    """The members of an object: name -> value as JSON. Raises ValueError for anything else, or half an object."""
+    """The members of an object: name -> value as JSON. Raises ValueError for anything else, or an incomplete
+    object."""
     return dict(_members(document))
 
 
 def member(document: bytes, wanted: str) -> bytes:
-    """One member; what stands behind it is not looked at. Raises KeyError where there is none."""
+    """The value of one member; what follows it is not read. Raises KeyError if there is none."""
     for name, value in _members(document):
         if name == wanted:
             return value
@@ -47,7 +48,7 @@ def member(document: bytes, wanted: str) -> bytes:
 
 
 def elements(document: bytes) -> list[bytes]:
-    """The elements of an array, each as JSON. Raises ValueError for anything else, or half an array."""
+    """The elements of an array, each as JSON. Raises ValueError for anything else, or an incomplete array."""
     return list(_parts(document, b"["))
 
 
@@ -60,7 +61,7 @@ def _members(document: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _parts(document: bytes, opening: bytes) -> Iterator[bytes]:
-    """What stands between the commas of the outermost level."""
+    """The parts between the commas of the outermost level. Raises ValueError for an incomplete document."""
     start = len(document) - len(document.lstrip())
     if document[start : start + 1] != opening:
         raise ValueError(f"expected {opening.decode()!r}")
@@ -82,7 +83,8 @@ def _parts(document: bytes, opening: bytes) -> Iterator[bytes]:
 
 
 def _over(document: bytes, place: int) -> int:
-    """The end of the object or array that begins at `place`: many levels at a step, for there may be a million."""
+    """The end of the object or array that begins at `place`. It skips many levels at once, because there may be a
+    million."""
     depth = 0
     while True:
         if document[place : place + 1] in (b"{", b"["):
@@ -107,7 +109,7 @@ def _end(pattern: re.Pattern[bytes], document: bytes, place: int) -> int:
 
 
 def _brackets(part: bytes, *marks: bytes) -> int:
-    """How many of these there are outside of strings."""
+    """How many of these characters `part` has outside of strings."""
     if b'"' in part:
         part = b"".join(_ESCAPED.sub(b"", part).split(b'"')[::2])
     return sum(map(part.count, marks))

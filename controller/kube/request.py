@@ -1,7 +1,7 @@
-"""One HTTP exchange with an API server as plain values.
+"""One HTTP exchange with an API server, as values.
 
-Everything above this file builds `Request` values without I/O; everything that moves bytes implements
-`Transport`. The two methods of that protocol are the only seam between the product and the network.
+Whatever asks the server builds `Request` values, without I/O; whatever moves bytes implements `Transport`. The two
+methods of that protocol are the only seam between the product and the network.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ JSON_PATCH = "application/json-patch+json"
 
 
 class NotConnected(ConnectionError):
-    """There is no connection, so nothing of the request can have reached the server."""
+    """No connection could be opened, so nothing of the request has reached the server."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of the server. `path` starts with `/api` or `/apis`; `query` values are not yet escaped."""
+    """One request. `path` starts with `/api` or `/apis`; values of `query` are not escaped yet."""
 
     method: str
     path: str
@@ -29,46 +29,47 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
     content_type: str = JSON
     timeout: float | None = 30.0
-    """Seconds for the whole exchange. For a stream: seconds of silence after which it counts as dead."""
+    """Seconds for the whole exchange; for a stream, seconds of silence after which it counts as broken. None: no
+    limit."""
     permission: Callable[[], None] | None = None
-    """Asked when nothing is left to wait for and the next thing is the first byte: a connection may take long to
-    open. What it raises leaves `exchange`, and then nothing was sent. Not asked for a stream."""
+    """Called once the connection is open, just before the first byte is sent, as opening may take long. What it
+    raises is raised by `exchange`, and then nothing was sent. Not called for a stream."""
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server answered, whatever the status code."""
+    """The answer of the server, with any status code."""
 
     status: int
     body: bytes = b""
     retry_after: float | None = None
-    """Seconds, from the `Retry-After` header, where the server sent one."""
+    """Seconds, from the `Retry-After` header; None if the server sent none."""
     date: str = ""
-    """The `Date` header."""
+    """The `Date` header; empty if the server sent none."""
 
 
 Query: TypeAlias = tuple[tuple[str, str], ...]
-"""Parameters of a request, in their order."""
+"""Query parameters of a request, in order."""
 Refresh: TypeAlias = Callable[[], Awaitable[None]]
-"""Gets new credentials into a transport, or raises ConfigError."""
+"""Gets new credentials for a transport, or raises ConfigError."""
 
 
 class Stream(Protocol):
-    """An open watch: the status line and then bytes, in chunks of any size."""
+    """An open watch: the status line, then bytes in chunks of any size."""
 
     status: int
     retry_after: float | None
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """Bytes as they arrive; ends when the server closes. For a status other than 200: the error body."""
+        """The bytes as they arrive, until the server closes. If the status is not 200, they are the error body."""
         ...
 
 
 class Transport(Protocol):
     """Moves bytes to one API server and back.
 
-    Both methods raise `OSError` or `TimeoutError` when there is no answer (implementations translate the
-    errors of their library), and never look at the status code: 404 and 500 are answers. `NotConnected`, an
-    OSError, promises that nothing was sent: then even a create may simply be tried again.
+    Both methods raise `OSError` or `TimeoutError` when there is no answer; implementations translate the errors of
+    their library. They do not look at the status code: 404 and 500 are answers. `NotConnected`, an OSError, promises
+    that nothing was sent, so that even a create may be repeated.
     """
 
     async def exchange(self, request: Request) -> Response: ...

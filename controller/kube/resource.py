@@ -1,4 +1,5 @@
-"""A kind of object as this project uses it: where it lives, what is read of it, what is kept of it."""
+"""A kind of object as this project uses it: its path on the server, the fields that are read, the record that is
+kept."""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ from controller.api.base import Value
 from controller.api.meta import Key, ObjectMeta, Ref
 
 Target: TypeAlias = Key | Ref
-"""An object to ask for or to write to. Only namespace and name are used; guards are separate."""
+"""An object to read or to write. Only namespace and name are used; guards are separate."""
 
 
 class Wire(Protocol):
-    """A msgspec struct that declares the fields to be read, `metadata` among them."""
+    """A msgspec struct that declares the fields to be read, including `metadata`."""
 
     @property
     def metadata(self) -> ObjectMeta: ...
@@ -25,10 +26,10 @@ T = TypeVar("T")
 
 
 class Resource(Value, Generic[W, T], kw_only=True):
-    """One kind. `wire` is decoded from the server's bytes and turned into the record that is kept by `project`.
+    """One kind. The bytes of the server are decoded to `wire`, and `project` makes the record that is kept.
 
-    `project` returns None for an object that is not ours: it is dropped at once and costs no memory. It may
-    raise ValueError for an object that cannot be used; that object is then `Malformed`, the others go on.
+    `project` returns None for an object that is not ours, which then costs no memory. It may raise ValueError for an
+    object that cannot be used; that object is then `Malformed`, and all others are read.
     """
 
     group: str = ""
@@ -37,20 +38,21 @@ class Resource(Value, Generic[W, T], kw_only=True):
     plural: str
     namespaced: bool = True
     custom: bool = False
-    """Defined by a CRD: a server that does not know the kind has none of its objects any more."""
+    """Whether a CRD defines the kind. If the server does not know a custom kind, none of its objects exist any
+    more."""
     only: str = ""
-    """Label selector: of all objects, lists and watches have these. Empty: all."""
+    """Label selector of all lists and watches; empty: all objects."""
     wire: type[W]
     project: Callable[[W], T | None]
 
     @property
     def query(self) -> tuple[tuple[str, str], ...]:
-        """Of every list and watch."""
+        """The query parameters of every list and watch."""
         return (("labelSelector", self.only),) if self.only else ()
 
     @property
     def name(self) -> str:
-        """As kubectl writes it: `pods`, `daemonsets.apps.kruise.io`."""
+        """The name as kubectl writes it: `pods`, `daemonsets.apps.kruise.io`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def collection(self, namespace: str = "") -> str:
@@ -66,5 +68,5 @@ class Resource(Value, Generic[W, T], kw_only=True):
         return f"{path}/{sub}" if sub else path
 
     def describe(self, target: Target, sub: str = "") -> str:
-        """For people: `pods/status default/agent-x1`."""
+        """The object in words, for people: `pods/status default/agent-x1`."""
         return f"{self.name}/{sub} {target}" if sub else f"{self.name} {target}"

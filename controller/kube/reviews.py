@@ -1,6 +1,6 @@
-"""Asking the API server who somebody else is and what they may do: TokenReview and SubjectAccessReview.
+"""Asks the API server who a caller is and what it may do, by TokenReview and SubjectAccessReview.
 
-Both are posted and kept nowhere. They take the right to create `tokenreviews` and `subjectaccessreviews`.
+Neither is stored. They need the right to create `tokenreviews` and `subjectaccessreviews`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Reviewed(View):
-    """A user as the API server knows it."""
+    """A user as the API server describes it."""
 
     username: str = ""
     uid: str = ""
@@ -44,18 +44,18 @@ class _AccessReview(View):
 
 
 class Reviews:
-    """Both methods raise `ApiError`."""
+    """Sends the two kinds of reviews. Both methods raise `ApiError`."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
 
     async def user_of(self, token: str) -> Reviewed | None:
-        """Whose bearer token this is; None where the server does not take it."""
+        """The user of a bearer token; None if the server does not accept the token."""
         status = (await self._ask("authentication", "TokenReview", {"token": token}, _TokenReview)).status
         return status.user if status.authenticated else None
 
     async def may_get(self, user: Reviewed, path: str) -> bool:
-        """Whether `user` may `get` that path, which belongs to no resource (`nonResourceURLs` of a ClusterRole)."""
+        """Whether `user` may `get` a path that belongs to no resource (`nonResourceURLs` of a ClusterRole)."""
         spec: JSONObject = {
             "user": user.username,
             "uid": user.uid,

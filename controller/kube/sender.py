@@ -1,4 +1,4 @@
-"""Sending with manners: take a turn, wait for a busy server, renew credentials, report what happened."""
+"""Sends requests considerately: each waits for its turn and for a busy server, renews credentials, and is counted."""
 
 from __future__ import annotations
 
@@ -20,41 +20,42 @@ from controller.kube.request import Refresh, Request, Response, Stream, Transpor
 from controller.kube.throttle import Lane, NoTurn, Throttle
 
 CALL_SECONDS = 30.0
-"""A call ends within this time, waiting for a turn and for a busy server included."""
+"""Seconds within which a call ends, including the waits for its turn and for a busy server."""
 FOR_ITS_TURN = 0.8
-"""The share of a call's time in which its turn must come by the rate. A request that is sent in the last moment ends
-without an answer, as one that may have been done; a call that gets no turn has done nothing."""
+"""Share of these seconds within which the turn must come. A request that is sent in the last moment ends without an
+answer and may have been done; a call that gets no turn has done nothing."""
 
 
 Retell: TypeAlias = Callable[[ApiError], ApiError]
-"""Gives the same error in words that may be repeated."""
+"""Returns the same kind of error, with words that may be repeated in logs and events."""
 
 
 class Call(Value):
-    """Who asks what, for error messages and metrics."""
+    """What is requested, for error messages and metrics."""
 
     verb: str
     """get, list, watch, create, patch, update or delete."""
     resource: str
     what: str
-    """Object or collection in words."""
+    """The object or collection in words."""
 
 
 class Exchange(Value):
-    """One exchange, for metrics: `status` 0 means that there was no answer."""
+    """One exchange, for metrics. `status` is 0 if there was no answer."""
 
     call: Call
     status: int
     seconds: float
-    """Without the wait for a turn; for a watch, until its first line."""
+    """Seconds of the exchange, without the wait for a turn; for a watch, until it is open."""
 
 
 class Sender:
     """Puts requests on a transport, each in its turn.
 
-    A busy server (429, or 503 with Retry-After) is waited for while the call's `CALL_SECONDS` last, whatever the
-    verb: it has done nothing yet. A 401 is tried once more with fresh credentials. Every other failure is raised
-    as an `ApiError` at once. `on_response` is called once per exchange, also for those that are retried.
+    While the call's `CALL_SECONDS` last, a busy server (429, or 503 with Retry-After) is waited for, whatever the
+    verb, because it has done nothing yet. After a 401 the request is sent once more with fresh credentials. Every
+    other failure raises an `ApiError` at once. `on_response` is called once for each exchange, also for those that
+    are repeated.
     """
 
     def __init__(
@@ -69,8 +70,8 @@ class Sender:
     ) -> None:
         """Without `refresh` a 401 is final.
 
-        `request_seconds` bounds every exchange and the opening of every stream, whatever the request itself says;
-        it and `call_seconds` may be `inf`.
+        `request_seconds` bounds every exchange and the opening of every stream, whatever the request itself says. It
+        and `call_seconds` may be `inf`.
         """
         self._transport = transport
         self._throttle = throttle or Throttle()
@@ -82,7 +83,8 @@ class Sender:
         self._retell: Retell = lambda error: error
 
     def retelling(self, retell: Retell) -> Sender:
-        """A sender whose errors have their messages changed by `retell`; their tracebacks hold no other words."""
+        """A sender whose errors are changed by `retell`; their tracebacks do not contain the original words
+        either."""
         other = copy(self)
         other._retell = retell
         return other
@@ -94,7 +96,7 @@ class Sender:
         return other
 
     async def send(self, call: Call, request: Request) -> Response:
-        """The answer, if it is a 2xx; otherwise an ApiError."""
+        """The answer if it is a 2xx; otherwise raises an ApiError."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         turn, deadline = began + FOR_ITS_TURN * self._call_seconds, began + self._call_seconds
@@ -115,12 +117,12 @@ class Sender:
             await asyncio.sleep(nap)  # as the server has asked
 
     def refused(self, call: Call, response: Response) -> ApiError:
-        """What such an answer means."""
+        """The error for an answer other than 2xx."""
         return self._retell(errors.refused(call.verb, call.what, response))
 
     @asynccontextmanager
     async def stream(self, call: Call, request: Request) -> AsyncIterator[AsyncIterator[list[bytes]]]:
-        """An open stream as an iterator over bunches of lines. A stream takes no turn: it lasts."""
+        """An open stream as an iterator over bunches of lines. It takes no turn at the throttle, because it lasts."""
         began = asyncio.get_running_loop().time()
         async with AsyncExitStack() as stack:
             try:
@@ -140,11 +142,11 @@ class Sender:
         try:
             body = b"".join([chunk async for chunk in stream.chunks()])
         except (OSError, TimeoutError):
-            body = b""  # the status alone says enough
+            body = b""  # the status code alone says enough
         response = Response(status=stream.status, body=body, retry_after=stream.retry_after)
         error = self.refused(call, response)
         if meaning_of(error).resend is Resend.RENEWED:
-            await self._renew(error)  # whoever opens the next stream has them
+            await self._renew(error)  # for the next stream
         return error
 
     async def _renew(self, error: ApiError) -> None:
@@ -157,7 +159,7 @@ class Sender:
             raise Unauthorized(error.verb, error.what, words, status=error.status) from why
 
     async def _exchange(self, call: Call, request: Request, turn: float, deadline: float) -> Response:
-        """Its turn comes until `turn`, its answer until `deadline`."""
+        """One exchange, whose turn must come before `turn` and its answer before `deadline` (loop time)."""
         loop = asyncio.get_running_loop()
         try:
             await self._lane.enter(within=max(0.0, turn - loop.time()))
@@ -189,7 +191,7 @@ class Sender:
 
 
 def _finite(seconds: float | None) -> float | None:
-    """As the libraries want it: None for no limit."""
+    """`seconds` as libraries expect it: None for no limit."""
     return None if seconds == math.inf else seconds
 
 
@@ -203,5 +205,5 @@ async def _lines(call: Call, stream: Stream) -> AsyncGenerator[list[bytes]]:
     except (OSError, TimeoutError) as error:
         raise errors.unanswered(call.verb, call.what, error) from error
     finally:
-        if isinstance(chunks, AsyncGenerator):  # left to the collector, it would be closed by a task of nobody's
+        if isinstance(chunks, AsyncGenerator):  # the garbage collector would close it outside of our tasks
             await chunks.aclose()

@@ -1,4 +1,4 @@
-"""How many requests may be under way, and how many may start in a second."""
+"""Bounds how many requests may be under way at once, and how many may start in a second."""
 
 from __future__ import annotations
 
@@ -8,30 +8,32 @@ from collections import deque
 
 
 class NoTurn(TimeoutError):
-    """The turn would come too late to be of use; nothing was booked."""
+    """The turn would come too late to be of use. It was not taken."""
 
 
 CEILING = 50
-"""Requests in flight on the places that all share, at most. Beyond some tens, an API server only queues them."""
+"""Shared places at most. With more than some tens of requests, an API server only queues them."""
 STEP_SECONDS = 1.0
-"""A good second earns one more place; within one second, several 429s count as one."""
+"""After so many seconds without a 429 there is one more place; several 429s within that time count as one."""
 
 
 class Throttle:
-    """The places that all share, in front of the API server. Requests come to it by a `Lane`.
+    """The places for requests that all lanes share. A request comes to them by its `Lane`.
 
-    The number of places follows the server: halved when it answers 429, one more for every second without
-    (additive increase, multiplicative decrease), between 1 and `ceiling`. `qps` > 0 adds a token bucket of
-    `burst` tokens (at least 1), filled at `qps` a second; 0 means no such limit.
+    The number of places follows the server: halved when it answers 429, one more for every second without a 429
+    (additive increase, multiplicative decrease), between 1 and `ceiling`. With `qps` > 0 there is also a token bucket
+    of `burst` tokens (at least 1), filled at `qps` a second; 0 means no such limit. Why there is none by default:
+    docs/design/decisions.md#the-process.
 
-    Watches take no place: they last. What must never wait behind others (a lease) gets a gate of its own.
+    Watches take no place, because they last. The Lease, which must never wait behind others, has a throttle of its
+    own.
     """
 
     def __init__(self, *, ceiling: int = CEILING, qps: float = 0.0, burst: int = 0) -> None:
         self._ceiling = self._places = ceiling
         self._taken = 0
         self._line: deque[Lane] = deque()
-        """Lanes in which somebody waits, each once; the others may stand here too."""
+        """Lanes in which a request waits, each once; a lane in which none waits any more may be here too."""
         self._changed = self._halved = float("-inf")
         self._interval = 1.0 / qps if qps > 0 else 0.0
         self._saved = self._interval * (max(burst, 1) - 1)
@@ -39,7 +41,7 @@ class Throttle:
 
     @property
     def places(self) -> int:
-        """Requests that may be in flight now, besides one for every lane with a place of its own."""
+        """Requests that may be under way now, besides one for every lane with a place of its own."""
         return self._places
 
     @property
@@ -59,7 +61,7 @@ class Throttle:
             self._changed = now
 
     def _admit(self) -> None:
-        """Give what is free to those who wait: one to each lane, and again."""
+        """Give free places to waiting requests: one to each lane, then again from the first."""
         while self._line and self._taken < self._places:
             lane = self._line.popleft()
             if lane._next_goes():
@@ -68,7 +70,8 @@ class Throttle:
                 lane._in_line = False
 
     async def _take_token(self, within: float) -> None:
-        """Tokens are handed out by the time at which each falls due, so that order and rate need no clock tick."""
+        """Take the next token. Tokens are given out by the time at which each is due, so that order and rate need no
+        timer. Raises NoTurn if that is more than `within` seconds ahead."""
         now = asyncio.get_running_loop().time()
         due = max(self._next_token, now - self._saved)
         if due - now > within:
@@ -79,11 +82,11 @@ class Throttle:
 
 
 class Lane:
-    """A way through a throttle; every `enter` needs its `leave`. Within a lane, first come, first served.
+    """One queue in front of a throttle; every `enter` needs its `leave`. Within a lane, requests go in the order of
+    arrival.
 
-    With a place of its `own`, one request of the lane is always let through: answers that others wait for keep
-    nobody waiting, however many they are. What goes beyond that waits for the places that all share, and there every
-    lane has its turn.
+    With a place of its `own`, a lane may always have one request under way, so that long waits for answers in one
+    lane delay no other lane. Its further requests wait for the shared places, which the lanes get in turn.
     """
 
     def __init__(self, throttle: Throttle, *, own: int = 0) -> None:
@@ -93,15 +96,15 @@ class Lane:
         self._in_line = False
 
     async def enter(self, within: float = math.inf) -> None:
-        """Wait for a turn. When cancelled meanwhile, no turn was taken and no `leave` is due.
+        """Wait for a turn. When this is cancelled, no turn was taken and no `leave` is due.
 
-        Raises NoTurn at once where the rate alone puts the turn off for more than `within` seconds: so the number of
-        those who wait for a token is bounded.
+        Raises NoTurn at once if the rate alone delays the turn for more than `within` seconds; this bounds how many
+        requests wait for a token.
         """
         throttle = self._throttle
         if throttle._interval:
             await throttle._take_token(within)
-        if self._in_flight < self._own or throttle._taken < throttle._places:  # then nobody waits for it: see `leave`
+        if self._in_flight < self._own or throttle._taken < throttle._places:  # then none waits: see `leave`
             self._go()
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -117,7 +120,7 @@ class Lane:
             raise
 
     def leave(self, *, busy: bool = False) -> None:
-        """The request is over. `busy`: the server answered 429."""
+        """The request has ended. `busy`: the server answered 429."""
         self._throttle._answered(busy=busy)
         self._give_back()
 
@@ -135,7 +138,7 @@ class Lane:
         self._throttle._admit()
 
     def _next_goes(self) -> bool:
-        """Let the first of those go who wait in this lane. False: nobody waits."""
+        """Let the request that has waited longest in this lane go. False: none waits."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():  # else cancelled

@@ -1,4 +1,4 @@
-"""Bytes over HTTP by aiohttp: the only file that knows that library's client."""
+"""Moves bytes over HTTP by aiohttp: the only file that knows the client of that library."""
 
 from __future__ import annotations
 
@@ -30,22 +30,24 @@ from controller.kube.connection import Connection
 from controller.kube.request import JSON, NotConnected, Request, Response
 
 CONNECT_SECONDS: Final = 10.0
+"""Seconds to open a TCP connection; the timeout of the request bounds it as well."""
 IDLE_SECONDS: Final = 60.0
-"""How long an unused connection is kept: less than load balancers and API servers grant."""
+"""Seconds for which an unused connection is kept: less than load balancers and API servers allow."""
 READ_BUFFER: Final = 256 * 1024
+"""Bytes; a watch of a busy cluster then comes in fewer, larger chunks."""
 
 _TCP_OPTIONS: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 5000))
-"""A peer that vanished without a word is noticed after 40 s of silence, also behind a NAT that forgot us: with the
-last option, Linux gives up at the second probe. What the peer does not acknowledge within 5 s (that one is
-milliseconds) is given up: a network that heals would deliver a leader's write when another one leads, also that of a
-process that is gone. 5 s lie between the two deadlines of a Lease."""
+"""Seconds, but TCP_USER_TIMEOUT in milliseconds. A peer that vanished is noticed after 40 s of silence, also behind a
+NAT that has forgotten the connection: because of the last option, Linux gives up at the second probe. Data that the
+peer does not acknowledge within 5 s is given up as well: when the network heals, it would deliver the write of a
+leader that has lost its Lease, even of a process that is gone. 5 s lie between the two deadlines of a Lease."""
 
 
 class AiohttpTransport:
-    """A `Transport` to the server of one `Connection`. Make it with `open_transport`.
+    """A `Transport` to the server of one `Connection`. Made by `open_transport`.
 
-    Of a session's comforts nothing is used: no cookies, no redirects, no environment (looked up for every
-    request, it more than doubles the cost), no compression (inflating costs more than a LAN does).
+    It uses no cookies, no redirects, no proxies from the environment (looked up for every request, they more than
+    double the cost) and no compression (which costs more CPU than it saves on a LAN).
     """
 
     def __init__(self, session: ClientSession, connection: Connection, user_agent: str) -> None:
@@ -81,7 +83,7 @@ class AiohttpTransport:
             yield _OpenStream(response)
         finally:
             if response.connection is not None and response.connection.transport is not None:
-                response.connection.transport.abort()  # an orderly end of TLS would wait for a server that sends on
+                response.connection.transport.abort()  # an orderly end of TLS would wait while the server sends
             response.close()
 
     async def _send(
@@ -102,7 +104,7 @@ class AiohttpTransport:
         )
 
     async def _headers_for(self, request: Request) -> CIMultiDict[str]:
-        """The headers for one content type, made again only when the credentials change."""
+        """The headers for the content type of `request`, made again only when the credentials change."""
         authorization = await self._connection.credentials.authorization()
         if authorization != self._authorization:
             self._authorization = authorization
@@ -118,7 +120,8 @@ class AiohttpTransport:
 
 
 class _Guarded(BytesPayload):
-    """A body that asks for permission once its connection is there. The headers wait for it: nothing left before."""
+    """A body that asks for permission once its connection is open. aiohttp holds the headers back until then, so
+    nothing has been sent before."""
 
     def __init__(self, body: bytes, permission: Callable[[], None]) -> None:
         super().__init__(body)
@@ -148,11 +151,11 @@ class _OpenStream:
 
 @asynccontextmanager
 async def open_transport(connection: Connection, user_agent: str = "kruise-ds") -> AsyncIterator[AiohttpTransport]:
-    """A transport for as long as the block lasts, and its credentials with it. Nothing is sent before the first
+    """A transport, and the scope of its credentials, while the block runs. Nothing is sent before the first
     request."""
     connector = TCPConnector(
         ssl=connection.tls or True,
-        limit=0,  # how many requests run at once is the throttle's business
+        limit=0,  # the throttle bounds how many requests run at once
         keepalive_timeout=IDLE_SECONDS,
         socket_factory=_socket,
     )
@@ -181,7 +184,8 @@ def _socket(
 
 @contextmanager
 def _translated(guarded: _Guarded | None = None) -> Iterator[None]:
-    """The library's errors as the ones that `Transport` promises; a refusal of `guarded` as it is."""
+    """Translate the errors of the library to those that `Transport` promises. A refusal by `guarded` is raised as it
+    is."""
     try:
         yield
     except (ClientError, OSError) as error:
@@ -210,7 +214,7 @@ def _promised(error: ClientError | OSError) -> OSError:
 
 
 def _words(error: OSError) -> str:
-    """The reason alone: the libraries' own texts bury it under places in their sources."""
+    """The reason alone, without the libraries' details about their own sources."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate verify failed: {error.verify_message.rstrip('.')}"
     if isinstance(error, socket.gaierror):
@@ -219,6 +223,6 @@ def _words(error: OSError) -> str:
 
 
 def _retry_after(response: ClientResponse) -> float | None:
-    """Seconds. The other form of the header, a date, is one that no API server sends."""
+    """The `Retry-After` header in seconds. API servers never send its other form, a date."""
     value = response.headers.get("Retry-After", "")
     return float(value) if value.isdigit() else None
