@@ -19,17 +19,17 @@ class Answer(Value, gc=True):
 
     action: Action
     error: ApiError | None = None
-    """What the server said; None: it is done."""
+    """The error that the server returned; None: it is done."""
     left: ApiError | None = None
-    """The error for which the action has to be tried again; None: nothing is left to be done."""
+    """The error because of which the action has to be tried again; None: nothing is left to do."""
     counts: bool = False
     """Whether the error counts as a failure of the place, which is left alone after several of them."""
     taken: bool = False
-    """Whether the name that we derived for a new object belongs to one that is not ours and never will be."""
+    """Whether the name that we derived for a new object belongs to an object of somebody else."""
 
     @property
     def means(self) -> ForWrite | None:
-        """What the error means for a write; None where there is no error."""
+        """What the error means for a write; None without an error."""
         return None if self.error is None else meaning_of(self.error).write
 
     @property
@@ -44,24 +44,26 @@ class Answer(Value, gc=True):
 
 
 class Briefing(Value, gc=True):
-    """What earlier passes have learnt, as far as it matters for carrying out a plan."""
+    """What earlier passes have learnt that matters for carrying out a plan."""
 
     daemonset: DaemonSet
     compiled: Compiled
     failing: Collection[Place] = ()
     """Places where writes failed before."""
     is_suspect: Callable[[Place], bool] = lambda place: False
-    """Whether one more answer that does not tell whether the place is at fault, such as a conflict, counts as a
-    failure of it."""
+    """Whether the next answer that does not tell if the place is at fault, such as a conflict, counts as a failure
+    there."""
     undone: Callable[[Action], ApiError | None] = lambda action: None
-    """The error to report for an action that was accepted, now and before, and is taken back each time; else None."""
+    """The error to report for an action that is accepted each time and then taken back by somebody; None: it is
+    not."""
     proven: str = ""
-    """Hash of the revision of which the server has accepted several pods: no slow start for it."""
+    """Hash of the revision of which the server has accepted several pods, so that it needs no slow start; empty:
+    none."""
 
 
 def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
-    """What the answer to a dry run says of the template. A name that is taken is the last thing that a server looks
-    at, and a full quota is no matter of the template: the pod that goes makes room."""
+    """What the answer to a dry run means for the template. A server checks last whether the name is taken, so that
+    answer accepts the template. So does a full quota: the old pod that goes makes room."""
     if error is None:
         return Accepted()
     match meaning_of(error).write:

@@ -1,4 +1,4 @@
-"""The four stores and the questions asked of them."""
+"""The four stores, and what passes and triggers ask of them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from controller.runtime.store import Store
 
 
 class Cached(Value):
-    """What the caches show of one DaemonSet at one moment. A pass takes it once and asks the caches no more."""
+    """What the caches show of one DaemonSet at one moment. A pass reads them once only."""
 
     reach: Reach
     """How far the cache of DaemonSets has come."""
     nodes: tuple[Node, ...]
-    """As in `Caches.fleet`."""
+    """All nodes of the cluster, as in `Caches.fleet`."""
     pods: tuple[Pod, ...]
-    """Pods that it controls."""
+    """The pods that the DaemonSet controls."""
     orphans: tuple[Pod, ...]
-    """Pods of its namespace that nobody controls."""
+    """The pods of its namespace that have no controller."""
     revisions: tuple[Revision, ...]
     orphan_revisions: tuple[Revision, ...]
     unreadable: str
-    """About a pod of its own that cannot be decoded; empty when all can."""
+    """Why a pod of the DaemonSet cannot be decoded; empty: all can."""
 
 
 class Caches:
+    """Reads the stores of DaemonSets, pods, nodes and revisions, by indexes."""
+
     def __init__(
         self,
         daemonsets: Store[DaemonSet],
@@ -47,7 +49,7 @@ class Caches:
             NODES.plural: nodes,
             REVISIONS.plural: revisions,
         }
-        """By the plural that metrics use."""
+        """The stores by the plural that metrics use."""
         self._fleet: tuple[Node, ...] | None = None
         self._by_uid = daemonsets.index(lambda ds: ds.uid)
         self._by_namespace = daemonsets.index(lambda ds: ds.namespace)
@@ -58,13 +60,13 @@ class Caches:
         self._orphan_revisions = revisions.index(lambda revision: None if revision.owner_uid else revision.namespace)
 
     def placement_changed(self) -> None:
-        """A node came, went, or got other labels or taints."""
+        """Drop the sorted nodes: a node came, went, or got other labels or taints."""
         self._fleet = None
 
     @property
     def fleet(self) -> tuple[Node, ...]:
-        """All nodes by name, ascending. It stays the same object while no placement changes: compiled rules remember
-        their verdicts by its identity, so a heartbeat costs nothing and a pass asks nothing twice."""
+        """All nodes by name, ascending. It is the same object until a placement changes, and compiled rules remember
+        their verdicts by its identity: a heartbeat costs nothing, and a pass judges no node twice."""
         if self._fleet is None:
             self._fleet = tuple(sorted(self.nodes.values(), key=lambda node: node.name))
         return self._fleet
@@ -99,19 +101,19 @@ class Caches:
         return tuple(self._pods_by_owner.get(daemonset.uid).values())
 
     def owners_on(self, node: str) -> set[str]:
-        """The uids of those who have a pod on the node, or one that is aimed at it."""
+        """The uids of all owners that have a pod on the node, or one that can only run there."""
         return {pod.owner_uid for pod in self._pods_by_node.get(node).values()}
 
     def revisions_of(self, daemonset: DaemonSet) -> tuple[Revision, ...]:
         return tuple(self._revisions_by_owner.get(daemonset.uid).values())
 
     def aliveness(self, daemonset: DaemonSet) -> Callable[[str], bool]:
-        """A test for pod uids: does the cache still show this pod of ours, and not yet that it is being deleted?"""
+        """Returns a test for pod uids: whether the cache shows this pod, and does not show it as being deleted."""
         alive = cache(lambda: {pod.uid for pod in self.pods_of(daemonset) if not pod.dying})  # mostly nobody asks
         return lambda pod_uid: pod_uid in alive()
 
     def reached_for(self, daemonset: DaemonSet) -> dict[str, Reach]:
-        """How far each cache has come in this DaemonSet's namespace, by resource."""
+        """How far each cache has come in the namespace of this DaemonSet, by resource."""
         namespace = daemonset.namespace
         return {
             PODS.name: self.pods.reach_in(namespace),
@@ -119,7 +121,7 @@ class Caches:
         }
 
     def _unreadable(self, daemonset: DaemonSet) -> str:
-        """Whose a pod is that cannot be decoded can only be told by its name."""
+        """Why a pod that seems to belong to `daemonset` cannot be decoded. Only its name tells to whom it belongs."""
         for key, reason in self.pods.malformed.items():
             if key.namespace == daemonset.namespace and key.name.rpartition("-")[0] == daemonset.name:
                 return f"pod {key} cannot be read: {reason}"

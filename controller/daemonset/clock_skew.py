@@ -1,4 +1,4 @@
-"""When we saw, by our own clock, what pods tell by the clock of their node."""
+"""Timestamps of pods by the clock of their node, and when we saw them by our own clock."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from controller.api.pod import Pod
 
 
 class NodeTimestamp(Value):
-    """A moment that a pod tells by the clock of its node, and when we noticed it by our own."""
+    """A timestamp that a pod has from the clock of its node, and when we noticed it by our own clock."""
 
     said: float
-    """By the node's clock, in seconds since 1970."""
+    """The timestamp by the clock of the node, in seconds since 1970."""
     seen: float | None
-    """By `elapsed`. None: it was there when we looked first."""
+    """When we noticed it (`elapsed`); None: it was there when we looked first."""
 
 
 class ReadySeen(msgspec.Struct):
-    """Since when pods are ready that say they will be so only later: their node's clock is ahead of ours, or ours was
-    set back. Without it such a pod would be available only when our clock has caught up."""
+    """Since when pods are ready whose Ready condition names a time to come: the clock of the node is ahead of ours,
+    or ours was set back. Without this, such a pod would be available only when our clock has reached that time."""
 
     known: dict[str, NodeTimestamp] | None = None
-    """By uid. None: nobody has looked yet."""
+    """Timestamps by uid of the pod. None: before the first pass."""
     epoch: float = 0.0
-    """The `elapsed` of 1970, by our clock when pods were last looked at."""
+    """What `elapsed` would have been at the start of 1970, by our clock in the last pass."""
 
     def look(self, pods: Iterable[Pod], current: Container[str], now: float, moment: float) -> None:
-        """In every pass; `current` are the hashes of the current revision, `now` is in seconds since 1970, `moment`
-        is `elapsed`."""
+        """Note the pods of this pass. `current` are the hashes of the current revision; `now` is in seconds since
+        1970, `moment` by `elapsed`."""
         known, ahead = self.known, {}
         for pod in pods:
             said = pod.ready_since
@@ -45,16 +45,16 @@ class ReadySeen(msgspec.Struct):
         self.known, self.epoch = ahead, moment - now
 
     def since(self, now: float, moment: float) -> dict[str, float]:
-        """Uid to the moment (seconds since 1970) at which such a pod was first seen ready."""
+        """When each such pod was first seen ready, in seconds since 1970, by uid."""
         return _since(self.known, now, moment)
 
     def _seen(self, pod: Pod, said: float, current: Container[str], now: float, moment: float) -> float:
-        """By `elapsed`, of a pod that says it will be ready after `now`.
+        """Since when a pod that claims to become ready after `now` is ready, by `elapsed`.
 
-        Old pods must not all count as unavailable, which would let them all go at once: neither because our clock was
-        set back, so what it said before counts; nor because the controller has restarted, when nobody knows since
-        when. Then its age is taken; where even its birth lies in the future an old pod was always ready, and a
-        current one has just become so.
+        Old pods must not all count as unavailable, or all would be deleted at once. If our clock was set back, what
+        it said before counts. After a restart of the controller nobody knows since when a pod is ready, and its age
+        counts; if even its creation lies in the future, an old pod counts as always ready, and a current one as ready
+        from now on.
         """
         if self.known is not None:
             return min(said + self.epoch, moment)
@@ -64,14 +64,14 @@ class ReadySeen(msgspec.Struct):
 
 
 class RestartsSeen(msgspec.Struct):
-    """When containers were started again: a clock that is behind sounds as if they had run for long."""
+    """When containers were restarted. With a clock that is behind, they would seem to have run for long."""
 
     known: dict[str, NodeTimestamp] | None = None
-    """By uid. None: nobody has looked yet."""
+    """Timestamps by uid of the pod. None: before the first pass."""
 
     def look(self, pods: Iterable[Pod], moment: float) -> None:
-        """In every pass, also at pods that were never updated in place: who is for the first time has not been
-        restarted just now."""
+        """Note the pods of this pass, also those that were never updated in place: a pod that is updated later for
+        the first time was then not restarted just now."""
         seen = None if self.known is None else moment
         known, self.known = self.known or {}, {}
         for pod in pods:
@@ -81,7 +81,7 @@ class RestartsSeen(msgspec.Struct):
                 self.known[pod.uid] = before if before and same else NodeTimestamp(said=pod.restarted_at, seen=seen)
 
     def since(self, now: float, moment: float) -> dict[str, float]:
-        """Uid to seconds since 1970."""
+        """When the containers of each pod were seen restarted, in seconds since 1970, by uid."""
         return _since(self.known, now, moment)
 
 

@@ -1,4 +1,4 @@
-"""What is computed once for each generation of a DaemonSet, or for each of its revisions, and kept between passes."""
+"""Keeps what is computed once for each generation of a DaemonSet, or for each of its revisions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Compiled:
     """What is computed for one generation of one DaemonSet."""
 
     def __init__(self, daemonset: DaemonSet, placements: Mapping[str, Rules | None], gates: Gates) -> None:
-        """`placements`: those that were computed for the generation before, by uid of the revision."""
+        """`placements` are those of the previous generation, by uid of the revision."""
         self.gates = gates
         self.generation = daemonset.generation
         self.rules = compiled(daemonset)
@@ -28,29 +28,29 @@ class Compiled:
         self._resizable = False
 
     def placements(self, revisions: Iterable[Revision]) -> Mapping[str, Rules | None]:
-        """The placement rules of each stored revision, by its uid; None where they cannot be compiled."""
+        """The placement rules of each stored revision, by its uid; None if they cannot be compiled."""
         self._placements = placements_of(revisions, self._placements)
         return self._placements
 
     def changes(
         self, daemonset: DaemonSet, revisions: Iterable[Revision], *, resizable: bool
     ) -> Mapping[str, InPlaceChange | NotPossible]:
-        """What an update in place changes in the pods of each older stored revision, by its hash; empty where updates
-        in place are not asked for."""
+        """What an update in place changes in the pods of each older stored revision, by its hash. Empty if the
+        DaemonSet does not ask for updates in place."""
         if self._resizable != resizable:
             self._resizable, self._changes = resizable, {}
         self._changes = changes_to(daemonset, revisions, resizable=resizable, known=self._changes)
         return self._changes
 
     def renderer(self, daemonset: DaemonSet, revision: Revision) -> PodRenderer:
-        """The renderer of the pods of `revision`, made once."""
+        """The renderer of the pods of `revision`, made at the first call."""
         renderer = self._renderers.get(revision.hash)
         if renderer is None:
             renderer = self._renderers[revision.hash] = PodRenderer(daemonset, revision)
         return renderer
 
     def of(self, daemonset: DaemonSet) -> Compiled:
-        """This object if it is for the generation of `daemonset`, else a new one, which keeps the placements: they
+        """This object if it is for the generation of `daemonset`, else a new one. That keeps the placements, which
         belong to stored revisions and not to a generation."""
         if self.generation == daemonset.generation:
             return self

@@ -1,4 +1,4 @@
-"""What passes and their actions need to be done, the same for all DaemonSets."""
+"""What all passes over DaemonSets need: client, ledger, clock, and the listeners that log and count."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from controller.runtime.clock import Clock
 from controller.runtime.freshness import Ledger, Stale
 
 FailedPods: TypeAlias = BackoffTable[tuple[str, int, str]]
-"""Back-off of replacing failed pods, by DaemonSet uid, its generation and the node."""
+"""The back-off of replacing failed pods, by DaemonSet uid, its generation and node name."""
 
 
 class Dependencies(msgspec.Struct, frozen=True):
-    """The callables return at once and must not raise."""
+    """The same for all DaemonSets. The callables return at once and must not raise."""
 
     client: Client
     ledger: Ledger
     failed_pods: FailedPods
     clock: Clock
     say: Callable[[DaemonSet, Note], None]
-    """Tells a user something, by log and event."""
+    """Reports to users, by log and event."""
     did: Callable[[DaemonSet, Action, ApiError | None], None]
-    """An action was answered: with this error, or None for success."""
+    """Called when an action was answered, with its error or None."""
     on_plan: Callable[[float], None]
-    """The seconds that deciding took."""
+    """Called with the seconds that deciding took."""
     on_stale: Callable[[Key, Stale], None]
-    """A pass that had to wait for its own writes to be seen."""
+    """Called when a pass has to wait until the caches show our own writes."""
     on_overdue: Callable[[Key, Stale], None]
-    """A pass that has had to wait for its own writes for 30 seconds: the resource is to be listed again."""
+    """Called when that has lasted for 30 seconds (`STALE_WARNING`): the resource has to be listed again."""
     on_status_answer: Callable[[Literal["success", "conflict", "error"]], None]
-    """A status write was answered."""
+    """Called when a status write was answered."""
     on_status: Callable[[DaemonSet, DaemonSetStatus | None, DaemonSetStatus], None]
-    """The status as it was before a write that went through, and as it is now."""
+    """Called after a status write with the status before it, and the new one."""

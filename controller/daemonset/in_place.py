@@ -1,6 +1,6 @@
-"""Writes to single pods that run on: updates in place, and what comes before a deletion. Each reads the pod afresh,
-so that no cache decides what is written where, and chains its writes: each starts from what the one before returned
-(a pod that changed in between is read again)."""
+"""Writes to pods that go on running: updates in place, and the steps before a deletion. Each reads the pod anew, so
+that no cache decides what is written, and starts from the version that the write before returned. If the pod changes
+in between, it is read again."""
 
 from __future__ import annotations
 
@@ -34,18 +34,19 @@ from controller.planner.preparing import cancelling, marking, preparing
 from controller.runtime.clock import Clock
 
 ATTEMPTS = 5
-"""How often one write is tried whose pod changes meanwhile: a kubelet may write twice a second while a pod starts."""
+"""Tries of one write whose pod changes meanwhile. A kubelet may write twice a second while a pod starts."""
 
 
 class InPlaceWrites:
-    """The writes to running pods in one pass. `wrote` is told of each request that was accepted, also where an action
-    takes several."""
+    """The writes to running pods in one pass. `wrote` is called for each accepted request; an action may take
+    several."""
 
     def __init__(self, client: Client, clock: Clock, wrote: Callable[[Written], None]) -> None:
         self._client, self._clock, self._wrote = client, clock, wrote
 
     async def carry_out(self, action: InPlaceAction | PrepareDelete | CancelDelete) -> None:
-        """Raises Conflict for a pod that is being deleted, is another one by now, or changes all the time."""
+        """Carry out one action. Raises Conflict for a pod that is being deleted, was replaced, or changes all the
+        time."""
         if isinstance(action, OpenGates) and await self._are_open(action):
             return
         ref = action.pod
@@ -79,16 +80,16 @@ class InPlaceWrites:
             case PrepareDelete():
                 await self._prepare(action, pod)
             case CancelDelete():
-                # the state last: while it is there, all of this is tried again
+                # the state goes last: while it is there, every pass tries both again
                 ref = await self._patched(ref, marking(pod, self._clock(), mark=False), sub="status")
                 await self._patched(ref, cancelling(pod, action.labels))
             case _:
                 assert_never(action)
 
     async def _are_open(self, action: OpenGates) -> bool:
-        """Open gates of the very pod version that was decided about: a gate that was closed since stays closed. False
-        where that version is old and the pod is new, with gates that nobody has set: then it may be tried on a later
-        version."""
+        """Open the gates of exactly the pod version that was decided about, so that a gate that was closed since
+        stays closed. False if that version is outdated and nobody has set these gates yet: then a later version may
+        be patched."""
         try:
             await self._patched(action.pod, opened(action.gates, rfc3339(self._clock())), sub="status")
         except Conflict:
@@ -111,9 +112,11 @@ class InPlaceWrites:
         await self._patched(ref, operations)
 
     async def _resize(self, pod: PodDocument) -> None:
-        """Containers keep their places, so the pod's uid is guard enough, whatever its kubelet writes meanwhile.
+        """Resize the containers. The order of containers never changes, so the uid guards the patch well enough,
+        whatever the kubelet writes meanwhile.
 
-        A pod that has served since an earlier attempt is not drained for one that is refused as well."""
+        A dry run comes first, because a pod that serves again after an earlier attempt is not to be drained for a
+        resize that is refused once more."""
         ref, operations = _ref(pod), resizing(pod)
         if not operations:
             return  # an earlier attempt came through
@@ -126,8 +129,8 @@ class InPlaceWrites:
         self._wrote(await self._client.patch(PODS, ref, guarded, sub="resize"))
 
     async def _prepare(self, action: PrepareDelete, pod: PodDocument) -> None:
-        """Its readiness gate is closed before the state is written: whoever waits for the state finds no more
-        traffic."""
+        """Prepare the deletion of the pod. Its readiness gate is closed before the state is written: whoever waits
+        for that state can be sure that no traffic comes any more."""
         ref, now = _ref(pod), self._clock()
         operations = preparing(pod, now)
         if action.tried and operations:
@@ -136,7 +139,7 @@ class InPlaceWrites:
         await self._patched(ref, operations)
 
     async def _patched(self, ref: Ref, operations: tuple[JSONObject, ...], sub: str = "") -> Ref:
-        """Patch the pod; returns it at its new version. Without operations nothing is sent."""
+        """Patch the pod; returns its reference at the new version. Without operations nothing is sent."""
         if not operations:
             return ref
         written = await self._client.patch(PODS, ref, _guarded(ref, operations), sub=sub)
@@ -145,7 +148,7 @@ class InPlaceWrites:
 
 
 class Overtaken(Conflict):
-    """The pod is not what was decided about any more: reading it again would not help, a new pass is needed."""
+    """The pod is no longer what was decided about. Reading it again does not help: a new pass has to decide."""
 
 
 def _overtaken(ref: Ref, words: str) -> Overtaken:

@@ -1,5 +1,5 @@
-"""Where writes failed, and for how long each such place is left alone: a node, the uid of an object, or what
-was about to be stored. All moments by `runtime.clock.elapsed`."""
+"""Remembers the places where writes failed, and until when each is left alone: a node, the uid of an object, or what
+was about to be stored. All moments are by `runtime.clock.elapsed`. Why: docs/design/decisions.md#writes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ K = TypeVar("K", bound=Hashable)
 
 FAILING_FIRST = 1.0
 FAILING_AT_MOST = 300.0
-"""Seconds for which a node or an orphan is left alone after its second failure in a row, and at most."""
+"""Seconds for which a place is left alone after its second failure in a row, and at most. They double in between."""
 DOUBTS = 3
-"""A conflict, a busy server or no answer at all do not tell whether the place is at fault. After so many of them in a
-row it counts as a failure of the place nevertheless, since a webhook or a proxy can give any answer."""
+"""Answers in a row that do not tell whether the place is at fault (a conflict, a busy server, no answer), after which
+they count as a failure of the place: a webhook or a proxy can give any answer."""
 FAILING_KEPT = 10_000
-"""Places that are remembered; beyond that those that may be tried again are forgotten."""
+"""Places that are remembered; when there are more, those that may be tried again are forgotten."""
 
 
 class Failing(Value):
-    """Until when it is left alone, and for how many seconds that was."""
+    """Until when a place is left alone, and how many seconds its last wait was."""
 
     until: float
     delay: float
@@ -34,10 +34,10 @@ class Places(msgspec.Struct, Generic[K]):
 
     failing: dict[K, Failing] = msgspec.field(default_factory=dict)
     doubts: dict[K, int] = msgspec.field(default_factory=dict)
-    """By place: how many writes in a row were answered without telling whether the place is at fault."""
+    """How many writes in a row at each place were answered without telling whether the place is at fault."""
 
     def failed(self, place: K, moment: float, at_most: float = FAILING_AT_MOST) -> None:
-        """A write there failed. After the first time it may be tried again at once."""
+        """Note a failed write. After the first one the place may be tried again at once."""
         known = self.failing.get(place)
         if len(self.failing) > FAILING_KEPT:
             self.failing = {place: one for place, one in self.failing.items() if one.until > moment}
@@ -48,33 +48,33 @@ class Places(msgspec.Struct, Generic[K]):
             self.failing[place] = Failing(until=moment + delay, delay=delay)
 
     def doubted(self, place: K) -> None:
-        """A write there was answered without telling whether the place is at fault."""
+        """Note an answer that does not tell whether the place is at fault."""
         if len(self.doubts) > FAILING_KEPT:
             self.doubts.clear()
         self.doubts[place] = self.doubts.get(place, 0) + 1
 
     def is_suspect(self, place: K) -> bool:
-        """Whether one more such answer counts as a failure of the place."""
+        """Whether the next such answer counts as a failure of the place."""
         return self.doubts.get(place, 0) + 1 >= DOUBTS
 
     def went_well(self, place: K) -> None:
-        """A write there succeeded: earlier failures are forgotten."""
+        """Forget the failures of a place where a write succeeded."""
         self.failing.pop(place, None)
         self.doubts.pop(place, None)
 
     def leave_alone(self, place: K, seconds: float, moment: float) -> None:
-        """Nothing is tried there for so long, however often it failed before."""
+        """Try nothing there for this time, however often writes failed before."""
         self.failing[place] = Failing(until=moment + seconds, delay=seconds)
 
     def held_back(self, moment: float) -> dict[K, float]:
-        """What is to be left alone now, and until when."""
+        """Places that are left alone now, and until when."""
         return {place: one.until for place, one in self.failing.items() if one.until > moment}
 
     def due_again(self, moment: float) -> dict[K, float]:
-        """Where writes failed and may be tried again now, and since when."""
+        """Places where writes failed that may be tried again now, and since when."""
         return {place: one.until for place, one in self.failing.items() if one.until <= moment}
 
     def clear(self) -> None:
-        """Forget every failure: the spec was edited, which may have removed the cause."""
+        """Forget all failures, because the spec was edited, which may have removed their cause."""
         self.failing.clear()
         self.doubts.clear()

@@ -1,8 +1,8 @@
-"""Notes become Events on their object. Best effort: an event that is lost harms nobody.
+"""Makes Events of notes and sends them. Best effort: a lost event does no harm.
 
 The same warning about the same object is not repeated within ten minutes. One object gets at most 25 events at once
-and then one every five minutes, so that a cluster-wide rollout does not flood the server; warnings, and what becomes
-of the rollout, have an allowance of their own, so that good news of pods never drowns them.
+and then one every five minutes, so that a large rollout does not flood the server. Warnings, and events about the
+whole rollout, are counted apart, so that the many events about single pods never displace them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from controller.runtime.clock import Clock, elapsed
 
 BURST = 25
 REFILL_SECONDS = 300.0
-"""client-go's spam filter: 25 events for one object, then one every five minutes."""
+"""Seconds for one more event. The limits of client-go's EventSourceObjectSpamFilter: 25 events for one object, then
+one every five minutes."""
 SAME_WORDS_SECONDS = 600.0
+"""Seconds before the same warning may be repeated; client-go collects equal events over the same time."""
 SAID_MOST = 1000
-"""Warnings that are remembered; beyond that the older ones are forgotten and may be repeated."""
+"""Warnings that are remembered; when there are more, the older half may be repeated."""
 WAITING_MOST = 1000
-"""Events that wait to be sent; beyond that the oldest are dropped and counted."""
+"""Events that wait to be sent; when there are more, the oldest are dropped and counted."""
 
 
 class WrittenEvent(View):
@@ -39,7 +41,7 @@ class WrittenEvent(View):
 
 
 class NothingKept(Value):
-    """Stands for the kept form of an Event: events are only written."""
+    """The cached form of an Event, of which there is none: events are only written."""
 
 
 EVENTS: Resource[WrittenEvent, NothingKept] = Resource(plural="events", wire=WrittenEvent, project=lambda _: None)
@@ -51,7 +53,7 @@ class _Allowance(msgspec.Struct):
 
 
 class Recorder:
-    """Takes notes at once and sends them in the background while `sending` runs."""
+    """Takes notes at once, and sends them as events while `sending` runs."""
 
     def __init__(
         self, client: Client, clock: Clock, identity: str, on_drop: Callable[[], None] = lambda: None
@@ -74,7 +76,7 @@ class Recorder:
             if note.warning:
                 self._on_drop()
             return
-        if note.warning or note.once:  # the others name a pod and never repeat
+        if note.warning or note.once:  # other notes name a pod and never repeat
             self._remember(words, now)
         self._number += 1
         if len(self._waiting) >= WAITING_MOST:
@@ -84,14 +86,14 @@ class Recorder:
         self._work.set()
 
     def forget(self, uid: str) -> None:
-        """The object is gone."""
+        """Forget what was said about an object that is gone."""
         self._allowances.pop((uid, False), None)
         self._allowances.pop((uid, True), None)
         self._said = {key: at for key, at in self._said.items() if key[0] != uid}
 
     @asynccontextmanager
     async def sending(self, flush_seconds: float = 3.0) -> AsyncIterator[None]:
-        """Send while the block runs; what still waits at its end, or is on its way, gets `flush_seconds` more."""
+        """Send while the block runs; events that wait or are under way at its end get `flush_seconds` more."""
         async with asyncio.TaskGroup() as group:
             sender = group.create_task(self._send_all(), name="events")
             try:
@@ -120,7 +122,7 @@ class Recorder:
         return True
 
     async def _send_all(self) -> None:
-        """Until it is over and nothing waits."""
+        """Send events until the block of `sending` has ended and none waits."""
         while True:
             while self._waiting:
                 body = self._waiting.popleft()

@@ -1,7 +1,7 @@
-"""Words of the server that may be repeated in logs, events and conditions.
+"""Masks secrets in error messages, so that these may be repeated in logs, events and conditions.
 
-The server, and what is plugged into it, quotes what it refuses. Values of environment variables, arguments, commands
-and HTTP headers of a template are secrets for all we know: they are masked wherever they turn up.
+The server, its webhooks and its policies quote what they refuse. Values of environment variables, arguments, commands
+and HTTP headers of a template may all be secrets, so each is masked wherever it appears.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from controller.kube.errors import LONGEST_MESSAGE, ApiError
 
 MASK = "(hidden)"
 SHORTEST = 4
-"""Characters from which a value is looked for anywhere; a shorter one is part of too many words."""
+"""Characters. A shorter value is not masked outside its field, because it is part of too many words."""
 
 TURN = 64
-"""Values after which the other tasks get their turn: a template may have ten thousands."""
+"""Values that are taken in before other tasks may run; a template may have tens of thousands."""
 
 _SECRETIVE = frozenset({"env", "args", "command", "httpHeaders"})
 _FIELD = re.compile(
@@ -28,21 +28,22 @@ _FIELD = re.compile(
     r'("(?:[^"\\]|\\.)*"?|\{.*?\}(?=[:,;]|$)|[^\s,;:]+)'
 )
 _INSIDE = re.compile(r"[\w-]")
-"""A value next to one of these characters is a part of another word, such as a pod's name."""
+"""A value next to one of these characters is not masked: it is part of another word, such as the name of a pod."""
 
 
 class Secrets:
-    """The values of one template that may be secrets, ready to be looked for: what is asked of it takes as long as
-    the words that it is asked about, however many values there are."""
+    """The values of templates that may be secrets, prepared for searching: the time of a search depends on the length
+    of the message and not on the number of values."""
 
     def __init__(self) -> None:
         self._whole: set[str] = set()
         self._sorted: list[str] = []
         self._lengths: dict[str, list[int]] = {}
-        """The first characters of values to their lengths, longest first."""
+        """The first `SHORTEST` characters of values, to the lengths of these values: negative, so longest first."""
 
     def add(self, value: str) -> None:
-        """`value` is not to be repeated. What is longer than any error is looked for only by its beginning."""
+        """Add a value to be masked. Of a value that is longer than any error message, only the beginning is
+        searched."""
         for form in _forms(value):
             if form in self._whole:
                 continue
@@ -53,7 +54,7 @@ class Secrets:
                 insort(lengths, -len(form))
 
     def longest_at(self, words: str, start: int) -> int:
-        """How many characters of `words` from `start` on are a value that ends there; 0 for none."""
+        """The length of the value that begins at `start` in `words`; 0: none does."""
         for negative in self._lengths.get(words[start : start + SHORTEST], ()):
             end = start - negative
             if words[start:end] in self._whole and not _INSIDE.match(words, end):
@@ -61,14 +62,14 @@ class Secrets:
         return 0
 
     def begins_with(self, text: str) -> bool:
-        """Whether a value begins with `text` and goes on."""
+        """Whether a value begins with `text` and is longer than it."""
         place = bisect_left(self._sorted, text)
         after = self._sorted[place : place + 2]
         return any(one.startswith(text) and one != text for one in after)
 
 
 class KnownSecrets:
-    """The secrets in the templates of one DaemonSet. Each template is read once, and other tasks run meanwhile."""
+    """The secrets in all templates of one DaemonSet. Each template is read once, while other tasks run in between."""
 
     def __init__(self) -> None:
         self._secrets, self._identities = Secrets(), set[str]()
@@ -81,14 +82,14 @@ class KnownSecrets:
             for number, value in enumerate(secret_values(templates[identity]), 1):
                 self._secrets.add(value)
                 if number % TURN == 0:
-                    await asyncio.sleep(0)  # the others' turn
+                    await asyncio.sleep(0)  # other tasks may run
             self._identities.add(identity)
         return self._secrets
 
 
 def secret_values(value: JSON, *, secret: bool = False) -> Iterator[str]:
-    """Every text in a template below a field that may hold secrets, but for names: what `Secrets` are made of. A
-    caller may do something else between two of them. `secret`: whether `value` is below such a field."""
+    """All texts in a template below a field that may hold secrets, except names. The caller may pause between two of
+    them. `secret`: `value` is below such a field already."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if not (secret and key in ("name", "fieldPath", "apiVersion", "resource")):
@@ -101,7 +102,8 @@ def secret_values(value: JSON, *, secret: bool = False) -> Iterator[str]:
 
 
 def redacted(words: str, *secrets: Secrets) -> str:
-    """`words` without what these secrets hold, and without any value that is quoted for such a field."""
+    """`words` with all these secrets masked, and with every value masked that is quoted for a field which may hold
+    one."""
     words = _FIELD.sub(rf"\1{MASK}", words)
     told, end = [], 0
     for start, length in sorted(_found(words, secrets)):
@@ -129,7 +131,7 @@ def redacted_error(error: ApiError, *secrets: Secrets) -> ApiError:
 
 
 def _found(words: str, secrets: tuple[Secrets, ...]) -> Iterator[tuple[int, int]]:
-    """Where secrets begin and how long they are; they may overlap."""
+    """The start and length of each secret in `words`; they may overlap."""
     if not secrets:
         return
     for start in range(len(words) - SHORTEST + 1):
@@ -138,7 +140,7 @@ def _found(words: str, secrets: tuple[Secrets, ...]) -> Iterator[tuple[int, int]
         length = max(one.longest_at(words, start) for one in secrets)
         if length:
             yield start, length
-    if words.endswith("…"):  # cut off, perhaps in the middle of one
+    if words.endswith("…"):  # cut off, perhaps in the middle of a secret
         cut = len(words) - 1
         for start in range(cut - SHORTEST + 1):
             if any(one.begins_with(words[start:cut]) for one in secrets):
@@ -147,8 +149,8 @@ def _found(words: str, secrets: tuple[Secrets, ...]) -> Iterator[tuple[int, int]
 
 
 def _forms(value: str) -> set[str]:
-    """`value` in the forms in which a message may quote it: as it is, as JSON or Go quote it, with its white space as
-    one line. Each is cut to what an error may hold."""
+    """All forms in which a message may quote `value`: as it is, as JSON or Go quote it, with its white space made
+    single spaces. Each is cut to the length of the longest error message."""
     plain = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
     forms = plain | {" ".join(one.split()) for one in plain}
     return {form[: LONGEST_MESSAGE + 1] for form in forms if len(form) >= SHORTEST}

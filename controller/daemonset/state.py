@@ -1,7 +1,8 @@
 """What the controller remembers about one DaemonSet between passes. Passes and triggers write it.
 
-Nothing here is needed to keep the limits, only to be quick or polite: after a restart it starts empty, and the
-cluster's own state says the rest. One thing is lost then: which revision a missing pod was of (`predecessors`).
+Nothing here is needed to keep the limits of a rollout, only to be quick or considerate: after a restart it is empty,
+and the objects in the cluster say the rest. Only one thing is lost: of which revision a missing pod was
+(`predecessors`).
 """
 
 from __future__ import annotations
@@ -36,69 +37,69 @@ from controller.runtime.freshness import Reach
 from controller.settings import DEFAULT_GATES, Gates
 
 ROOM_AT_MOST = 30.0
-"""Seconds after which creates are tried again where a quota was full: no event tells that it was raised."""
+"""Seconds, at most, after which creates are tried again when a quota was full: no event tells that it was raised."""
 ENDING_SECONDS = 30.0
-"""Seconds for which a node is left alone when the namespace is being deleted: the DaemonSet goes with it."""
+"""Seconds for which a node is left alone while the namespace is being deleted: the DaemonSet will be deleted too."""
 PROOF = 2
-"""Accepted creates of a revision after which the next ones are made all at once."""
+"""Accepted creates of a revision after which its other pods are created all at once."""
 UNSURE_SECONDS = 30.0
-"""For which a write whose answer was lost may yet be done: no server or proxy keeps a request for longer."""
+"""Seconds for which a write whose answer was lost may yet be done: no server or proxy holds a request for longer."""
 NO_RESIZE = "this server has no pods/resize, which takes Kubernetes 1.33, so new pods are made instead"
 
 
 class Unsure(Value):
-    """A write whose answer was lost: until `until` (by `elapsed`) it may yet be done."""
+    """A write whose answer was lost. Until `until` (`elapsed`) it may yet be done."""
 
     action: InDoubt
     until: float
 
 
 class DaemonSetState(msgspec.Struct):
-    """The state of one DaemonSet, of one uid."""
+    """The state of one DaemonSet, that is, of one uid."""
 
     gates: Gates = DEFAULT_GATES
     generation: int = -1
     compiled: Compiled | None = None
-    """What was computed for the newest generation that was seen."""
+    """What was computed for the newest known generation; None: nothing yet."""
     secrets: KnownSecrets = msgspec.field(default_factory=KnownSecrets)
     unanswered: Unanswered = msgspec.field(default_factory=Unanswered)
     status_writer: StatusWriter = msgspec.field(default_factory=StatusWriter)
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
-    """Node to the pod that was seen there last and is gone."""
+    """By node: the last pod that we saw there, which is gone."""
     doubtful: dict[str, str] = msgspec.field(default_factory=dict)
-    """Node to the name of a pod whose create got no answer. The next creates there use that name until one is
-    answered: with another name there would be two pods if the first request were carried out late."""
+    """By node: the name of a pod whose create got no answer. Creates there use this name again until one is answered:
+    with another name there could be two pods, if the first request is carried out late."""
     ready_seen: ReadySeen = msgspec.field(default_factory=ReadySeen)
     restarts_seen: RestartsSeen = msgspec.field(default_factory=RestartsSeen)
     verdicts: Verdicts = msgspec.field(default_factory=Verdicts)
-    """What the server's dry runs said."""
+    """What dry runs said of each revision."""
     places: Places[Place] = msgspec.field(default_factory=Places)
-    """Where writes failed."""
+    """The places where writes failed."""
     taken_back: TakenBack = msgspec.field(default_factory=TakenBack)
     """Writes to pods that somebody may take back."""
     accepted: int = 0
-    """How many creates of the revision `accepted_of` the server has accepted since it last refused all that a pass
-    tried."""
+    """How many creates of the revision `accepted_of` the server has accepted since a pass whose creates were all
+    refused."""
     accepted_of: str = ""
     """Hash of the revision that `accepted` counts."""
     unsure: dict[Place, Unsure] = msgspec.field(default_factory=dict)
-    """Place to a create or deletion of a pod whose answer was lost."""
+    """By place: a write to a pod whose answer was lost."""
     refused_resizes: dict[str, str] = msgspec.field(default_factory=dict)
-    """Uid of a pod to what the server said when it refused to resize it; kept until it accepts, or the pod is
-    gone."""
+    """By uid of the pod: the message with which the server refused to resize it. It is kept until a resize is
+    accepted or the pod is gone."""
     no_resize: str = ""
-    """Words for users if the server does not know `pods/resize`; empty if it does. Asked again for each generation,
-    because the server may have been upgraded."""
+    """A text for users if the server has no `pods/resize`; empty if it has. Each new generation tries again, because
+    the server may have been upgraded."""
     collisions: int = 0
     eager: bool = False
-    """Whether the last pass left something to do, now or once pods are available: then changes of our pods are looked
-    at soon."""
+    """Whether the last pass left something to do, at once or when pods become available. Then changes of pods wake
+    the DaemonSet soon."""
     write_failure: WriteFailure | None = None
-    """The failed write that the status reports, if any; another generation starts without one."""
+    """The failed write that the status reports; None: there is none. A new generation starts without one."""
     status_conflict: StatusConflict | None = None
-    """Set while another controller writes the status too."""
+    """Set while another controller writes the status too; else None."""
     summary: Summary | None = None
-    """What the last pass saw."""
+    """What the last pass counted; None before the first one."""
     paused_since: float = 0.0
     """Seconds since 1970: the first pass of the present pause; 0 = the last pass did not find it paused."""
 
@@ -109,9 +110,9 @@ class DaemonSetState(msgspec.Struct):
         return self.compiled
 
     def begin(self, generation: int, reach: Reach) -> None:
-        """A pass begins over this generation; `reach`: how far the cache of DaemonSets has come.
+        """Prepare for a pass over this generation. `reach`: how far the cache of DaemonSets has come.
 
-        With a new generation all failures are forgotten: the edit may have removed their cause.
+        A new generation forgets all failures, because the edit may have removed their cause.
         """
         self.status_writer.own.look(reach)
         if generation != self.generation:
@@ -124,7 +125,7 @@ class DaemonSetState(msgspec.Struct):
             self.write_failure = None
 
     def decided(self, daemonset: DaemonSet, decided: Plan, now: float) -> None:
-        """`now` in seconds since 1970."""
+        """Remember what matters of the plan for later passes. `now` is in seconds since 1970."""
         rolling = daemonset.rolling_update
         self.summary, self.eager = decided.summary, decided.more
         self.paused_since = (self.paused_since or now) if rolling is not None and rolling.paused else 0.0
@@ -151,8 +152,8 @@ class DaemonSetState(msgspec.Struct):
         return [*self.unanswered.in_doubt, *lost]
 
     def learn(self, answers: Sequence[Answer], daemonset: DaemonSet, moment: float, *, late: bool = False) -> None:
-        """Learn from answers of the server, some or all of a plan's; `moment` is `elapsed`. `late`: they came after
-        the pass had ended."""
+        """Learn from some or all answers to a plan. `moment` is `elapsed`; `late`: they came after the pass had
+        ended."""
         creates = [one for one in answers if isinstance(one.action, CreatePod)]
         first = [one for one in creates if one.is_full_quota or one.place not in self.places.failing]
         for one in first:
@@ -177,30 +178,30 @@ class DaemonSetState(msgspec.Struct):
                 self._learn_of_resize(answer.action.pod.uid, answer)
 
     def concluded(self, decided: Plan, answers: Sequence[Answer]) -> None:
-        """What there is to tell, once these were learnt."""
+        """Update the failure to report, after these answers were learnt."""
         self.write_failure = failure_after(self.write_failure, decided, answers, self.places.failing)
 
     def lost(self, pod: Pod) -> None:
-        """A pod is gone from its node: a quota that was full has room for one now."""
+        """A pod is gone from its node. If a quota was full, there is room for one more pod now."""
         self.predecessors[pod.node] = predecessor(pod)
         self.places.went_well(ROOM)
         self.refused_resizes.pop(pod.uid, None)
 
     def forget_node(self, name: str) -> None:
-        """The node is gone, and with it the need that a new pod's name differs from the last one's there."""
+        """Forget a node that is gone. A new pod for a new node of that name may have the old name."""
         self.predecessors.pop(name, None)
         self.doubtful.pop(name, None)
         self.places.went_well(Place.of_node(name))
 
     def stand_back(self, moment: float) -> None:
-        """Another controller has written the status."""
+        """Leave the DaemonSet alone for some time, because another controller has written its status."""
         self.status_conflict = conflict_after(self.status_conflict, moment)
 
     def stands_back(self, daemonset: DaemonSet, now: float, moment: float) -> float:
-        """The seconds for which the DaemonSet is still left to another controller; 0: it is ours.
+        """Seconds for which the DaemonSet is still left to another controller; 0: it is ours.
 
-        Its last write may be older than this process, which has not written anything yet then: only that is told by
-        the API, in seconds since 1970 as `now` is. `moment` is `elapsed` now.
+        The last write of that controller may be older than this process, and is then known from the object only, in
+        seconds since 1970 like `now`. It counts only while we have written nothing ourselves. `moment` is `elapsed`.
         """
         if self.status_conflict is None and not self.status_writer.own.version:
             self.status_conflict = conflict_found(now - daemonset.status_writers.rival_wrote, moment)
@@ -224,7 +225,7 @@ class DaemonSetState(msgspec.Struct):
             self.places.failed(place, moment)
 
     def _learn_of_names(self, answer: Answer, daemonset: DaemonSet) -> None:
-        """A name that an object of somebody else has is not tried again; one whose create may be carried out late
+        """A name that belongs to an object of somebody else is not tried again; one whose create may yet be done
         is."""
         if isinstance(answer.action, CreatePod):
             if answer.means is ForWrite.UNKNOWN:
@@ -253,7 +254,8 @@ class DaemonSetState(msgspec.Struct):
 
 
 class DaemonSetStates:
-    """The state of every DaemonSet, by uid: one that was deleted and made again starts with an empty state."""
+    """The state of every DaemonSet, by uid: a DaemonSet that is deleted and created again starts with an empty
+    state."""
 
     def __init__(self, gates: Gates = DEFAULT_GATES) -> None:
         self._by_uid: defaultdict[str, DaemonSetState] = defaultdict(lambda: DaemonSetState(gates=gates))
@@ -262,7 +264,7 @@ class DaemonSetStates:
         return self._by_uid[uid]
 
     def forget_node(self, name: str) -> None:
-        """The node is gone."""
+        """Forget a node that is gone, in every state."""
         for state in self._by_uid.values():
             state.forget_node(name)
 

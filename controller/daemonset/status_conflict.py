@@ -1,6 +1,6 @@
-"""Another controller writes the status of our DaemonSet too: how long the object is left to it. Pure.
+"""Decides for how long a DaemonSet is left alone whose status another controller writes too. Pure.
 
-Never for ever: the other one may be gone, and then nobody would look after the nodes.
+It is never left for ever: the other controller may be gone, and then nobody would look after the nodes.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from controller.planner.step import Note
 FOREIGN_STATUS = "ForeignStatusWrite"
 STAND_BACK_FIRST = 60.0
 STAND_BACK_AT_MOST = 900.0
+"""Seconds of the first pause and of the longest; the note below names both to users."""
 
 
 class StatusConflict(Value):
     """For how long a DaemonSet is left to the other controller."""
 
     until: float
-    """By `runtime.clock.elapsed`: we do nothing before."""
+    """Until this moment (`elapsed`) we do nothing."""
     pause: float
     """Seconds from the other controller's last write until we act again."""
 
@@ -31,10 +32,10 @@ def foreign_note(manager: str) -> Note:
 
 
 def conflict_after(known: StatusConflict | None, now: float) -> StatusConflict:
-    """The other controller has written the status at `now`: for how long the DaemonSet is left to it.
+    """The conflict after the other controller has written the status at `now` (`elapsed`).
 
-    A write during our pause starts the pause again. A write soon after it doubles the pause; once we have acted for
-    as long as the pause was and nobody interfered, the next one has its first length again.
+    A write during the pause starts the pause again. A write soon after the pause doubles it. Once we have acted
+    undisturbed for as long as the pause was, the next one is short again.
     """
     if known is None or now > known.until + known.pause:
         pause = STAND_BACK_FIRST
@@ -46,8 +47,8 @@ def conflict_after(known: StatusConflict | None, now: float) -> StatusConflict:
 
 
 def conflict_found(ago: float, now: float) -> StatusConflict | None:
-    """The same decision in a process that has just started and finds a write of the other controller that is `ago`
-    seconds old; None where it is too old to matter. `ago` is negative where the writer's clock is ahead of ours.
+    """The conflict that a process finds which has just started, when the last write of the other controller is `ago`
+    seconds old; None if that is too long ago. `ago` is negative if the clock of the writer is ahead of ours.
     """
     left = STAND_BACK_FIRST - max(ago, 0.0)
     return StatusConflict(until=now + left, pause=STAND_BACK_FIRST) if left > 0 else None

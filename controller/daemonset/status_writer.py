@@ -1,7 +1,7 @@
-"""Writes the status: only what differs, and never somebody else's conditions.
+"""Writes the status: only fields that differ, and never conditions of others.
 
-Counts are guarded by the uid alone, because only we write them; conditions by the version, because others may add
-theirs, and a list that is written whole would remove those.
+Counts are guarded by the uid alone, because only we write them. Conditions are guarded by the version, because others
+may add theirs, and writing the whole list would remove those.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from controller.runtime.workers import PassControl
 Conditions: TypeAlias = tuple[JSONObject, ...]
 
 FOLLOWING = (AVAILABLE, READY, RECONCILING)
-"""Conditions that turn with pods, or together with another one: nobody waits for these alone."""
+"""Conditions that change whenever pods do, or together with another condition: nobody waits for these alone."""
 
 
 class DueStatus(msgspec.Struct, frozen=True):
@@ -45,22 +45,23 @@ class DueStatus(msgspec.Struct, frozen=True):
     result: DaemonSetStatus
     """The status once the patch is applied."""
     urgent: bool
-    """Somebody waits for this: a generation was observed, a condition turned, or the rollout is complete."""
+    """Whether somebody waits for this: a generation was observed, a condition has changed, or the rollout is
+    complete."""
 
 
 class StatusWriter:
-    """Of one DaemonSet: as soon as the pacer allows, one write at a time, and waited for no longer than for any other
-    answer."""
+    """Writes the status of one DaemonSet as soon as the pacer allows, one write at a time. It waits for the answer no
+    longer than for any other."""
 
     def __init__(self) -> None:
         self.own = OwnStatus()
         self._pacer = StatusPacer()
         self._is_unanswered = False
         self._error: Exception | None = None
-        """How a write ended that outlasted its pass; the next one raises it."""
-        self._rest = Backoff(1.0, 300.0)
+        """The error of a write that outlasted its pass; the next call raises it."""
+        self._rest = Backoff(1.0, 300.0)  # seconds, as at any other place where writes fail
         self._rests_until = -inf
-        """The next one is not before, after such an end."""
+        """No write before this moment (`elapsed`), after such an error."""
 
     async def settle(
         self,
@@ -71,8 +72,8 @@ class StatusWriter:
     ) -> float | None:
         """Write what differs from the newest status that is known.
 
-        Returns the seconds after which the rest may be written, where it is too early now. Raises ApiError. What is
-        not answered in time is left to itself, and the key is woken when it is.
+        Returns the seconds after which the rest may be written, if it is too early now; else None. Raises ApiError.
+        If there is no answer in time, the pass goes on, and the answer wakes the key.
         """
         if self._error is not None:
             error, self._error = self._error, None
@@ -100,7 +101,7 @@ class StatusWriter:
         return None
 
     async def _write(self, daemonset: DaemonSet, due: DueStatus, dependencies: Dependencies) -> str:
-        """Returns the version that carries it."""
+        """Write `due`; returns the version that carries it. Raises ApiError."""
         try:
             version = await write(dependencies.client.apart(), daemonset, due)
         except ApiError as error:
@@ -122,8 +123,8 @@ class StatusWriter:
 def change_of(
     daemonset: DaemonSet, wanted: Status, latest: tuple[str, DaemonSetStatus | None], now: float
 ) -> DueStatus | None:
-    """What has to be written so that the status reads as wanted; None when it does. `latest`: the newest status that
-    is known, and the version of the object that carries it."""
+    """The write that makes the status as wanted; None if it is so already. `latest`: the newest known status, and the
+    version of the object that carries it."""
     version, known = latest
     before = known if known is not None else DaemonSetStatus()
     after = _merged(before, wanted, daemonset.generation, now)
@@ -140,8 +141,8 @@ def change_of(
 
 
 async def write(client: Client, daemonset: DaemonSet, change: DueStatus) -> str:
-    """Returns the version at which the server stored it. Raises ApiError; a Conflict only means that the DaemonSet
-    changed meanwhile."""
+    """Send the patch; returns the version at which the server stored it. Raises ApiError; a Conflict only means that
+    the DaemonSet has changed meanwhile."""
     written = await client.patch(DAEMONSETS, daemonset.key, change.patch, sub="status")
     return written.version
 
@@ -161,7 +162,8 @@ def _merged(before: DaemonSetStatus, wanted: Status, generation: int, now: float
 
 
 def _conditions(before: Conditions, wanted: Status, generation: int, now: float) -> Conditions:
-    """Ours as wanted, the others where they were. The transition time moves only with the status."""
+    """Our conditions as wanted, all others unchanged. The transition time changes only when the status of a condition
+    does."""
     old = {condition.get("type"): condition for condition in before}
     ours = {one.type: _condition(one, old.get(one.type, {}), generation, now) for one in wanted.conditions}
     partial = wanted.counts is None  # a refused spec says nothing about progress: leave those conditions alone
@@ -188,7 +190,7 @@ def _condition(verdict: Verdict, old: JSONObject, generation: int, now: float) -
 
 
 def _differences(before: DaemonSetStatus, after: DaemonSetStatus, *, everything: bool) -> JSONObject:
-    """The fields to write, under their JSON names. The first write holds every field, so that a 0 prints as 0."""
+    """The fields to write, by their JSON names. The first write has all fields, so that kubectl prints a 0 as 0."""
     names = {"collision_count"} if after.collision_count is None else set()
     told = as_json(after)
     return {
@@ -199,7 +201,7 @@ def _differences(before: DaemonSetStatus, after: DaemonSetStatus, *, everything:
 
 
 def _without_nulls(value: JSON) -> JSON:
-    """A field that is unset is left out: the schema knows no null."""
+    """`value` without unset fields, because the schema allows no null."""
     return {key: one for key, one in value.items() if one is not None} if isinstance(value, dict) else value
 
 

@@ -1,8 +1,8 @@
-"""From a change in a store to the DaemonSets that have to be looked at, each with a reason.
+"""Finds the DaemonSets that need a pass after a change in a store, each with a reason.
 
-Handlers enqueue, and keep in the state what a pod, a node or another writer leaves behind. `urgent` is what leaves a
-node without its pod, lets one serve again or changes what is wanted; everything else only changes counts and is
-looked at in batches (`runtime/pacing.py`).
+Handlers enqueue, and note in the state that a pod or node is gone or that another controller wrote. `urgent` are
+changes that leave a node without its pod, let a pod serve again, or change what is wanted; all others only change
+counts and are looked at in batches (`runtime/pacing.py`).
 """
 
 from __future__ import annotations
@@ -30,22 +30,23 @@ from controller.runtime.pacing import Urgency
 from controller.runtime.store import Change
 
 Enqueue: TypeAlias = Callable[[Key, Urgency, str], None]
-"""Puts a DaemonSet into the work queue, for a reason, at once or after the rest that its last pass earned."""
+"""Puts a DaemonSet into the work queue with a reason: at once, or after the rest that follows its last pass."""
 
 
 class Listeners(msgspec.Struct, frozen=True):
-    """What else is called when a store changes, besides waking DaemonSets."""
+    """Who else is called when a store changes."""
 
     daemonset_gone: Callable[[str], None]
-    """Gets the uid of a DaemonSet that is gone."""
+    """Called with the uid of a DaemonSet that is gone."""
     node_gone: Callable[[str], None]
-    """Gets the name of a node that is gone."""
+    """Called with the name of a node that is gone."""
     pod_seen: Callable[[DaemonSet, Pod], None]
-    """An owned pod came or changed."""
+    """Called when a pod of a DaemonSet came or changed."""
     foreign_status: Callable[[DaemonSet, str], None]
-    """Gets the DaemonSet whose status another controller has written, and the name of that one's field manager."""
+    """Called with a DaemonSet whose status another controller has written, and with the field manager of that
+    controller."""
     malformed: Callable[[str, Malformed], None]
-    """An object, by the plural of its kind, cannot be read."""
+    """Called with an object that cannot be decoded, and the plural of its kind."""
     say: Callable[[DaemonSet, Note], None]
 
 
@@ -76,7 +77,8 @@ class Triggers:
         self._enqueue(change.key, "lazy" if same_wish else "urgent", "daemonset changed")
 
     def on_pod(self, change: Change[Pod]) -> None:
-        """Owned pods wake their owner, old and new; pods that lost their owner wake whoever matches them."""
+        """A pod with an owner wakes it; a pod that changes its owner wakes the old one too. A pod without an owner
+        wakes all DaemonSets whose selector matches it."""
         old, new = change.old, change.new
         if old is not None and old.owner_uid and (new is None or new.owner_uid != old.owner_uid):
             self._lost(old)
@@ -91,9 +93,10 @@ class Triggers:
             self._wake_matching(new.namespace, new.labels, f"orphan pod {new.name}")
 
     def on_node(self, change: Change[Node]) -> None:
-        """Only DaemonSets are woken for which the node's eligibility changes.
+        """A node wakes only those DaemonSets for which its eligibility changes.
 
-        A node that comes or goes is no change for one that wants no pod there, unless there is a pod after all.
+        If a DaemonSet wants no pod on a node, it does not matter whether that comes or goes, unless one of its pods
+        is there.
         """
         old, new = change.old, change.new
         if old is not None and new is not None and old.same_placement(new):
@@ -115,7 +118,7 @@ class Triggers:
             self._listeners.node_gone(change.key.name)
 
     def on_revision(self, change: Change[Revision]) -> None:
-        """A revision that vanished or appeared from elsewhere may have to be made or claimed."""
+        """A revision that vanished may have to be created again; one that somebody else created, adopted."""
         for revision in {one.uid: one for one in (change.old, change.new) if one is not None}.values():
             if revision.owner_uid:
                 owner = self._caches.daemonset_of(revision.owner_uid)
@@ -132,12 +135,13 @@ class Triggers:
             self._enqueue(daemonset.key, "urgent", "malformed object")
 
     def on_server_back(self) -> None:
-        """Whoever failed while the server was away need not wait for the end of a long back-off."""
+        """Wake all DaemonSets: those that failed while the server was away need not wait for the end of a long
+        back-off."""
         for daemonset in self._caches.daemonsets.values():
             self._enqueue(daemonset.key, "urgent", "server back")
 
     def _suspects(self, plural: str, key: Key) -> list[DaemonSet]:
-        """The DaemonSets that an unreadable object probably belongs to: by its last good state, else by its name."""
+        """The DaemonSet to which an unreadable object probably belongs: by its last good state, else by its name."""
         caches = self._caches
         pod = caches.pods.get(key) if plural == PODS.plural else None
         owner = caches.daemonset_of(pod.owner_uid) if pod is not None else None
@@ -148,7 +152,8 @@ class Triggers:
         return [] if found is None else [found]
 
     def _urgency(self, old: Pod | None, new: Pod, owner: DaemonSet) -> Urgency:
-        """The first event of a pod that we made is no news, unless the pass that made it left more to do."""
+        """How soon a changed pod needs a pass. The first event of a pod that we made is no news, unless the pass that
+        made it left more to do."""
         if new.dying:
             return "lazy"
         if old is not None and (new.ended or new.labels is not old.labels or _waits_for_us(old, new)):
@@ -156,8 +161,8 @@ class Triggers:
         return "soon" if self._states.of(owner.uid).eager else "lazy"
 
     def _lost(self, pod: Pod) -> None:
-        """The pod is gone, or has lost its owner. It is not remembered where its node is gone too, because nothing
-        would ever make us forget it."""
+        """Handle a pod that is gone or has lost its owner. If its node is gone too, the pod is not remembered,
+        because nothing would ever make us forget it."""
         owner = self._caches.daemonset_of(pod.owner_uid)
         if owner is not None:
             if Key("", pod.node) in self._caches.nodes:
@@ -171,13 +176,13 @@ class Triggers:
 
 
 def _waits_for_us(old: Pod, new: Pod) -> bool:
-    """Whether the kubelet has done its part of an update in place. The pod gets no traffic until we have done ours,
-    and a kubelet that has just looked at it looks again a second later."""
+    """Whether the kubelet has done its part of an update in place, and we have to do ours. Until then the pod gets no
+    traffic. A kubelet that has just looked at the pod looks again a second later."""
     return new.underway != old.underway and (new.underway is None or new.underway.continues)
 
 
 NodeVerdict: TypeAlias = tuple[Fit | None, bool, bool]
-"""Whether a pod should run on a node, may be updated there, and whether the node is silent."""
+"""Whether a pod should run on a node, whether it may be updated there, and whether the node is unreachable."""
 
 GONE: NodeVerdict = (None, False, False)
 UNWANTED: frozenset[NodeVerdict] = frozenset({GONE, (Fit.LEAVE, False, False)})

@@ -1,4 +1,4 @@
-"""Actions that the server had not answered when the pass that began them ended."""
+"""Keeps the actions that the server had not answered when their pass ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Unanswered:
 
     @property
     def actions(self) -> list[Action]:
-        """Begun by earlier passes, and not answered yet."""
+        """The actions that earlier passes began and that are not answered yet."""
         return [action for work in self._works for action in work.underway.values()]
 
     @property
@@ -46,7 +46,7 @@ class Unanswered:
         control: PassControl,
         learn: Callable[[Answer], None],
     ) -> None:
-        """The pass ends, and `task` goes on with what `work` has begun; `learn` gets each answer."""
+        """End the pass, while `task` goes on with what `work` has begun; `learn` gets each later answer."""
         self._works.append(work)
 
         def answered(answer: Answer) -> None:
@@ -63,7 +63,7 @@ class Unanswered:
         control.leave(task, ended)
 
     def raise_crash(self) -> None:
-        """Raises the exception with which such work ended, if any, once: it is a bug of ours."""
+        """Raise the exception with which such work ended, if any, once: it is a bug of ours."""
         crash, self._crash = self._crash, None
         if crash is not None:
             raise crash

@@ -1,4 +1,4 @@
-"""What the server's dry run of a pod said of each revision, and when it is asked again."""
+"""Remembers what dry runs of a pod said of each revision, and when the next one is due."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from controller.planner.world import Accepted, TemplateRefused, Unasked
 
 ASK_AGAIN_SECONDS = 60.0
 ASK_AGAIN_AT_MOST = 900.0
-"""A refused template is tried again after a minute, then ever later: policies change without a word to us."""
+"""Seconds until a refused template is tried again, at first and at most. They double in between: policies change
+without any event for us."""
 
 
 class Verdicts(msgspec.Struct):
     """The verdicts on the revisions of one DaemonSet."""
 
     by_revision: dict[str, Accepted | TemplateRefused] = msgspec.field(default_factory=dict)
-    """By hash of the revision. A refused one is tried again at `ask_at`."""
+    """The verdicts by hash of the revision."""
     ask_at: float = 0.0
-    """By `elapsed`: when a refused revision is tried again."""
+    """When a refused revision is tried again (`elapsed`)."""
     refusals: int = 0
-    """How many dry runs in a row were refused: each doubles the time until the next one."""
+    """How many dry runs in a row were refused. Each doubles the time until the next one."""
     asked: int = 0
-    """How many dry runs in a row failed for whatever reason: each next one tries the pod of another node."""
+    """How many dry runs in a row failed for any reason. Each next one tries the pod of another node."""
 
     def ask_anew(self) -> None:
-        """Try a refused revision at once: the spec was edited, which may have removed the cause."""
+        """Let a refused revision be tried at once, because the spec was edited, which may have removed the cause."""
         self.ask_at, self.refusals, self.asked = 0.0, 0, 0
 
     def learn(self, revision_hash: str, error: ApiError | None, moment: float) -> None:
-        """Note the answer to a dry run: `error`, or None for accepted. A first Forbidden is no verdict yet, because
-        it may have been for the pod's node."""
+        """Note the answer to a dry run: `error`, or None if it was accepted. The first Forbidden is no verdict yet,
+        because the cause may be the node of that pod."""
         verdict = verdict_on_template(error)
         self.asked += 1
         match verdict:

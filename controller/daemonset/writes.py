@@ -1,4 +1,4 @@
-"""What the writes to metadata and to revisions say. Nothing here sends."""
+"""Makes the bodies of writes to metadata and to revisions. Nothing here sends."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from controller.planner.manifest import owner_reference
 def metadata_patch(
     action: AdoptPod | AdoptRevision | ReleasePod | RelabelPod | RenumberRevision, daemonset: DaemonSet
 ) -> patch.JsonPatch:
-    """The patch of an action, with a precondition: the version that was decided about, or only the uid where a label
-    is set, which may be done whatever else has changed."""
+    """The patch of an action, with its precondition: the version that was decided about. For a label it is only the
+    uid, because the label may be set whatever else has changed."""
     match action:
         case AdoptPod(pod=ref) | AdoptRevision(revision=ref):
             reference = owner_reference(daemonset)
@@ -44,7 +44,8 @@ def metadata_patch(
 
 
 def revision_body(daemonset: DaemonSet, action: CreateRevision) -> JSONObject:
-    """Labels of the template plus the hash; annotations of the DaemonSet, change-cause among them."""
+    """The body of a new revision: labels of the template plus the hash, annotations of the DaemonSet (change-cause
+    among them)."""
     meta = daemonset.spec.template.get("metadata")
     labels = meta.get("labels") if isinstance(meta, dict) else None
     return {
