@@ -1,7 +1,7 @@
-"""The world laid out: one slot per node with what runs there, and every number of the pass worked out once.
+"""The Board: the world with one slot per node, and every number of the pass worked out once.
 
-This loop and the ones over `Board.slots` are the cost of a pass; they stay plain on purpose, without properties, and
-look up a member of an enumeration once.
+The loop in `lay_out` and those over `Board.slots` are most of the cost of a pass. So they use no properties, and look
+up each member of an enumeration once. How long a pass takes: docs/design/life-of-an-event.md#what-a-pass-costs.
 """
 
 from __future__ import annotations
@@ -26,20 +26,22 @@ _UNASKED = Unasked()
 
 
 class Board(Value, dict=True, gc=True):
-    """`dict=True` holds the cached properties, and must be visible to the garbage collector."""
+    """The world of one pass, laid out by node. `dict=True` makes room for the cached properties; because of them the
+    garbage collector must see it."""
 
     world: World
     revision: Revision
-    """The current one; with an empty uid while it is not stored yet."""
+    """The current revision; its uid is empty while it is not stored yet."""
     older: tuple[Revision, ...]
-    """The other stored ones, newest first."""
+    """All other stored revisions, newest first."""
     slots: tuple[Slot, ...]
-    """By node name, ascending; vanished nodes last."""
+    """One slot for each node, by node name ascending; nodes that have vanished come last."""
     unmatched: tuple[Pod, ...]
-    """Pods that we control although the selector does not match them."""
+    """The pods that we control although the selector does not match them."""
     budget: Budget
     next_available: float | None
-    """Seconds since 1970: when the next pod that is ready now will have been so for minReadySeconds."""
+    """When the next pod that is ready now will have been ready for minReadySeconds (seconds since 1970); None: none
+    waits."""
 
     @property
     def rolling_update(self) -> RollingUpdate | None:
@@ -51,38 +53,38 @@ class Board(Value, dict=True, gc=True):
 
     @property
     def limit(self) -> str:
-        """Which of its two limits the strategy uses, as the spec calls it."""
+        """Which limit the strategy uses, by its name in the spec."""
         return "maxSurge" if self.surging else "maxUnavailable"
 
     @property
     def most(self) -> int:
-        """How many nodes that limit allows at a time."""
+        """How many nodes this limit allows at a time."""
         return self.budget.max_surge if self.surging else self.budget.max_unavailable
 
     @property
     def in_use(self) -> int:
-        """How many nodes use it now."""
+        """How many nodes use up this limit now."""
         return len(self.mid_surge) if self.surging else self.unserved
 
     @property
     def in_place(self) -> bool:
-        """Whether pods are updated in place where that is possible; with maxSurge there is nothing to gain."""
+        """Whether pods are updated in place if possible. With maxSurge that would gain nothing."""
         return self.world.daemonset.in_place and not self.surging
 
     @property
     def eligible(self) -> list[Slot]:
-        """The nodes that should run a pod, ascending: as many as `budget.desired`."""
+        """The slots of the nodes that should run a pod, ascending; `budget.desired` is their number."""
         run = Fit.RUN
         return [slot for slot in self.slots if slot.fit is run]
 
     @property
     def quota(self) -> int:
-        """How many nodes may hold the current revision."""
+        """How many nodes may hold the current revision: desired minus partition."""
         return max(self.budget.desired - self.budget.partition, 0)
 
     @property
     def progressive(self) -> bool:
-        """Whether the partition also keeps new nodes waiting for their first pod."""
+        """Whether the partition also keeps new nodes without their first pod (partitionedScaling)."""
         asked = self.rolling_update is not None and self.world.daemonset.partitioned_scaling
         return asked and self.budget.partition > 0
 
@@ -96,14 +98,14 @@ class Board(Value, dict=True, gc=True):
 
     @property
     def fills_with_current(self) -> bool:
-        """Whether an empty node gets the current revision, whichever node it is, and as soon as it gets any."""
+        """Whether every empty node gets the current revision, as soon as it gets any pod."""
         return not (self.holds_back or self.progressive or self.fallback.replaces_current)
 
     @cached_property
     def parted(self) -> bool:
-        """Whether `rollingUpdate.selector` has a say: it is given, and an eligible node still runs an older revision.
+        """Whether `rollingUpdate.selector` matters: it is set, and an eligible node still runs an older revision.
 
-        Then an updated node that is not selected is so against the plan, though it stays in `target`.
+        In that case an updated node that is not selected is against the plan, although it stays in `target`.
         """
         rolling = self.rolling_update
         if rolling is None or rolling.selector is None:
@@ -112,16 +114,16 @@ class Board(Value, dict=True, gc=True):
 
     @cached_property
     def unserved(self) -> int:
-        """Eligible nodes that use the budget of maxUnavailable: without an available pod, whatever the reason.
+        """How many eligible nodes use the budget of maxUnavailable: those without an available pod, for any reason.
 
-        An unreachable one counts even while its pod's last word was "ready". One that stays empty does not:
-        nobody is to wait for it.
+        An unreachable node counts even if its pod was ready when last heard of. A node that stays empty does not
+        count: nobody may wait for it.
         """
         return len(self._lacking) - len(self.barred)
 
     @property
     def unserved_nodes(self) -> list[str]:
-        """Their names, in update order."""
+        """The names of the nodes that `unserved` counts, in update order."""
         return [slot.node for slot in reversed(self._lacking) if slot.node not in self.barred]
 
     @cached_property
@@ -135,7 +137,7 @@ class Board(Value, dict=True, gc=True):
 
     @cached_property
     def bare(self) -> list[Slot]:
-        """Eligible nodes without a pod that is live or has ended, ascending."""
+        """Eligible nodes that have no live pod, nor one that has ended, ascending."""
         lacking = [slot for slot in self._lacking if slot.current is None and slot.old is None]
         return [slot for slot in lacking if not slot.pods or not slot.ended]
 
@@ -145,9 +147,10 @@ class Board(Value, dict=True, gc=True):
 
     @cached_property
     def barred(self) -> Mapping[str, Revision]:
-        """Eligible nodes that stay empty, each with the older revision that it would get, which does not run there.
+        """Eligible nodes that stay empty, each with the older revision that it would get but that does not run there.
 
-        They may not hold the current one. A new node that waits for its turn to get that is none of them.
+        These nodes may not hold the current revision. A new node whose turn to get it has not come yet is not one of
+        them.
         """
         empty = [slot for slot in self.bare if not slot.pods]
         if not empty or not self.holds_back:
@@ -160,33 +163,34 @@ class Board(Value, dict=True, gc=True):
 
     @property
     def room(self) -> int:
-        """How many more nodes whose old pod serves may begin now: what maxUnavailable or maxSurge leaves."""
+        """How many more nodes with an available old pod may be updated now: what maxUnavailable or maxSurge
+        leaves."""
         return max(self.most - self.in_use, 0)
 
     @property
     def verdict(self) -> TemplateVerdict:
-        """What the server's dry run said of the current revision."""
+        """What the dry run said of the current revision."""
         return self.world.verdicts.get(self.revision.hash, _UNASKED)
 
     @property
     def refused(self) -> bool:
-        """Whether the server takes no pods of the current revision."""
+        """Whether the server refuses pods of the current revision."""
         return isinstance(self.verdict, TemplateRefused)
 
     @cached_property
     def surplus(self) -> tuple[Slot, ...]:
-        """Nodes that may only keep their old pod, and that lose it now; see `surplus_of`."""
+        """Nodes that may only keep their old pod, and now lose it; see `surplus_of`."""
         return surplus_of(self.slots, self.budget.desired) if self.surging else ()
 
     @property
     def frozen(self) -> bool:
-        """Whether a pause keeps nodes that have no pod from the current revision."""
+        """Whether a pause keeps the current revision from nodes without a pod."""
         return self.rolling_update is not None and is_frozen(self.slots, self.rolling_update)
 
     @cached_property
     def mid_surge(self) -> list[str]:
-        """Nodes that use maxSurge: two live pods, as far as we know, or an old one while the new one waits for its
-        back-off."""
+        """The nodes that use up maxSurge: those with two live pods, as far as we know, or with an old pod while a
+        failed new one waits for its back-off."""
         coming, leaving = self.world.coming, self.world.leaving
         return [
             slot.node
@@ -213,20 +217,21 @@ class Board(Value, dict=True, gc=True):
 
     @cached_property
     def may_hold_current(self) -> tuple[Slot, ...]:
-        """In update order."""
+        """The nodes that may hold the current revision, in update order."""
         return self._for_current(self.rolling_update)
 
     @cached_property
     def holders(self) -> frozenset[str]:
-        """Their names."""
+        """The names of the nodes in `may_hold_current`."""
         return frozenset([slot.node for slot in self.may_hold_current])
 
     @cached_property
     def target(self) -> tuple[Slot, ...]:
-        """Who may hold the current revision, or could if it were not paused: what the rollout is measured by.
+        """The nodes by which the rollout is measured: those that may hold the current revision, or could if it were
+        not paused.
 
-        At a first deployment partition and selector leave nobody out, since there is nothing else to run; only
-        partitionedScaling keeps nodes waiting.
+        In a first deployment, partition and selector leave no node out, because there is nothing else to run; only
+        partitionedScaling does.
         """
         rolling, chosen = self.rolling_update, self.may_hold_current
         if rolling is not None and rolling.paused:
@@ -239,19 +244,19 @@ class Board(Value, dict=True, gc=True):
 
     @cached_property
     def outdated(self) -> tuple[Slot, ...]:
-        """The nodes that wait for the current revision, in update order: they may hold it, and only an old pod is
-        there."""
+        """The nodes that still need the current revision, in update order: they may hold it, and have only an old
+        pod."""
         return tuple([slot for slot in self.may_hold_current if slot.current is None and slot.old is not None])
 
 
 def lay_out(world: World) -> Board:
-    """Raises ValueError for a malformed number; `Rules.problems` tells of it first."""
+    """Make the Board. Raises ValueError for a malformed number, which `Rules.problems` reports before."""
     revision, older = current_revision(world)
     owned, unmatched = split_unmatched(world)
     by_node: dict[str, list[Pod]] = {}
     for pod in owned:
         by_node.setdefault(pod.node, []).append(pod)
-    by_node.pop("", None)  # aimed at no node that we know: not ours to judge
+    by_node.pop("", None)  # such a pod names no node, so nothing can be decided about it
     reader = SlotReader(world, revision.hash)
     judged = world.rules.judged(world.nodes)
     slots = [
@@ -272,9 +277,10 @@ def lay_out(world: World) -> Board:
 
 
 def current_revision(world: World) -> tuple[Revision, tuple[Revision, ...]]:
-    """The revision that means the same as the template, and all others, newest first.
+    """The current revision, which means the same as the template, and all others, newest first.
 
-    Of several with the same meaning the highest number wins. When none is stored yet, the one that will be.
+    Of several with the same meaning, the one with the highest number is current. If none is stored, it is the one
+    that will be.
     """
     daemonset = world.daemonset
     stored = sorted(world.revisions, key=lambda one: (one.number, one.name), reverse=True)

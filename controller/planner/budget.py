@@ -1,4 +1,4 @@
-"""The limits of one pass as numbers."""
+"""The Budget: the limits of one pass as numbers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, RollingUpdate
 
 DEFAULT_BURST = 250
+"""Pods that one pass creates or deletes at most; the native controller's BurstReplicas."""
 
 
 class Budget(Value):
-    """All limits of the pass in nodes or pods, resolved against one freshly counted desired number."""
+    """All limits of a pass, in nodes or pods. Percentages are of the desired number counted in this pass."""
 
     desired: int
     max_unavailable: int
@@ -20,10 +21,12 @@ class Budget(Value):
 
 
 def budget_of(daemonset: DaemonSet, desired: int) -> Budget:
-    """maxUnavailable and maxSurge round up, partition and burst down; a burst is never 0.
+    """The limits in the spec as numbers: maxUnavailable and maxSurge round up, partition and burst round down, and
+    burst is at least 1.
 
-    Neither limit given means maxUnavailable 1; `Surging` means maxSurge 1. Both resolving to 0 means
-    maxUnavailable 1, so that a rollout can always move. A share of no node at all still says whether it surges.
+    If neither limit is set, maxUnavailable is 1; with type `Surging`, maxSurge is 1. If both come to 0,
+    maxUnavailable is 1, so that a rollout can always go on. Even with no desired node, a percentage of maxSurge
+    decides whether the strategy surges.
     """
     rolling = daemonset.rolling_update or RollingUpdate()
     surge, unavailable = rolling.max_surge, rolling.max_unavailable

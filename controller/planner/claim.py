@@ -1,4 +1,5 @@
-"""Who owns what: adopt what the selector matches and nobody controls, release what it no longer matches."""
+"""The stage that claims pods and revisions: adopts those that match the selector and have no controller, and releases
+those that no longer match."""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ from controller.planner.step import Step
 
 
 def claim(board: Board) -> Step:
-    """Adoption and release of pods, adoption of revisions.
+    """Adopt and release pods, adopt revisions.
 
-    At most `burst` of them a pass. A dying orphan is never adopted. The executor re-reads the DaemonSet from the
-    server before the first adoption.
+    At most `burst` of them in one pass. An orphan that is being deleted is never adopted. Before the first adoption,
+    the DaemonSet itself is read from the server.
     """
     world = board.world
     matches = world.rules.owns
@@ -47,8 +48,8 @@ def claim(board: Board) -> Step:
 
 
 def _release(pod: Pod, held_back: Collection[Place]) -> CancelDelete | OpenGates | ReleasePod:
-    """Nobody opens what we have closed, once it is not ours: that is taken back first. Where that is refused the pod
-    goes all the same."""
+    """The next step to release a pod. A readiness gate that we have closed is opened first, because nobody else will.
+    If that write is held back, the pod is released nevertheless."""
     if not pod.ended:
         if pod.held_by_hook or pod.marked:
             return CancelDelete(pod=pod.ref)

@@ -1,4 +1,5 @@
-"""How it stands as conditions: what it waits for, in a word for programs and in words for people."""
+"""Makes the conditions of the status: what the rollout waits for, as a reason for programs and in words for
+people."""
 
 from __future__ import annotations
 
@@ -31,11 +32,11 @@ from controller.planner.stops import resize_deferral, resize_refusal
 from controller.planner.world import TemplateRefused, Unpullable
 
 _SHOWN = 40
-"""Characters of a value that cannot be read; nobody needs more to find it."""
+"""Characters of an unreadable value that are shown: enough to find it."""
 
 
 class Blocker(Value):
-    """What a rollout waits for, as a condition's reason and in words."""
+    """What a rollout waits for: the reason of a condition, and a text."""
 
     reason: str
     text: str
@@ -50,7 +51,7 @@ _WAITS = {
 
 
 def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phase: Phase) -> tuple[Verdict, ...]:
-    """`standing` is what is known, also while `phase` says that it is not observed."""
+    """All conditions. `standing` is what is known of the rollout, even while `phase` is Pending."""
     board, blocker = explainer.board, blocker_of(explainer)
     progressing = _progressing(explainer, counts, standing, blocker)
     why = blocker.reason if blocker is not None else phase.value
@@ -69,7 +70,7 @@ def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phas
 
 
 def refused_conditions(problem: str) -> tuple[Verdict, ...]:
-    """For a spec that nothing can be done with."""
+    """The conditions for a spec that cannot be used."""
     text = "nothing is done until it is mended"
     return (
         Verdict(type=PROGRESSING, status="False", reason=INVALID_SPEC, message=text),
@@ -79,7 +80,8 @@ def refused_conditions(problem: str) -> tuple[Verdict, ...]:
 
 
 def blocker_of(explainer: Explainer) -> Blocker | None:
-    """What ends the wait of nodes that should be updated now, if it is no pod and no budget; None while it moves."""
+    """What the nodes that should be updated now wait for, if that is neither a pod nor the budget; None: nothing, the
+    rollout moves."""
     if Obstacle.HOOK in explainer.waiting or _holds_a_node(explainer):
         return Blocker(reason=HELD_BY_HOOK, text=holding(explainer))
     if explainer.board.in_place and (stuck := _stuck_in_place(explainer.board)) is not None:
@@ -88,7 +90,8 @@ def blocker_of(explainer: Explainer) -> Blocker | None:
 
 
 def _all_wait(explainer: Explainer) -> Blocker | None:
-    """No turn comes before somebody else has done something: the reason is the one that is told first."""
+    """The blocker of a rollout in which every node waits for somebody else to act. Its reason is the first in the
+    order of `_WAITS`."""
     board, waiting = explainer.board, explainer.waiting
     found = [(one, slots) for one in _WAITS if (slots := waiting.get(one))]
     if not found or sum(len(slots) for _, slots in found) < len(board.outdated):
@@ -102,13 +105,13 @@ def _all_wait(explainer: Explainer) -> Blocker | None:
 
 
 def _holds_a_node(explainer: Explainer) -> bool:
-    """Whether the preDelete hook keeps a pod that has failed, or one whose successor serves already."""
+    """Whether the preDelete hook keeps a failed pod, or an old one whose successor is available."""
     held = {pod.node for pod in explainer.held_by_hook}
     return any(slot.node in held and explainer.obstacle(slot) is Obstacle.HOOK for slot in explainer.board.slots)
 
 
 def _stuck_in_place(board: Board) -> Blocker | None:
-    """Pods that were written to and do not become what the revision asks for."""
+    """The blocker for pods that were updated in place and do not become what the revision asks for."""
     updated = [slot.current for slot in board.slots if slot.current is not None and not slot.current_available]
     pods = [pod for pod in updated if pod.underway is not None]
     for reason, text, why in (
@@ -126,9 +129,9 @@ def _stuck_in_place(board: Board) -> Blocker | None:
 
 
 def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: Phase, blocker: Blocker | None) -> str:
-    """How it stands, in one sentence for a person: what it waits for and how many nodes do.
+    """One sentence for people on how the rollout stands: what it waits for, and on how many nodes.
 
-    It follows from the record, the counts and what the nodes may run, so it is never new because time went by.
+    It depends on the record, the counts and the revisions of nodes only, so it does not change because time passes.
     """
     board = explainer.board
     revision = f"an available pod of revision {board.revision.hash}"
@@ -162,12 +165,12 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
 
 
 def _joined(*parts: str) -> str:
-    """Each once, as far as there is something to say."""
+    """The parts that are not empty, each once."""
     return "; ".join(dict.fromkeys(filter(None, parts)))
 
 
 def staying_empty(board: Board) -> str:
-    """How many nodes have no pod and get none yet, and why; empty where there are none."""
+    """How many nodes stay empty for now, and why; empty if none does."""
     if not board.barred:
         return ""
     hashes = sorted({older.hash for older in board.barred.values()})
@@ -177,7 +180,7 @@ def staying_empty(board: Board) -> str:
 
 
 def unreadable_deadline(daemonset: DaemonSet) -> str:
-    """What is wrong with the annotation of the deadline, and what is done instead; empty while it can be read."""
+    """What is wrong with the annotation of the deadline, and what is used instead; empty if it can be read."""
     found = daemonset.unreadable_deadline
     if found is None:
         return ""
@@ -200,7 +203,7 @@ def _progressing(explainer: Explainer, counts: Counts, standing: Standing, block
 def _how_it_stands(
     explainer: Explainer, counts: Counts, standing: Standing, blocker: Blocker | None
 ) -> tuple[str, str, str]:
-    """Status, reason, and what there is to say beyond the progress."""
+    """Status and reason of the condition Progressing, and what its message says beyond the progress."""
     match phase_of(standing):
         case Phase.MANUAL:
             return "True", "OnDelete", "delete pods to update"
@@ -232,7 +235,8 @@ def _unreadable_deadline(daemonset: DaemonSet) -> Verdict | None:
 
 
 def _stuck(board: Board, blocker: Blocker | None) -> str:
-    """Says nothing that changes only because time goes by: it would be written again and again."""
+    """The message of a rollout that is stalled. It has nothing in it that changes because time passes: it would be
+    written again and again."""
     missing = [one.node for one in board.target if one.old is None and not one.current_available]
     beside = [one.node for one in board.target if one.paired]
     parts = [f"no progress for {board.world.daemonset.progress_deadline} seconds"]
@@ -243,7 +247,7 @@ def _stuck(board: Board, blocker: Blocker | None) -> str:
 
 
 def _used_up(board: Board) -> str:
-    """Which limit the update waits for; empty while it has room."""
+    """Which limit the update waits for; empty if there is room."""
     if board.room:
         return ""
     who = "are in the middle of their surge" if board.surging else "count as unavailable"
@@ -251,7 +255,7 @@ def _used_up(board: Board) -> str:
 
 
 def _held_by(explainer: Explainer, counts: Counts, standing: Standing) -> tuple[str, str]:
-    """Who keeps nodes from the current revision, as reason and text."""
+    """What keeps nodes from the current revision, as reason and text."""
     board = explainer.board
     if keeper_of(board) is Obstacle.SELECTOR:
         return "SelectorReached", f"rollingUpdate.selector leaves out {standing.kept} old ones"
@@ -263,7 +267,7 @@ def _held_by(explainer: Explainer, counts: Counts, standing: Standing) -> tuple[
 
 
 def keeper_of(board: Board) -> Obstacle:
-    """Of partition and selector the one to be told of where nodes are kept: the partition as far as it is used up."""
+    """Whether to name the partition or the selector as what keeps nodes old: the partition, if it is used up."""
     used_up = board.budget.partition and len(board.target) >= board.quota
     return Obstacle.PARTITION if used_up else Obstacle.SELECTOR
 

@@ -1,7 +1,8 @@
-"""Which nodes should run the pod, and which may keep one.
+"""Decides which nodes should run the pod (eligible nodes), and which may keep one.
 
-The template's placement fields are compiled once per generation; the verdict of one node is then a few dictionary
-look-ups. Resources, ports and node conditions are not looked at: they are the scheduler's business.
+The placement fields of the template are compiled once per generation; judging one node is then a few dictionary
+look-ups. Resources, ports and node conditions are ignored: they are for the scheduler. The rules are those of the
+native controller (`NodeShouldRunDaemonPod`).
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ NodeTest: TypeAlias = Callable[[Node], bool]
 
 
 class Fit(IntEnum):
-    """What should become of a daemon pod on a node."""
+    """Whether a daemon pod should be on a node."""
 
     LEAVE = 0
-    """Must not be there."""
+    """It must not be there."""
     STAY = 1
-    """May stay, but none is started: the node has a NoSchedule taint that the pod does not tolerate."""
+    """It may stay, but none is created: the node has a NoSchedule taint that the pod does not tolerate."""
     RUN = 2
-    """Exactly one should be there."""
+    """Exactly one pod should be there: the node is eligible."""
 
 
 class Toleration(View):
@@ -64,7 +65,8 @@ class Placement(View):
 
 
 def daemon_tolerations(host_network: bool) -> tuple[Toleration, ...]:
-    """The tolerations that every daemon pod gets."""
+    """The tolerations that every daemon pod gets
+    (https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/#taints-and-tolerations)."""
     wanted = [(TAINT_NOT_READY, "NoExecute"), (TAINT_UNREACHABLE, "NoExecute")]
     wanted += [
         (key, "NoSchedule")
@@ -76,23 +78,23 @@ def daemon_tolerations(host_network: bool) -> tuple[Toleration, ...]:
 
 
 class Judged(Value):
-    """All nodes under the rules of one DaemonSet, each in its place."""
+    """All nodes as the rules of one DaemonSet judge them. The tuples have the same order."""
 
     nodes: tuple[Node, ...] = ()
     fits: tuple[Fit, ...] = ()
     selected: tuple[bool, ...] = ()
-    """Whether `Rules.selects` it."""
+    """Whether `Rules.selects` each node."""
     zones: tuple[str, ...] = ()
     eligible: Mapping[str, int] = {}
-    """Zone to the number of its nodes that should run the pod; zones without any are left out."""
+    """How many eligible nodes each zone has; zones without any are missing."""
 
 
 class Rules:
-    """One generation of one DaemonSet, compiled.
+    """The placement rules of one generation of one DaemonSet, compiled.
 
-    `judged` remembers its answer for the last tuple of nodes by identity: hand in the very same one while no node has
-    changed. Raises ValueError or msgspec.ValidationError for placement fields of a wrong type
-    and for a broken selector; a broken affinity term merely matches no node. So have a whole DaemonSet compiled by
+    `judged` remembers its answer for the last tuple of nodes by identity, so pass the same tuple while no node has
+    changed. Making it raises ValueError or msgspec.ValidationError for a placement field of the wrong type and for a
+    broken selector; a broken affinity term just matches no node. So compile a whole DaemonSet by
     `validation.compiled`.
     """
 
@@ -103,10 +105,10 @@ class Rules:
         pods: LabelSelector | None = None,
         problems: tuple[str, ...] = (),
     ) -> None:
-        """`pods`: the DaemonSet's selector. `problems`: why nothing can be done with its spec."""
+        """`pods` is the selector of the DaemonSet. `problems` say why its spec cannot be used."""
         self.problems = problems
         self.owns: Matcher = selector.parse(pods) if pods is not None and not pods.empty else _matches_nothing
-        """Whether the DaemonSet's selector matches these labels; an empty or broken one matches nothing."""
+        """Whether the selector of the DaemonSet matches these labels; an empty or broken one matches nothing."""
         spec = msgspec.convert(template, Placement).spec
         self._name = spec.node_name
         self._labels = tuple((spec.node_selector or {}).items())
@@ -127,7 +129,7 @@ class Rules:
         return self._taint_fit(node.taints) if node.taints else Fit.RUN
 
     def selects(self, node: Node) -> bool:
-        """Whether `rollingUpdate.selector` lets this node be updated; without a selector every node."""
+        """Whether `rollingUpdate.selector` allows updates on this node; without a selector, on every node."""
         return self._selects is None or self._selects(node.labels)
 
     def judged(self, nodes: tuple[Node, ...]) -> Judged:
@@ -169,7 +171,8 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def _affinity_test(affinity: AffinityView | None) -> NodeTest | None:
-    """The required node affinity; None when there is none. Terms are or-ed; a malformed one matches nothing."""
+    """A test for the required node affinity; None: there is none. One matching term is enough; a malformed one
+    matches nothing."""
     required = affinity.node_affinity.required if affinity and affinity.node_affinity else None
     if required is None:
         return None

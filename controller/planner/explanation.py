@@ -1,7 +1,8 @@
-"""Why a node is not as the planner wants it, and what it waits for: one answer for conditions, metrics and plugin.
+"""Explains why a node is not as the planner wants it, and what it waits for: the same answer for conditions, metrics
+and the plugin.
 
-The planner's stages ask the same `stops` before they act. So a node without an obstacle is one on which the planner
-acts next, as far as the budget goes.
+The stages of the planner ask the same functions (`stops`) before they act. So if a node has no obstacle, the planner
+acts there next, as far as the budget allows.
 """
 
 from __future__ import annotations
@@ -41,13 +42,14 @@ class Explanation(Value):
     slot: Slot
     state: NodeState
     kept: Obstacle | None
-    """What keeps the current revision from a node that lacks it: not yet its turn, for a pause, or at all."""
+    """Why the node may not get the current revision, now or at all; None: it may, or has it."""
     obstacle: Obstacle | None
-    """What keeps the planner from what it wants for the node, which of an empty one is any pod at all."""
+    """What keeps the planner from acting on the node; None: nothing does. For an empty node: from creating any
+    pod."""
 
 
 class Explainer:
-    """Explains the nodes of one board. What holds for all of them is worked out once, and only if it is asked for."""
+    """Explains the nodes of one board. What is the same for all nodes is worked out once, when it is needed."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
@@ -84,12 +86,12 @@ class Explainer:
             return None
         if slot.node not in self.target:
             return Obstacle.PARTITION if slot.selected else Obstacle.SELECTOR
-        gets_it = not self.board.older and slot.old is None  # all the same
+        gets_it = not self.board.older and slot.old is None  # even while paused
         return Obstacle.PAUSED if self._paused and not gets_it else None
 
     @property
     def keepers(self) -> set[Obstacle]:
-        """What `kept` says of some node, or may: known without asking any."""
+        """The obstacles that `kept` returns for some node, or might: known without asking for each."""
         board, rolling = self.board, self.board.rolling_update
         found = {Obstacle.PAUSED} if self._paused else set()
         if len(board.target) < board.budget.desired:
@@ -106,7 +108,7 @@ class Explainer:
         return self._of_empty(slot) if slot.old is None else self.kept(slot) or self.of_turn(slot)
 
     def of_turn(self, slot: Slot) -> Obstacle | None:
-        """Of one of `Board.outdated`; plain, because all nodes may be."""
+        """The obstacle of a node in `Board.outdated`. Plain, because it may be called for all nodes."""
         if self.of_all is not None:
             return self.of_all
         if (self._particular or len(slot.pods) > 1) and (found := self._of_particular(slot)) is not None:
@@ -116,7 +118,7 @@ class Explainer:
         if self._used_up and slot.old_available:
             return Obstacle.BUDGET
         if self._stale is None and not self.board.revision.uid:
-            return Obstacle.UNSTORED  # nobody could go back from a revision after it
+            return Obstacle.UNSTORED  # without it, nobody could roll back to it
         return self._stale
 
     def _of_particular(self, slot: Slot) -> Obstacle | None:
@@ -127,7 +129,7 @@ class Explainer:
 
     @cached_property
     def held_by_hook(self) -> tuple[Pod, ...]:
-        """All that wait for the preDelete hook, whatever they are to go for, in update order."""
+        """All pods that the preDelete hook holds, for whatever reason they have to go, in update order."""
         board = self.board
         if board.world.daemonset.pre_delete is None:
             return ()
@@ -136,7 +138,7 @@ class Explainer:
 
     @cached_property
     def of_all(self) -> Obstacle | None:
-        """What keeps every node from its turn."""
+        """The obstacle that keeps all nodes from being updated; None: there is none."""
         board = self.board
         held_back = board.world.held_back
         if (found := to_rollout(board)) is not None:
@@ -155,20 +157,20 @@ class Explainer:
 
     @cached_property
     def in_turn(self) -> tuple[Slot, ...]:
-        """Nodes that are updated as soon as the budget lets them go, in update order."""
+        """The nodes that are updated as soon as the budget has room, in update order."""
         going = {Obstacle.BUDGET, Obstacle.STALE, Obstacle.UNSTORED, None}
         return tuple([slot for slot in self.board.outdated if self.of_turn(slot) in going])
 
     @cached_property
     def waiting(self) -> Mapping[Obstacle | None, list[Slot]]:
-        """The nodes whose turn it is, in update order, by what they wait for."""
+        """All nodes in `Board.outdated`, in update order, by their obstacle."""
         found: dict[Obstacle | None, list[Slot]] = {}
         for slot in self.board.outdated:
             found.setdefault(self.of_turn(slot), []).append(slot)
         return found
 
     def _of_new(self, slot: Slot) -> Obstacle | None:
-        """With a live pod of the current revision."""
+        """The obstacle of a node with a live pod of the current revision."""
         if slot.old is None:
             return None if slot.current_available or slot.current is None else self._of_starting(slot.current)
         if slot.unreachable:
@@ -179,10 +181,10 @@ class Explainer:
         return Obstacle.STARTING if pod is None else to_deletion(self.board, pod) or self._stale
 
     def _of_starting(self, pod: Pod) -> Obstacle | None:
-        """Of a pod of the current revision that is to stay and is not available."""
+        """The obstacle of a pod of the current revision that has to stay and is not available."""
         world = self.board.world
         stays = is_given_up(self.board, pod) or not is_recreated(world, pod)
-        if (pod.held_by_hook or pod.marked) and stays:  # that is taken back next
+        if (pod.held_by_hook or pod.marked) and stays:  # the next pass takes that back
             asked = Obstacle.UNANSWERED if is_unanswered(world, Place.of_object(pod.uid)) else None
             return asked or to_write(world, Place.of_keeping(pod.uid)) or self._stale
         if resize_refusal(world, pod):
@@ -195,7 +197,7 @@ class Explainer:
         return Obstacle.RESIZING
 
     def _of_empty(self, slot: Slot) -> Obstacle | None:
-        """Without a live pod."""
+        """The obstacle of a node without a live pod."""
         if ended := slot.ended:
             return self._unless_one_goes(ended)
         found = to_creation(self.board, slot)
@@ -225,5 +227,5 @@ class Explainer:
 
     @cached_property
     def target(self) -> frozenset[str]:
-        """Names of the nodes of `Board.target`."""
+        """The names of the nodes in `Board.target`."""
         return frozenset([slot.node for slot in self.board.target])

@@ -1,4 +1,5 @@
-"""What a node gets that has no pod and may not hold the current revision: a pod as it was, else as most are."""
+"""Chooses the revision for an empty node that may not hold the current one: that of its last pod, else the most usual
+one."""
 
 from __future__ import annotations
 
@@ -17,28 +18,28 @@ from controller.planner.world import World
 
 
 class Fallback(Value, dict=True, gc=True):
-    """Everything is worked out when it is asked for: in most passes no node is empty.
+    """The choice for one board. Everything is worked out when it is needed, because in most passes no node is empty.
 
-    While the current revision is not stored and an older one is, nobody gets the current one: were the template to
-    change, its pods could not come back as they were.
+    While the current revision is not stored but an older one is, no node gets the current one: after another edit of
+    the template, such pods could not be created again as they were.
     """
 
     world: World
     current: Revision
     older: tuple[Revision, ...]
-    """Newest first."""
+    """All other stored revisions, newest first."""
     slots: tuple[Slot, ...]
     quota: int
     """How many nodes may hold the current revision."""
 
     def revision(self, slot: Slot) -> Revision:
-        """The revision of the last pod in `slot`, which may be the current one; the usual one where that is not known
-        or not stored any more."""
+        """The revision of the last pod in `slot`, which may be the current one; `usual` if it is not known or not
+        stored any more."""
         known = self._stored.get(slot.last) if slot.last is not None else None
         return self.usual if known is None else known
 
     def accepts(self, node: str, revision: Revision) -> bool:
-        """Whether the placement of that very revision lets its pods run there."""
+        """Whether the placement rules of exactly this revision let its pods run on the node."""
         if revision is self.current:
             return True
         rules = self.world.placements.get(revision.uid)
@@ -46,10 +47,10 @@ class Fallback(Value, dict=True, gc=True):
 
     @cached_property
     def usual(self) -> Revision:
-        """For nodes whose last pod is not known.
+        """The revision for nodes whose last pod is not known.
 
-        Where more nodes run the current revision than may hold it, as after a revert under a partition, that is the
-        stable one; so it is where no older one is stored.
+        If more nodes run the current revision than may hold it, as after a revert under a partition, the current one
+        is the usual one. So it is if no older one is stored.
         """
         older = self.most_run
         if older is None:
@@ -61,12 +62,13 @@ class Fallback(Value, dict=True, gc=True):
 
     @property
     def replaces_current(self) -> bool:
-        """Whether also nodes that may hold the current revision get an older one: only that is stored."""
+        """Whether even nodes that may hold the current revision get an older one, because only that is stored."""
         return not self.current.uid and bool(self._others)
 
     @cached_property
     def most_run(self) -> Revision | None:
-        """The older revision that most live pods are of; of equals the newest. None: none is stored."""
+        """The older revision with most live pods; if several have as many, the newest. None: no older one is
+        stored."""
         if not self._others:
             return None
         live = Counter(pod.hash for slot in self.slots for pod in slot.pods if not pod.dying and not pod.ended)
@@ -74,7 +76,7 @@ class Fallback(Value, dict=True, gc=True):
 
     @cached_property
     def _others(self) -> tuple[Revision, ...]:
-        """Without those that mean the same as the current one, and are going."""
+        """Stored revisions other than the current one and its duplicates, which are about to be deleted."""
         return tuple([one for one in self.older if one.identity != self.current.identity])
 
     @cached_property
@@ -88,7 +90,8 @@ class Fallback(Value, dict=True, gc=True):
 
 
 def placements_of(revisions: Iterable[Revision], known: Mapping[str, Rules | None]) -> dict[str, Rules | None]:
-    """Uid to the compiled placement of each revision, those that are `known` as they are; None: it cannot be."""
+    """The compiled placement rules by uid of the revision; None: they cannot be compiled. Those in `known` are taken
+    from there."""
     return {one.uid: known[one.uid] if one.uid in known else _compiled(one) for one in revisions}
 
 

@@ -1,4 +1,4 @@
-"""The stored revisions of the template: create, renumber, dedupe, trim."""
+"""The stages that keep the history, that is, the stored revisions: create, renumber, remove duplicates, trim."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def _unless_held_back(board: Board, actions: Iterable[Action], *, more: bool) ->
 
 
 def settle_history(board: Board) -> Step:
-    """Make the current revision exist once, with the highest number.
+    """The stage that makes the current revision exist exactly once, with the highest number.
 
-    A rollback is recorded by giving the old revision a new number. Of several revisions with the same meaning the
-    newest is kept: pods of the others are relabelled, without a restart, before the others are deleted. So are
-    those of one that is on its way out already, held by a finalizer: its name and hash are taken until it is gone.
+    A rollback gives the old revision a new number. If several revisions mean the same, the newest stays: pods of the
+    others get its label, without a restart, and then the others are deleted. Pods of a duplicate that is being
+    deleted but held by a finalizer are relabelled too, because its name and hash are taken until it is gone.
     """
     revision = board.revision
     if not revision.uid:
@@ -48,10 +48,10 @@ def settle_history(board: Board) -> Step:
 
 
 def trim_history(board: Board) -> Step:
-    """Delete the oldest revisions beyond revisionHistoryLimit, never one that a pod still carries.
+    """The stage that deletes the oldest revisions beyond revisionHistoryLimit, but never one that a pod has.
 
-    While partition, selector or pause keep nodes on older ones, those also stay from which the next pod there would
-    be made: the one that most run, and the last one of each empty node.
+    While partition, selector or pause keep nodes on older revisions, those stay from which pods there may be created
+    again: the one with most pods, and the last one of each empty node.
     """
     surplus = len(board.older) - board.world.daemonset.spec.history_limit
     if surplus <= 0:

@@ -1,4 +1,4 @@
-"""What there is to say of the preDelete hook: whom it holds, and that it holds nobody."""
+"""The texts about the preDelete hook: which pods it holds, or that it matches none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from controller.planner.stops import handlers, hooked
 
 
 def holding(explainer: Explainer) -> str:
-    """Whom it holds, by what and since when; nothing that changes only because time goes by. Empty: nobody."""
+    """Which pods the hook holds, by which labels or finalizers, and since when. Empty: none. It does not change
+    because time passes."""
     pods, hook = explainer.held_by_hook, explainer.board.world.daemonset.pre_delete
     if not pods:
         return ""
@@ -26,8 +27,8 @@ def holding(explainer: Explainer) -> str:
 
 
 def unmatched_hook(board: Board) -> tuple[Verdict, ...]:
-    """A warning while no pod has what the hook looks for, which may still come from elsewhere than the template; pods
-    that go anyway, and such as were let go, say nothing."""
+    """A warning while no pod has what the hook looks for; something other than the template may still add it. Pods
+    that are being deleted, or were released by the hook, do not count."""
     hook = board.world.daemonset.pre_delete
     if hook is None:
         return ()
@@ -43,7 +44,7 @@ def unmatched_hook(board: Board) -> tuple[Verdict, ...]:
 
 
 def some(names: Iterable[str]) -> str:
-    """The first three names, and how many more there are."""
+    """The first three names, and how many more follow."""
     known = list(names)
     shown = ", ".join(known[:3])
     return f"{shown} and {len(known) - 3} more" if len(known) > 3 else shown

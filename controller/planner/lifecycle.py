@@ -1,5 +1,5 @@
-"""How a pod comes and how it goes: each one that the planner wants is a `new_pod`, and every deletion goes through
-`retire`, never past what stands in its way."""
+"""How pods are created and deleted: every new pod comes from `new_pod`, and every deletion goes through `retire`,
+which respects whatever holds the pod."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def new_pod(board: Board, slot: Slot, revision: Revision) -> CreatePod:
 def retire(
     pod: Pod, why: DeleteReason, board: Board, refusal: InPlaceRefusal | None = None
 ) -> DeletePod | PrepareDelete | None:
-    """What comes next on the way to the deletion of `pod`, or None while something keeps it: one that the preDelete
-    hook matches is prepared first, and deleted once it matches no more. `refusal`: why it is not updated in place,
-    where that was asked for."""
+    """The next step towards the deletion of `pod`; None while something keeps it. A pod that the preDelete hook
+    matches is prepared first, and deleted once the hook does not match any more. `refusal`: why it is not updated in
+    place, if that was asked for."""
     if to_deletion(board, pod):
         return None
     hook = board.world.daemonset.pre_delete

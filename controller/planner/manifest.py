@@ -1,7 +1,7 @@
-"""The pod that is created: the template, aimed at one node, owned by its DaemonSet.
+"""Makes the body of a pod: the template, bound to one node by affinity, owned by its DaemonSet.
 
-The body is encoded once per revision; each node's name and pod name are put between the ready bytes: a thousand pods
-cost a thousand concatenations, not a thousand deep copies.
+The body is encoded once per revision, and the names of pod and node are put between the encoded parts: a thousand
+pods cost a thousand concatenations, not a thousand deep copies.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ from controller.planner.eligibility import daemon_tolerations
 from controller.planner.world import Predecessor
 
 _HOLE = b"\0"
-"""Nothing else that is encoded can hold this byte: in a string it is escaped."""
+"""Marks where a name goes. JSON cannot contain this byte, because it is escaped in strings."""
 _MAX_BASE = 54
-"""Characters of the DaemonSet's name that go into a pod's name, so that the whole still is a host name (63)."""
+"""Characters of the name of the DaemonSet in the name of a pod: with `-` and 8 more, a host name of 63 characters at
+most."""
 
 
 def pod_name(daemonset: DaemonSet, node: str, seen: tuple[str, ...], before: Predecessor | None) -> str:
-    """`<daemonset>-<8 characters>`, derived from what is on the node: `seen` are the uids of our pods there now.
+    """The name of a new pod, `<daemonset>-<8 characters>`. `seen` are the uids of our pods on the node now, `before`
+    is the pod that was there last.
 
-    The same node in the same state gives the same name, so a create that is repeated because its answer was lost is
-    refused as AlreadyExists, also when the template has changed in between; once a pod was seen there, or has gone,
-    the next one is called otherwise.
+    The same node in the same state gives the same name. So a create that is repeated because its answer was lost is
+    refused as AlreadyExists, even if the template has changed in between. Once a pod was seen there, or has gone, the
+    next name differs.
     """
     last = before.uid if before else ""
     suffix = short_hash(daemonset.uid, node, last, *sorted(seen), length=8)
@@ -39,7 +41,7 @@ class PodRenderer:
     """Makes the bodies of all pods of one revision."""
 
     def __init__(self, daemonset: DaemonSet, revision: Revision) -> None:
-        hole = cast("JSON", msgspec.Raw(_HOLE))  # of which JSON is made in `body`
+        hole = cast("JSON", msgspec.Raw(_HOLE))  # replaced in `body`
         self._head, self._middle, self._tail = as_bytes(_body(daemonset, revision, hole)).split(_HOLE)
 
     def body(self, name: str, node: str) -> bytes:
@@ -59,7 +61,7 @@ def owner_reference(daemonset: DaemonSet) -> JSONObject:
 
 
 def _body(daemonset: DaemonSet, revision: Revision, hole: JSON) -> JSONObject:
-    """`hole` stands for the pod's name, and after that for its node."""
+    """The body; `hole` stands where the name of the pod goes, and then the name of its node."""
     template = revision.template
     meta = fields_of(template.get("metadata"))
     metadata: JSONObject = {
@@ -83,7 +85,8 @@ def _body(daemonset: DaemonSet, revision: Revision, hole: JSON) -> JSONObject:
 
 
 def _gates(daemonset: DaemonSet, spec: JSONObject) -> JSONObject:
-    """Those that we close: while an update in place restarts a container, and before a deletion if the hook asks."""
+    """The readiness gates of the pod, with those that we close: during an update in place, and before a deletion if
+    the hook asks for it."""
     given = items_of(spec.get("readinessGates"))
     hook = daemonset.pre_delete
     wanted = {
@@ -96,7 +99,7 @@ def _gates(daemonset: DaemonSet, spec: JSONObject) -> JSONObject:
 
 
 def _aim(affinity: JSONObject, node: JSON) -> JSONObject:
-    """Replace the required node affinity by one term for this node; whatever is preferred stays."""
+    """`affinity`, with its required node affinity replaced by this node alone; preferences stay."""
     term: JSONObject = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     required: JSONObject = {"nodeSelectorTerms": [term]}
     node_affinity = {

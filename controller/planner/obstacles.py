@@ -1,6 +1,6 @@
-"""Everything that may keep the planner from what it wants for a node, each with the words for it and what ends it.
+"""Every obstacle, that is, every reason why the planner does not act on a node, with its texts and what ends it.
 
-Whoever tells why a node waits takes the words from here; which of them holds is found in `explanation`.
+All texts about waiting nodes come from here; `explanation` finds which obstacle a node has.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from controller.api.base import Value
 
 
 class BlockReason(StrEnum):
-    """What keeps nodes from the current revision although they should run it, as metrics name it."""
+    """Why nodes that should run the current revision do not, by the names of the metrics."""
 
     PAUSED = "Paused"
     PARTITION = "Partition"
@@ -27,24 +27,25 @@ class BlockReason(StrEnum):
 
 
 class Row(Value):
-    """What there is to say of an obstacle. Texts may name the `{partition}`, the `{older}` revision that a node would
-    get and the `{limit}`."""
+    """The texts of one obstacle. They may contain the `{partition}`, the `{older}` revision that a node would get,
+    and the `{limit}`."""
 
     name: str
     why: str
-    """Of one node."""
+    """Why one node waits."""
     ends: str
-    """What ends it."""
+    """What ends the wait."""
     block: BlockReason | None = None
-    """How metrics count it, if they do."""
+    """The block reason of the metrics; None: they do not count it."""
     planned: str = ""
-    """Of several nodes, `{who}`, that stay behind in the end; as `why` if empty. `{are}`: is or are."""
+    """For the forecast: several nodes, `{who}`, are left out in the end. `{are}` is "is" or "are". If empty,
+    `why`."""
     edited: str = ""
-    """Of several nodes, `{who}`, that a change does not move; as `planned` if empty."""
+    """For an edit: it does not move several nodes, `{who}`. If empty, `planned`."""
     rollback: str = ""
-    """Of several nodes that a rollback does not move; `why` and `ends` if empty."""
+    """For a rollback: it does not move several nodes. If empty, `why` and `ends`."""
     tells_more: bool = False
-    """Whether what ails the old pod is worth telling beside it."""
+    """Whether a problem of the old pod is shown as well."""
 
     @property
     def of_planned(self) -> str:
@@ -60,10 +61,10 @@ class Row(Value):
 
 
 class Obstacle(StrEnum):
-    """In the order in which they are told."""
+    """All obstacles, in order of precedence: of several, the first one is shown."""
 
     row: Row
-    __hash__ = str.__hash__  # that of an enumeration is slow, and `explanation` sorts many nodes by their obstacle
+    __hash__ = str.__hash__  # the hash of Enum is slow, and `explanation` groups many nodes by obstacle
 
     def __new__(cls, row: Row) -> Obstacle:
         one = str.__new__(cls, row.name)

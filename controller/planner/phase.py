@@ -1,4 +1,4 @@
-"""How an update stands, in one word: the same in status, conditions, metrics and the kubectl plugin."""
+"""The phase of a rollout: one word for status, conditions, metrics and the plugin."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Phase", "Standing", "phase_of"]
 
 
 class Standing(Value):
-    """All that a phase depends on. Numbers count nodes that should run a pod."""
+    """Everything that a phase depends on. Numbers count nodes that should run a pod."""
 
     dying: bool = False
     observed: bool = True
@@ -17,31 +17,32 @@ class Standing(Value):
     on_delete: bool = False
     paused: bool = False
     refused: str = ""
-    """Why nothing can go on, in words: the spec is unusable, or the server refuses the template that is to be
-    rolled out."""
+    """Why the rollout cannot go on: the spec is unusable, or the server refuses the new template; empty: it can."""
     desired: int = 0
     target: int = 0
     """Nodes that may have the current revision now, or could if it were not paused."""
     updated: int = 0
     """Nodes with a pod of the current revision, available or not."""
     done: int = 0
-    """Of the target, nodes with an available pod of the current revision and no old pod beside it."""
+    """Nodes of the target with an available pod of the current revision and no old pod beside it."""
     available: int = 0
     """Nodes with an available pod of any revision."""
     outdated: int = 0
-    """Of the target, nodes with only an old pod, or that a pause keeps empty: what is left to update."""
+    """Nodes of the target that are left to update: with only an old pod, or kept empty by a pause."""
     leaving: int = 0
-    """Old pods that go now from nodes where no new one may start."""
+    """Old pods that are being removed from nodes where no new one may start."""
     kept: int = 0
-    """Nodes outside the target without a pod of the current revision: partition or selector keeps it from them."""
+    """Nodes outside the target without a pod of the current revision, because partition or selector keeps them
+    old."""
     completed: bool = False
-    """Whether the whole target has been available at one time, and nothing became outdated since."""
+    """Whether all nodes of the target were done at some time, and none became outdated since."""
     overdue: bool = False
-    """Whether it would be progressing, but for too long without progress."""
+    """Whether it would be Progressing, but has made no progress for longer than the deadline."""
 
 
 def phase_of(standing: Standing) -> Phase:
-    """The first of the nine that holds: what a person has to do comes before what the controller does."""
+    """The first of the nine phases that applies: those that wait for a person come before those that wait for the
+    controller."""
     if standing.dying:
         return Phase.TERMINATING
     if not standing.observed:
@@ -58,7 +59,8 @@ def phase_of(standing: Standing) -> Phase:
 
 
 def _after_the_update(standing: Standing) -> Phase:
-    """Old pods that are kept need not be available: it is the new ones that somebody waits for."""
+    """The phase once nothing is left to update. Kept old pods need not be available: only the new ones were waited
+    for."""
     if standing.done < standing.target:
         return Phase.DEGRADED
     if standing.kept:

@@ -1,4 +1,5 @@
-"""Where a write that failed would fail again: what is held back is held back there, and nothing else is."""
+"""The Place of an action: where the same write would fail again. A failed write is held back there and nowhere
+else."""
 
 from __future__ import annotations
 
@@ -8,46 +9,46 @@ from controller.api.base import Value
 
 
 class Place(Value):
-    """Made by what it is of, so that a name is never taken for a uid."""
+    """One place. Make it by its kind, so that a name is never taken for a uid."""
 
     kind: Literal["node", "object", "gates", "label", "kept", "revision", "template", "room"]
     name: str
 
     @classmethod
     def of_node(cls, name: str) -> Place:
-        """Creating a pod on this node."""
+        """Where a pod is created on this node."""
         return cls(kind="node", name=name)
 
     @classmethod
     def of_object(cls, uid: str) -> Place:
-        """Any write to this object that has no place of its own."""
+        """Where this object is written, by any write that has no place of its own."""
         return cls(kind="object", name=uid)
 
     @classmethod
     def of_gates(cls, uid: str) -> Place:
-        """Opening the readiness gates of this pod."""
+        """Where the readiness gates of this pod are opened."""
         return cls(kind="gates", name=uid)
 
     @classmethod
     def of_label(cls, uid: str) -> Place:
-        """Giving this pod the label of its former revision back."""
+        """Where this pod gets the label of its former revision back."""
         return cls(kind="label", name=uid)
 
     @classmethod
     def of_keeping(cls, uid: str) -> Place:
-        """Taking back what was done before the deletion of this pod."""
+        """Where the preparation for the deletion of this pod is taken back."""
         return cls(kind="kept", name=uid)
 
     @classmethod
     def of_revision(cls, revision_hash: str) -> Place:
-        """Storing this revision."""
+        """Where this revision is stored."""
         return cls(kind="revision", name=revision_hash)
 
     @classmethod
     def of_template(cls, revision_hash: str) -> Place:
-        """Asking the server about this revision."""
+        """Where a dry run asks the server about this revision."""
         return cls(kind="template", name=revision_hash)
 
 
 ROOM = Place(kind="room", name="pods")
-"""Every create of a pod while a ResourceQuota is full: what one is refused, the next would be too."""
+"""The place of all creates of pods while a ResourceQuota is full: if one is refused, all are."""

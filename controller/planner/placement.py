@@ -1,4 +1,4 @@
-"""What should exist on each node: one daemon pod where it should run, none where it must not."""
+"""The stage that places pods: one daemon pod on each node that should run it, none where it must not run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from controller.planner.stops import outgoing, to_removal
 
 
 class _Needs:
-    """What the nodes looked at so far ask for."""
+    """What the nodes that were looked at so far need."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
@@ -27,7 +27,7 @@ class _Needs:
         self.wake_at: float | None = None
 
     def delete(self, pod: Pod, why: DeleteReason) -> bool:
-        """Whether it is deleted, or prepared for that: a hook may hold it."""
+        """Delete the pod, or prepare that; returns False if something keeps it, such as a hook."""
         action = retire(pod, why, self.board)
         if action is not None:
             self.deletes.append(action)
@@ -38,11 +38,12 @@ class _Needs:
 
 
 def place(board: Board) -> Step:
-    """Creates in ascending order of nodes and deletes, each at most `burst`; the rest waits for the next pass."""
+    """The stage. It creates in ascending order of nodes, and deletes; at most `burst` of each, the rest in the next
+    pass."""
     needs, run = _Needs(board), Fit.RUN
     for slot in board.slots:
         if (len(slot.pods) == 1 and slot.fit is run and (slot.current or slot.old)) or not slot.pods:
-            continue  # nothing to delete: nearly every node, nearly always
+            continue  # nothing to delete; true for nearly every node
         if slot.fit is None:
             _vacate_vanished(slot, needs)
         elif slot.fit is Fit.LEAVE:
@@ -55,7 +56,7 @@ def place(board: Board) -> Step:
     burst = board.budget.burst
     creates, left_out = _creates(board)
     if creates and has_failed(board.world):
-        needs.wake(board.world.now + NEXT_RETRIES)  # the executor may get no further than to one that is refused
+        needs.wake(board.world.now + NEXT_RETRIES)  # a refused create ends the batches of this pass
     return Step(
         actions=(*needs.deletes[:burst], *creates),
         notes=tuple(needs.notes[:burst]),
@@ -65,8 +66,8 @@ def place(board: Board) -> Step:
 
 
 def _creates(board: Board) -> tuple[list[CreatePod], bool]:
-    """For the nodes that are `fillable`, as `refills` says; and whether some are left out (by burst, or by
-    `in_order`)."""
+    """The creates for all `fillable` nodes, by `refills`; and whether some nodes are left for later, by burst or
+    `in_order`."""
     empty = fillable(board)
     if not empty:
         return [], False
@@ -78,14 +79,15 @@ def _creates(board: Board) -> tuple[list[CreatePod], bool]:
 
 
 def _vacate_vanished(slot: Slot, needs: _Needs) -> None:
-    """The node object is gone: an unbound pod is ours to delete, a bound one is the cluster's pod GC's."""
+    """Delete unbound pods of a node whose object is gone. Bound ones are deleted by the pod garbage collector of
+    Kubernetes."""
     for pod in slot.pods:
         if not pod.bound and not pod.dying:
             needs.delete(pod, DeleteReason.VANISHED)
 
 
 def _replace_ended(slot: Slot, needs: _Needs) -> None:
-    """Delete pods that ended: Succeeded at once, Failed no sooner than its back-off allows."""
+    """Delete pods that have ended: Succeeded ones at once, Failed ones when their back-off is over."""
     world = needs.board.world
     for pod in slot.ended:
         if to_removal(needs.board, pod) is Obstacle.BACK_OFF:
@@ -102,7 +104,7 @@ def _replace_ended(slot: Slot, needs: _Needs) -> None:
 
 
 def _settle_several(slot: Slot, needs: _Needs) -> None:
-    """One pod stays; while surging one of each kind, until the old one is not needed any more."""
+    """Delete pods until one is left; while surging one of each kind, until the old one is not needed any more."""
     current, old = slot.current, slot.old
     for pod in slot.live:
         if pod is not current and pod is not old:

@@ -1,4 +1,4 @@
-"""The one place where the controller has an opinion: a frozen world in, a plan out. No I/O, no clock, no logging."""
+"""Makes the Plan of one World: the only place where anything is decided. No I/O, no clock, no logging."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ from controller.planner.world import World
 Stage: TypeAlias = Callable[[Board], Step]
 
 BEFORE_UPDATE: tuple[Stage, ...] = (claim, settle_history, place)
-"""While one of these still has something to do, the generation does not count as observed."""
+"""The stages before the update. While one of them has something to do, the generation does not count as observed."""
 
 STAGES: tuple[Stage, ...] = (*BEFORE_UPDATE, roll_out, trim_history)
-"""In order; the first stage that acts ends the pass, and the next pass starts from what the cluster then says."""
+"""All stages in order. The first one that acts ends the pass; the next pass starts from what the cluster then
+shows."""
 
 _CLOCK_GRAIN = 0.05
-"""Seconds past the moment itself: availability is compared strictly."""
+"""Seconds after the moment itself at which a pass comes, because availability is compared strictly."""
 
 
 class Plan(Value):
@@ -60,7 +61,7 @@ class Plan(Value):
 
 
 def plan(world: World) -> Plan:
-    """What to do now, what the status should say, and when to look again."""
+    """The plan: what to do now, what the status should say, and when to look again."""
     daemonset = world.daemonset
     if daemonset.dying:
         return Plan()  # the garbage collector's turn
@@ -102,7 +103,7 @@ def plan(world: World) -> Plan:
 
 
 def _staged(board: Board) -> tuple[Stage | None, list[Step]]:
-    """The stage that acts, and what all stages up to it want."""
+    """The stage that acts, None if none does, and the steps of all stages up to it."""
     steps: list[Step] = []
     for stage in STAGES:
         steps.append(stage(board))
@@ -114,9 +115,10 @@ def _staged(board: Board) -> tuple[Stage | None, list[Step]]:
 
 
 def _beside_claims(board: Board, claims: Step) -> list[Action]:
-    """Lost pods do not wait for pods that are adopted on other nodes, however often somebody takes these away again.
+    """Creates that go together with adoptions: lost pods need not wait for adoptions on other nodes, however often
+    somebody removes our owner reference there.
 
-    Until the history is ours and settled nobody knows of which revision they would be.
+    None until the history is settled: before that, nobody knows of which revision the new pods have to be.
     """
     if not board.revision.uid or not all(isinstance(action, AdoptPod) for action in claims.actions):
         return []
@@ -125,7 +127,7 @@ def _beside_claims(board: Board, claims: Step) -> list[Action]:
 
 
 def _withheld(world: World, actions: tuple[Action, ...]) -> bool:
-    """Whether more would be done if nothing had failed before; only asked while writes fail."""
+    """Whether more would be done if nothing had failed before. It is only worked out while writes fail."""
     if not (world.fresh and world.write_failure and has_failed(world)):
         return False
     _, free = _staged(lay_out(replace(world, held_back={}, due_again={})))

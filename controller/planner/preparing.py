@@ -1,5 +1,5 @@
-"""The operations that prepare one pod for its deletion, and that take this back, on the pod as it was just read.
-Every one is safe to repeat."""
+"""Makes the JSON Patch operations that prepare one pod for its deletion, and that take this back, for the pod as it
+was just read. All are safe to repeat."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from controller.api.wellknown import (
 
 
 def marking(pod: PodDocument, now: float, *, mark: bool) -> tuple[JSONObject, ...]:
-    """On the status: not ready, where that is asked for and the pod has the gate; else that is taken back."""
+    """Operations on the status that make the pod not ready if `mark` is set and it has the readiness gate; without
+    `mark`, that take this back."""
     if not mark:
         return unmarked(pod.status.conditions, rfc3339(now))
     gates = {gate.condition_type for gate in pod.spec.readiness_gates or ()}
@@ -27,7 +28,7 @@ def marking(pod: PodDocument, now: float, *, mark: bool) -> tuple[JSONObject, ..
 
 
 def preparing(pod: PodDocument, now: float) -> tuple[JSONObject, ...]:
-    """The state, and since when; a pod that is in it already keeps that."""
+    """Operations that write the state PreparingDelete and its time; none for a pod that is in this state already."""
     meta = pod.metadata
     if (meta.labels or {}).get(LIFECYCLE_STATE_LABEL) == PREPARING_DELETE:
         return ()
@@ -38,7 +39,7 @@ def preparing(pod: PodDocument, now: float) -> tuple[JSONObject, ...]:
 
 
 def cancelling(pod: PodDocument, labels: Mapping[str, str]) -> tuple[JSONObject, ...]:
-    """`labels` are given back with it."""
+    """Operations that take the state back, and set `labels` again."""
     meta = pod.metadata
     if (meta.labels or {}).get(LIFECYCLE_STATE_LABEL) != PREPARING_DELETE:
         return ()

@@ -1,7 +1,7 @@
-"""The record of a rollout: since when, how far, and whether it still gets on.
+"""Keeps the record of a rollout: since when it runs, how far it is, and whether it makes progress.
 
-Times move only together with counts or the phase. Two passes over the same world want the same record, so a status is
-never written because time went by.
+Times in the record change only together with counts or the phase. Two passes over the same world make the same
+record, so that a status is never written only because time has passed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from controller.planner.phase import Phase, Standing, phase_of
 from controller.planner.world import TemplateRefused
 
 CLOCK_RUNS = (Phase.PROGRESSING, Phase.STALLED)
-"""In any other phase nobody waits for the controller, or nothing is left to do."""
+"""Phases in which the deadline counts. In any other, nobody waits for the controller, or nothing is left to do."""
 
 
 def standing_of(board: Board, *, observed: bool) -> Standing:
-    """What the pods say. Whether it was completed or is overdue only the record tells; see `advance`."""
+    """The standing as the pods show it. Whether the rollout was completed or is overdue, only the record tells; see
+    `advance`."""
     without = available = outdated = done = waiting = 0
     run, barred = Fit.RUN, board.barred
     for slot in board.slots:
@@ -54,10 +55,10 @@ def standing_of(board: Board, *, observed: bool) -> Standing:
 def advance(
     before: DaemonSetStatus | None, standing: Standing, *, revision_hash: str, deadline: float, now: float
 ) -> Rollout:
-    """The next record. `before` is the newest status known, `deadline` in seconds, `now` in seconds since 1970.
+    """The next record. `before` is the newest known status; `deadline` is in seconds, `now` in seconds since 1970.
 
-    The deadline counts while it is Progressing: from the start, from when more nodes than ever are done or have their
-    new pod, from a change of the target, or from when it went on after something else.
+    The deadline counts while the phase is Progressing. It starts again with the rollout, when more nodes than ever
+    are done or have their new pod, when the target changes, and when the rollout goes on after another phase.
     """
     last = _record(before)
     stamp = rfc3339(now)
@@ -83,7 +84,7 @@ def advance(
 
 
 def halted(before: DaemonSetStatus | None, now: float) -> Rollout:
-    """The record of a rollout whose spec is unusable: as it was, and Stalled."""
+    """The record of a rollout whose spec is unusable: unchanged, but Stalled."""
     last, stamp = _record(before), rfc3339(now)
     phase = phase_of(Standing(refused="unusable"))
     begun = replace(last, last_progress_time=stamp) if last.phase not in CLOCK_RUNS else last
@@ -91,7 +92,7 @@ def halted(before: DaemonSetStatus | None, now: float) -> Rollout:
 
 
 def due_at(record: Rollout, deadline: float) -> float:
-    """Seconds since 1970: when a rollout that is Progressing counts as Stalled unless it gets on before."""
+    """When a rollout that is Progressing becomes Stalled unless it makes progress (seconds since 1970)."""
     return (epoch(record.last_progress_time) or 0.0) + deadline
 
 
@@ -100,8 +101,8 @@ def _record(status: DaemonSetStatus | None) -> Rollout:
 
 
 def _starts_clock(last: Rollout, phase: Phase, deadline: float) -> bool:
-    """Whether the deadline counts from this pass: it did not run before. It neither did while it was Stalled for
-    another reason; then that phase came before the deadline was over.
+    """Whether the deadline starts in this pass, because it did not count before. It did not count either while the
+    rollout was Stalled for another reason; that is so if it became Stalled before the deadline was over.
     """
     if phase not in CLOCK_RUNS or last.phase not in CLOCK_RUNS:
         return phase in CLOCK_RUNS

@@ -1,6 +1,7 @@
-"""Which nodes may hold the current revision, and while surging which give up the old pod that they may keep.
+"""Chooses the nodes that may hold the current revision, and while surging those that lose an old pod which they were
+allowed to keep.
 
-Partition, selector and pause are one promise.
+Partition, selector and pause are one promise: docs/design/decisions.md#rollouts.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from controller.planner.slot import Slot
 def nodes_for_current(
     slots: Sequence[Slot], rolling: RollingUpdate | None, quota: int, coming: Collection[str]
 ) -> tuple[Slot, ...]:
-    """The eligible nodes that may hold the current revision, in update order: node names descending.
+    """The eligible nodes that may hold the current revision, in update order: by node name, descending.
 
-    `quota` is the desired number less the partition, in nodes. Nodes that have the current revision come first, then
-    those whose last pod had it, so that a lost pod comes back as it was and moves no other node; selected nodes fill
-    the rest, unless an incomplete rollout is paused. What is lost or added elsewhere comes as `Fallback` says.
-    OnDelete (`rolling` is None) knows no quota. Nodes that are `coming` may have the current revision already.
+    `quota` is the desired number less the partition, in nodes. First come nodes that have the current revision, then
+    those whose last pod had it, so that a lost pod comes back as it was and moves no other node. Selected nodes fill
+    the rest, unless an incomplete rollout is paused. Other empty nodes get what `Fallback` says. With OnDelete
+    (`rolling` is None) all eligible nodes may. Nodes in `coming` may have the current revision already.
     """
     run = Fit.RUN
     eligible = [slot for slot in reversed(slots) if slot.fit is run]
@@ -36,7 +37,7 @@ def nodes_for_current(
 
 
 def is_frozen(slots: Iterable[Slot], rolling: RollingUpdate) -> bool:
-    """Whether it is paused while an eligible node still has, or last had, a pod of an older revision only."""
+    """Whether the rollout is paused while an eligible node has only a pod of an older revision, or had one last."""
     if not rolling.paused:
         return False
     return any(slot.fit is Fit.RUN and slot.current is None and slot.had_old for slot in slots)
@@ -47,12 +48,11 @@ def _lost_current(slot: Slot) -> bool:
 
 
 def surplus_of(slots: Sequence[Slot], desired: int) -> tuple[Slot, ...]:
-    """While surging: nodes with an old pod that may only keep it, as far as others serve in their place, in update
-    order.
+    """While surging: nodes that may only keep their old pod, and now lose it, in update order.
 
-    Such a node gets no new pod. Its old one goes when it serves nobody, or when more pods are available than desired:
-    an application that moves from one set of nodes to another is never without. Without surge it stays. One that is
-    prepared for that goes first, and not any more when the others are needed after all.
+    Such a node gets no new pod. Its old pod goes if it serves nobody, or if more pods are available than desired: an
+    application that moves to other nodes always has enough pods. Without surge such pods stay. A pod that is already
+    prepared for its deletion goes first, but stays if the available pods have become too few.
     """
     tainted = [slot for slot in reversed(slots) if slot.fit is Fit.STAY and not slot.unreachable]
     leaving = [slot for slot in tainted if slot.only_old and slot.selected]
@@ -66,5 +66,5 @@ def surplus_of(slots: Sequence[Slot], desired: int) -> tuple[Slot, ...]:
 
 
 def only_held(slot: Slot) -> bool:
-    """Whether its old pod would serve if it were not prepared for its deletion."""
+    """Whether the old pod would serve if it were not prepared for its deletion."""
     return slot.old is not None and slot.old.able and (slot.old.held_by_hook or slot.old.marked)

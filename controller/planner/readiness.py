@@ -1,7 +1,8 @@
-"""How it stands for tools that know no DaemonSet: Ready, Reconciling and Stalled, as kstatus reads them.
+"""Makes the conditions Ready, Reconciling and Stalled, for tools that know no DaemonSet but follow kstatus
+(https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md).
 
-`kubectl wait`, Flux, Helm and Argo CD ask for nothing else. All three are always there: `Reconciling=False` is then
-something that can be waited for, and says that the rollout has come to an end, whichever.
+`kubectl wait`, Flux, Helm and Argo CD ask for nothing else. All three conditions always exist, so that one can wait
+for `Reconciling=False`: the rollout has come to an end, good or bad.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from controller.planner.phase import Phase
 
 
 class Verdict(Value):
-    """A condition without its times: these depend on what was written before."""
+    """A condition without its times, which depend on the condition that was written before."""
 
     type: str
     status: str
@@ -31,15 +32,16 @@ READ_AS = {
     Phase.HEALTHY: READY,
     Phase.TERMINATING: "",
 }
-"""Which of the three is true, if any. Held, Paused and Manual are Ready: the cluster is as the spec wants it, and
-only a person can change that, so who waits for the controller must not wait on. Degraded is neither: nothing is left
-to roll out, but pods are missing."""
+"""Which of the three conditions is true in each phase; empty: none. Held, Paused and Manual are Ready: the cluster is
+as the spec wants it, and only a person can change that, so that nobody needs to wait for the controller. Degraded is
+none of them: nothing is left to roll out, but pods are missing."""
 
 
 def readiness(phase: Phase, message: str, *, why: str, aside: Verdict | None = None) -> tuple[Verdict, ...]:
-    """The three conditions. `message` says in one sentence how it stands, `why` in one word what it waits for.
+    """The three conditions. `message` says in one sentence how the rollout stands, `why` is the reason of what it
+    waits for.
 
-    `aside` stands for Stalled while that is not true: something to know about the deadline.
+    `aside` replaces the condition Stalled while that is false: a remark about the deadline.
     """
     true = READ_AS[phase]
     calm = aside or Verdict(type=STALLED, status="False", reason="AsExpected", message="")

@@ -1,4 +1,4 @@
-"""What an empty node is given: a pod of which revision, or none yet, and why."""
+"""Decides which revision an empty node gets, or why it gets no pod yet."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ from controller.planner.stops import to_creation
 
 
 def fillable(board: Board) -> list[Slot]:
-    """Nodes that should run a pod and may get one, whatever its revision, ascending."""
+    """The eligible nodes without a pod that may get one, whatever its revision, ascending."""
     return [slot for slot in board.bare if to_creation(board, slot) is None]
 
 
 def in_order(board: Board, empty: Sequence[Slot]) -> list[Slot]:
-    """The order in which they are served, and without those that are left to a later pass."""
+    """`empty` in the order of creation, without the nodes that are left for a later pass."""
     return others_first(board.world, empty, lambda slot: Place.of_node(slot.node), scattered=True)
 
 
 def refills(board: Board, empty: Sequence[Slot]) -> list[tuple[Slot, Revision | Obstacle]]:
-    """`empty`: those of `fillable`, in the order of `in_order`.
+    """What each node of `empty` gets: a revision, or an obstacle. Call it with `fillable` nodes, `in_order`.
 
-    Each is of the current revision where its node may hold that and it is stored, else as `Fallback` says; where
-    that revision does not run, the node stays empty. With partitionedScaling, nodes that never had a pod wait for
-    their turn.
+    A node gets the current revision if it may hold that and it is stored, else what `Fallback` says. If that revision
+    does not run there, the node stays empty. With partitionedScaling, nodes that never had a pod wait for their turn.
     """
     if board.fills_with_current:
         return [(slot, board.revision) for slot in empty]
@@ -54,12 +53,12 @@ def refills(board: Board, empty: Sequence[Slot]) -> list[tuple[Slot, Revision | 
 
 
 def _in_turn(board: Board, empty: Sequence[Slot], may_hold: Container[str]) -> tuple[set[str], set[str]]:
-    """New nodes that wait because the quota of the current revision has no room, and those that get it.
+    """New nodes that have to wait because the quota is used up, and new nodes that get the current revision.
 
-    Nodes that lost their pod never wait. Those that selector or pause exclude from the current revision take no room.
+    Nodes that lost their pod never wait. Nodes that selector or pause keep from the current revision do not count.
 
-    The reference does not even replace a lost pod while there is no room. Only what the controller has seen
-    itself counts as lost: after a restart in between, the node waits like a new one.
+    OpenKruise does not even replace a lost pod while the quota is used up. A pod counts as lost only if this process
+    has seen it: after a restart, its node waits like a new one.
     """
     eligible = [slot for slot in board.slots if slot.fit is Fit.RUN]
     returning = [slot for slot in eligible if _is_bare(slot) and slot.had_old and slot.node in may_hold]

@@ -1,4 +1,5 @@
-"""What failed before: left alone for a while, then tried again behind everything that never failed."""
+"""What happens where writes failed before: they are tried again after a while, and after everything that never
+failed."""
 
 from __future__ import annotations
 
@@ -11,19 +12,20 @@ from controller.planner.slot import Slot
 from controller.planner.world import World
 
 RETRIES = 5
-"""Nodes where a write failed before that one pass tries again: as many failures as it may come to, however many there
-are. The others come in the passes after it."""
+"""Failed nodes that one pass tries again, so that it has no more failures than this. Others are tried in later
+passes."""
 NEXT_RETRIES = 1.0
-"""Seconds: no pass comes sooner only for the sake of what failed, and none later while other nodes are untried."""
+"""Seconds between passes that come only because something failed; while other nodes are untried, the next pass is no
+later either."""
 
 
 def has_failed(world: World) -> bool:
-    """Whether some write is known to have failed and not to have gone well since."""
+    """Whether a write has failed and has not succeeded since."""
     return bool(world.held_back or world.due_again)
 
 
 def is_unanswered(world: World, *places: Place) -> bool:
-    """Whether the server has not answered a write at one of these places yet."""
+    """Whether a write at one of these places is still unanswered."""
     awaited = world.awaited
     return bool(awaited) and any(place in awaited for place in places)
 
@@ -31,11 +33,11 @@ def is_unanswered(world: World, *places: Place) -> bool:
 def others_first(
     world: World, slots: Iterable[Slot], place_of: Callable[[Slot], Place], *, scattered: bool = False
 ) -> list[Slot]:
-    """`slots` in their order, but those whose place failed before come last, longest due first, at most `RETRIES`.
+    """`slots` in order, but those whose place has failed come last, at most `RETRIES`, the longest due first.
 
-    A node that fails for ever takes neither a turn nor a part of the budget from one that would not. `scattered`:
-    while something fails, the others come in an order that has nothing to do with names: nodes of one kind fail
-    together and often have neighbouring names.
+    So a node that always fails takes no turn and no budget from others. `scattered`: while something fails, the
+    others are ordered by a checksum of their names, because nodes of one kind fail together and often have similar
+    names.
     """
     due = world.due_again
     if not due and not (scattered and world.held_back):
@@ -48,6 +50,6 @@ def others_first(
 
 
 def next_retry(world: World) -> float | None:
-    """When the next place that is left alone may be tried again, in seconds since 1970; None: there is none."""
+    """When a place that is held back may be tried again, the earliest (seconds since 1970); None: there is none."""
     moments = [until for until in world.held_back.values() if until < inf]
     return max(min(moments), world.now + NEXT_RETRIES) if moments else None

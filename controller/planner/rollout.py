@@ -1,4 +1,4 @@
-"""The rolling update: which of the nodes that may hold the new revision move now."""
+"""The stage that rolls out: it chooses the nodes that get the current revision now."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from controller.planner.world import Accepted, TemplateRefused, Unasked
 
 
 def roll_out(board: Board) -> Step:
-    """Replace old pods within the budget; nothing when paused or OnDelete.
+    """The stage. Replaces old pods within the budget; does nothing while paused, or with OnDelete.
 
-    Nothing either while the revision is not stored: nobody could go back from the one after it.
+    It also does nothing while the current revision is not stored: nobody could roll back to it later.
     """
     if to_rollout(board) or not board.revision.uid:
         return Step()
@@ -68,10 +68,11 @@ def roll_out(board: Board) -> Step:
 
 
 def _within_budget(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
-    """Those whose old pod is unavailable at once; of the others as many as the limit has room for.
+    """The candidates that are updated now: all whose old pod is unavailable, and of the others as many as the limit
+    allows.
 
-    On an unreachable node nothing would come of a write, so it only counts. Beside a pod that is only held before its
-    deletion a new one is no more urgent than beside one that serves.
+    An unreachable node is left out, because a write there would change nothing; it only counts. While surging, a pod
+    that is held before its deletion counts as one that serves: a new pod beside it is not urgent.
     """
     surging, at_once, within = board.surging, list[Slot](), list[Slot]()
     for slot in candidates:
@@ -83,7 +84,7 @@ def _within_budget(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
 
 
 def _asked_first(board: Board, verdict: Unasked | TemplateRefused, first: Slot, candidates: Sequence[Slot]) -> Step:
-    """No old pod goes for a template that the server's dry run has not accepted."""
+    """The step until the dry run has accepted the template: no old pod goes before that."""
     if isinstance(verdict, TemplateRefused) and board.world.now < board.world.ask_at:
         text = f"The server refuses pods of the new template; no old pod is replaced: {verdict.words}"
         note = Note(warning=True, reason=TEMPLATE_REFUSED, message=text)
@@ -95,7 +96,8 @@ def _asked_first(board: Board, verdict: Unasked | TemplateRefused, first: Slot, 
 
 
 def _replaced(board: Board, chosen: Sequence[Slot]) -> Step:
-    """By a new pod; or in place, where that is asked for and possible: where it is not a note says why."""
+    """The step that updates the chosen nodes: in place if that is asked for and possible, else by new pods. A note
+    says why it is not possible."""
     in_place, actions = board.in_place, list[Action]()
     reasons: dict[tuple[str, str], None] = {}
     for slot in chosen:
@@ -117,8 +119,8 @@ def _replaced(board: Board, chosen: Sequence[Slot]) -> Step:
 
 
 def _in_place(board: Board, slot: Slot, pod: Pod, change: InPlaceChange) -> DrainPod | UpdateInPlace:
-    """One that has traffic is drained first, where time is given for that: it has some as soon as it is ready, long
-    before it may count as available."""
+    """The update in place of one pod. If a container restarts and a grace period is set, a ready pod is drained
+    first: it has traffic as soon as it is ready, long before it counts as available."""
     if pod.ready and change.restarts and board.world.daemonset.in_place_grace:
         return DrainPod(pod=pod.ref, node=slot.node)
     tried = Place.of_object(pod.uid) in board.world.due_again
@@ -140,14 +142,15 @@ def _recreated(revision_hash: str, why: str) -> Note:
 
 
 def _asked_about(board: Board, first: Slot, candidates: Sequence[Slot]) -> str:
-    """The node for which the dry run makes a pod: after a refusal another one, which may have been for the node."""
+    """The node for which the dry run makes a pod. After a refusal it is another node, because the node may have been
+    the cause."""
     asked = board.world.asked
     others = [slot.node for slot in candidates if slot is not first] if asked else []
     return min(others, key=lambda node: crc32(f"{asked} {node}".encode()), default=first.node)
 
 
 def _retire_surplus(board: Board) -> tuple[DeletePod | PrepareDelete, ...]:
-    """Whatever the quota is: these nodes get no new pod."""
+    """The deletions on `Board.surplus`, whatever the quota is: these nodes get no new pod."""
     surplus = [slot.old for slot in board.surplus[: board.budget.burst] if slot.old is not None]
     retired = (retire(pod, DeleteReason.SURPLUS, board) for pod in surplus)
     return tuple(action for action in retired if action is not None)

@@ -1,7 +1,7 @@
-"""What became of a rollout, as notes for people: it is over, it holds, it got stuck.
+"""Makes the events about a rollout as a whole: it is complete, it is held, it is stalled.
 
-Told from what the status said before and says now, and only once the new one is written; so each is told once, also
-by a controller that starts meanwhile.
+They follow from the old status and the new one, and are sent only after the new one is written. So each is sent once,
+even if the controller restarts in between.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from controller.planner.status import Status
 from controller.planner.step import Note
 
 UNDER_WAY: Final = (Phase.PENDING, Phase.PROGRESSING, Phase.PAUSED, Phase.STALLED, Phase.MANUAL)
-"""From here a rollout comes to its end. From Degraded pods only come back."""
+"""Phases from which a rollout can come to its end. From Degraded, pods only come back."""
 
 
 def rollout_events(daemonset: DaemonSet, status: Status) -> tuple[Note, ...]:
-    """`daemonset` has the newest status known, `status` is the one that is to be written."""
+    """The events for this change of the status. `daemonset` has the newest known status; `status` is about to be
+    written."""
     was = daemonset.status.rollout.phase if daemonset.status and daemonset.status.rollout else ""
     now = status.rollout.phase
     said = {one.type: one for one in status.conditions}

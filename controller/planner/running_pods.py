@@ -1,5 +1,5 @@
-"""What pods need that are being updated in place, are prepared for their deletion, or have a readiness gate of ours:
-beside whatever else is done."""
+"""Cares for running pods, beside whatever the stages do: those that are being updated in place, that are prepared for
+their deletion, or that have a readiness gate of ours."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ from controller.planner.world import taken_away
 
 
 def settle_running_pods(board: Board, taken: Collection[Place]) -> Step:
-    """At most `burst` writes, none to the pods `taken`, with which something else is done in this pass, nor to those
+    """At most `burst` writes. None goes to the pods `taken`, which other actions of this pass write to, nor to pods
     that are about to be released."""
     care = _Care(board)
-    pods = board.world.pods  # few of many, and this is asked of each
+    pods = board.world.pods  # a cheap test first: few of many pods need care
     perhaps = [pod for pod in pods if pod.gates or pod.underway is not None or LIFECYCLE_STATE_LABEL in pod.labels]
     needy = [pod for pod in perhaps if _needs_care(pod) and pod not in board.unmatched]
     for pod in sorted(needy, key=lambda pod: (pod.node, pod.name)):
@@ -76,7 +76,7 @@ class _Care:
         self.notes: list[Note] = []
         self.wakes: list[float] = []
         self.waits = False
-        """Whether it is worth looking at the next news of pods soon."""
+        """Whether the next change of pods should wake the DaemonSet soon."""
 
     def of(self, pod: Pod) -> None:
         if (pod.held_by_hook or pod.marked) and (self._is_wanted(pod) or is_given_up(self.board, pod)):
@@ -101,13 +101,13 @@ class _Care:
             self.actions.append(opening)
 
     def _serves(self, pod: Pod, underway: Underway) -> bool:
-        """Whether only a resize waits, and nobody knows for how long: what runs need not be without traffic."""
+        """Whether the pod may have traffic because only its resize waits, for an unknown time."""
         world = self.board.world
         waits = underway.resize is Resize.DEFERRED or (resize_refusal(world, pod) and not is_recreated(world, pod))
         return bool(waits) and underway.only_resizes
 
     def _give_up(self, pod: Pod, former: str) -> None:
-        """It is an old pod again, which serves until the next attempt."""
+        """Give the pod its former label back: it is an old pod again, and serves until the next attempt."""
         relabel = RelabelPod(pod=pod.ref, hash=former, taken_back=True)
         if relabel.place not in self.board.world.held_back:
             self.actions.append(relabel)
@@ -137,14 +137,14 @@ class _Care:
             self.actions.append(ContinueInPlace(pod=pod.ref, node=pod.node, revision=order, waiting=underway.waiting))
 
     def _is_wanted(self, pod: Pod) -> bool:
-        """Whether it is to stay: nothing wants it deleted, now or when its turn comes. Of a node that is gone nobody
-        knows: what was begun there stays begun."""
+        """Whether the pod has to stay: nothing wants it deleted, now or when its turn comes. If its node is gone,
+        nobody knows; then False, so that a deletion that was begun goes on."""
         slot = self._slots.get(pod.node)
         if slot is None or slot.fit is None or slot.fit is Fit.LEAVE or pod not in (slot.current, slot.old):
             return False
         if is_recreated(self.board.world, pod):
             return False
-        if slot.paired:  # of a silent node neither is chosen now
+        if slot.paired:  # on an unreachable node neither is chosen now
             return not slot.unreachable and pod is not outgoing(self.board, slot)
         return pod.uid not in self._leaving
 
@@ -154,7 +154,7 @@ class _Care:
 
     @cached_property
     def _leaving(self) -> frozenset[str]:
-        """Uids of lone old pods that go for the sake of the update."""
+        """Uids of old pods that the update deletes, from nodes with only that pod."""
         board = self.board
         if to_rollout(board) is not None or board.refused:
             return frozenset()
@@ -162,8 +162,8 @@ class _Care:
         return frozenset([pod.uid for pod in pods if not in_place_change(board, pod)])
 
     def _is_next(self, pod: Pod) -> bool:
-        """Whether it was closed for an update that comes next: it would be closed again. After one that failed it is
-        open until the next attempt goes well."""
+        """Whether its readiness gate was closed for an update that comes next, so that opening it would be useless.
+        After a failed update the gate is open until the next attempt succeeds."""
         board = self.board
         place = Place.of_object(pod.uid)
         if place in board.world.held_back or place in board.world.due_again:
@@ -173,7 +173,7 @@ class _Care:
         return self._has_its_turn(pod) and isinstance(change_of(board, pod), InPlaceChange)
 
     def _has_its_turn(self, pod: Pod) -> bool:
-        """Whether the rollout comes to it as soon as it can. While its image is missing it does not."""
+        """Whether the rollout updates the pod as soon as it can. While its image is missing, it does not."""
         if pod.hash == self.board.revision.hash or to_rollout(self.board) is not None or self.board.refused:
             return False
         return pod.uid in self._waiting
@@ -186,5 +186,5 @@ class _Care:
 
     @cached_property
     def _revisions(self) -> Mapping[str, Revision]:
-        """By hash."""
+        """All stored revisions by hash."""
         return {one.hash: one for one in (*self.board.older, self.board.revision)}

@@ -1,4 +1,4 @@
-"""One node and our pods on it, read once: the only place that knows what a pod on a node counts for."""
+"""A Slot is one node with our pods on it. This is the only place that knows what a pod on a node counts for."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from controller.planner.eligibility import Fit
 from controller.planner.world import World
 
 PROVEN_SECONDS = 3.0
-"""For so long a container that was started again has to run, in a pod that was updated in place, before its pod
-counts as available. A kubelet calls a container without a readiness probe ready as soon as it is started, also one
-that ends at once: within this time it has ended and that was told, and the next node is not updated. It is two to
-three: starts are told in whole seconds."""
+"""Seconds that a restarted container must run, in a pod that was updated in place, before the pod counts as
+available. A kubelet calls a container without a readiness probe ready as soon as it starts, even if it ends at once;
+within this time its end is known, and no further node is updated. In fact it is 2 to 3 s, because starts are given in
+whole seconds."""
 
 
 class Slot(Value):
@@ -23,27 +23,30 @@ class Slot(Value):
     fit: Fit | None
     """None: the node object is gone."""
     selected: bool
-    """Whether `rollingUpdate.selector` lets it be updated."""
+    """Whether `rollingUpdate.selector` allows updates here."""
     unreachable: bool
     pods: tuple[Pod, ...]
-    """Bound before unbound, then oldest first; without those that are both dying and ended."""
+    """Our pods here: bound before unbound, then oldest first; without those that are both dying and ended."""
     removed: tuple[Pod, ...]
-    """Those both dying and ended: they hold nothing up, but their names are still taken."""
+    """Pods that are both dying and ended: they hold nothing up, but their names are still taken."""
     current: Pod | None
-    """The live pod of the current revision; of several an available one, else the first. Live is neither dying nor
-    ended."""
+    """The live pod of the current revision; of several an available one, else the first; None: there is none. Live
+    means neither dying nor ended."""
     old: Pod | None
-    """The live pod of another revision, chosen likewise."""
+    """The live pod of another revision, chosen in the same way."""
     current_available: bool
-    """Ready for minReadySeconds and not held by a hook."""
+    """Whether `current` is available: ready for minReadySeconds, and not held by a hook nor in the middle of an
+    update."""
     old_available: bool
     had_current: bool
-    """A pod of the current revision is here, live or not; or none is, and the last one seen here was."""
+    """Whether a pod of the current revision is here, live or not; or there is no pod, and the last one had that
+    revision."""
     had_old: bool
-    """A pod of another revision is here, live or not; or none is, and the last one seen here was. Where `had_current`
-    is False too, no pod was ever seen here."""
+    """Whether a pod of another revision is here, live or not; or there is no pod, and the last one had another
+    revision. If `had_current` is False too, no pod was ever seen here."""
     last: str | None
-    """Without a live pod: revision hash of the last one, which is dying, has ended or is gone. None: not known."""
+    """The revision hash of the last pod, if none is live: it is dying, has ended or is gone. None: not known, or a
+    pod is live."""
 
     @property
     def serves(self) -> bool:
@@ -57,7 +60,7 @@ class Slot(Value):
 
     @property
     def paired(self) -> bool:
-        """Whether it is in the middle of a surge: a live pod of each kind."""
+        """Whether the node is in the middle of a surge: it has a live pod of each kind."""
         return self.current is not None and self.old is not None
 
     @property
@@ -66,27 +69,29 @@ class Slot(Value):
 
     @property
     def ended(self) -> list[Pod]:
-        """Those that are not dying: no other pod comes before they are gone."""
+        """Pods that have ended and are not being deleted: no other pod is created before they are gone."""
         return [pod for pod in self.pods if pod.ended]
 
     @property
     def single(self) -> bool:
-        """Whether one live pod at most is here: an old one too many, held by a hook, leaves no room for a third."""
+        """Whether there is at most one live pod. A second old one that a hook holds leaves no room for a third
+        pod."""
         return len(self.live) <= 1
 
     @property
     def uids(self) -> tuple[str, ...]:
-        """Of all our pods here, the ended ones that are being removed too: they go into the name of the next one."""
+        """The uids of all our pods here, including `removed`: they go into the name of the next pod."""
         return tuple([pod.uid for pod in (*self.pods, *self.removed)])
 
 
 def keep_order(pod: Pod) -> tuple[bool, float, str]:
-    """Which of several pods on a node is kept: bound before unbound, then the oldest, then by name."""
+    """Sort key that decides which of several pods on a node is kept: bound before unbound, then the oldest, then by
+    name."""
     return (not pod.bound, pod.created, pod.name)
 
 
 class SlotReader:
-    """Turns the pods of one node into a slot; remembers the earliest moment at which one becomes available."""
+    """Makes slots, and remembers the earliest moment at which a pod becomes available."""
 
     def __init__(self, world: World, current_hash: str) -> None:
         self._hash = current_hash
@@ -95,7 +100,8 @@ class SlotReader:
         self._ready_seen, self._restarts_seen = world.ready_seen, world.restarts_seen
         self._gone = {node: gone.pod for node, gone in world.predecessors.items() if gone.pod is not None}
         self.next_available: float | None = None
-        """Seconds since 1970: when the next pod that is ready now will have been so for minReadySeconds."""
+        """When the next pod that is ready now will have been ready for minReadySeconds (seconds since 1970); None:
+        none waits."""
 
     def slot(self, node: str, fit: Fit | None, selected: bool, unreachable: bool, pods: Sequence[Pod]) -> Slot:
         removed: tuple[Pod, ...] = ()
@@ -141,7 +147,8 @@ class SlotReader:
         )
 
     def _last(self, node: str, pods: Sequence[Pod], removed: Sequence[Pod]) -> str | None:
-        """Of those that are there, or of the one that is gone if it was younger than those that are being removed."""
+        """The revision hash of the youngest pod here, or of the one that is gone if that was younger; None: not
+        known."""
         youngest = max(pods or removed, key=lambda pod: (pod.created, pod.name), default=None)
         gone = None if pods else self._gone.get(node)
         if gone is not None and (youngest is None or gone.created > youngest.created):
@@ -149,8 +156,8 @@ class SlotReader:
         return youngest.hash if youngest is not None else None
 
     def _is_available(self, live: Pod) -> bool:
-        """With minReadySeconds a pod is available *after* the moment at which it has been ready for so long: the
-        reference compares strictly."""
+        """Whether a live pod is available. With minReadySeconds that is *after* the moment at which it has been ready
+        for so long: the native controller compares strictly."""
         if not live.ready or live.held_by_hook:
             return False
         if live.underway is not None and live.underway.lasts(self._now):
@@ -166,11 +173,12 @@ class SlotReader:
         return moment < self._now or self._awaits(moment)
 
     def _seen(self, live: Pod, said: float) -> float:
-        """Not later than we saw it: the node's clock may be ahead."""
+        """Since when the pod is ready, but not later than we saw it: the clock of the node may be ahead."""
         return min(said, self._ready_seen.get(live.uid, said)) if self._ready_seen else said
 
     def _restarted(self, live: Pod, said: float) -> float:
-        """Nor more than a second, by which it is rounded, before we saw it: the node's clock may be behind."""
+        """When its container restarted, but at most a second (the rounding) before we saw it: the clock of the node
+        may be behind."""
         seen = self._restarts_seen.get(live.uid)
         return self._seen(live, said) if seen is None else max(min(said, seen), seen - 1)
 

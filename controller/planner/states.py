@@ -1,4 +1,4 @@
-"""How one node stands in a rollout, in one word: the same for metrics, `nodes --only` and every screen."""
+"""The state of one node in a rollout, in one word: the same for metrics, `nodes --only` and every screen."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Final
 
 class NodeState(StrEnum):
     UPDATED = "updated"
-    """An available pod of the current revision."""
+    """It has an available pod of the current revision."""
     UPDATING = "updating"
-    """On its way: the old pod goes, or the new one is not available yet."""
+    """It is being updated: the old pod is going, or the new one is not available yet."""
     FAILING = "failing"
-    """A pod of the current revision that does not get well by waiting, or one that has ended."""
+    """Its pod of the current revision does not recover by waiting, or has ended."""
     NEXT = "next"
-    """An old pod that may be replaced: its turn comes."""
+    """Its old pod may be replaced, and its turn comes."""
     OLD = "old"
-    """An old pod that partition or selector keeps."""
+    """Partition or selector keeps its old pod."""
     MISSING = "missing"
-    """No pod, although there should be one."""
+    """It has no pod, although it should have one."""
     UNPLANNED = "unplanned"
-    """Like updated, though partition or selector would have kept the old revision there."""
+    """It is updated, although partition or selector would have kept it old."""
     DELETING = "deleting"
-    """Its only pod is going, and another one of an older revision will come."""
+    """Its only pod is being deleted, and one of an older revision will follow."""
     EXCLUDED = "excluded"
-    """It should not run the pod."""
+    """It should not run a pod."""
 
 
 PREPARING: Final = "preparing"
-"""Not one of these, and beside any of them: a preDelete hook holds a pod there."""
+"""No state of its own, but shown beside any state: the preDelete hook holds a pod there."""

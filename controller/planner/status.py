@@ -1,4 +1,4 @@
-"""What the status should say: numbers, how the update stands, conditions, columns."""
+"""Works out the status: counts, phase, conditions, columns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Status(Value):
 
     @property
     def settled(self) -> bool:
-        """Every node has an available pod of the current revision: good news, not to be kept waiting."""
+        """Whether every node has an available pod of the current revision; such good news is written at once."""
         counts = self.counts
         if counts is None:
             return True
@@ -44,7 +44,8 @@ class Status(Value):
 
 
 def status_of(explainer: Explainer, *, observed: bool) -> Status:
-    """`observed`: nothing was left to do or to wait for before the update, so the generation counts as seen."""
+    """The status of a usable spec. `observed`: no stage before the update has anything to do or to wait for, so that
+    the generation counts as observed."""
     board = explainer.board
     world, daemonset = board.world, board.world.daemonset
     before = daemonset.status
@@ -76,10 +77,10 @@ def status_of(explainer: Explainer, *, observed: bool) -> Status:
 
 
 def _counts(board: Board) -> Counts:
-    """What the nodes come to.
+    """The counts of the status.
 
-    One pod stands for a node: a live one before a dying one; while surging the old one, or its successor once that
-    serves and the old one is only held before its deletion.
+    One pod counts for each node: a live one before a dying one; while surging the old one, or the new one once that
+    is available and the old one is only held before its deletion.
 
     A dying pod still counts as scheduled.
     """
@@ -117,7 +118,7 @@ def _counts(board: Board) -> Counts:
 
 
 def refused_status(daemonset: DaemonSet, problem: str, now: float) -> Status:
-    """For a spec that nothing can be done with: the counts stay as they were."""
+    """The status of a spec that cannot be used: the counts stay as they were."""
     return Status(
         observed_generation=None,
         counts=None,
@@ -130,7 +131,7 @@ def refused_status(daemonset: DaemonSet, problem: str, now: float) -> Status:
 
 
 def columns_of(daemonset: DaemonSet) -> Columns:
-    """The strings that `kubectl get` prints; `<none>` where there is nothing."""
+    """The strings that `kubectl get` prints; `<none>` if there is nothing."""
     spec = daemonset.spec.template.get("spec")
     fields = spec if isinstance(spec, dict) else {}
     containers = fields.get("containers")
@@ -146,7 +147,7 @@ def columns_of(daemonset: DaemonSet) -> Columns:
 
 
 def _bounded(conditions: Iterable[Verdict]) -> tuple[Verdict, ...]:
-    """Words of users and of the server are in them, and etcd takes no object beyond 1.5 MiB."""
+    """Shorten the messages: they repeat texts of users and of the server, and etcd refuses objects beyond 1.5 MiB."""
     return tuple(replace(one, message=shortened(one.message)) for one in conditions)
 
 

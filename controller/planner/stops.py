@@ -1,4 +1,4 @@
-"""What stops the planner on its way with one pod or one node; each stage asks here before it acts."""
+"""Finds what stops the planner from acting on a pod or a node. Each stage asks here before it acts."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ _SWITCHED_OFF = "the controller may not change cpu and memory in place any more"
 
 
 def hooked(pod: Pod, hook: LifecycleHook | None) -> bool:
-    """Whether the preDelete hook matches this pod: it has any of the labels, or any of the finalizers."""
+    """Whether the preDelete hook matches this pod, that is, the pod has any of its labels or finalizers."""
     return bool(handlers(pod, hook))
 
 
 def handlers(pod: Pod, hook: LifecycleHook | None) -> tuple[str, ...]:
-    """Which of its labels and finalizers hold it, in words. What a pod has is bounded, what a hook lists is not."""
+    """The labels and finalizers by which the hook holds the pod, in words. They are taken from the pod, where their
+    number is bounded; in the hook it is not."""
     if hook is None:
         return ()
     labels, finalizers = hook.labels_handler or {}, hook.finalizers_handler or ()
@@ -36,55 +37,54 @@ def handlers(pod: Pod, hook: LifecycleHook | None) -> tuple[str, ...]:
 
 
 def is_prepared(pod: Pod, hook: LifecycleHook) -> bool:
-    """Whether everything is done before the hook lets it go: all that is left is to wait."""
+    """Whether the pod is fully prepared, so that only its hook is waited for."""
     gated = any(gate.type == KRUISE_POD_READY and not gate.foreign for gate in pod.gates)
     return pod.held_by_hook and pod.marked is (hook.mark_pod_not_ready and gated)
 
 
 def waits_for_hook(board: Board, pod: Pod) -> bool:
-    """Whether it was prepared for its deletion and the preDelete hook holds it still."""
+    """Whether the pod was prepared for its deletion and the preDelete hook still holds it."""
     hook = board.world.daemonset.pre_delete
     return hook is not None and pod.held_by_hook and hooked(pod, hook) and is_prepared(pod, hook)
 
 
 def is_given_up(board: Board, pod: Pod) -> bool:
-    """Whether the next write on the way to its deletion failed: it serves on until another attempt goes well, and
-    nobody waits for it. Where all that is left is to wait for its hook, none is due."""
+    """Whether the next write towards the deletion of the pod has failed. Then the pod serves until another attempt
+    succeeds, and nobody waits for it. While only its hook is waited for, no write is due."""
     world, place = board.world, Place.of_object(pod.uid)
     return (place in world.held_back or place in world.due_again) and not waits_for_hook(board, pod)
 
 
 def to_write(world: World, *places: Place) -> Obstacle | None:
-    """What keeps any write at one of these places: some failed more than once, and it is too early to try again, or
-    one of them is not answered yet."""
+    """The obstacle to a write at one of these places: one has failed more than once and may not be tried yet, or one
+    is not answered yet. None: no obstacle."""
     if not world.held_back or all(place not in world.held_back for place in places):
         return None
     return Obstacle.UNANSWERED if is_unanswered(world, *places) else Obstacle.HELD_BACK
 
 
 def to_deletion(board: Board, pod: Pod) -> Obstacle | None:
-    """What keeps this pod from being deleted, for whatever reason it is to go."""
+    """The obstacle to deleting this pod, whatever the reason to delete it."""
     if waits_for_hook(board, pod):
         return Obstacle.HOOK
     return to_write(board.world, Place.of_object(pod.uid))
 
 
 def to_removal(board: Board, pod: Pod) -> Obstacle | None:
-    """What keeps a pod from being deleted that is in the way of another one. A Failed pod goes no sooner than its
-    back-off allows."""
+    """The obstacle to deleting a pod that is in the way of another one. A Failed pod waits for its back-off."""
     waits = pod.phase == "Failed" and board.world.now < board.world.not_before.get(pod.node, 0.0)
     return Obstacle.BACK_OFF if waits else to_deletion(board, pod)
 
 
 def to_rollout(board: Board) -> Obstacle | None:
-    """What somebody has set to keep every old pod."""
+    """The setting that keeps every old pod: OnDelete or a pause."""
     if board.rolling_update is None:
         return Obstacle.ON_DELETE
     return Obstacle.PAUSED if board.rolling_update.paused else None
 
 
 def to_update(board: Board, slot: Slot) -> Obstacle | None:
-    """What keeps the write with which this node's update begins."""
+    """The obstacle to the first write of the update of this node."""
     old = slot.old
     if old is not None and not board.surging and waits_for_hook(board, old) and not in_place_change(board, old):
         return Obstacle.HOOK
@@ -95,9 +95,10 @@ def to_update(board: Board, slot: Slot) -> Obstacle | None:
 
 
 def to_image(board: Board, slot: Slot) -> Obstacle | None:
-    """Whether this node's update waits for the image. An old pod that serves nobody loses nothing while that is
-    pulled. One that is ready has traffic, long before it may count as available; one that is not for the sake of an
-    update alone is to have it again meanwhile, and one that is being restarted into another image has it soon."""
+    """The obstacle while the image is not on the node. If the old pod serves nobody, nothing is lost while the image
+    is pulled, and there is none. A ready pod serves: it has traffic long before it counts as available. So does a pod
+    that was drained for an update, because it gets its traffic back meanwhile, and one that is being restarted into
+    another image."""
     found, old = board.world.unpulled.get(slot.node), slot.old
     match found:
         case None:
@@ -117,8 +118,8 @@ def _is_to_serve(pod: Pod, now: float) -> bool:
 
 
 def drained_until(board: Board, slot: Slot) -> float | None:
-    """The end of the grace period before an update in place, if it is not over; seconds since 1970. Its beginning is
-    told in whole seconds; one that lies far ahead was told by a wrong clock."""
+    """When the grace period before an update in place ends (seconds since 1970); None: it is over. Its start is given
+    in whole seconds; a start far ahead comes from a wrong clock and does not count."""
     grace, now = board.world.daemonset.in_place_grace, board.world.now
     if not grace or slot.old is None or not _had_traffic(slot.old.underway):
         return None
@@ -127,13 +128,13 @@ def drained_until(board: Board, slot: Slot) -> float | None:
 
 
 def _had_traffic(underway: Underway | None) -> bool:
-    """Whether a pod had some until it was drained: one in the middle of an update has none, unless all that waits is
-    its resize."""
+    """Whether a pod had traffic until it was drained. In the middle of an update it has none, unless only its resize
+    waits."""
     return underway is None or underway.only_resizes
 
 
 def to_creation(board: Board, slot: Slot) -> Obstacle | None:
-    """What keeps a node without a live pod from a new one, whatever its revision."""
+    """The obstacle to creating a pod on a node that has no live one, whatever its revision."""
     world = board.world
     if slot.pods and not board.surging:
         asked = is_unanswered(world, *(Place.of_object(pod.uid) for pod in slot.pods))
@@ -144,15 +145,16 @@ def to_creation(board: Board, slot: Slot) -> Obstacle | None:
 
 
 def leaving(board: Board, slot: Slot) -> Place:
-    """The place of the write that this node's update begins with: a pod beside the old one, or the old one's end."""
+    """The place of the first write of the update of this node: a new pod beside the old one, or the deletion of the
+    old one."""
     return Place.of_node(slot.node) if board.surging or slot.old is None else Place.of_object(slot.old.uid)
 
 
 def in_the_way(board: Board, slot: Slot) -> list[Pod]:
-    """While surging: pods beside a live old one that have to go before a new one comes.
+    """While surging: pods beside a live old one that must go before a new one is created.
 
-    One too many leaves no room for a third; one of the current revision that failed keeps its place until its
-    back-off is over.
+    An excess pod leaves no room for a third one. A failed pod of the current revision stays until its back-off is
+    over.
     """
     if len(slot.pods) == 1:
         return []
@@ -163,9 +165,10 @@ def in_the_way(board: Board, slot: Slot) -> list[Pod]:
 
 
 def outgoing(board: Board, slot: Slot) -> Pod | None:
-    """Of a live pod of each kind the one that goes now: while surging the old one, once it is not needed any more.
+    """Of two live pods, one of each kind, the one that goes now; None: neither. While surging that is the old one,
+    once it is not needed any more.
 
-    On a silent node nothing would come of a deletion.
+    On an unreachable node a deletion would change nothing, so neither goes.
     """
     current, old = slot.current, slot.old
     if current is None or old is None or slot.unreachable:
@@ -179,7 +182,7 @@ def outgoing(board: Board, slot: Slot) -> Pod | None:
 
 
 def resize_refusal(world: World, pod: Pod) -> str:
-    """Why the kubelet or the server refuses to resize it; empty where neither does, or it need not be resized."""
+    """Why the kubelet or the server refuses to resize the pod; empty: neither does, or no resize is needed."""
     if pod.underway is None or pod.underway.resize is None:
         return ""
     if pod.underway.resize is Resize.REFUSED:
@@ -191,24 +194,24 @@ def resize_refusal(world: World, pod: Pod) -> str:
 
 
 def resize_deferral(pod: Pod) -> str:
-    """Why the kubelet does not resize it now; empty where it does."""
+    """Why the kubelet defers the resize of the pod; empty: it does not."""
     if pod.underway is None or pod.underway.resize is not Resize.DEFERRED:
         return ""
     return pod.underway.problem or Resize.DEFERRED
 
 
 def is_recreated(world: World, pod: Pod) -> bool:
-    """Whether a pod whose resize is refused makes room for a new one."""
+    """Whether a pod whose resize is refused is replaced by a new one."""
     return bool(resize_refusal(world, pod)) and (world.daemonset.recreates_unresized or not world.resizable)
 
 
 def in_place_change(board: Board, pod: Pod) -> bool:
-    """Whether an update changes this old pod in place."""
+    """Whether the update of this old pod is done in place."""
     return board.in_place and isinstance(change_of(board, pod), InPlaceChange)
 
 
 def change_of(board: Board, pod: Pod) -> InPlaceChange | NotPossible:
-    """What the current revision changes in an old pod; or why it takes a new one."""
+    """What the current revision changes in an old pod in place; or why it needs a new pod."""
     change = board.world.changes.get(pod.hash)
     if change is None:
         return NotPossible(why="their revision is not stored any more", refusal=InPlaceRefusal.OTHER)

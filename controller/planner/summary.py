@@ -1,4 +1,4 @@
-"""What one pass saw, as numbers: where the nodes stand, which of them fail and why, and what an update waits for.
+"""What one pass saw, as numbers: the states of nodes, the failures with their reasons, and what an update waits for.
 
 Metrics show it until the next pass. Nodes are counted as the kubectl plugin counts them, and only those that should
 run a pod.
@@ -24,16 +24,16 @@ from controller.planner.obstacles import BlockReason, Obstacle
 
 
 class ZoneState(StrEnum):
-    """How one node stands; every node that should run a pod is in exactly one."""
+    """The state of one node for the metrics by zone. Every eligible node is in exactly one."""
 
     UPDATED = "updated"
-    """An available pod of the current revision, and no old one beside it."""
+    """It has an available pod of the current revision, and no old one beside it."""
     UPDATING = "updating"
-    """A new pod that may still become available, or none yet where one comes."""
+    """Its new pod may still become available, or will be created."""
     FAILED = "failed"
-    """A pod of the current revision that will not get well by waiting, or one that has ended."""
+    """Its pod of the current revision does not recover by waiting, or has ended."""
     OLD = "old"
-    """A pod of an older revision, or a node that waits for one, or for its turn."""
+    """It has a pod of an older revision, or waits for one, or for its turn."""
 
 
 class StartingPod(Value):
@@ -41,38 +41,40 @@ class StartingPod(Value):
 
     zone: str
     until: float
-    """Seconds since 1970: from then on its node has failed."""
+    """After this moment the node counts as failed (seconds since 1970)."""
 
 
 class Summary(Value):
     budget: Budget
     """The limits as numbers of nodes."""
     zones: Mapping[str, Mapping[str, int]]
-    """Zone to the number of nodes in each `ZoneState`."""
+    """How many nodes of each zone are in each `ZoneState`."""
     failed: Mapping[str, int]
-    """Nodes by `PodProblem`, all of them."""
+    """How many nodes have each `PodProblem`, 0 included."""
     blocks: Mapping[str, bool]
-    """Whether each `BlockReason` is in the way."""
+    """Whether each `BlockReason` applies."""
     unplanned: int
     """Updated nodes beyond what partition and selector allow: the partition was raised, nodes went away, or the
-    selector turned to others."""
+    selector changed."""
     starting: tuple[StartingPod, ...] = ()
-    """Each is counted as updating; see `at`."""
+    """The pods that may become ready; their nodes are counted as updating. See `at`."""
     leaving: int = 0
-    """Nodes whose pod has to go. Where a NoSchedule taint lets one stay, it is misscheduled too, but not this."""
+    """Nodes whose pod has to go. A pod that a NoSchedule taint allows to stay is misscheduled, but not counted
+    here."""
     preparing: int | None = None
-    """Pods that are prepared for their deletion and held by the preDelete hook; None where there is no hook."""
+    """Pods that are prepared for their deletion and held by the preDelete hook; None: there is no hook."""
     overdue: int = 0
-    """Of these, how many have been so for too long."""
+    """How many of these have been held for too long."""
     deadlines: tuple[float, ...] = ()
-    """Seconds since 1970: when each of the others is; see `at`."""
+    """When each of the others has been held for too long (seconds since 1970); see `at`."""
 
     @property
     def updating(self) -> int:
         return sum(zone[ZoneState.UPDATING] for zone in self.zones.values())
 
     def at(self, now: float) -> Summary:
-        """This summary as of `now` (seconds since 1970), if no pass came in between: deadlines may have passed."""
+        """This summary as of `now` (seconds since 1970) if there was no pass in between: only deadlines may have
+        passed."""
         overdue = sum(1 for moment in self.deadlines if moment <= now)
         if overdue:
             left = tuple(moment for moment in self.deadlines if moment > now)
@@ -90,8 +92,8 @@ class Summary(Value):
 
 
 def see(explainer: Explainer, *, settled: bool, misscheduled: int) -> Summary:
-    """`settled`: every node has an available pod of the current revision, so that none has to be looked at; nor for
-    `leaving` where no pod is misscheduled."""
+    """Make the summary. `settled`: every node has an available pod of the current revision, so that nodes need not be
+    looked at. `leaving` is only counted if a pod is misscheduled."""
     walk = _Walk(explainer)
     if not settled:
         walk.along()
@@ -112,19 +114,20 @@ def see(explainer: Explainer, *, settled: bool, misscheduled: int) -> Summary:
 
 
 def _deadlines(explainer: Explainer) -> tuple[float, ...]:
-    """Of the pods that the hook holds. One of which nobody knows since when is never late."""
+    """The deadlines of all pods that the hook holds. A pod of which nobody knows since when is never late."""
     patience = explainer.board.world.daemonset.pre_delete_deadline
     return tuple([pod.held_since + patience if pod.held_since is not None else inf for pod in explainer.held_by_hook])
 
 
 class _Walk:
-    """Along all nodes that are not as they should be. The loop is plain on purpose, as those of the board are."""
+    """Goes through all nodes that are not as they should be. The loop is kept plain for speed, like those of the
+    board."""
 
     def __init__(self, explainer: Explainer) -> None:
         self._explainer, self._board = explainer, explainer.board
         self._judged = self._board.world.rules.judged(self._board.world.nodes)
         self._zones: dict[ZoneState, list[str]] = {state: [] for state in ZoneState}
-        """One entry for each node that is not updated."""
+        """The zone of every node that is not updated, by its state."""
         self.problems: list[PodProblem] = []
         self.starting: list[StartingPod] = []
         self.blocks = set() if self._board.world.fresh else {BlockReason.EXPECTATIONS}
@@ -145,7 +148,7 @@ class _Walk:
                     self._see_current(slot.current, zone)
                 continue
             if unseen and (keeper := explainer.kept(slot)) is not None:
-                unseen.discard(keeper)  # it keeps some node: no other one need be asked about it
+                unseen.discard(keeper)  # one node is enough: do not ask for the others
             if slot.old is not None:
                 old.append(zone)
             elif fills_all and not slot.pods:
@@ -165,7 +168,7 @@ class _Walk:
         self.blocks |= {one.row.block for one in keepers | obstacles if one is not None and one.row.block is not None}
 
     def unplanned(self, *, settled: bool) -> int:
-        """As many as are in `NodeState.UNPLANNED`; while some is, so few or so many are not updated."""
+        """How many nodes are in `NodeState.UNPLANNED`, worked out from the other numbers."""
         board, target = self._board, self._board.target
         if settled or (len(target) == board.budget.desired and not board.parted):
             return board.budget.desired - len(target)

@@ -1,7 +1,6 @@
-"""What the CRD may have let in although nothing can be done with it.
+"""Finds what is wrong with a spec that the CRD has accepted.
 
-Rules and defaults live in the CRD. Here only objects are caught that the planner could do nothing with, or that
-it could only misread.
+Validation and defaults are in the CRD. Here only specs are caught that the planner could not use, or could misread.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _FIELDS: Final = ("nodeSelector", "affinity", "tolerations")
 
 
 def compiled(daemonset: DaemonSet) -> Rules:
-    """Of this generation. Where nothing can be done with the spec, rules that say why."""
+    """The rules of this generation. If the spec cannot be used, rules that say why."""
     found, spec, rolling = problems(daemonset), daemonset.spec, daemonset.rolling_update
     if not found:
         try:
@@ -38,7 +37,7 @@ def compiled(daemonset: DaemonSet) -> Rules:
 
 
 def problems(daemonset: DaemonSet) -> tuple[str, ...]:
-    """Each names the field, what is wrong with it, and what would be right."""
+    """What is wrong with the spec. Each text names the field, the mistake, and what would be right."""
     spec = daemonset.spec
     found: list[str] = []
     if spec.selector.empty:
@@ -82,14 +81,15 @@ def _selector_problems(daemonset: DaemonSet) -> list[str]:
 
 
 def _placement(template: JSONObject) -> tuple[str, ...]:
-    """Whether the template's placement fields can be read: what the API server would refuse in a pod, and nobody has.
+    """Placement fields that cannot be read: the API server would refuse them in a pod, but nobody has checked them
+    yet.
 
-    The server looks at them in DaemonSets of its own, not inside our template; the dry run of a pod never shows it
-    the required affinity, and needs an eligible node. A slip of the pen there, taken for "no node", would empty the
-    fleet.
+    The server checks them in DaemonSets of apps/v1, but not inside our template. The dry run of a pod never shows it
+    the required affinity, and needs an eligible node. If a typing error were read as "no node", all pods would be
+    deleted.
 
-    An empty term is no problem: the server takes it, and everywhere it means no node. A number of Gt or Lt that is
-    none is one, although the server takes it: nobody can compare with it.
+    An empty term is no problem: the server accepts it, and everywhere it means no node. For Gt or Lt, a value that is
+    no number is a problem although the server accepts it, because it cannot be compared.
     """
     given = template.get("spec")
     if not isinstance(given, dict) or not any(given.get(field) for field in _FIELDS):
@@ -123,7 +123,7 @@ def _affinity(affinity: AffinityView | None) -> Iterator[str]:
 
 
 def _expression(path: str, one: Requirement) -> Iterator[str]:
-    """At most one: what comes after the first cannot be judged."""
+    """The first problem of an expression; after it, nothing more can be judged."""
     values = one.values or ()
     if not is_label_key(one.key):
         yield f"{path}.key: {one.key!r} is not a label key"
@@ -139,7 +139,7 @@ def _expression(path: str, one: Requirement) -> Iterator[str]:
 
 
 def _field(path: str, one: Requirement) -> Iterator[str]:
-    """At most one, likewise."""
+    """The first problem of a field requirement."""
     values = one.values or ()
     if one.key != "metadata.name":
         yield f"{path}.key: {one.key!r} is not metadata.name, the only field that a node is chosen by"
@@ -158,7 +158,7 @@ def _tolerations(tolerations: Iterable[Toleration]) -> Iterator[str]:
 
 
 def _toleration_problem(one: Toleration) -> str:
-    """The first one; empty when there is none."""
+    """The first problem of a toleration; empty: none."""
     if one.operator not in ("", "Equal", "Exists"):
         return f"operator: {one.operator!r} is not one of Equal, Exists"
     if one.effect not in _EFFECTS:

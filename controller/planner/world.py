@@ -1,4 +1,4 @@
-"""Everything that one decision may look at, frozen at one instant."""
+"""The World: everything that one decision may look at, frozen at one moment."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class FormerPod(Value):
     """A pod of ours that is gone."""
 
     hash: str
-    """Of its revision; "" for a pod without one."""
+    """The hash of its revision; "" for a pod without one."""
     created: float = 0.0
-    """Seconds since 1970."""
+    """Its creation time (seconds since 1970)."""
 
 
 class Predecessor(Value, gc=True):
-    """What was last seen on a node and is gone from it."""
+    """The pod that was last seen on a node and is gone."""
 
     uid: str
     pod: FormerPod | None = None
-    """None: it never was a pod of ours, only its name was in the way."""
+    """The pod; None: it was no pod of ours, only its name was taken."""
 
 
 def predecessor(gone: Pod) -> Predecessor:
@@ -37,18 +37,18 @@ def predecessor(gone: Pod) -> Predecessor:
 
 
 class Unasked(Value):
-    """The server has not said what it thinks of a template."""
+    """The server has not said yet whether it accepts pods of a template."""
 
 
 class Accepted(Value):
-    """It takes pods of it."""
+    """The server accepts pods of a template."""
 
 
 class TemplateRefused(Value):
-    """It does not."""
+    """The server refuses pods of a template."""
 
     words: str
-    """The server's."""
+    """The message of the server."""
 
 
 TemplateVerdict: TypeAlias = Unasked | Accepted | TemplateRefused
@@ -59,7 +59,7 @@ class BeingPulled(Value):
 
 
 class Unpullable(Value):
-    """It will not have it."""
+    """A node cannot get an image, for the reason `why`."""
 
     why: str
 
@@ -68,87 +68,88 @@ Unpulled: TypeAlias = BeingPulled | Unpullable
 
 
 def unpulled(why: str) -> Unpulled:
-    """`why`: what keeps the image from the node; empty where nothing does."""
+    """Whether an image is still being pulled or cannot be: `why` says what is wrong, empty if nothing is."""
     return Unpullable(why=why) if why else BeingPulled()
 
 
 class World(Value):
-    """One DaemonSet and what surrounds it. Collections of objects may come in any order, except `nodes`."""
+    """One DaemonSet and everything around it. Objects may come in any order, except `nodes`."""
 
     daemonset: DaemonSet
     rules: Rules
-    """Compiled from this very generation of the DaemonSet, and its problems where nothing can be done with it."""
+    """The rules compiled from exactly this generation, with its problems if the spec cannot be used."""
     nodes: tuple[Node, ...]
-    """All nodes, sorted by name: the order of creation."""
+    """All nodes, sorted by name, which is the order of creation."""
     pods: tuple[Pod, ...]
-    """Pods that this DaemonSet controls."""
+    """The pods that this DaemonSet controls."""
     now: float
-    """Seconds since 1970: the one clock reading of this pass."""
+    """The time of this pass (seconds since 1970), read once."""
     orphans: tuple[Pod, ...] = ()
-    """Pods of the namespace that nobody controls."""
+    """The pods of the namespace that have no controller."""
     revisions: tuple[Revision, ...] = ()
-    """Revisions that this DaemonSet controls."""
+    """The revisions that this DaemonSet controls."""
     placements: Mapping[str, Rules | None] = {}
-    """Revision uid to where its own template lets pods run; None, or absent: nowhere, it cannot be compiled."""
+    """By uid of a revision: where its template lets pods run. None or missing: nowhere, because it cannot be
+    compiled."""
     changes: Mapping[str, InPlaceChange | NotPossible] = {}
-    """Hash of an older revision to what an update in place of its pods to the current one changes; absent: it is not
-    stored. Empty where nobody asked for updates in place."""
+    """By hash of an older revision: what an update in place of its pods to the current one changes. Missing: it is
+    not stored. Empty if updates in place are not asked for."""
     reads_env: bool = False
-    """Whether a node agent may be left to restart containers that read a changed label into their environment."""
+    """Whether containers that read a changed label into their environment may be left to a node agent to restart."""
     resizable: bool = True
-    """Whether cpu and memory may change in place: somebody wants it, and the cluster can."""
+    """Whether cpu and memory may change in place: it is enabled, and the cluster supports it."""
     no_resize: str = ""
-    """Why the cluster cannot; empty: it can, as far as is known."""
+    """Why the cluster cannot do that; empty: it can, as far as we know."""
     refused_resizes: Mapping[str, str] = {}
-    """Uid of a pod to what the server said when it refused to resize it."""
+    """By uid of a pod: the message with which the server refused to resize it."""
     unpulled: Mapping[str, Unpulled] = {}
-    """Nodes that do not have the current revision's images, where that is waited for."""
+    """By node: the state of the images of the current revision, if the node lacks them and the update waits for
+    them."""
     orphan_revisions: tuple[Revision, ...] = ()
-    """Revisions of the namespace that nobody controls."""
+    """The revisions of the namespace that have no controller."""
     fresh: bool = True
-    """Whether the caches have seen all of our own writes. If not: look, do not touch."""
+    """Whether the caches have seen all of our own writes. If not, only look and do not act."""
     not_before: Mapping[str, float] = {}
-    """Node name to the moment (seconds since 1970) before which its failed pod is not replaced."""
+    """By node: when its failed pod may be replaced (seconds since 1970)."""
     doubtful: Mapping[str, str] = {}
-    """Node to the name of a pod whose create got no answer: it may yet come through."""
+    """By node: the name of a pod whose create got no answer and may yet be done."""
     predecessors: Mapping[str, Predecessor] = {}
-    """Node name to the pod that was there last; it goes into the next pod's name."""
+    """By node: the pod that was there last. It goes into the name of the next pod."""
     awaited: frozenset[Place] = frozenset()
-    """Places of writes that the server has not answered yet. All are in `held_back` too."""
+    """The places of writes that the server has not answered yet. All are in `held_back` too."""
     coming: Mapping[str, str] = {}
-    """Node to the revision hash of a pod that may have been created there: nobody has seen it yet."""
+    """By node: the revision hash of a pod that may have been created there but was not seen yet."""
     leaving: frozenset[str] = frozenset()
-    """Nodes where a pod may have been deleted, likewise. It counts as dying, and may live on all the same."""
+    """Nodes where a pod may have been deleted but was not seen so yet. It counts as dying, though it may live on."""
     ready_seen: Mapping[str, float] = {}
-    """Uid to the moment (seconds since 1970) at which a pod was first seen ready that by its own account became so
-    later than that: its node's clock is ahead of ours."""
+    """By uid of a pod: when it was first seen ready (seconds since 1970), if its Ready condition names a later time
+    because the clock of its node is ahead of ours."""
     restarts_seen: Mapping[str, float] = {}
-    """Uid to the moment (seconds since 1970) at which the last restart of a container was first seen, where that was
-    seen: not of those that were older than this process."""
+    """By uid of a pod: when the last restart of a container was first seen (seconds since 1970). Missing if it
+    restarted before this process started."""
     verdicts: Mapping[str, Accepted | TemplateRefused] = {}
-    """Revision hash to what the server's dry run said of it."""
+    """By revision hash: what the dry run said of it."""
     asked: int = 0
-    """How often in a row it did not go well for one of them: each time another node's pod is tried."""
+    """How many dry runs in a row failed. Each next one tries the pod of another node."""
     ask_at: float = 0.0
-    """Seconds since 1970: when a refused dry run is tried again."""
+    """When a refused dry run is tried again (seconds since 1970)."""
     held_back: Mapping[Place, float] = {}
-    """Place to the moment (seconds since 1970) until which it is left alone:
-    what was tried there failed more than once, or is not answered yet (for ever, then), and must not keep the others
-    waiting."""
+    """By place: until when it is left alone (seconds since 1970). Writes there have failed more than once, or one is
+    not answered yet (then it is infinite), and they must not keep others waiting."""
     due_again: Mapping[Place, float] = {}
-    """Places where a write failed and may be tried again: since when (seconds since 1970)."""
+    """By place where a write failed and may be tried again: since when (seconds since 1970)."""
     write_failure: str = ""
-    """What writes that are still needed were told by the server; empty when none fails."""
+    """The error of a write that is still needed; empty: none fails."""
     fought: bool = False
-    """Somebody takes back what is written to a pod, which is left alone for a while therefore."""
+    """Whether somebody takes back what we write to a pod, which is therefore left alone for a while."""
     unreadable: str = ""
-    """About one of our pods that cannot be decoded; empty when all can."""
+    """Why one of our pods cannot be decoded; empty: all can be."""
     collisions: int = 0
-    """How often a new revision's name was found taken by other content (`status.collisionCount`)."""
+    """How often the name of a new revision was taken by other content (`status.collisionCount`)."""
 
 
 def split_unmatched(world: World) -> tuple[Sequence[Pod], tuple[Pod, ...]]:
-    """Our pods, and those of them that the selector does not match."""
+    """Our pods that the selector matches, and those that it does not."""
     matches = world.rules.owns
     known: dict[int, bool] = {}  # label sets are shared between pods: ask once per set
     unmatched = []
@@ -166,8 +167,9 @@ def split_unmatched(world: World) -> tuple[Sequence[Pod], tuple[Pod, ...]]:
 
 
 def taken_away(world: World, pod: Pod) -> Mapping[str, str]:
-    """Labels that let this pod go, and that the selector asks for too: as long as it is prepared it is ours without
-    them, or it would run on, nobody's, beside the one that comes in its place."""
+    """Labels whose removal has released this pod from the hook, and that the selector requires too. While the pod is
+    prepared, it counts as ours without them: otherwise it would keep running, with no controller, beside its
+    successor."""
     hook, selector = world.daemonset.pre_delete, world.daemonset.spec.selector
     if hook is None or not pod.held_by_hook or world.rules.owns(pod.labels):
         return {}

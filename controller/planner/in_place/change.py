@@ -1,7 +1,7 @@
-"""What an update in place has to change in a pod, worked out from two pod templates; or why it cannot.
+"""Works out from two pod templates what an update in place changes in a pod, or why it is not possible.
 
-A running pod takes new images, labels, annotations and finalizers, and where that is asked for cpu and memory.
-Anything else takes a new pod. So does the annotation by which somebody asks for a restart: in a running pod it would
+A running pod can get new images, labels, annotations and finalizers, and, if that is enabled, cpu and memory. Any
+other change needs a new pod. So does the annotation by which somebody asks for a restart: in a running pod it would
 restart nothing.
 """
 
@@ -21,24 +21,25 @@ from controller.api.wellknown import RESTARTED_AT, InPlaceRefusal
 from controller.planner.in_place.resizing import Resizing, as_written, resizing_of
 
 Patch: TypeAlias = Mapping[str, str | None]
-"""Label or annotation key to its new value; None: it is taken away."""
+"""Keys of labels or annotations with their new values; None: the key is removed."""
 _NOTHING: Final[Patch] = {}
 
 
 class InPlaceChange(Value):
-    """Containers by name."""
+    """What an update in place changes. Containers are named."""
 
     images: Mapping[str, str] = {}
     resources: Mapping[str, JSONObject] = {}
-    """What each container is to have of cpu and memory, `limits` and `requests`, as far as they differ."""
+    """The new cpu and memory of each container, in `limits` and `requests`, as far as they differ."""
     labels: Patch = _NOTHING
     annotations: Patch = _NOTHING
     added_finalizers: tuple[str, ...] = ()
     removed_finalizers: tuple[str, ...] = ()
     resized_by_restart: tuple[str, ...] = ()
-    """Those whose `resizePolicy` wants a restart for what is resized."""
+    """Containers whose `resizePolicy` demands a restart for this resize."""
     rereads: tuple[str, ...] = ()
-    """Those that read a changed label or annotation into their environment, which only a restart shows them."""
+    """Containers that read a changed label or annotation into their environment: only after a restart do they see
+    it."""
 
     @property
     def restarts(self) -> tuple[str, ...]:
@@ -47,7 +48,7 @@ class InPlaceChange(Value):
 
 class NotPossible(Value):
     why: str
-    """The field that stands in the way, as a path below the pod template."""
+    """The field that cannot change in place, as a path below the pod template."""
     refusal: InPlaceRefusal = InPlaceRefusal.TEMPLATE
 
 
@@ -61,8 +62,8 @@ def changes_to(
     resizable: bool,
     known: Mapping[str, InPlaceChange | NotPossible] = _NONE_KNOWN,
 ) -> Mapping[str, InPlaceChange | NotPossible]:
-    """Hash of each other revision to what an update in place of its pods changes; empty where nobody asked for that.
-    `known`: worked out before for the same template and the same `resizable`."""
+    """What an update in place changes in the pods of each other revision, by its hash. Empty if the DaemonSet does
+    not ask for updates in place. `known`: earlier results for the same template and the same `resizable`."""
     if not daemonset.in_place:
         return {}
     template = daemonset.spec.template
@@ -74,9 +75,9 @@ def changes_to(
 
 
 def change_between(old: JSONObject, new: JSONObject, *, resizable: bool) -> InPlaceChange | NotPossible:
-    """From the template that a pod was made of to another one. `resizable`: whether resources may change in place.
+    """The change from the template of a pod to another one. `resizable`: whether resources may change in place.
 
-    Fields are compared by what they mean, so that a default that is written out is no difference.
+    Fields are compared by their meaning: a default that is written out is no difference.
     """
     before, after = fields_of(canonical(old)), fields_of(canonical(new))
     for field in sorted((before.keys() | after.keys()) - {"metadata", "spec"}):
@@ -142,12 +143,13 @@ def _change(
 
 
 def _pull_policy(container: JSONObject) -> JSON:
-    """A running pod keeps the one that it was made with, also where the image implied it."""
+    """The pull policy, explicit or implied by the image. A running pod keeps the one that it was created with."""
     return container.get("imagePullPolicy") or default_pull_policy(container.get("image"))
 
 
 def _asks_for_restart(was: str | None, will: str | None) -> bool:
-    """Going back to what was there before an earlier restart is none."""
+    """Whether the annotation was changed in order to restart pods. Restoring a value from before an earlier restart
+    asks for none."""
     if will is None or was == will:
         return False
     try:
@@ -158,7 +160,8 @@ def _asks_for_restart(was: str | None, will: str | None) -> bool:
 
 
 def _unless_unseen(change: InPlaceChange, init_containers: Iterable[JSONObject]) -> InPlaceChange | NotPossible:
-    """A sidecar, which is an init container that runs on, sees other metadata no sooner than it restarts."""
+    """`change`, or NotPossible if a sidecar (an init container that keeps running) reads changed metadata: it would
+    see that after a restart only, and sidecars are not restarted in place."""
     for one in init_containers:
         if one.get("restartPolicy") == "Always" and _reads(one, change.labels, change.annotations):
             why = f"spec.initContainers[{_name(one)}] reads a changed label or annotation from its environment, "
@@ -167,7 +170,7 @@ def _unless_unseen(change: InPlaceChange, init_containers: Iterable[JSONObject])
 
 
 def _reads(container: JSONObject, labels: Collection[str], annotations: Collection[str]) -> bool:
-    """Whether a variable of its environment shows one of these."""
+    """Whether an environment variable of the container shows one of these labels or annotations."""
     paths = {f"metadata.labels['{key}']" for key in labels} | {
         f"metadata.annotations['{key}']" for key in annotations
     }

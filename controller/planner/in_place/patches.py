@@ -1,4 +1,5 @@
-"""The operations that update one pod in place, on the pod as it was just read. Every one is safe to repeat.
+"""Makes the JSON Patch operations that update one pod in place, for the pod as it was just read. All are safe to
+repeat.
 
 A resize is a write of its own, to another subresource: see `resize_patches`.
 """
@@ -28,11 +29,12 @@ from controller.planner.in_place.change import InPlaceChange
 from controller.planner.in_place.priority import batches_of
 
 _MOST_UNFINISHED = 5
-"""Images of one container that are written down; a kubelet is never more than one or two behind."""
+"""Images that are noted for one container at most; a kubelet is never more than one or two updates behind."""
 
 
 def draining(pod: PodDocument, now: float) -> tuple[JSONObject, ...]:
-    """On the status: not ready, before a container is restarted. Nothing for a pod without the readiness gate."""
+    """Operations on the status that make the pod not ready before a container restarts. None for a pod without the
+    readiness gate."""
     gates = {gate.condition_type for gate in pod.spec.readiness_gates or ()}
     if IN_PLACE_UPDATE_READY not in gates:
         return ()
@@ -40,7 +42,8 @@ def draining(pod: PodDocument, now: float) -> tuple[JSONObject, ...]:
 
 
 def updating(pod: PodDocument, revision: Revision, change: InPlaceChange, now: float) -> tuple[JSONObject, ...]:
-    """Labels, annotations, finalizers and the images of the first batch, and the state that tells of all that."""
+    """Operations that change labels, annotations, finalizers and the images of the first batch, and that note all
+    this in the state annotation."""
     before = state_of(pod.metadata.annotations) or InPlaceState()
     images = {**_left_over(before, revision), **change.images}
     late, unsized = _left_undone(pod, before, now)
@@ -76,8 +79,8 @@ def updating(pod: PodDocument, revision: Revision, change: InPlaceChange, now: f
 
 
 def continuing(pod: PodDocument, revision: Revision, now: float) -> tuple[JSONObject, ...]:
-    """The next batch; nothing where none waits. What the ones before were to have of cpu and memory they have, or
-    somebody has resized them since."""
+    """Operations for the next batch of containers; none if no batch waits. Resizes of earlier batches are done
+    already, or somebody has resized those containers since."""
     known = pod.metadata.annotations or {}
     text, before = known.get(IN_PLACE_STATE_ANNOTATION) or known.get(IN_PLACE_STATE_LEGACY), state_of(known)
     if text is None or before is None:
@@ -112,13 +115,14 @@ def continuing(pod: PodDocument, revision: Revision, now: float) -> tuple[JSONOb
 
 
 def _left_over(before: InPlaceState, revision: Revision) -> dict[str, str]:
-    """Images that an earlier update never came to write."""
+    """Images that an earlier update was still to write."""
     waiting = before.next_container_images or {}
     return {name: image for name, image in _images_of(revision).items() if name in waiting}
 
 
 def _left_metadata(before: InPlaceState) -> tuple[dict[str, str], dict[str, str]]:
-    """Labels and annotations likewise, as OpenKruise keeps them for the next batch."""
+    """Labels and annotations that an earlier update was still to write, as OpenKruise keeps them for the next
+    batch."""
     parts = [fields_of(one) for one in fields_of(before.next_container_ref_metadata).values()]
     labels = {key: str(one) for part in parts for key, one in fields_of(part.get("labels")).items()}
     annotations = {key: str(one) for part in parts for key, one in fields_of(part.get("annotations")).items()}
@@ -126,8 +130,8 @@ def _left_metadata(before: InPlaceState) -> tuple[dict[str, str], dict[str, str]
 
 
 def _left_undone(pod: PodDocument, before: InPlaceState, now: float) -> tuple[Collection[str], bool]:
-    """Containers that are not known to run what was last asked for, also those whose turn has not come again yet;
-    and whether some have not been resized yet."""
+    """Containers that may not run yet what was last asked for, including those whose batch is still to come; and
+    whether a resize is still to be done."""
     late = (before.unfinished_images or {}).keys() & (before.next_container_images or {}).keys()
     underway = underway_in(pod, before)
     if underway is None or not underway.lasts(now):
@@ -141,14 +145,15 @@ def underway_in(pod: PodDocument, state: InPlaceState) -> Underway | None:
 
 
 def _generation(pod: PodDocument, images: Mapping[str, str]) -> int:
-    """Of the spec once these images are written; 0 where the server counts no changes of pods."""
+    """The generation of the pod after these images are written; 0 if the server does not count generations of
+    pods."""
     before = pod.metadata.generation
     changes = any(images.get(one.name, one.image) != one.image for one in pod.spec.containers)
     return before + changes if before else 0
 
 
 def _unfinished(pod: PodDocument, before: InPlaceState, late: Collection[str]) -> JSONObject:
-    """Container to the images that it was to run and does not yet: each may come late."""
+    """By container: images that it was to run and does not run yet. Each may still be started."""
     earlier = before.unfinished_images or {}
     return {
         one.name: list[JSON](dict.fromkeys((*earlier.get(one.name, ()), one.image)))[-_MOST_UNFINISHED:]
@@ -184,7 +189,7 @@ def _as_it_was(
 
 
 def _superseded(pod: PodDocument, images: Mapping[str, str], before: Superseded) -> JSONObject:
-    """What was superseded `before`, and what these images supersede."""
+    """The images that were superseded `before`, and those that these images supersede."""
     changed = {one.name: one.image for one in pod.spec.containers if images.get(one.name, one.image) != one.image}
     known: JSONObject = {**before.images, **changed}
     found: JSONObject = {"revision": before.revision, "images": known}
@@ -196,7 +201,7 @@ def _hash(pod: PodDocument) -> str:
 
 
 def _rest(images: Mapping[str, str], first: Collection[str]) -> dict[str, JSON]:
-    """What waits for the first batch."""
+    """The part of the state that waits until the first batch is done."""
     if not images:
         return {}
     return {
@@ -210,7 +215,7 @@ def _batch(names: Collection[str], now: float) -> JSONObject:
 
 
 def encoded(state: Mapping[str, JSON]) -> str:
-    """Without what is empty, as the reference leaves it out."""
+    """The state as JSON. Empty fields are left out, as OpenKruise does."""
     always = ("revision", "updateTimestamp", "lastContainerStatuses")
     return as_bytes({key: one for key, one in state.items() if one or key in always}).decode()
 
@@ -231,7 +236,8 @@ def _images(pod: PodDocument, images: Mapping[str, str]) -> Iterable[JSONObject]
 
 
 def _merged_amounts(*parts: Mapping[str, JSONObject]) -> dict[str, JSON]:
-    """What the later parts do not ask for stays as the earlier ones have it: that may not have been written yet."""
+    """Resources merged from all parts. A later part wins; what it does not mention stays, as it may not have been
+    written yet."""
     found: dict[str, JSON] = {}
     for part in parts:
         for name, kinds in part.items():
@@ -242,7 +248,7 @@ def _merged_amounts(*parts: Mapping[str, JSONObject]) -> dict[str, JSON]:
 
 
 def amounts_of(resources: Mapping[str, ResourcesView] | None) -> dict[str, JSONObject]:
-    """As JSON, by container; what is empty is left out."""
+    """The resources as JSON, by container, without empty ones."""
     found: dict[str, JSONObject] = {}
     for name, one in (resources or {}).items():
         kinds = {"limits": one.limits, "requests": one.requests}

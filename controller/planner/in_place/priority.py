@@ -1,9 +1,9 @@
-"""The order in which the containers of one pod get their new images: by OpenKruise's launch priority.
+"""The order in which the containers of a pod get their new images: by the launch priority of OpenKruise.
 
-A container with a priority has the variable KRUISE_CONTAINER_BARRIER, from the key `p_<priority>` of a ConfigMap.
-Labels and annotations do not wait: all come with the first batch. So no container joins the batch of another one for
-reading the same label: it starts with all of them when its turn comes. OpenKruise keeps a label for the batch of its
-reader, which other readers join.
+A container with a priority has the environment variable KRUISE_CONTAINER_BARRIER, from the key `p_<priority>` of a
+ConfigMap. Unlike OpenKruise, we write all labels and annotations with the first batch. So a container that reads a
+changed label stays in its own batch, and sees all of them when it restarts. OpenKruise writes a label with the batch
+of the container that reads it, and puts all readers of that label into one batch.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from controller.api.wellknown import CONTAINER_BARRIER
 
 
 def batches_of(containers: Sequence[JSONObject], changed: Collection[str]) -> tuple[tuple[str, ...], ...]:
-    """The names in `changed` in batches, the highest launch priority first. Containers without a priority are in the
-    first batch, and so are names of no container."""
+    """The containers in `changed`, in batches, highest launch priority first. Containers without a priority are in
+    the first batch, and so are unknown names."""
     priorities = {str(one.get("name", "")): _priority(one) for one in containers}
     ordered = sorted({priority for priority in priorities.values() if priority is not None}, reverse=True)
     batches = [[name for name in changed if priorities.get(name) == priority] for priority in ordered]

@@ -1,4 +1,5 @@
-"""The operations that resize one pod in place, and what goes before them, on the pod as it was just read."""
+"""Makes the JSON Patch operations that resize one pod in place, and those that have to go before, for the pod as it
+was just read."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from controller.planner.in_place.patches import amounts_of, encoded, underway_in
 
 
 def resizing(pod: PodDocument) -> tuple[JSONObject, ...]:
-    """On `pods/resize`: what the state says that the containers are to have, as far as that is not written yet."""
+    """Operations for `pods/resize`: the resources in the state annotation that are not written to the pod yet."""
     state = state_of(pod.metadata.annotations)
     if state is None or not _is_to_be_resized(pod, state):
         return ()
@@ -30,7 +31,7 @@ def resizing(pod: PodDocument) -> tuple[JSONObject, ...]:
 
 
 def is_resized_by_restart(pod: PodDocument) -> bool:
-    """Whether what `resizing` changes ends a container."""
+    """Whether the operations of `resizing` restart a container."""
     state = state_of(pod.metadata.annotations)
     asked = amounts_of(state.container_resources if state is not None else None)
     return any(
@@ -39,8 +40,8 @@ def is_resized_by_restart(pod: PodDocument) -> bool:
 
 
 def counting(pod: PodDocument) -> tuple[JSONObject, ...]:
-    """Before the resize of a pod whose spec somebody else has written since its update: the state as of that spec,
-    so that it is not taken for our resize. Nothing where nobody has."""
+    """Operations that set the generation in the state to that of the pod, if somebody else has changed its spec since
+    our update; otherwise that change would be taken for our resize. None if nobody has."""
     known, generation = pod.metadata.annotations or {}, pod.metadata.generation
     state = state_of(known)
     if state is None or not 0 < state.generation < generation or not _is_to_be_resized(pod, state):

@@ -1,4 +1,4 @@
-"""Which containers get other cpu and memory, and whether Kubernetes' `pods/resize` takes that."""
+"""Decides which containers get other cpu and memory, and whether `pods/resize` of Kubernetes allows that."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from controller.api.base import JSONObject, Value, fields_of, items_of
 from controller.api.number import canonical_quantity
 
 MUTABLE = ("cpu", "memory")
+"""Resources that `pods/resize` can change
+(https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/)."""
 
 
 class Resizing(Value):
     resources: Mapping[str, JSONObject]
-    """Container to the `limits` and `requests` that it is to have, as far as they differ."""
+    """The new `limits` and `requests` by container, as far as they differ."""
     by_restart: tuple[str, ...]
+    """Containers that restart for it."""
 
 
 def resizing_of(was: JSONObject, will: JSONObject) -> Resizing | str:
-    """Between two pod specs with the same containers; the text says what stands in the way."""
+    """The resize from one pod spec to another with the same containers; or a text that says why it is not
+    possible."""
     resources: dict[str, JSONObject] = {}
     by_restart: list[str] = []
     for one, other in zip(items_of(was.get("containers")), items_of(will.get("containers")), strict=True):
@@ -39,7 +43,8 @@ def resizing_of(was: JSONObject, will: JSONObject) -> Resizing | str:
 
 
 def as_written(resources: Mapping[str, JSONObject], spec: JSONObject) -> Mapping[str, JSONObject]:
-    """`resources`, each amount as this pod spec writes it: people who look at the pod know `1Gi`, not its bytes."""
+    """`resources` with each amount as this pod spec writes it: people expect to read `1Gi` there, not a number of
+    bytes."""
     if not resources:
         return resources
     said = {
@@ -87,7 +92,7 @@ def _problem(before: JSONObject, after: JSONObject) -> str:
 
 
 def _effective(resources: JSONObject) -> JSONObject:
-    """With the requests that the server fills in: the limits, where nothing else is said."""
+    """Limits and requests, where a missing request is the limit, as the server fills it in."""
     limits = fields_of(resources.get("limits"))
     return {"limits": limits, "requests": {**limits, **fields_of(resources.get("requests"))}}
 
@@ -110,7 +115,7 @@ def _amount(resources: JSONObject, kind: str, key: str) -> str:
 
 
 def _amount_of(amounts: JSONObject, key: str) -> str:
-    """Empty where there is none, which is what zero means to the server."""
+    """One amount in canonical form; empty if there is none or it is 0, which is the same to the server."""
     amount = amounts.get(key)
     found = canonical_quantity(amount) if isinstance(amount, str | int | float) else ""
     return "" if found == "0" else found
