@@ -35,8 +35,8 @@ def world_of(
     """The World of one pass. `daemonset` has the newest status that is known: the next one is worked out from it.
 
     What the server has not answered counts as done where it may have been. `now` is in seconds since 1970; `moment`
-    is the same instant by `elapsed`, the clock of everything that is remembered. Both become seconds since 1970 in the
-    World, anew in each pass, so that setting the clock changes no duration.
+    is the same instant by `elapsed`, the clock of everything that is remembered. Both become seconds since 1970 in
+    the World, anew in each pass, so that setting the clock changes no duration.
     """
     pods, revisions = _with_adopted(cached, state.unanswered.adopted, daemonset.uid), cached.revisions
     resizable = compiled.gates.resize and not state.no_resize
