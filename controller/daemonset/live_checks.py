@@ -1,5 +1,5 @@
-"""Looks at the server itself, past the caches, where a stale cache would do harm: before adoptions, when a name that
-we derived turns out to be taken, and when the answer to a deletion was lost."""
+"""Reads from the API server, past the caches, where a stale cache would do harm: before adoptions, when a name that
+we derived is taken, when an object is said to be absent, and when the answer to a write was lost."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ N = TypeVar("N", bound=Named)
 
 
 async def confirm(client: Client, daemonset: DaemonSet) -> None:
-    """Re-read the DaemonSet before the adoptions of a pass.
+    """Read the DaemonSet again before the adoptions of a pass.
 
-    Raises Conflict when it is another object by now, or on its way out; NotFound when it is gone.
+    Raises Conflict if it is another object of the same name by now, or is being deleted; NotFound if it is gone.
     """
     live = await client.get(DAEMONSETS, daemonset.key)
     if live is None or live.uid != daemonset.uid or live.dying:
@@ -34,21 +34,20 @@ async def confirm(client: Client, daemonset: DaemonSet) -> None:
 
 
 async def is_taken(action: actions.Action, briefing: Briefing, dependencies: Dependencies) -> bool:
-    """Whether the object that has the action's name is not what the action would have made: then another name is
-    needed."""
+    """Whether the action's name belongs to an object that the action would not have made: another name is needed."""
     match action:
         case actions.CreatePod():
             return await _is_taken_by_another(action, briefing.daemonset, dependencies)
         case actions.CreateRevision():
             return await _collides(action, briefing, dependencies)
         case actions.ProbeTemplate() | actions.OnPod() | actions.OnRevision():
-            return False  # nothing is made
+            return False  # these store no new object
         case _:
             assert_never(action)
 
 
 async def _is_taken_by_another(action: actions.CreatePod, daemonset: DaemonSet, dependencies: Dependencies) -> bool:
-    """The pod's derived name exists. Is it our pod, the cache is behind: wait for it. Else choose another name."""
+    """Whether the pod of that name is none of ours. If it is ours, the cache is behind, and is waited for."""
     try:
         found = await dependencies.client.get(PODS, Key(daemonset.namespace, action.name))
     except NotFound:
@@ -80,15 +79,16 @@ async def look_at_prepared_pod(
 
 
 async def is_updated(action: actions.UpdateInPlace, dependencies: Dependencies) -> bool:
-    """Whether an update in place was done whose answer was lost: nothing else would count it."""
+    """Whether an update in place was done though its answer was lost: no later pass would tell of it."""
     found = await _left_of(action.pod, PODS, dependencies)
     return found is not None and found.hash == action.revision.hash
 
 
 async def may_have_come_through(action: actions.InDoubt, daemonset: DaemonSet, dependencies: Dependencies) -> bool:
-    """Whether an earlier attempt at this write, whose answer was lost, has succeeded after all.
+    """Whether an earlier attempt at this write, whose answer was lost, may have succeeded after all; also true if the
+    server cannot be asked.
 
-    A place where writes fail is passed over, and its part of the budget goes to the next node: not in doubt.
+    A place where writes fail is passed over, and the next node gets its share of the budget, but not while in doubt.
     """
     try:
         match action:
@@ -105,7 +105,7 @@ async def may_have_come_through(action: actions.InDoubt, daemonset: DaemonSet, d
                 held = await _left_of(action.pod, PODS, dependencies)
                 return held is None or held.dying or held.held_by_hook
             case actions.DrainPod():
-                return False
+                return False  # if it is done, the pod is not ready, and counts so
             case _:
                 assert_never(action)
     except NotFound:
@@ -115,7 +115,7 @@ async def may_have_come_through(action: actions.InDoubt, daemonset: DaemonSet, d
 
 
 async def is_still_there(action: actions.OnPod | actions.OnRevision, dependencies: Dependencies) -> bool:
-    """Whether the object of a write that was answered by "not found" exists: a webhook can answer so too."""
+    """Whether the object of a write that was answered by "not found" exists all the same: a webhook can answer so."""
     kept: Pod | Revision | None
     if isinstance(action, actions.OnPod):
         kept = await _left_of(action.pod, PODS, dependencies)
@@ -125,7 +125,7 @@ async def is_still_there(action: actions.OnPod | actions.OnRevision, dependencie
 
 
 async def _left_of(ref: Ref, kind: Resource[W, N], dependencies: Dependencies) -> N | None:
-    """The object as the server has it; None where it is gone, even if another one has its name now."""
+    """The object as the server has it; None if it is gone, even if another one has its name now."""
     try:
         found = await dependencies.client.get(kind, Key(ref.namespace, ref.name))
     except NotFound:
@@ -134,8 +134,8 @@ async def _left_of(ref: Ref, kind: Resource[W, N], dependencies: Dependencies) -
 
 
 async def _collides(action: actions.CreateRevision, briefing: Briefing, dependencies: Dependencies) -> bool:
-    """Whether the revision that has our computed name is a collision: its content is another, or it cannot become
-    ours because it is being deleted, has another owner or lacks our labels. If not, the cache is behind."""
+    """Whether the revision of that name is a collision: its content differs, or it cannot become ours because it is
+    being deleted, has another owner or lacks our labels. If not, the cache is behind, and is waited for."""
     daemonset = briefing.daemonset
     try:
         found = await dependencies.client.get(REVISIONS, Key(daemonset.namespace, action.name))

@@ -18,13 +18,13 @@ from controller.planner.place import Place
 from controller.planner.traits import Effect
 
 SECONDS = 60.0
-"""A write that is due again so soon after it was accepted was taken back by somebody. This grows with the back-off of
-its place."""
+"""A write that is due again within so many seconds after it was accepted was taken back by somebody; where its place
+is left alone for longer, within twice that time."""
 KEPT = 10_000
-"""Writes that are remembered."""
+"""Number of writes that are remembered of one DaemonSet. Beyond that all are forgotten, which bounds the memory."""
 
 Which: TypeAlias = tuple[str, Effect]
-"""Uid of a pod, and what was done to it."""
+"""The uid of a pod, and what was done to it."""
 
 
 class Undone(Conflict):
@@ -33,9 +33,9 @@ class Undone(Conflict):
 
 class RecentWrite(Value):
     variant: str
-    """Of the action that wrote it."""
+    """The variant of the action."""
     at: float
-    """By `elapsed`."""
+    """When it was accepted, by `elapsed`."""
 
 
 class TakenBack(msgspec.Struct):
@@ -50,7 +50,7 @@ class TakenBack(msgspec.Struct):
         self.fought.clear()
 
     def undone(self, action: Action, failing: Mapping[Place, Failing], moment: float) -> ApiError | None:
-        """What there is to say of an action that went through again."""
+        """The error to report for an accepted action that repeats a recent one; None: it repeats none."""
         if not isinstance(action, OnPod) or (effect := action.traits.leaves) is None:
             return None
         known = self.done.get((action.pod.uid, effect))

@@ -36,7 +36,7 @@ from controller.planner.step import Note
 
 
 def success(action: Action) -> Note | None:
-    """What there is to tell of a write that was done."""
+    """What users are told of a write that was done; None: nothing."""
     match action:
         case CreatePod(name=name):
             return Note(warning=False, reason=SUCCESSFUL_CREATE, message=f"Created pod: {name}")
@@ -59,8 +59,8 @@ def success(action: Action) -> Note | None:
 
 
 def failure(action: Action, words: str) -> Note | None:
-    """What there is to tell at once of a write that failed; `words` are the server's. Of the others the condition
-    tells."""
+    """What users are told of a write that failed, with the server's `words`; None: the condition Degraded alone tells
+    it."""
     match action:
         case CreatePod():
             return Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {words}")

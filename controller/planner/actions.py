@@ -1,7 +1,7 @@
-"""What the planner may ask for. One action is one intention on one object, with what its precondition needs.
+"""What the planner may ask for: one action is one write to one object, with what its precondition needs.
 
-What is known of each kind of action is said here once, by its class: its object's name, its place and its `Traits`.
-The type checker demands them of each member of `Action`.
+What is known of a kind of action is said once, by its class: the name of its object, its place and its `Traits`. The
+type checker demands them of each member of `Action`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DeleteReason(StrEnum):
 
 
 class OnPod(Value):
-    """An action on a pod that there is."""
+    """An action on an existing pod."""
 
     pod: Ref
 
@@ -45,12 +45,13 @@ class OnPod(Value):
 
     @property
     def place(self) -> Place:
-        """Where a failure of the action would come again."""
+        """Where the action would fail again if it fails."""
         return Place.of_object(self.pod.uid)
 
     @property
     def variant(self) -> str:
-        """What tells it from other actions of its kind on the same pod: only the same one again is a repetition."""
+        """What it writes, where actions of its kind can write different things to one pod. A later action with the
+        same variant repeats this one."""
         return ""
 
 
@@ -70,23 +71,28 @@ class OnRevision(Value):
 
 
 class AdoptPod(OnPod):
+    """Make the DaemonSet the owner of a pod that has none."""
+
     traits = Traits(operation="adopt", leaves="adopted")
     owners: int
-    """Number of owner references that it has already."""
+    """Number of owner references that the pod has already."""
 
 
 class ReleasePod(OnPod):
+    """Remove the DaemonSet's owner reference from a pod that its selector does not match any more."""
+
     traits = Traits(operation="orphan", ends="adopted")
     owner_index: int
+    """Position of that reference among the pod's."""
 
 
 class RelabelPod(OnPod):
-    """Move a pod to the kept one of two revisions with the same content; nothing restarts."""
+    """Give a pod the hash of another revision with the same content; no container restarts."""
 
     traits = Traits(leaves="relabelled")
     hash: str
     taken_back: bool = False
-    """Back to its former one instead: somebody has put back what its update changed."""
+    """The hash is that of its former revision: somebody has taken back what its update in place had changed."""
 
     @property
     def place(self) -> Place:
@@ -98,10 +104,15 @@ class RelabelPod(OnPod):
 
 
 class AdoptRevision(OnRevision):
+    """Make the DaemonSet the owner of a revision that has none."""
+
     owners: int
+    """Number of owner references that the revision has already."""
 
 
 class CreateRevision(Value):
+    """Store the template as a ControllerRevision."""
+
     traits = Traits()
     name: str
     hash: str
@@ -113,15 +124,17 @@ class CreateRevision(Value):
 
 
 class RenumberRevision(OnRevision):
+    """Give an earlier revision the highest number, as it is the current one again."""
+
     number: int
 
 
 class DeleteRevision(OnRevision):
-    """One that no pod needs: it is beyond revisionHistoryLimit, or its content is stored twice."""
+    """Delete a revision that no pod needs: it is beyond revisionHistoryLimit, or its content is stored twice."""
 
 
 class ProbeTemplate(Value):
-    """Ask the server by a dry run whether it would accept a pod of this revision on this node."""
+    """Ask the server, by a dry run, whether it would accept a pod of this revision on this node."""
 
     traits = Traits()
     node: str
@@ -134,10 +147,12 @@ class ProbeTemplate(Value):
 
 
 class CreatePod(Value):
+    """Create a pod of this revision on this node."""
+
     traits = Traits(operation="create")
     node: str
     name: str
-    """Derived from the world, so that a repeated create is refused rather than doubled."""
+    """Derived from the world: a create that is repeated is refused, and makes no second pod."""
     revision: Revision
 
     @property
@@ -150,31 +165,31 @@ class DeletePod(OnPod):
     node: str
     why: DeleteReason
     refusal: InPlaceRefusal | None = None
-    """Where an update in place was asked for instead: what speaks against it."""
+    """Why the pod is not updated in place; None where that was not asked for."""
     as_seen: bool = False
-    """Only on the very version that was decided about: something may hold it since."""
+    """Whether the pod must have the resourceVersion that was decided about: a preDelete hook may hold it since."""
 
 
 class PrepareDelete(OnPod):
-    """The state PreparingDelete, and not ready where the preDelete hook asks for that: it is to let the pod go."""
+    """Put a pod into the lifecycle state PreparingDelete: those whom the preDelete hook names are to let it go."""
 
     traits = Traits(leaves="prepared", ends="kept")
     node: str
     why: DeleteReason
     mark: bool
-    """Whether the pod is to be not ready meanwhile."""
+    """Whether the hook wants the pod to be not ready meanwhile."""
     held_by: str
-    """The labels and finalizers that have to go first, in words."""
+    """The labels and finalizers that have to be removed first, in words."""
     tried: bool = False
-    """It failed before: the server is asked by a dry run before the pod is made to leave its traffic again."""
+    """Whether an earlier attempt failed: then a dry run asks the server before the pod loses its traffic again."""
 
 
 class CancelDelete(OnPod):
-    """Both of that taken back: the pod stays."""
+    """Undo what `PrepareDelete` did: the pod stays."""
 
     traits = Traits(leaves="kept", ends="prepared")
     labels: Mapping[str, str] = {}
-    """What let it go already, where the selector asks for it."""
+    """Labels to be set again: they were changed to let the pod go, and the selector asks for them."""
 
     @property
     def place(self) -> Place:
@@ -182,24 +197,23 @@ class CancelDelete(OnPod):
 
 
 class DrainPod(OnPod):
-    """Close the pod's readiness gate some time before it is updated in place."""
+    """Close the readiness gate of a pod some seconds before it is updated in place, so that it loses its traffic."""
 
     traits = Traits(leaves="drained", may_end="opened")
     node: str
 
 
 class UpdateInPlace(OnPod):
-    """Change a running pod to the revision, without a new pod. Where that restarts a container, its readiness gate is
-    closed before."""
+    """Change a running pod to the revision. If that restarts a container, its readiness gate is closed before."""
 
     traits = Traits(operation="update", leaves="updated", ends="relabelled", may_end="opened")
     node: str
     before: str
-    """Revision hash that the pod has; one that has another one by now is left alone."""
+    """Hash of the revision that the pod has. A pod that has another one by now is left alone."""
     revision: Revision
     change: InPlaceChange
     tried: bool = False
-    """It failed before: the server is asked by a dry run before the pod is made to leave its traffic again."""
+    """Whether an earlier attempt failed: then a dry run asks the server before the pod loses its traffic again."""
 
     @property
     def variant(self) -> str:
@@ -207,14 +221,14 @@ class UpdateInPlace(OnPod):
 
 
 class ContinueInPlace(OnPod):
-    """The containers of the next launch priority."""
+    """Go on with an update in place, at the containers of the next launch priority."""
 
     traits = Traits(leaves="continued")
     node: str
     revision: Revision
-    """Of the pod; where that is not stored any more the current one. It tells the order."""
+    """The pod's revision, or the current one where that is not stored any more: it tells the order of containers."""
     waiting: tuple[str, ...] = ()
-    """These and all that come after them."""
+    """Names of these containers and of all that come after them."""
 
     @property
     def variant(self) -> str:
@@ -222,14 +236,14 @@ class ContinueInPlace(OnPod):
 
 
 class ResizePod(OnPod):
-    """What the pod's state annotation says that its containers are to have of cpu and memory."""
+    """Give the containers the cpu and memory that the pod's state annotation asks for."""
 
     traits = Traits(operation="resize", leaves="resized")
     node: str
 
 
 class OpenGates(OnPod):
-    """Set the conditions of the pod's readiness gates True, all that are closed and ours."""
+    """Set the conditions of readiness gates to True: of those that are closed and ours."""
 
     traits = Traits(leaves="opened", ends="drained")
     gates: tuple[Gate, ...]
@@ -247,10 +261,10 @@ InPlaceAction: TypeAlias = DrainPod | UpdateInPlace | ContinueInPlace | ResizePo
 RevisionAction: TypeAlias = AdoptRevision | CreateRevision | RenumberRevision | DeleteRevision
 
 Unready: TypeAlias = DrainPod | PrepareDelete | UpdateInPlace
-"""What makes a pod unavailable that runs on."""
+"""Actions that make a pod unavailable, and it runs on."""
 InDoubt: TypeAlias = CreatePod | DeletePod | Unready
-"""What makes a node unavailable or gives it a pod. While it is unanswered, and after its answer was lost, it counts
-as done."""
+"""Actions that make a node unavailable or give it a pod. While the server has not answered one, and after its answer
+was lost, it counts as done."""
 Harmless: TypeAlias = (
     AdoptPod
     | ReleasePod
@@ -262,5 +276,5 @@ Harmless: TypeAlias = (
     | OpenGates
     | RevisionAction
 )
-"""What makes no node unavailable and gives none a pod: it counts as done once it is."""
+"""Actions that make no node unavailable and give none a pod: they count as done once they are."""
 Action: TypeAlias = InDoubt | Harmless

@@ -1,5 +1,5 @@
-"""What all actions of one kind have in common, as data: whoever counts writes or compares them asks this and not for
-the kind."""
+"""What all actions of one kind have in common, as data: who counts writes, or compares them, need not tell the kinds
+apart."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from controller.api.base import Value
 Effect: TypeAlias = Literal[
     "adopted", "relabelled", "prepared", "kept", "drained", "updated", "continued", "resized", "opened"
 ]
-"""What stays done to a pod."""
+"""What an action has done to a pod."""
 
 
 class Traits(Value):
-    """What all actions of one kind have in common."""
+    """What is true of every action of one kind."""
 
     operation: str = ""
-    """The label under which they are counted; empty: they are a part of another operation, or about no pod."""
+    """The label under which the metrics count them; empty: they are a part of another operation, or about no pod."""
     leaves: Effect | None = None
-    """What they do to a pod, if it stays done until somebody takes it back, or until an action of ours ends it."""
+    """What they do to a pod that lasts: until we end it by another action, or somebody takes it back."""
     ends: Effect | None = None
-    """What an earlier action has done to the pod, and they end."""
+    """The effect of an earlier action on the same pod that they end once they are done."""
     may_end: Effect | None = None
-    """Likewise, also where they fail: something of them may be done."""
+    """An effect that they end even if they fail, for a part of them may be done."""
