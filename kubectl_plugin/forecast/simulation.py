@@ -180,12 +180,7 @@ class _WorldAfter:
                 | actions.OpenGates()
             ):
                 self._carry_out_in_place(action)
-            case (
-                actions.AdoptRevision()
-                | actions.CreateRevision()
-                | actions.RenumberRevision()
-                | actions.DeleteRevision()
-            ):
+            case actions.CreateRevision() | actions.OnRevision():
                 self._carry_out_on_history(action)
             case _:
                 assert_never(action)
