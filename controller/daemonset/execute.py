@@ -252,11 +252,12 @@ class CarryingOut:
             return None  # that is what was asked
         if error.is_terminating_namespace:
             return None
-        if means is ForWrite.UNKNOWN and isinstance(action, InDoubt):
-            await self._look_whether_done(action)
-        if not means.settles_itself:  # derived names and guards make every write safe to try again
-            self._say(write_events.failure(action, error.message))
-        return error
+        if isinstance(action, InDoubt):
+            if means is ForWrite.UNKNOWN:
+                await self._look_whether_done(action)
+            elif not means.settles_itself:
+                self._say(write_events.failure(action, error.message))
+        return error  # derived names and guards make every write safe to try again
 
     async def _look_whether_done(self, action: InDoubt) -> None:
         """The answer was lost."""
