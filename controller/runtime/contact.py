@@ -46,5 +46,5 @@ def contact_after(error: ApiError) -> Contact:
             return Contact(state="missing", reason=str(error))
         case ForRead.FORBIDDEN | ForRead.NO_ENTRY:
             return Contact(state="forbidden", reason=str(error))
-        case _:
+        case ForRead.ANEW | ForRead.REFUSED | ForRead.FAILING | ForRead.AWAY | ForRead.BACK_OFF:
             return Contact(state="unreachable", reason=str(error))

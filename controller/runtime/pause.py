@@ -20,6 +20,7 @@ from controller.runtime.watch import (
     State,
     Streaming,
     Unmarked,
+    WentBack,
     on_end,
 )
 
@@ -87,16 +88,18 @@ def _length(before: State, end: End, *, lasted: float, delivered: bool) -> Lengt
     """A stream that lasted or delivered earns a short pause. If everything has to be listed again, only one that
     lasted does: a list is expensive, and always delivers something."""
     after = on_end(before, end)
-    match before, end:
-        case _, Doubted() | Stalled() | Unmarked():
+    if isinstance(before, Start) and after != before:
+        return Length.NONE
+    match end:
+        case Doubted() | Stalled() | Unmarked():
             return Length.NONE
-        case Start(), _ if after != before:
-            return Length.NONE
-        case _, Failed(means=ForRead.MISSING):
+        case Failed(means=ForRead.MISSING):
             return Length.MISSING
-        case Start() | Listing() | Listed(), Failed(means=ForRead.AWAY):
+        case Failed(means=ForRead.AWAY) if not isinstance(before, Filling | Streaming):
             return Length.AWAY
-        case Streaming(), Closed() | Failed() if lasted >= TOO_SHORT or (delivered and isinstance(after, Listed)):
+        case Closed() | Failed() if isinstance(before, Streaming) and (
+            lasted >= TOO_SHORT or (delivered and isinstance(after, Listed))
+        ):
             return Length.SHORT
-        case _:
+        case Closed() | Failed() | WentBack():
             return Length.GROWING

@@ -188,26 +188,52 @@ def on_event(state: State, event: WatchEvent[T]) -> tuple[State, StoreEvent[T]] 
 
 def on_end(state: State, end: End) -> State:
     """The next state after `end`: it keeps what is still known."""
-    match state, end:
-        case _, Doubted() | WentBack():
+    match end:
+        case Doubted() | WentBack():
             return Start(manner=_manner(state))
-        case Filling(), Stalled() | Unmarked():
+        case Stalled() | Unmarked() if isinstance(state, Filling):
             return Start(manner=Manner.PAGES)
-        case Start(manner=Manner.STREAM) | Filling(), Failed(means=ForRead.REFUSED | ForRead.FORBIDDEN):
+        case Closed() | Stalled() | Unmarked():
+            return _kept(state)
+        case Failed(means=means):
+            return _on_failure(state, means)
+
+
+def _on_failure(state: State, means: ForRead) -> State:
+    was_stream = isinstance(state, Filling) or state == Start(manner=Manner.STREAM)
+    match means:
+        case ForRead.REFUSED | ForRead.FORBIDDEN if was_stream:
             return Start(manner=Manner.PAGES)
-        case Filling(), _:
-            return Start()
-        case Listing(), Failed(means=ForRead.ANEW | ForRead.REFUSED | ForRead.MISSING):
+        case ForRead.ANEW | ForRead.REFUSED | ForRead.MISSING:
+            return _from_the_beginning(state)
+        case ForRead.FAILING if isinstance(state, Listed | Streaming):
+            strikes = state.strikes + 1
+            if strikes >= MOST_STRIKES:
+                return _from_the_beginning(state)
+            return Listed(version=state.version, manner=state.manner, strikes=strikes)
+        case ForRead.FORBIDDEN | ForRead.NO_ENTRY | ForRead.FAILING | ForRead.AWAY | ForRead.BACK_OFF:
+            return _kept(state)
+
+
+def _from_the_beginning(state: State) -> State:
+    """What was known is of no use any more."""
+    match state:
+        case Listed(manner=manner) | Streaming(manner=manner):
+            return Start(manner=manner)
+        case Listing():
             return Start(manner=Manner.WHOLE)
-        case Listed() | Streaming(), Failed(means=ForRead.ANEW | ForRead.REFUSED | ForRead.MISSING):
-            return Start(manner=state.manner)
-        case Listed(strikes=strikes) | Streaming(strikes=strikes), Failed(means=ForRead.FAILING):
-            if strikes + 1 >= MOST_STRIKES:
-                return Start(manner=state.manner)
-            return Listed(version=state.version, manner=state.manner, strikes=strikes + 1)
-        case Streaming(version=version, manner=manner, strikes=strikes), _:
+        case Start() | Filling():
+            return _kept(state)
+
+
+def _kept(state: State) -> State:
+    """What was known stays known; an initial state that was not complete is not."""
+    match state:
+        case Streaming(version=version, manner=manner, strikes=strikes):
             return Listed(version=version, manner=manner, strikes=strikes)
-        case _:
+        case Filling():
+            return Start()
+        case Start() | Listing() | Listed():
             return state
 
 

@@ -69,7 +69,7 @@ def explained(error: ApiError | ConfigError, session: Session | None = None) -> 
             return _unreachable(error, session)
         case Unknown():
             return _said(error, "look whether it was done before you try again")
-        case _:
+        case ApiError():
             return _said(error)
 
 

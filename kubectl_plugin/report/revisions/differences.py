@@ -182,7 +182,7 @@ def _shown(side: _Side) -> JSON:
             return {key: _shown(fields[key]) if key in fields else {} for key in kept}
         case list():
             return [_shown(one) for one in _members(side)]
-        case _:
+        case None | bool() | int() | float() | str():
             return side.written
 
 
