@@ -14,6 +14,7 @@ from controller.planner.actions import (
     DeletePod,
     DeleteReason,
     DrainPod,
+    Harmless,
     PrepareDelete,
     UpdateInPlace,
 )
@@ -65,9 +66,11 @@ class NodeMove(Value):
 
 
 def moves_of(board: Board, actions: Iterable[Action]) -> Iterator[NodeMove]:
-    """What these actions, planned for this board, mean node by node; those on history mean nothing."""
+    """What these actions, planned for this board, mean node by node; `Harmless` ones mean nothing."""
     slots = {slot.node: slot for slot in board.slots}
     for action in actions:
+        if isinstance(action, Harmless):
+            continue
         match action:
             case DeletePod() | PrepareDelete():
                 yield _deletion(board, action, slots.get(action.node))
@@ -75,8 +78,6 @@ def moves_of(board: Board, actions: Iterable[Action]) -> Iterator[NodeMove]:
                 yield _creation(action, slots.get(action.node))
             case UpdateInPlace() | DrainPod():
                 yield _in_place(board, action, slots.get(action.node))
-            case _:
-                pass  # of the history, or of pods that stay as they are
 
 
 def together(moves: Iterable[NodeMove]) -> tuple[NodeMove, ...]:
