@@ -120,8 +120,8 @@ async def _act(
             workers(
                 settings.workers,
                 parts.queue,
-                parts.handle,
-                on_outcome=parts.instrumentation.passes.passed,
+                parts.reconciler,
+                around=parts.instrumentation.passes.about,
                 drain=DRAIN_SECONDS,
             ),
             pulls.working(informers.pulls_caught_up) if pulls is not None else nullcontext(),

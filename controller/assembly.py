@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from functools import partial
 from importlib.metadata import version
 
 from controller.api.daemonset import DaemonSet
@@ -35,7 +34,6 @@ from controller.runtime.clock import Clock, system_clock
 from controller.runtime.freshness import Ledger, Stale
 from controller.runtime.lease import ServerLease
 from controller.runtime.pacing import PacedQueue
-from controller.runtime.workers import Handle
 from controller.serve.guard import BearerGuard
 from controller.settings import Settings
 from controller.telemetry.daemonsets import measured
@@ -83,10 +81,8 @@ class Parts:
         self._states = DaemonSetStates(settings.gates)
         self.pulls = self._image_pulls() if settings.gates.pre_download else None
         """None where ImagePullJobs are not carried out."""
-        reconciler = self._reconciler()
-        self.handle: Handle[Key] = partial(self.instrumentation.passes.in_context, reconciler)
-        """One pass over the DaemonSet of a key."""
-        listeners = self._listeners(reconciler)
+        self.reconciler = self._reconciler()
+        listeners = self._listeners(self.reconciler)
         self.triggers = Triggers(self.informers.caches, self._states, self.queue.enqueue, listeners)
         self.guard = BearerGuard(
             _reviews(transport, refresh), _reviews(transport, refresh), self.instrumentation.unreviewed

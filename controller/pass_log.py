@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import structlog
 from structlog.contextvars import bound_contextvars
 
 from controller.api.meta import Key
-from controller.runtime.workers import ComeBack, Done, Handle, Outcome, Pass, PassControl, Retry
+from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry
 from controller.runtime.workqueue import Taken
 
 RESULTS: Final[Mapping[type[Outcome], str]] = {Done: "success", ComeBack: "requeue_after", Retry: "error"}
 """controller-runtime's words, in the log and in the metrics."""
 
 
-class _PassLine:
-    """What a pass has done so far. `about`: what every line of it says: of which object, of which pass, and why."""
-
-    def __init__(self, about: Mapping[str, str]) -> None:
-        self.about = about
-        self.did: Counter[str] = Counter()
-
-
 class PassLog:
-    """Of one queue: `in_context` makes its passes, `passed` is told of their ends."""
+    """Of one queue: each pass is made `about` its key."""
 
     def __init__(
         self, ids: Iterator[int], subject: str, count: Callable[[Pass[Key]], None], *, queue: str = ""
@@ -37,50 +29,43 @@ class PassLog:
         self._log = structlog.get_logger()
         self._ids, self._subject, self._count = ids, subject, count
         self._queue = {"queue": queue} if queue else {}
-        self._lines: dict[Key, _PassLine] = {}
-        """By what is worked on now, until `passed`; a key is with one worker at a time."""
+        self._did: dict[Key, Counter[str]] = {}
+        """What the passes that are being made have written; a key is with one worker at a time."""
 
-    async def in_context(self, handle: Handle[Key], taken: Taken[Key], turn: PassControl) -> Outcome:
-        """One pass: everything logged inside carries what it is about, its id and why it was made."""
+    @contextmanager
+    def about(self, taken: Taken[Key]) -> Iterator[Callable[[Pass[Key]], None]]:
+        """The context of one pass: everything logged inside carries what it is about, its id and why it was made.
+        It gives who is to be told how the pass has ended."""
         about = {self._subject: str(taken.key), **self._queue, "reconcile_id": f"{next(self._ids):x}"}
-        line = self._lines[taken.key] = _PassLine({**about, "reason": ",".join(taken.reasons)})
-        began = asyncio.get_running_loop().time()
-        with bound_contextvars(**line.about):
-            outcome = await handle(taken, turn)
-            self._reconciled(line, outcome, asyncio.get_running_loop().time() - began)
-            return outcome
+        self._did[taken.key] = Counter()
+        try:
+            with bound_contextvars(**about, reason=",".join(taken.reasons)):
+                yield self._passed
+        finally:
+            del self._did[taken.key]
 
     def did(self, key: Key, what: str) -> None:
         """A write of the pass over `key` was answered; nothing is said of it once that pass is over."""
-        if (line := self._lines.get(key)) is not None:
-            line.did[what] += 1
+        if (did := self._did.get(key)) is not None:
+            did[what] += 1
 
-    def passed(self, done: Pass[Key]) -> None:
-        """A pass is over, begun by `in_context`."""
-        line = self._lines.pop(done.taken.key)
-        if done.crashed and isinstance(done.outcome, Retry):  # the others have their line
-            error = done.outcome.error
-            with bound_contextvars(**line.about):
+    def _passed(self, done: Pass[Key]) -> None:
+        """Write the line of the pass: at debug where nothing was written and nothing failed."""
+        did, seconds = self._did[done.taken.key], round(done.work_seconds, 6)
+        match done.outcome:
+            case Retry(error=error) if done.crashed:
+                why = str(error) or type(error).__name__
                 self._log.error(
-                    "reconciled",
-                    result=RESULTS[Retry],
-                    panic=True,
-                    seconds=round(done.work_seconds, 6),
-                    why=str(error) or type(error).__name__,
-                    exc_info=error,
+                    "reconciled", result=RESULTS[Retry], panic=True, seconds=seconds, why=why, exc_info=error
                 )
-        self._count(done)
-
-    def _reconciled(self, line: _PassLine, outcome: Outcome, seconds: float) -> None:
-        """At debug where nothing was written and nothing failed."""
-        quiet = not line.did and not isinstance(outcome, Retry)
-        fields: dict[str, object] = {"result": RESULTS[type(outcome)]}
-        match outcome:
-            case Done():
-                pass
-            case ComeBack(after=after, reason=reason):
-                fields |= {"requeue_after": round(after, 3), "requeue_reason": reason}
             case Retry(error=error):
-                fields["why"] = str(error) or type(error).__name__
-        say = self._log.debug if quiet else self._log.info
-        say("reconciled", **fields, seconds=round(seconds, 6), **line.did)
+                why = str(error) or type(error).__name__
+                self._log.info("reconciled", result=RESULTS[Retry], why=why, seconds=seconds, **did)
+            case ComeBack(after=after, reason=reason):
+                say = self._log.info if did else self._log.debug
+                fields = {"requeue_after": round(after, 3), "requeue_reason": reason}
+                say("reconciled", result=RESULTS[ComeBack], **fields, seconds=seconds, **did)
+            case Done():
+                say = self._log.info if did else self._log.debug
+                say("reconciled", result=RESULTS[Done], seconds=seconds, **did)
+        self._count(done)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from math import inf
 
 from controller.api.daemonset import DaemonSet
@@ -184,5 +183,4 @@ class ImagePullParts:
 
 
 def _working(queue: WorkQueue[Key], handle: Handle[Key], passes: PassLog) -> AbstractAsyncContextManager[None]:
-    told = partial(passes.in_context, handle)
-    return workers(WORKERS, queue, told, on_outcome=passes.passed, drain=DRAIN_SECONDS, name="puller")
+    return workers(WORKERS, queue, handle, around=passes.about, drain=DRAIN_SECONDS, name="puller")

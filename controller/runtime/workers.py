@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import Generic, Protocol, TypeAlias, TypeVar, assert_never
 
 import msgspec
@@ -77,6 +77,10 @@ class Pass(msgspec.Struct, Generic[K], frozen=True):
     """The handler raised instead of returning an outcome: a bug of ours. The outcome is a `Retry` with that error."""
 
 
+Around: TypeAlias = Callable[[Taken[K]], AbstractContextManager[Callable[[Pass[K]], None]]]
+"""Opens the context in which one pass is made. It gives who is to be told of the finished pass, inside of it."""
+
+
 def settle(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:
     """What happens to `key` after a pass: forget its failures, come back in time, or retry with a growing delay."""
     match outcome:
@@ -99,7 +103,7 @@ async def workers(
     queue: WorkQueue[K],
     handle: Handle[K],
     *,
-    on_outcome: Callable[[Pass[K]], None],
+    around: Around[K],
     drain: float = DRAIN_SECONDS,
     name: str = "worker",
 ) -> AsyncIterator[None]:
@@ -112,13 +116,13 @@ async def workers(
     If the block ends without an exception, running passes may take `drain` seconds more and are then cancelled. If it
     ends by an exception or is cancelled (leadership lost), they are cancelled at once.
 
-    An exception from `handle` ends that pass but not the worker: it is reported to `on_outcome` and the key is
+    An exception from `handle` ends that pass but not the worker: it is the outcome of the pass, and the key is
     retried. `LeadershipLost` is different, because nobody may go on: it leaves the block inside an `ExceptionGroup`.
-    So does an exception from `on_outcome`, which must not raise.
+    So does an exception from `around`, which must not raise.
     """
     try:
         async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as group:
-            pool = _Pool(group, queue, handle, on_outcome)
+            pool = _Pool(group, queue, handle, around)
             for number in range(count):
                 pool.start(f"{name}-{number}")
             yield
@@ -138,9 +142,9 @@ class _Pool(Generic[K]):
         group: asyncio.TaskGroup,
         queue: WorkQueue[K],
         handle: Handle[K],
-        on_outcome: Callable[[Pass[K]], None],
+        around: Around[K],
     ) -> None:
-        self.group, self._queue, self._handle, self._on_outcome = group, queue, handle, on_outcome
+        self.group, self._queue, self._handle, self._around = group, queue, handle, around
 
     def start(self, name: str) -> None:
         self.group.create_task(self._work(name), name=name)
@@ -154,16 +158,17 @@ class _Pool(Generic[K]):
             while not relieved:
                 async with self._queue.take() as taken:
                     control = _RunningPass(self, name, self._queue, taken.key)
-                    began, crashed = loop.time(), False
-                    outcome: Outcome
-                    try:
-                        outcome = await self._handle(taken, control)
-                    except Exception as error:
-                        if _means_leadership_lost(error):
-                            raise
-                        outcome, crashed = Retry(error), True
-                    settle(self._queue, taken.key, outcome)
-                    self._on_outcome(Pass(taken, outcome, loop.time() - began, crashed))
+                    with self._around(taken) as passed:
+                        began, crashed = loop.time(), False
+                        outcome: Outcome
+                        try:
+                            outcome = await self._handle(taken, control)
+                        except Exception as error:
+                            if _means_leadership_lost(error):
+                                raise
+                            outcome, crashed = Retry(error), True
+                        settle(self._queue, taken.key, outcome)
+                        passed(Pass(taken, outcome, loop.time() - began, crashed))
                 relieved = control.relieved
 
 

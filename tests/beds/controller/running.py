@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 from unittest.mock import patch
 
 from controller import app
@@ -77,8 +76,7 @@ class Controller:
     def kept_writes(self) -> int:
         """Of how many objects it still keeps its own writes, since a cache may have to show them."""
         assert self._parts is not None
-        handle: Any = self._parts.handle
-        return len(handle.args[0]._ledger)
+        return len(self._parts.reconciler._ledger)
 
     def scrape(self) -> str:
         """What /metrics would say now; raises ConnectionError where nobody listens."""

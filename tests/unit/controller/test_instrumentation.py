@@ -6,8 +6,8 @@ import asyncio
 import io
 import json
 import logging
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import inf
 from typing import Any
 
@@ -172,12 +172,14 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
             raise KeyError("pod-1")
         return Done()
 
-    def passed(done: Pass[Key]) -> None:
-        instrumentation.passes.passed(done)
+    @contextmanager
+    def around(taken: Taken[Key]) -> Iterator[Callable[[Pass[Key]], None]]:
+        with instrumentation.passes.about(taken) as passed:
+            yield passed
         if len(tries) == 2:
             over.set()
 
-    async with workers(1, queue, partial(instrumentation.passes.in_context, handle), on_outcome=passed):
+    async with workers(1, queue, handle, around=around):
         queue.add(Key("shop", "agent"), "pod changed")
         queue.add(Key("shop", "agent"), "node changed")
         await asyncio.wait_for(over.wait(), 60)
@@ -272,13 +274,15 @@ async def test_passes_are_counted_by_result() -> None:
             raise KeyError("pod-1")
         return Done()
 
-    def passed(done: Pass[Key]) -> None:
-        passes.passed(done)
-        ended.append(done.taken.key.name)
+    @contextmanager
+    def around(taken: Taken[Key]) -> Iterator[Callable[[Pass[Key]], None]]:
+        with passes.about(taken) as passed:
+            yield passed
+        ended.append(taken.key.name)
         if set(ended) == {"fine", "broken"}:
             over.set()
 
-    async with workers(1, queue, partial(passes.in_context, handle), on_outcome=passed):
+    async with workers(1, queue, handle, around=around):
         queue.add(Key("shop", "fine"))
         queue.add(Key("shop", "broken"))
         await asyncio.wait_for(over.wait(), 60)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
@@ -36,8 +38,12 @@ class Diary:
             raise step
         return step
 
-    def note(self, finished: Pass[str]) -> None:
-        self.passes.append(finished)
+    def note(self, taken: Taken[str]) -> AbstractContextManager[Callable[[Pass[str]], None]]:
+        return nullcontext(self.passes.append)
+
+
+def unobserved(taken: Taken[str]) -> AbstractContextManager[Callable[[Pass[str]], None]]:
+    return nullcontext(lambda done: None)
 
 
 def run_for(seconds: float, diary: Diary, *keys: str, count: int = 1, drain: float = 20.0) -> float:
@@ -45,7 +51,7 @@ def run_for(seconds: float, diary: Diary, *keys: str, count: int = 1, drain: flo
 
     async def main() -> float:
         queue: WorkQueue[str] = WorkQueue()
-        async with workers(count, queue, diary.handle, on_outcome=diary.note, drain=drain):
+        async with workers(count, queue, diary.handle, around=diary.note, drain=drain):
             for key in keys:
                 queue.add(key)
             await asyncio.sleep(seconds)
@@ -128,7 +134,7 @@ def test_leaving_by_an_exception_cancels_at_once(diary: Diary) -> None:
         queue.add("a")
 
         async def scope() -> None:
-            async with workers(1, queue, diary.handle, on_outcome=diary.note):
+            async with workers(1, queue, diary.handle, around=diary.note):
                 await asyncio.sleep(5)
                 raise LeadershipLost("the lease is somebody else's")
 
@@ -149,7 +155,7 @@ def test_being_cancelled_from_outside_cancels_at_once() -> None:
         queue.add("a")
 
         async def scope() -> None:
-            async with workers(1, queue, diary.handle, on_outcome=diary.note):
+            async with workers(1, queue, diary.handle, around=diary.note):
                 await asyncio.sleep(1000)
 
         with pytest.raises(TimeoutError):
@@ -170,7 +176,7 @@ def test_a_handler_that_finds_leadership_lost_ends_everything(raised: Exception)
         queue: WorkQueue[str] = WorkQueue()
         queue.add("a")
         with pytest.raises(ExceptionGroup) as caught:
-            async with workers(2, queue, diary.handle, on_outcome=diary.note):
+            async with workers(2, queue, diary.handle, around=diary.note):
                 await asyncio.sleep(1000)
         assert caught.group_contains(LeadershipLost, depth=None)
         assert now() == 1000.0
@@ -205,7 +211,7 @@ class Begins:
     def run(self, *, until: float, drain: float = 20.0) -> float:
         async def main() -> float:
             queue: WorkQueue[str] = WorkQueue()
-            async with workers(1, queue, self.handle, on_outcome=lambda done: None, drain=drain):
+            async with workers(1, queue, self.handle, around=unobserved, drain=drain):
                 queue.add("a")
                 await asyncio.sleep(until)
             return now() - 1000.0
@@ -250,7 +256,7 @@ def test_who_leaves_such_work_is_told_once_how_it_has_ended(raises: Exception | 
 
     async def main() -> None:
         queue: WorkQueue[str] = WorkQueue()
-        async with workers(1, queue, handle, on_outcome=lambda done: None):
+        async with workers(1, queue, handle, around=unobserved):
             queue.add("a")
             await asyncio.sleep(60.0)
 
