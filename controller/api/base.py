@@ -38,7 +38,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def as_json(part: Part) -> JSONObject:
-    fields: JSONObject = msgspec.to_builtins(part)
+    fields: JSONObject = msgspec.json.decode(msgspec.json.encode(part))
     return fields
 
 

@@ -22,13 +22,13 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 """Stricter than int(), which also reads `1_000`, a fine label value that Kubernetes does not take for a number."""
 
 
-class Requirement(Part):
+class Requirement(Part, omit_defaults=True):
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] | None = None
 
 
-class LabelSelector(Part):
+class LabelSelector(Part, omit_defaults=True):
     match_labels: dict[str, str] | None = None
     match_expressions: tuple[Requirement, ...] | None = None
 

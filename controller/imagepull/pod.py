@@ -12,13 +12,11 @@ from __future__ import annotations
 from controller.api.base import JSON, JSONObject
 from controller.api.image_pull_job import ALWAYS, JOB_KIND, ImagePullJob
 from controller.api.puller import CONTAINER, MANAGED, PULLER_LABEL
-from controller.api.revision import short_hash
 from controller.api.wellknown import API_VERSION
+from controller.planner.manifest import aimed, child_name
 
 NO_COMMAND = "/kruise-ds/only-pulls-the-image"
 """It must exist in no image."""
-_MAX_BASE = 54
-"""Characters of the job's name that go into the pod's, so that the whole still is a host name (63)."""
 _NOBODY = 65534
 _LEFT_ALONE_SECONDS = 60
 """After the time of its attempt, when we should have deleted it, its kubelet gives up by itself."""
@@ -35,8 +33,7 @@ _OF_CONTAINERS = "container.apparmor.security.beta.kubernetes.io/"
 
 
 def pod_name(job: ImagePullJob, node: str) -> str:
-    """Always the same for a job and a node: a create that is repeated is refused."""
-    return f"{job.name[:_MAX_BASE].rstrip('.-')}-{short_hash(job.uid, node, length=8)}"
+    return child_name(job.name, job.uid, node)
 
 
 def body(job: ImagePullJob, node: str) -> JSONObject:
@@ -54,7 +51,7 @@ def body(job: ImagePullJob, node: str) -> JSONObject:
             "ownerReferences": [_owner(job)],
         },
         "spec": {
-            "affinity": _only(node),
+            "affinity": aimed({}, node),
             "tolerations": [{"operator": "Exists"}],
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 0,
@@ -93,9 +90,3 @@ def _container(job: ImagePullJob) -> JSONObject:
             "capabilities": {"drop": ["ALL"]},
         },
     }
-
-
-def _only(node: str) -> JSONObject:
-    field: JSONObject = {"key": "metadata.name", "operator": "In", "values": [node]}
-    terms: JSONObject = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}

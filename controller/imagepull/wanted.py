@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from controller.api.base import JSON, JSONObject, Value, as_json, fields_of, items_of
 from controller.api.daemonset import DaemonSet
 from controller.api.image_pull_job import ALWAYS, JOB_KIND, NEVER
 from controller.api.number import IntOrPercent, is_well_formed, scaled
 from controller.api.pod import Pod
 from controller.api.revision import Revision, short_hash
+from controller.api.selector import Requirement
 from controller.api.text import LONGEST_ITEM, shortened
 from controller.api.wellknown import (
     API_VERSION,
@@ -128,8 +131,8 @@ def body(daemonset: DaemonSet, asked: WantedImages, job: WantedJob) -> JSONObjec
     """A percentage becomes a number: of the nodes that are left, as the job would take it, ever fewer would pull."""
     revision = asked.revision
     spec, settings = fields_of(daemonset.spec.template.get("spec")), _settings(daemonset)
-    selector = fields_of(_without_nulls(as_json(daemonset.spec.selector)))
-    others: JSONObject = {"key": HASH_LABEL, "operator": "NotIn", "values": [revision.hash]}
+    others = Requirement(key=HASH_LABEL, operator="NotIn", values=(revision.hash,))
+    expressions = (*(daemonset.spec.selector.match_expressions or ()), others)
     annotations = fields_of(fields_of(daemonset.spec.template.get("metadata")).get("annotations"))
     secrets: list[JSON] = [one.get("name") for one in items_of(spec.get("imagePullSecrets"))]
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")  # the server reads the old name too
@@ -145,7 +148,7 @@ def body(daemonset: DaemonSet, asked: WantedImages, job: WantedJob) -> JSONObjec
         },
         "spec": {
             "image": job.image,
-            "podSelector": {**selector, "matchExpressions": [*items_of(selector.get("matchExpressions")), others]},
+            "podSelector": as_json(replace(daemonset.spec.selector, match_expressions=expressions)),
             "parallelism": scaled(settings.parallelism, asked.desired, round_up=True),
             "pullPolicy": {"timeoutSeconds": settings.timeout, "backoffLimit": RETRIES},
             "completionPolicy": _ends(daemonset),
@@ -193,17 +196,15 @@ def _settings(daemonset: DaemonSet) -> _JobOptions:
         taken = "true" if daemonset.waits_for_images else "false"
         unread[PREDOWNLOAD_WAIT_ANNOTATION] = f"true or false, so {taken} is taken"
     what = f"a number of seconds from 1 to {LONGEST_TIMEOUT}"
-    seconds = read(TIMEOUT_ANNOTATION, TIMEOUT_SECONDS, _is_timeout, what)
+    seconds = read(
+        TIMEOUT_ANNOTATION, TIMEOUT_SECONDS, lambda one: isinstance(one, int) and 1 <= one <= LONGEST_TIMEOUT, what
+    )
     return _JobOptions(
         parallelism=read(PARALLELISM_ANNOTATION, 1, _is_amount, _AMOUNT),
         timeout=int(seconds),
         min_updated=read(MIN_UPDATED_ANNOTATION, 0, _is_amount, _AMOUNT),
         unread=unread,
     )
-
-
-def _is_timeout(value: IntOrPercent) -> bool:
-    return isinstance(value, int) and 1 <= value <= LONGEST_TIMEOUT
 
 
 def _is_amount(value: IntOrPercent) -> bool:
@@ -216,9 +217,3 @@ def _is_one_wave(daemonset: DaemonSet, desired: int) -> bool:
         return False
     budget = budget_of(daemonset, desired)
     return budget.partition == 0 and max(budget.max_unavailable, budget.max_surge) >= desired
-
-
-def _without_nulls(value: JSON) -> JSON:
-    if isinstance(value, dict):
-        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
-    return [_without_nulls(one) for one in value] if isinstance(value, list | tuple) else value

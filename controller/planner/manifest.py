@@ -20,7 +20,7 @@ from controller.planner.world import Predecessor
 _HOLE = b"\0"
 """Marks where a name goes. JSON cannot contain this byte, because it is escaped in strings."""
 _MAX_BASE = 54
-"""Characters of the name of the DaemonSet in the name of a pod: with `-` and 8 more, a host name of 63 characters at
+"""Characters of the owner's name in the name of a pod: with `-` and 8 more, a host name of 63 characters at
 most."""
 
 
@@ -32,9 +32,12 @@ def pod_name(daemonset: DaemonSet, node: str, seen: tuple[str, ...], before: Pre
     refused as AlreadyExists, even if the template has changed in between. Once a pod was seen there, or has gone, the
     next name differs.
     """
-    last = before.uid if before else ""
-    suffix = short_hash(daemonset.uid, node, last, *sorted(seen), length=8)
-    return f"{daemonset.name[:_MAX_BASE].rstrip('.-')}-{suffix}"
+    return child_name(daemonset.name, daemonset.uid, node, before.uid if before else "", *sorted(seen))
+
+
+def child_name(owner: str, *parts: str) -> str:
+    """`<owner>-<8 characters>`, always the same for the same parts: a create that is repeated is refused."""
+    return f"{owner[:_MAX_BASE].rstrip('.-')}-{short_hash(*parts, length=8)}"
 
 
 class PodRenderer:
@@ -75,13 +78,13 @@ def _body(daemonset: DaemonSet, revision: Revision, hole: JSON) -> JSONObject:
         if meta.get(field):
             metadata[field] = meta[field]
     spec = fields_of(template.get("spec"))
-    aimed: JSONObject = {
+    body: JSONObject = {
         **spec,
         **_gates(daemonset, spec),
-        "affinity": _aim(fields_of(spec.get("affinity")), hole),
+        "affinity": aimed(fields_of(spec.get("affinity")), hole),
         "tolerations": _tolerations(spec),
     }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": aimed}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
 
 
 def _gates(daemonset: DaemonSet, spec: JSONObject) -> JSONObject:
@@ -98,7 +101,7 @@ def _gates(daemonset: DaemonSet, spec: JSONObject) -> JSONObject:
     return {"readinessGates": [*given, *missing]} if missing else {}
 
 
-def _aim(affinity: JSONObject, node: JSON) -> JSONObject:
+def aimed(affinity: JSONObject, node: JSON) -> JSONObject:
     """`affinity`, with its required node affinity replaced by this node alone; preferences stay."""
     term: JSONObject = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     required: JSONObject = {"nodeSelectorTerms": [term]}
