@@ -20,25 +20,23 @@ LOG_FORMATS: tuple[LogFormat, ...] = ("auto", "json", "console")
 cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
-def _address(value: str) -> str:
-    try:
-        parse_address(value)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-    return value
+def _read_by(parse: Callable[[str], object]) -> Callable[[str], str]:
+    def checked(value: str) -> str:
+        try:
+            parse(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+        return value
+
+    return checked
+
+
+_address, _gates = _read_by(parse_address), _read_by(parse_gates)
 
 
 def _one_of(allowed: tuple[str, ...], value: str) -> str:
     if value not in allowed:
         raise typer.BadParameter(f"{value!r} is not one of {', '.join(allowed)}")
-    return value
-
-
-def _gates(value: str) -> str:
-    try:
-        parse_gates(value)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
     return value
 
 

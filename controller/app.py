@@ -22,7 +22,7 @@ from controller.kube.connection import Connection
 from controller.kube.errors import ConfigError
 from controller.kube.transport import open_transport
 from controller.runtime.leader import LeadershipLost
-from controller.runtime.leadership import leadership
+from controller.runtime.leadership import innermost, leadership
 from controller.runtime.watchdog import Watchdog
 from controller.runtime.workers import workers
 from controller.serve.certificate import Certificate
@@ -56,13 +56,13 @@ async def main_loop(settings: Settings) -> int:
             parts = Parts(settings, transport, server=connection.server, refresh=refresh)
             await run(settings, parts, stop, watchdog=Watchdog())
     except* ConfigError as errors:
-        logger.error("cannot connect; see --kubeconfig and --context", why=_innermost(errors))
+        logger.error("cannot connect; see --kubeconfig and --context", why=innermost(errors))
         code = 2
     except* CannotListen as errors:
-        logger.error(_innermost(errors))
+        logger.error(innermost(errors))
         code = 2
     except* LeadershipLost as errors:
-        logger.error("leadership lost, ending: a standby goes on", why=_innermost(errors))
+        logger.error("leadership lost, ending: a standby goes on", why=innermost(errors))
         code = 1
     else:
         logger.info("stopped")
@@ -215,9 +215,3 @@ def _metrics_tls(settings: Settings) -> ssl.SSLContext | None:
         return Certificate(Path(settings.metrics_certificate), Path(settings.metrics_key)).context
     except OSError as error:  # ssl.SSLError is one
         raise CannotListen(f"--metrics-tls-cert-file, --metrics-tls-private-key-file: {error}") from error
-
-
-def _innermost(error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return str(error)

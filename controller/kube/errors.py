@@ -213,13 +213,10 @@ def _class_of(verb: str, response: Response, reason: str, message: str, causes: 
         return Conflict
     if code == 503 and response.retry_after is not None:
         return Busy
-    if verb in WRITES and _may_have_happened(code, message):
+    timed_out_inside = code == 500 and any(words in message for words in _TIMED_OUT_INSIDE)
+    if verb in WRITES and (code in (502, 504) or timed_out_inside):
         return Unknown
     return _CLASSES.get(code, ServerError)
-
-
-def _may_have_happened(code: int, message: str) -> bool:
-    return code in (502, 504) or (code == 500 and any(words in message for words in _TIMED_OUT_INSIDE))
 
 
 def _read(body: bytes) -> _Status:

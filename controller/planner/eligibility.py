@@ -18,7 +18,7 @@ from controller.api import selector
 from controller.api.base import JSONObject, Value, View
 from controller.api.node import ZONE_LABELS, Node, Taint
 from controller.api.pod import AffinityView, NodeTerm
-from controller.api.selector import Labels, LabelSelector, Matcher
+from controller.api.selector import LabelSelector, Matcher
 from controller.api.wellknown import (
     TAINT_DISK_PRESSURE,
     TAINT_MEMORY_PRESSURE,
@@ -107,7 +107,7 @@ class Rules:
     ) -> None:
         """`pods` is the selector of the DaemonSet. `problems` say why its spec cannot be used."""
         self.problems = problems
-        self.owns: Matcher = selector.parse(pods) if pods is not None and not pods.empty else _matches_nothing
+        self.owns: Matcher = selector.parse(pods) if pods is not None and not pods.empty else lambda _: False
         """Whether the selector of the DaemonSet matches these labels; an empty or broken one matches nothing."""
         spec = msgspec.convert(template, Placement).spec
         self._name = spec.node_name
@@ -154,10 +154,6 @@ class Rules:
                 return Fit.LEAVE
             fit = Fit.STAY
         return fit
-
-
-def _matches_nothing(_: Labels) -> bool:
-    return False
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

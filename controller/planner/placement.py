@@ -45,7 +45,9 @@ def place(board: Board) -> Step:
         if (len(slot.pods) == 1 and slot.fit is run and (slot.current or slot.old)) or not slot.pods:
             continue  # nothing to delete; true for nearly every node
         if slot.fit is None:
-            _vacate_vanished(slot, needs)
+            for pod in slot.pods:
+                if not pod.bound and not pod.dying:  # a bound one is the cluster's pod garbage collector's
+                    needs.delete(pod, DeleteReason.VANISHED)
         elif slot.fit is Fit.LEAVE:
             for pod in slot.pods:
                 if not pod.dying:
@@ -76,14 +78,6 @@ def _creates(board: Board) -> tuple[list[CreatePod], bool]:
     burst = board.budget.burst
     left_out = len(chosen) < len(empty) or len(accepted) > burst
     return [new_pod(board, slot, revision) for slot, revision in accepted[:burst]], left_out
-
-
-def _vacate_vanished(slot: Slot, needs: _Needs) -> None:
-    """Delete unbound pods of a node whose object is gone. Bound ones are deleted by the pod garbage collector of
-    Kubernetes."""
-    for pod in slot.pods:
-        if not pod.bound and not pod.dying:
-            needs.delete(pod, DeleteReason.VANISHED)
 
 
 def _replace_ended(slot: Slot, needs: _Needs) -> None:

@@ -61,7 +61,7 @@ def _in_turn(board: Board, empty: Sequence[Slot], may_hold: Container[str]) -> t
     has seen it: after a restart, its node waits like a new one.
     """
     eligible = [slot for slot in board.slots if slot.fit is Fit.RUN]
-    returning = [slot for slot in eligible if _is_bare(slot) and slot.had_old and slot.node in may_hold]
+    returning = [slot for slot in eligible if slot.had_old and not slot.live and slot.node in may_hold]
     room = board.quota - sum(1 for slot in eligible if slot.had_current) - len(returning)
     frozen = board.frozen
     waiting: set[str] = set()
@@ -75,7 +75,3 @@ def _in_turn(board: Board, empty: Sequence[Slot], may_hold: Container[str]) -> t
             started.add(slot.node)
             room -= 1
     return waiting, started
-
-
-def _is_bare(slot: Slot) -> bool:
-    return slot.current is None and slot.old is None

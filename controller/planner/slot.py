@@ -84,12 +84,6 @@ class Slot(Value):
         return tuple([pod.uid for pod in (*self.pods, *self.removed)])
 
 
-def keep_order(pod: Pod) -> tuple[bool, float, str]:
-    """Sort key that decides which of several pods on a node is kept: bound before unbound, then the oldest, then by
-    name."""
-    return (not pod.bound, pod.created, pod.name)
-
-
 class SlotReader:
     """Makes slots, and remembers the earliest moment at which a pod becomes available."""
 
@@ -107,7 +101,8 @@ class SlotReader:
         removed: tuple[Pod, ...] = ()
         if len(pods) > 1 or (pods and pods[0].dying):
             removed = tuple(pod for pod in pods if pod.dying and pod.ended)
-            pods = sorted((pod for pod in pods if not (pod.dying and pod.ended)), key=keep_order)
+            there = (pod for pod in pods if not (pod.dying and pod.ended))
+            pods = sorted(there, key=lambda pod: (not pod.bound, pod.created, pod.name))
         current: Pod | None = None
         old: Pod | None = None
         current_available = old_available = had_current = had_old = False

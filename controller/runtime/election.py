@@ -39,7 +39,8 @@ class Leadership:
 
     def __init__(self) -> None:
         self.deadline = float("-inf")
-        """The event loop's time until which we may write; counted from when the last renewal was sent."""
+        """The event loop's time until which we may write, counted from when the last renewal was sent. Only `Election` sets
+        it."""
 
     def is_valid(self) -> bool:
         return asyncio.get_running_loop().time() < self.deadline
@@ -48,10 +49,6 @@ class Leadership:
         """Raises `LeadershipLost` when this process may not write any more."""
         if not self.is_valid():
             raise LeadershipLost("the lease was not renewed in time; nothing is written any more")
-
-    def hold_until(self, moment: float) -> None:
-        """Set the deadline. Only `Election` calls this."""
-        self.deadline = moment
 
 
 class Election:
@@ -137,7 +134,7 @@ class Election:
         except (ApiError, OSError, LeadershipLost) as error:
             self._tell("the leader lease was not released", error)
         finally:
-            self.leadership.hold_until(float("-inf"))
+            self.leadership.deadline = float("-inf")
 
     async def _until_free(self, seconds: float) -> bool:
         """Watch the Lease until it may be taken. False when `seconds` are over or the watch has ended: then read it
@@ -182,7 +179,7 @@ class Election:
         if sent < self._leads_from:
             self._tell("made the leader lease; acts in a moment, once nobody can hold one that was deleted")
             return True
-        self.leadership.hold_until(sent + self._timing.renew_deadline)
+        self.leadership.deadline = sent + self._timing.renew_deadline
         if self._watchdog is not None:
             self._watchdog.hold(sent + self._timing.fence - loop.time())
         self._tell(f"{self._identity} leads")
@@ -194,7 +191,7 @@ class Election:
             self._lose(f"{self._lease.spec.holder_identity or 'nobody'} holds the lease now")
 
     def _lose(self, why: str) -> NoReturn:
-        self.leadership.hold_until(float("-inf"))
+        self.leadership.deadline = float("-inf")
         raise LeadershipLost(why)
 
     def _see(self, lease: Lease | None) -> None:

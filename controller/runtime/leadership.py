@@ -39,14 +39,14 @@ async def leadership(
             renewing.cancel()
     except BaseExceptionGroup as errors:
         if lost := errors.subgroup(LeadershipLost):
-            raise LeadershipLost(_first_words(lost)) from errors
+            raise LeadershipLost(innermost(lost)) from errors
         raise
     finally:
         await election.release()
 
 
-def _first_words(errors: BaseExceptionGroup[LeadershipLost]) -> str:
-    error: BaseException = errors
+def innermost(error: BaseException) -> str:
+    """What the first error in groups of groups says."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error)
