@@ -50,7 +50,11 @@ class JobExecution:
     async def write_status(
         self, job: ImagePullJob, before: ImagePullJobStatus | None, wanted: ImagePullJobStatus
     ) -> None:
-        write = partial(self._write_status, job, before, wanted)
+        async def write() -> None:
+            operations = patch.guarded_by_uid(job.uid, *_changes(before, wanted))
+            written = await self._client.apart().patch(IMAGE_PULL_JOBS, job.ref, operations, sub="status")
+            self._state.wrote = (written.version, wanted)
+
         await patiently(self._control, [self._in_place(STATUS, "status_written", write, over=_GONE)], self._late)
 
     def _late(self, crash: Exception | None) -> None:
@@ -58,17 +62,19 @@ class JobExecution:
         self._control.wake("answered at last")
 
     def _begin(self, action: JobAction, job: ImagePullJob | None) -> Work:
+        what = type(action).__name__
         match action:
             case StartPuller(node=node):
                 assert job is not None
-                return self._in_place(node, type(action).__name__, partial(self._start, job, node))
+                return self._in_place(node, what, partial(self._start, job, node))
             case EndPuller(pod=ref):
                 self._state.ended.add(ref.uid)
-                return self._in_place(ref.uid, type(action).__name__, partial(self._end, ref), over=_GONE)
-            case DeleteJob(job=ref):
-                return self._in_place(
-                    ref.uid, type(action).__name__, partial(self._delete_job, ref), over=(ForWrite.ABSENT,)
+                return self._in_place(ref.uid, what, partial(self._end, ref), over=_GONE)
+            case DeleteJob(job=ref):  # as it was when it was decided: not one that was edited since
+                write = partial(
+                    self._client.delete, IMAGE_PULL_JOBS, ref, version=ref.version, propagation="Background"
                 )
+                return self._in_place(ref.uid, what, write, over=(ForWrite.ABSENT,))
             case _:
                 assert_never(action)
 
@@ -116,17 +122,6 @@ class JobExecution:
     async def _end(self, ref: Ref) -> None:
         deleted = await self._client.delete(PULLERS, ref)
         self._ledger.deleted(str(self._key), ref.uid, elapsed(), deleted.version)
-
-    async def _delete_job(self, ref: Ref) -> None:
-        """As it was when it was decided: not one that was edited since."""
-        await self._client.delete(IMAGE_PULL_JOBS, ref, version=ref.version, propagation="Background")
-
-    async def _write_status(
-        self, job: ImagePullJob, before: ImagePullJobStatus | None, wanted: ImagePullJobStatus
-    ) -> None:
-        operations = patch.guarded_by_uid(job.uid, *_changes(before, wanted))
-        written = await self._client.apart().patch(IMAGE_PULL_JOBS, job.ref, operations, sub="status")
-        self._state.wrote = (written.version, wanted)
 
 
 def _changes(before: ImagePullJobStatus | None, wanted: ImagePullJobStatus) -> list[JSONObject]:

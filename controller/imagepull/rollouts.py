@@ -151,11 +151,6 @@ class Rollouts:
             return None
         return found if found.owner_uid == daemonset.uid else None
 
-    def _in_doubt(self, daemonset: DaemonSet, job: WantedJob) -> ImagePullJob | None:
-        """One that we have deleted and the cache shows all the same: it may go at any moment, or stay."""
-        found = self._jobs.get(Key(daemonset.namespace, job.name))
-        return found if found is not None and found.uid in self._removed else None
-
     async def _make(
         self, client: Client, daemonset: DaemonSet, asked: WantedImages, known: _KnownRollout, errors: list[ApiError]
     ) -> None:
@@ -169,9 +164,13 @@ class Rollouts:
             for note in notes_on(daemonset):
                 self._say(daemonset, note)
         for job in missing:
-            former = self._in_doubt(daemonset, job)
-            if former is not None and not await _collected(self._remove(client, daemonset, former), errors):
-                continue  # nodes wait until that is known
+            former = self._jobs.get(Key(daemonset.namespace, job.name))
+            if (
+                former is not None
+                and former.uid in self._removed
+                and not await _collected(self._remove(client, daemonset, former), errors)
+            ):
+                continue  # the former one may go at any moment, or stay: nodes wait until that is known
             if await _collected(self._create(client, daemonset, asked, job), errors):
                 known.made(job.image)
             else:

@@ -55,6 +55,7 @@ def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phas
     board, blocker = explainer.board, blocker_of(explainer)
     progressing = _progressing(explainer, counts, standing, blocker)
     why = blocker.reason if blocker is not None else phase.value
+    aside = unreadable_deadline(board.world.daemonset)
     return (
         progressing,
         _available(counts),
@@ -63,7 +64,7 @@ def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phas
             phase,
             _sentence(explainer, counts, standing, phase, blocker),
             why=progressing.reason if phase is Phase.STALLED else why,
-            aside=_unreadable_deadline(board.world.daemonset),
+            aside=Verdict(type=STALLED, status="False", reason=INVALID_ANNOTATION, message=aside) if aside else None,
         ),
         *unmatched_hook(board),
     )
@@ -225,13 +226,6 @@ def _how_it_stands(
 
 def _refused(standing: Standing) -> str:
     return f"the server refuses pods of the new template: {standing.refused}"
-
-
-def _unreadable_deadline(daemonset: DaemonSet) -> Verdict | None:
-    problem = unreadable_deadline(daemonset)
-    if not problem:
-        return None
-    return Verdict(type=STALLED, status="False", reason=INVALID_ANNOTATION, message=problem)
 
 
 def _stuck(board: Board, blocker: Blocker | None) -> str:

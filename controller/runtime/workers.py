@@ -41,7 +41,7 @@ class Retry(msgspec.Struct, frozen=True):
 Outcome: TypeAlias = Done | ComeBack | Retry
 
 
-Work: TypeAlias = Callable[[], Coroutine[None, None, None]]
+Work: TypeAlias = Callable[[], Coroutine[None, None, object]]
 """A coroutine function rather than a coroutine: if it is cancelled before its turn, nothing has begun."""
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -71,7 +71,7 @@ def paused_since(daemonset: DaemonSet, state: DaemonSetState) -> float:
     return min(filter(None, (state.paused_since, recorded)), default=0.0)
 
 
-class Family(Value):
+class Family(NamedTuple):
     """One metric: how it is called, and how it is read off."""
 
     name: str
@@ -82,7 +82,7 @@ class Family(Value):
 
 
 def _number(name: str, meaning: str, read: Callable[[MeasuredDaemonSet], float]) -> Family:
-    return Family(name=name, meaning=meaning, read=lambda shown: [((), read(shown))])
+    return Family(name, meaning, lambda shown: [((), read(shown))])
 
 
 def _seen(
@@ -96,7 +96,7 @@ def _seen(
         found = read(shown.summary)
         return [((), found)] if isinstance(found, int | float) else found
 
-    return Family(name=name, meaning=meaning, read=samples, labels=labels)
+    return Family(name, meaning, samples, labels)
 
 
 def _info(shown: MeasuredDaemonSet) -> Samples:
@@ -134,17 +134,12 @@ STATE: tuple[Family, ...] = (
         )
     ),
     Family(
-        name="info",
-        meaning="Always 1; what can be told in words",
-        read=_info,
-        labels=("strategy_type", "rolling_update_type", "update_revision"),
+        "info",
+        "Always 1; what can be told in words",
+        _info,
+        ("strategy_type", "rolling_update_type", "update_revision"),
     ),
-    Family(
-        name="rollout_phase",
-        meaning="1 for the current one of the nine phases",
-        read=_phases,
-        labels=("phase",),
-    ),
+    Family("rollout_phase", "1 for the current one of the nine phases", _phases, ("phase",)),
     _number(
         "rollout_target_nodes",
         "Nodes that may have the update revision now, or could if it were not paused",
@@ -225,10 +220,7 @@ STATE: tuple[Family, ...] = (
 )
 
 ZONES = _seen(
-    "rollout_zone_nodes",
-    "Nodes that should run the pod, by zone and how they stand",
-    _zones,
-    ("zone", "state"),
+    "rollout_zone_nodes", "Nodes that should run the pod, by zone and how they stand", _zones, ("zone", "state")
 )
 
 

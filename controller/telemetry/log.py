@@ -62,25 +62,18 @@ def hide_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 
 def _rendering(lines: LogFormat, *, colors: bool) -> tuple[Processor, ...]:
     if lines == "json":
-        return (
-            structlog.processors.EventRenamer("msg"),
-            structlog.processors.JSONRenderer(serializer=_encode),
-        )
+        return (structlog.processors.EventRenamer("msg"), structlog.processors.JSONRenderer(serializer=_encode))
     console = structlog.dev.ConsoleRenderer(
         colors=colors,
         timestamp_key="time",
         exception_formatter=structlog.dev.plain_traceback,
         pad_event_to=48,
     )
-    return (console, _to_bytes)
+    return (console, lambda _, __, line: str(line).encode())
 
 
 def _encode(event: EventDict, **_: object) -> bytes:
     return msgspec.json.encode(event, enc_hook=str)
-
-
-def _to_bytes(_: WrappedLogger, __: str, line: EventDict | str) -> bytes:
-    return str(line).encode()
 
 
 class _FromLibraries(logging.Handler):
