@@ -14,13 +14,13 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from controller.api.base import JSONObject, Value, View, fields_of
-from controller.api.meta import Named, ObjectMeta, rfc3339
+from controller.api.base import JSONObject, fields_of
+from controller.api.meta import Named, rfc3339
 from controller.api.text import shortened
 from controller.api.wellknown import API_VERSION, EVENT_SOURCE, KIND
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
-from controller.kube.resource import Resource
+from controller.kube.resource import GroupVersionResource
 from controller.planner.step import Note
 from controller.runtime.clock import Clock, elapsed
 
@@ -36,15 +36,8 @@ WAITING_MOST = 1000
 """Events that wait to be sent; when there are more, the oldest are dropped and counted."""
 
 
-class WrittenEvent(View):
-    metadata: ObjectMeta
-
-
-class NothingKept(Value):
-    """The cached form of an Event, of which there is none: events are only written."""
-
-
-EVENTS: Resource[WrittenEvent, NothingKept] = Resource(plural="events", wire=WrittenEvent, project=lambda _: None)
+EVENTS = GroupVersionResource(plural="events")
+"""Events are only written."""
 
 
 class _Allowance(msgspec.Struct):

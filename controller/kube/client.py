@@ -15,7 +15,7 @@ from controller.kube import errors
 from controller.kube.decode import UNREADABLE, Decoder, ErrorEvent, Page, WatchEvent
 from controller.kube.errors import Unreadable
 from controller.kube.request import JSON_PATCH, Query, Request, Response
-from controller.kube.resource import Resource, Target, W
+from controller.kube.resource import GroupVersionResource, Resource, Target, W
 from controller.kube.sender import Call, Retell, Sender
 
 T = TypeVar("T")
@@ -106,7 +106,7 @@ class Client:
 
     async def create(
         self,
-        resource: Resource[W, T],
+        resource: GroupVersionResource,
         namespace: str,
         body: Body,
         *,
@@ -127,7 +127,7 @@ class Client:
 
     async def patch(
         self,
-        resource: Resource[W, T],
+        resource: GroupVersionResource,
         target: Target,
         patch: Body,
         *,
@@ -147,7 +147,7 @@ class Client:
         return _decode_written(call, await self._sender.send(call, request)).metadata
 
     async def delete(
-        self, resource: Resource[W, T], ref: Ref, *, version: str = "", propagation: str = ""
+        self, resource: GroupVersionResource, ref: Ref, *, version: str = "", propagation: str = ""
     ) -> Deleted:
         """Delete the object with `ref.uid`; if another one has its name by now, Conflict is raised. An empty uid
         deletes any.
@@ -216,7 +216,7 @@ def _bytes(body: Body) -> bytes:
     return body if isinstance(body, bytes) else as_bytes(body)
 
 
-def _collection(resource: Resource[W, T], namespace: str) -> str:
+def _collection(resource: GroupVersionResource, namespace: str) -> str:
     return f"{resource.name} in {namespace}" if namespace and resource.namespaced else resource.name
 
 

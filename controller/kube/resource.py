@@ -25,30 +25,14 @@ W = TypeVar("W", bound=Wire)
 T = TypeVar("T")
 
 
-class Resource(Value, Generic[W, T], kw_only=True):
-    """One kind. The bytes of the server are decoded to `wire`, and `project` makes the record that is kept.
-
-    `project` returns None for an object that is not ours, which then costs no memory. It may raise ValueError for an
-    object that cannot be used; that object is then `Malformed`, and all others are read.
-    """
+class GroupVersionResource(Value, kw_only=True):
+    """What a request has to know of a kind."""
 
     group: str = ""
     """Empty for the core group."""
     version: str = "v1"
     plural: str
     namespaced: bool = True
-    custom: bool = False
-    """Whether a CRD defines the kind. If the server does not know a custom kind, none of its objects exist any
-    more."""
-    only: str = ""
-    """Label selector of all lists and watches; empty: all objects."""
-    wire: type[W]
-    project: Callable[[W], T | None]
-
-    @property
-    def query(self) -> tuple[tuple[str, str], ...]:
-        """The query parameters of every list and watch."""
-        return (("labelSelector", self.only),) if self.only else ()
 
     @property
     def name(self) -> str:
@@ -70,3 +54,25 @@ class Resource(Value, Generic[W, T], kw_only=True):
     def describe(self, target: Target, sub: str = "") -> str:
         """The object in words, for people: `pods/status default/agent-x1`."""
         return f"{self.name}/{sub} {target}" if sub else f"{self.name} {target}"
+
+
+class Resource(GroupVersionResource, Generic[W, T], kw_only=True):
+    """One kind that is read. The bytes of the server are decoded to `wire`, and `project` makes the record that is
+    kept.
+
+    `project` returns None for an object that is not ours, which then costs no memory. It may raise ValueError for an
+    object that cannot be used; that object is then `Malformed`, and all others are read.
+    """
+
+    custom: bool = False
+    """Whether a CRD defines the kind. If the server does not know a custom kind, none of its objects exist any
+    more."""
+    only: str = ""
+    """Label selector of all lists and watches; empty: all objects."""
+    wire: type[W]
+    project: Callable[[W], T | None]
+
+    @property
+    def query(self) -> tuple[tuple[str, str], ...]:
+        """The query parameters of every list and watch."""
+        return (("labelSelector", self.only),) if self.only else ()

@@ -30,8 +30,10 @@ class Throttle:
     """
 
     def __init__(self, *, ceiling: int = CEILING, qps: float = 0.0, burst: int = 0) -> None:
-        self._ceiling = self._places = ceiling
-        self._taken = 0
+        self._ceiling = self.places = ceiling
+        """Requests that may be under way now, besides one for every lane with a place of its own."""
+        self.taken = 0
+        """Places that are taken now."""
         self._line: deque[Lane] = deque()
         """Lanes in which a request waits, each once; a lane in which none waits any more may be here too."""
         self._changed = self._halved = float("-inf")
@@ -39,30 +41,20 @@ class Throttle:
         self._saved = self._interval * (max(burst, 1) - 1)
         self._next_token = float("-inf")
 
-    @property
-    def places(self) -> int:
-        """Requests that may be under way now, besides one for every lane with a place of its own."""
-        return self._places
-
-    @property
-    def taken(self) -> int:
-        """Places that are taken now."""
-        return self._taken
-
     def _answered(self, *, busy: bool) -> None:
         now = asyncio.get_running_loop().time()
         if busy:
             if now - self._halved >= STEP_SECONDS:
-                self._places = max(1, self._places // 2)
+                self.places = max(1, self.places // 2)
                 self._halved = now
             self._changed = now
-        elif self._places < self._ceiling and now - self._changed >= STEP_SECONDS:
-            self._places += 1
+        elif self.places < self._ceiling and now - self._changed >= STEP_SECONDS:
+            self.places += 1
             self._changed = now
 
     def _admit(self) -> None:
         """Give free places to waiting requests: one to each lane, then again from the first."""
-        while self._line and self._taken < self._places:
+        while self._line and self.taken < self.places:
             lane = self._line.popleft()
             if lane._next_goes():
                 self._line.append(lane)
@@ -104,7 +96,7 @@ class Lane:
         throttle = self._throttle
         if throttle._interval:
             await throttle._take_token(within)
-        if self._in_flight < self._own or throttle._taken < throttle._places:  # then none waits: see `leave`
+        if self._in_flight < self._own or throttle.taken < throttle.places:  # then none waits: see `leave`
             self._go()
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -127,11 +119,11 @@ class Lane:
     def _go(self) -> None:
         self._in_flight += 1
         if self._in_flight > self._own:
-            self._throttle._taken += 1
+            self._throttle.taken += 1
 
     def _give_back(self) -> None:
         if self._in_flight > self._own:
-            self._throttle._taken -= 1
+            self._throttle.taken -= 1
         self._in_flight -= 1
         if self._in_flight < self._own:
             self._next_goes()
