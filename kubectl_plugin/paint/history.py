@@ -10,7 +10,7 @@ from rich.text import Text
 from controller.api.meta import rfc3339
 from controller.planner.in_place.change import InPlaceChange
 from kubectl_plugin.durations import short
-from kubectl_plugin.paint.table import Cell, Column, clean, table
+from kubectl_plugin.paint.table import Column, clean, table
 from kubectl_plugin.paint.yaml_lines import yaml_lines
 from kubectl_plugin.report.in_place import IN_PLACE, RECREATE, in_words
 from kubectl_plugin.report.revisions.history import RevisionRow
@@ -20,26 +20,28 @@ from kubectl_plugin.report.revisions.masking import masked
 NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"
 
-_COLUMNS: Final = (
-    Column("REV", right=True),
-    Column("AGE"),
-    Column("NODES", right=True),
-    Column("IMAGES", least=20),
-    Column("CHANGE", least=24),
-    Column("CAUSE", least=8),
-)
-
 
 def history_table(
     rows: Sequence[RevisionRow], *, now: float, width: int | None, only_ascii: bool, wide: bool
 ) -> Text:
     """`wide`: every image with its full name, and the hash; else those that differ, by their short names. Whether
     pods get it in place is told where that is asked for."""
-    hash_ = (Column("HASH"),) if wide else ()
-    way = (Column("WAY"),) if any(row.way is not None for row in rows) else ()
-    columns = (*_COLUMNS[:3], *hash_, *_COLUMNS[3:5], *way, *_COLUMNS[5:])
-    cells = [_row(row, now, only_ascii=only_ascii, wide=wide, way=bool(way)) for row in rows]
-    return table(columns, cells, width=width, only_ascii=only_ascii)
+
+    def images(row: RevisionRow) -> str:
+        told = row.images.values() if wide else (short_image(row.images[name]) for name in row.differing)
+        return ",".join(told) or NONE
+
+    columns: list[Column[RevisionRow]] = [
+        Column("REV", lambda row: str(row.revision.number), right=True),
+        Column("AGE", lambda row: short(now - row.created)),
+        Column("NODES", _nodes, right=True),
+        *([Column("HASH", lambda row: row.revision.hash)] if wide else []),
+        Column("IMAGES", images, least=20),
+        Column("CHANGE", lambda row: row.change(only_ascii=only_ascii), least=24),
+        *([Column("WAY", _way)] if any(row.way is not None for row in rows) else []),
+        Column("CAUSE", lambda row: row.cause or NONE, least=8),
+    ]
+    return table(columns, rows, width=width, only_ascii=only_ascii)
 
 
 def revision_text(name: str, row: RevisionRow, *, now: float, only_ascii: bool, show_values: bool) -> Text:
@@ -47,8 +49,8 @@ def revision_text(name: str, row: RevisionRow, *, now: float, only_ascii: bool, 
     template = row.revision.template if show_values else masked(row.revision.template)
     facts = {
         "Hash": row.revision.hash,
-        "Age": f"{_age(row, now)} ({rfc3339(row.created)})",
-        "Nodes": UNKNOWN if row.nodes is None else str(row.nodes),
+        "Age": f"{short(now - row.created)} ({rfc3339(row.created)})",
+        "Nodes": _nodes(row),
         "Change": row.change(only_ascii=only_ascii),
         "Cause": row.cause or NONE,
         **({} if row.way is None else {"Way": in_words(row.way)}),
@@ -63,16 +65,9 @@ def revision_text(name: str, row: RevisionRow, *, now: float, only_ascii: bool, 
     )
 
 
-def _row(row: RevisionRow, now: float, *, only_ascii: bool, wide: bool, way: bool) -> list[Cell]:
-    names = row.images if wide else row.differing
-    images = ",".join(row.images[name] if wide else short_image(row.images[name]) for name in names)
-    cells: list[Cell] = [str(row.revision.number), _age(row, now), UNKNOWN if row.nodes is None else str(row.nodes)]
-    cells += [row.revision.hash] if wide else []
-    cells += [images or NONE, row.change(only_ascii=only_ascii)]
-    if way:
-        cells.append(NONE if row.way is None else IN_PLACE if isinstance(row.way, InPlaceChange) else RECREATE)
-    return [*cells, row.cause or NONE]
+def _nodes(row: RevisionRow) -> str:
+    return UNKNOWN if row.nodes is None else str(row.nodes)
 
 
-def _age(row: RevisionRow, now: float) -> str:
-    return short(now - row.created)
+def _way(row: RevisionRow) -> str:
+    return NONE if row.way is None else IN_PLACE if isinstance(row.way, InPlaceChange) else RECREATE

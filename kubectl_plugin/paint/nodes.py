@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from rich.text import Text
@@ -10,59 +10,61 @@ from rich.text import Text
 from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.paint import style
-from kubectl_plugin.paint.table import Cell, Column, table, without_the_expendable
+from kubectl_plugin.paint.table import Column, table
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.pulls import NodePull, PullStage
+from kubectl_plugin.report.snapshot import PodDetail
 
-_COLUMNS = (
-    Column("NODE"),
-    Column("GROUP"),
-    Column("STATE", fixed=max(map(len, NodeState))),
-    Column("REV", right=True),
-    Column("POD"),
-    Column("READY"),
-    Column("RESTARTS", right=True),
-    Column("AGE"),
-)
-_WIDE = (Column("HASH"), Column("MESSAGE"))
-_EXPENDABLE = ("HOW", "AGE", "GROUP")
 _STAGES: Final = {PullStage.FAILED: style.BAD, PullStage.PULLING: "yellow", PullStage.THERE: "green"}
+_STAGE_WIDTH: Final = max(map(len, PullStage))
 _ROOM = 24
 """Columns of the terminal that the reason is worth."""
 
 
 def node_table(rows: Sequence[NodeRow], *, now: float, width: int | None, only_ascii: bool) -> Text:
     """`width`: None for all there is: also the hash of the pod's revision, and what a failing pod said last."""
-    wide = width is None
-    image = (Column("IMAGE", fixed=max(map(len, PullStage))),) if any(row.image for row in rows) else ()
-    columns = [*_COLUMNS, Column("HOW"), *image, *(_WIDE if wide else ()), Column("WHY", least=8)]
-    cells = [_row(row, now, wide=wide, image=bool(image)) for row in rows]
-    if width is not None:
-        columns, cells = without_the_expendable(columns, cells, expendable=_EXPENDABLE, width=width, room=_ROOM)
-    return table(columns, cells, width=width, only_ascii=only_ascii)
-
-
-def _row(row: NodeRow, now: float, *, wide: bool, image: bool) -> list[Cell]:
-    cells: list[Cell] = [row.node, row.group, Text(row.state.value, style.STATES[row.state].style)]
-    if row.pod is None:
-        cells += [""] * 5
-    else:
-        pod = row.pod.pod
-        revision = "?" if row.revision is None else str(row.revision)
-        ready = f"{row.pod.ready_containers}/{len(row.pod.containers)}"
-        cells += [revision, pod.name, ready, str(row.pod.restarts), short(now - pod.created)]
-    cells.append(row.how)
-    if image:
-        cells.append(_stage(row.image.stage) if row.image else "")
-    if wide:
-        cells += [row.pod.pod.hash if row.pod else "", row.trouble.message if row.trouble else ""]
-    return [*cells, row.why]
+    columns: list[Column[NodeRow]] = [
+        Column("NODE", lambda row: row.node),
+        Column("GROUP", lambda row: row.group, expendable=3),
+        Column("STATE", _state, fixed=max(map(len, NodeState))),
+        Column("REV", _revision, right=True),
+        _of_pod("POD", lambda one: one.pod.name),
+        _of_pod("READY", lambda one: f"{one.ready_containers}/{len(one.containers)}"),
+        _of_pod("RESTARTS", lambda one: str(one.restarts), right=True),
+        _of_pod("AGE", lambda one: short(now - one.pod.created), expendable=2),
+        Column("HOW", lambda row: row.how, expendable=1),
+    ]
+    if any(row.image for row in rows):
+        columns.append(Column("IMAGE", lambda row: _stage(row.image.stage) if row.image else "", fixed=_STAGE_WIDTH))
+    if width is None:
+        columns.append(_of_pod("HASH", lambda one: one.pod.hash))
+        columns.append(Column("MESSAGE", lambda row: row.trouble.message if row.trouble else ""))
+    columns.append(Column("WHY", lambda row: row.why, least=8))
+    return table(columns, rows, width=width, only_ascii=only_ascii, room=_ROOM)
 
 
 def pull_table(rows: Sequence[tuple[str, NodePull]], *, width: int | None, only_ascii: bool) -> Text:
-    columns = (Column("NODE"), Column("IMAGE", fixed=max(map(len, PullStage))), Column("WHY", least=8))
-    cells = [(node, _stage(one.stage), one.why) for node, one in rows]
-    return table(columns, cells, width=width, only_ascii=only_ascii)
+    columns: list[Column[tuple[str, NodePull]]] = [
+        Column("NODE", lambda row: row[0]),
+        Column("IMAGE", lambda row: _stage(row[1].stage), fixed=_STAGE_WIDTH),
+        Column("WHY", lambda row: row[1].why, least=8),
+    ]
+    return table(columns, rows, width=width, only_ascii=only_ascii)
+
+
+def _of_pod(
+    header: str, cell: Callable[[PodDetail], str], *, right: bool = False, expendable: int = 0
+) -> Column[NodeRow]:
+    """Empty where the node has no pod."""
+    return Column(header, lambda row: cell(row.pod) if row.pod else "", right=right, expendable=expendable)
+
+
+def _revision(row: NodeRow) -> str:
+    return "" if row.pod is None else "?" if row.revision is None else str(row.revision)
+
+
+def _state(row: NodeRow) -> Text:
+    return Text(row.state.value, style.STATES[row.state].style)
 
 
 def _stage(stage: PullStage) -> Text:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -15,55 +15,60 @@ Cell: TypeAlias = str | Text
 GAP: Final = "  "
 
 
+Row = TypeVar("Row")
+
+
 @dataclass(frozen=True)
-class Column:
-    """How the cells below `header` are placed."""
+class Column(Generic[Row]):
+    """What stands below `header`, and how it is placed."""
 
     header: str
+    cell: Callable[[Row], Cell]
     right: bool = False
     """For numbers."""
     fixed: int = 0
     """Width that it has whatever is in it, so that rows which are printed later stand below the first ones."""
     least: int | None = None
     """Width to which it may be cut where the table is too wide; None: never. Of several, the last gives way first."""
+    expendable: int = 0
+    """As which it is left out, 1 first, where the last column would have too little room; 0: never."""
 
 
 def table(
-    columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, width: int | None, only_ascii: bool = False
+    columns: Iterable[Column[Row]], rows: Sequence[Row], *, width: int | None, only_ascii: bool = False, room: int = 0
 ) -> Text:
     """The whole table; nothing stands behind the last word of a line.
 
     `width`: columns of the terminal; None for a table that is never cut, as with `-o wide` (print that one with
     `soft_wrap=True`). Where the columns that must not be cut are too wide already, the terminal cuts the line.
-    `only_ascii`: everything else becomes a question mark.
+    `only_ascii`: everything else becomes a question mark. `room`: for the last column, before which expendable ones
+    give way.
     """
-    lines = [[Text(one.header, style="bold") for one in columns]]
-    lines += [[clean(cell, only_ascii) for cell in row] for row in rows]
-    widths = [_needed(column, cells) for column, cells in zip(columns, zip(*lines, strict=True), strict=True)]
+    cells = {column: [column.cell(row) for row in rows] for column in columns}
     if width is not None:
-        widths = _narrowed(columns, widths, width)
-    return Text("\n").join(_line(columns, cells, widths, only_ascii) for cells in lines)
+        cells = _without_the_expendable(cells, width, room)
+    lines = [[Text(one.header, style="bold") for one in cells]]
+    lines += [[clean(cell, only_ascii) for cell in row] for row in zip(*cells.values(), strict=True)]
+    widths = [_needed(column, its) for column, its in zip(cells, zip(*lines, strict=True), strict=True)]
+    if width is not None:
+        widths = _narrowed([*cells], widths, width)
+    return Text("\n").join(_line([*cells], line, widths, only_ascii) for line in lines)
 
 
-def without_the_expendable(
-    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, expendable: Sequence[str], width: int, room: int
-) -> tuple[list[Column], list[list[Cell]]]:
-    """The table without as many `expendable` columns, the first of them first, as leave `room` for the last column.
-
-    That one says why, and is worth more than what can be asked for in other ways.
-    """
-    needed = [_needed(column, [row[index] for row in rows]) for index, column in enumerate(columns)]
-    hidden: set[str] = set()
-    for name in expendable:
-        shown = [one for column, one in zip(columns[:-1], needed, strict=False) if column.header not in hidden]
-        if sum(shown) + len(GAP) * len(shown) + min(needed[-1], room) <= width:
+def _without_the_expendable(
+    cells: Mapping[Column[Row], list[Cell]], width: int, room: int
+) -> dict[Column[Row], list[Cell]]:
+    """The last column says why, and is worth more than what can be asked for in other ways."""
+    needed = {column: _needed(column, its) for column, its in cells.items()}
+    *kept, last = cells
+    for column in sorted((one for one in kept if one.expendable), key=lambda one: one.expendable):
+        if sum(needed[one] + len(GAP) for one in kept) + min(needed[last], room) <= width:
             break
-        hidden.add(name)
-    kept = [index for index, column in enumerate(columns) if column.header not in hidden]
-    return [columns[index] for index in kept], [[row[index] for index in kept] for row in rows]
+        kept.remove(column)
+    return {column: cells[column] for column in (*kept, last)}
 
 
-def _needed(column: Column, cells: Sequence[Cell]) -> int:
+def _needed(column: Column[Row], cells: Sequence[Cell]) -> int:
     widest = max((cell_len(cell) if isinstance(cell, str) else cell.cell_len for cell in cells), default=0)
     return max(len(column.header), column.fixed, widest)
 
@@ -92,7 +97,7 @@ def _shown(character: str, only_ascii: bool) -> str:
     return "?" if only_ascii and not character.isascii() else character
 
 
-def _narrowed(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[int]:
+def _narrowed(columns: Sequence[Column[Row]], widths: Sequence[int], width: int) -> list[int]:
     """The widths, so that all fit; the last column that may be cut is cut first."""
     result = list(widths)
     excess = sum(widths) + len(GAP) * (len(columns) - 1) - width
@@ -104,7 +109,7 @@ def _narrowed(columns: Sequence[Column], widths: Sequence[int], width: int) -> l
     return result
 
 
-def _line(columns: Sequence[Column], cells: Sequence[Text], widths: Sequence[int], only_ascii: bool) -> Text:
+def _line(columns: Sequence[Column[Row]], cells: Sequence[Text], widths: Sequence[int], only_ascii: bool) -> Text:
     line = Text()
     for index, (column, cell, width) in enumerate(zip(columns, cells, widths, strict=True)):
         shown = cut(cell, width, only_ascii)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from operator import itemgetter
+from typing import TypeAlias
 
 import pytest
 from rich.text import Text
@@ -12,13 +14,17 @@ from kubectl_plugin.host import Host
 from kubectl_plugin.paint.table import Cell, Column, table
 from kubectl_plugin.terminal import Terminal
 
-COLUMNS = (Column("NAME", least=6), Column("NODES", right=True), Column("WHY", least=5))
-ROWS: tuple[tuple[Cell, ...], ...] = (("agent", "24", ""), ("log-shipper", "3", "waits for the budget"))
+Row: TypeAlias = tuple[Cell, ...]
+
+COLUMNS: tuple[Column[Row], ...] = (
+    Column("NAME", itemgetter(0), least=6),
+    Column("NODES", itemgetter(1), right=True),
+    Column("WHY", itemgetter(2), least=5),
+)
+ROWS: tuple[Row, ...] = (("agent", "24", ""), ("log-shipper", "3", "waits for the budget"))
 
 
-def lines(
-    rows: tuple[tuple[Cell, ...], ...] = ROWS, *, width: int | None = None, only_ascii: bool = False
-) -> list[str]:
+def lines(rows: tuple[Row, ...] = ROWS, *, width: int | None = None, only_ascii: bool = False) -> list[str]:
     return table(COLUMNS, rows, width=width, only_ascii=only_ascii).plain.split("\n")
 
 
@@ -46,7 +52,7 @@ def test_the_last_column_is_cut_first_and_none_below_its_least(width: int, last:
 
 
 def test_no_column_becomes_narrower_than_its_header() -> None:
-    columns = (Column("A", least=1), Column("NOTICE", least=1))
+    columns: tuple[Column[Row], ...] = (Column("A", itemgetter(0), least=1), Column("NOTICE", itemgetter(1), least=1))
     assert table(columns, [("x", "0123456789")], width=3).plain.split("\n") == ["A  NOTICE", "x  01234…"]
 
 
