@@ -11,11 +11,11 @@ from kubectl_plugin.change_options import PromoteOptions as Asked
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.images_ahead import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.cluster.writing import Judge
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.edits import promote as edits
-from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.partition import desired_of
-from kubectl_plugin.edits.promote import Goal, course_of, goal_of
+from kubectl_plugin.edits.promote import course_of, goal_of
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.report.gate import ClosedGate, ClosedReason, closed
@@ -51,15 +51,14 @@ async def promote(invocation: Invocation, asked: Asked) -> int:
     if not asked.wait:
         if not asked.force:
             _refuse_if_closed(seen, soak)
-        change = EditOfOne(seen.snapshot, _edit(seen, asked), _question(seen, asked), judge)
-        return await _carry_out(invocation, change, acting, deadline)
-    question = _question(seen, asked)
-    if question is not None and await agree(invocation, seen.snapshot.key.name, question, acting):
+        return await _carry_out(invocation, _change(seen, asked, judge), acting, deadline)
+    asks = _change(seen, asked, judge).ask
+    if asks is not None and await agree(invocation, seen.snapshot.key.name, asks, acting):
         acting = with_fields(acting, yes=True)
     async with promotion_wait(invocation, seen, deadline) as gate:
         if not asked.force:
             seen = await gate.until_open(soak)
-        change = EditOfOne(seen.snapshot, _edit(seen, asked), judge=judge)
+        change = with_fields(_change(seen, asked, judge), ask=None)
         code = await _carry_out(invocation, change, acting, deadline)
         if change.edit.operations:
             gate.expect_a_change()
@@ -75,27 +74,20 @@ def _within(invocation: Invocation, asked: Asked) -> float | None:
     return reads.PREVIEW if may_ask else reads.HURRY
 
 
-def _goal(seen: Survey, asked: Asked) -> Goal | None:
+def _change(seen: Survey, asked: Asked, judge: Judge) -> EditOfOne:
+    """Asked is only before all nodes are updated at the word of one person; a step was thought of before."""
     to = 0 if asked.full else int_or_percent(asked.to, "partition") if asked.to is not None else None
-    desired = _desired(seen)
-    return goal_of(seen.snapshot, course_of(seen.snapshot, desired), desired, to=to)
+    snapshot, desired = seen.snapshot, _desired(seen)
+    goal = goal_of(snapshot, course_of(snapshot, desired), desired, to=to)
+    edit = edits.promote(snapshot, goal)
+    fully = goal is not None and goal.is_full
+    ask = question(f"Promote {snapshot.key.name} fully?", edit.details) if fully else None
+    return EditOfOne(snapshot, edit, ask, judge)
 
 
 def _desired(seen: Survey) -> int:
     """Where nodes or pods cannot be seen, the controller's own count."""
     return desired_of(seen.snapshot) or 0
-
-
-def _edit(seen: Survey, asked: Asked) -> Edit:
-    return edits.promote(seen.snapshot, _goal(seen, asked))
-
-
-def _question(seen: Survey, asked: Asked) -> str | None:
-    """Asked is only before all nodes are updated at the word of one person; a step was thought of before."""
-    goal = _goal(seen, asked)
-    if goal is None or not goal.is_full:
-        return None
-    return question(f"Promote {seen.snapshot.key.name} fully?", edits.promote(seen.snapshot, goal).details)
 
 
 def _refuse_if_closed(seen: Survey, soak: float) -> None:

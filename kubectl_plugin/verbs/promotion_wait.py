@@ -90,7 +90,7 @@ class PromotionWait:
             raise CommandError(f"gave up after {self._deadline.text}: {shut.text}", exit_code=ExitCode.TIMED_OUT)
 
     async def _give_up_if_unattended(self, seen: Survey) -> None:
-        if self._presence.pending_for(seen) < UNATTENDED:
+        if self._presence.pending_for(self._daemonset.key, seen.phase) < UNATTENDED:
             return
         if absence := await self._presence.absence(seen.snapshot.now):
             words = f"nothing happens to {self._daemonset.name}: {absence}"

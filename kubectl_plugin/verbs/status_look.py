@@ -38,20 +38,8 @@ class Look:
     """Why no controller seems to be active; asked only while it is Pending."""
 
     @property
-    def snapshot(self) -> Snapshot:
-        return self.brief.snapshot
-
-    @property
-    def phase(self) -> Phase:
-        return self.brief.phase
-
-    @property
     def survey(self) -> Survey | None:
         return self.brief.survey
-
-    @property
-    def doubtful(self) -> bool:
-        return self.survey is not None and self.survey.doubtful
 
 
 def wanted_of(asked: Asked) -> Awaited:

@@ -63,7 +63,7 @@ class MilestoneLines:
             self._tell(look)
 
     def _tell(self, look: Look) -> None:
-        now, status, moment = look.snapshot.now, look.status, asyncio.get_running_loop().time()
+        now, status, moment = look.brief.snapshot.now, look.status, asyncio.get_running_loop().time()
         name = f"{status.namespace}/{status.name}" if self._several else status.name
         reached = look.brief.milestone
         before, since, last = self._said.get(name, ("", moment, moment))

@@ -33,7 +33,6 @@ from kubectl_plugin.report.status.endings import (
     unattended,
     unfinished,
 )
-from kubectl_plugin.report.survey import Survey
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.status_look import Look, chosen, look, wanted_of
 from kubectl_plugin.verbs.status_screens import Screen, screen
@@ -119,7 +118,7 @@ class _StatusWatch:
             began = loop.time()
             looks = [None if one is None else await self._look(one) for one in self._follow.snapshots()]
             seen = [one for one in looks if one is not None]
-            if any(one.doubtful for one in seen):
+            if any(one.survey is not None and one.survey.doubtful for one in seen):
                 self._follow.doubt_the_nodes()
             endings = [self._ending(key.name, one, want) for key, one, want in zip(keys, looks, wanted, strict=True)]
             late = self._deadline.left <= 0
@@ -143,7 +142,7 @@ class _StatusWatch:
     def _ending(self, name: str, one: Look | None, wanted: Awaited) -> Ending | None:
         if one is None:
             return gone(name)
-        pending = self._presence.pending_for(one)
+        pending = self._presence.pending_for(one.brief.daemonset.key, one.brief.phase)
         if pending >= UNATTENDED and one.absence:
             return unattended(name, one.absence)
         if has_image(one.brief, wanted):
@@ -172,10 +171,10 @@ class ControllerPresence:
             self._asked = moment
         return self._absence
 
-    def pending_for(self, one: Look | Survey) -> float:
+    def pending_for(self, key: Key, phase: Phase) -> float:
         """Seconds; 0 where it is not Pending. Says once that a controller may be missing."""
-        key, now = one.snapshot.daemonset.key, asyncio.get_running_loop().time()
-        if one.phase is not Phase.PENDING:
+        now = asyncio.get_running_loop().time()
+        if phase is not Phase.PENDING:
             self._since.pop(key, None)
             return 0.0
         seconds = now - self._since.setdefault(key, now)
