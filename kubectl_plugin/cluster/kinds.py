@@ -18,7 +18,6 @@ from kubectl_plugin.report.snapshot import CHANGE_CAUSE, Container, PodDetail, R
 
 class _Terminated(container.TerminatedView):
     message: str = ""
-    finished_at: str | None = None
 
 
 class _ContainerState(container.ContainerStateView):
@@ -66,19 +65,16 @@ def _pod_detail(view: PodDetailView) -> PodDetail | None:
 
 def _containers(statuses: Iterable[_ContainerStatus] | None) -> Iterable[Container]:
     for one in statuses or ():
-        waiting, running = one.state.waiting, one.state.running
+        waiting = one.state.waiting
         ended = one.state.terminated or one.last_state.terminated
         yield Container(
             name=one.name,
-            image=one.image,
             ready=one.ready,
             restarts=one.restart_count,
             waiting=waiting.reason if waiting else "",
             message=_first_of(ended.message if ended else "", waiting.message if waiting else ""),
             exit_code=ended.exit_code if ended else None,
             ended=ended.reason if ended else "",
-            ended_at=epoch(ended.finished_at) if ended else None,
-            started_at=epoch(running.started_at) if running else None,
         )
 
 

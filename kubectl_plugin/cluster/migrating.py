@@ -67,7 +67,6 @@ def _record(view: revision.RevisionView) -> RevisionRecord | None:
         return None
     return RevisionRecord(
         name=meta.name,
-        uid=meta.uid,
         version=meta.resource_version,
         owner=_controller(meta),
         labels=meta.labels or {},

@@ -11,7 +11,7 @@ import msgspec
 from controller.api import daemonset as api
 from controller.api import selector
 from controller.api.base import JSONObject
-from controller.api.meta import Key, ObjectMeta, epoch
+from controller.api.meta import Key, ObjectMeta
 from controller.api.node import Node
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
 from controller.kube.kinds import DAEMONSETS, NODES
@@ -148,8 +148,6 @@ async def _completed(
         Snapshot(
             daemonset=daemonset,
             document=document,
-            created=epoch(view.metadata.creation_timestamp) or 0.0,
-            labels=view.metadata.labels or {},
             owners=view.metadata.owner_references or (),
             revisions=_read(revisions) or (),
             pods=_read(its_pods) or (),
@@ -226,8 +224,6 @@ def with_document(snapshot: Snapshot, document: JSONObject) -> Snapshot:
         snapshot,
         daemonset=api.project(view),
         document=document,
-        created=epoch(view.metadata.creation_timestamp) or 0.0,
-        labels=view.metadata.labels or {},
         owners=view.metadata.owner_references or (),
     )
 

@@ -20,7 +20,6 @@ class Container(Value):
     """One container of a pod, as its status tells."""
 
     name: str
-    image: str
     ready: bool
     restarts: int
     waiting: str
@@ -31,10 +30,6 @@ class Container(Value):
     """The exit code of its present or last end; None where it never ended."""
     ended: str
     """Reason of that end, such as Error or OOMKilled; empty where it never ended."""
-    ended_at: float | None
-    """Seconds since 1970: its last end."""
-    started_at: float | None
-    """Seconds since 1970; None while it does not run."""
 
 
 class PodDetail(Value):
@@ -109,9 +104,6 @@ class Snapshot(Value):
     daemonset: DaemonSet
     document: JSONObject
     """The DaemonSet as the server sent it, whole."""
-    created: float
-    """Seconds since 1970."""
-    labels: dict[str, str]
     owners: tuple[OwnerReference, ...]
     """Who owns the DaemonSet itself, such as an operator's object."""
     revisions: tuple[RevisionDetail, ...]

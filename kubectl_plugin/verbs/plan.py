@@ -121,7 +121,7 @@ def _with(snapshot: Snapshot, document: JSONObject) -> Snapshot:
     daemonset = daemonset_in(document)
     if daemonset.spec != snapshot.daemonset.spec:
         daemonset = replace(daemonset, generation=snapshot.daemonset.generation + 1)
-    return replace(snapshot, daemonset=daemonset, document=document, labels=reads.meta_of(document).labels or {})
+    return replace(snapshot, daemonset=daemonset, document=document)
 
 
 def _refuse_nonsense(daemonset: DaemonSet) -> None:

@@ -62,8 +62,6 @@ async def _new(invocation: Invocation, key: Key, manifest: Manifest) -> Forecast
     snapshot = Snapshot(
         daemonset=replace(daemonset, generation=max(daemonset.generation, 1)),
         document=checked or document,
-        created=invocation.terminal.now(),
-        labels=reads.meta_of(document).labels or {},
         owners=(),
         revisions=(),
         pods=(),

@@ -20,15 +20,12 @@ def container(name: str = "main", **fields: Any) -> Container:
     """One that runs and is ready."""
     return Container(
         name=name,
-        image=fields.pop("image", "demo:v1"),
         ready=fields.pop("ready", True),
         restarts=fields.pop("restarts", 0),
         waiting=fields.pop("waiting", ""),
         message=fields.pop("message", ""),
         exit_code=fields.pop("exit_code", None),
         ended=fields.pop("ended", ""),
-        ended_at=fields.pop("ended_at", None),
-        started_at=fields.pop("started_at", ago(60)),
         **fields,
     )
 
@@ -64,8 +61,6 @@ def of_world(
     return Snapshot(
         daemonset=around.daemonset,
         document={"metadata": {"name": around.daemonset.name, "namespace": around.daemonset.namespace}},
-        created=ago(86400),
-        labels={},
         owners=(),
         revisions=tuple(
             RevisionDetail(revision=one, created=ago(600 * place), change_cause="")

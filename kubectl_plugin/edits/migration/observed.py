@@ -49,7 +49,6 @@ class RevisionRecord(Value):
     """A ControllerRevision that the selector matches."""
 
     name: str
-    uid: str
     version: str
     owner: str
     labels: dict[str, str]

@@ -82,8 +82,6 @@ def seen(
     return Snapshot(
         daemonset=project(msgspec.convert(document, DaemonSetView)),
         document=document,
-        created=NOW,
-        labels={},
         owners=(),
         revisions=tuple(RevisionDetail(revision=one, created=NOW, change_cause="") for one in ordered),
         pods=tuple(detail(pod) for pod in pods),

@@ -95,7 +95,6 @@ def history(owner: str, *, first: int = 1) -> tuple[RevisionRecord, ...]:
     return tuple(
         RevisionRecord(
             name=f"agent-h{number}",
-            uid=f"revision-{number}",
             version="5",
             owner=owner,
             labels={"app": "agent", "controller-revision-hash": f"h{number}"},
