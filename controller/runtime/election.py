@@ -39,8 +39,8 @@ class Leadership:
 
     def __init__(self) -> None:
         self.deadline = float("-inf")
-        """The event loop's time until which we may write, counted from when the last renewal was sent. Only `Election` sets
-        it."""
+        """The event loop's time until which we may write, counted from when the last renewal was sent. Only
+        `Election` sets it."""
 
     def is_valid(self) -> bool:
         return asyncio.get_running_loop().time() < self.deadline
