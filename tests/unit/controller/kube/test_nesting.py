@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
-import hypothesis.strategies as st
 import pytest
-from hypothesis import given
 
-from controller.api.base import JSON
 from controller.api.meta import Key
 from controller.kube import nesting
 from controller.kube.decode import UNREADABLE, Decoder, ErrorEvent, Malformed, Page, Seen
@@ -124,19 +119,3 @@ def test_one_member_is_found_without_a_look_at_what_stands_behind_it() -> None:
     assert nesting.member(b'{"a":1,"b":[2],"c":half', "b") == b"[2]"
     with pytest.raises(KeyError):
         nesting.member(b'{"a":1}', "b")
-
-
-values = st.recursive(
-    st.none() | st.text(alphabet='a"\\\\{}[],:') | st.integers(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(alphabet='a"{]'), inner, max_size=3),
-)
-
-
-@given(value=values, levels=st.sampled_from([0, 1, 31, 32, 33, 100]), width=st.sampled_from([1, 2, 3]))
-def test_members_and_elements_are_those_of_a_real_parser(value: JSON, levels: int, width: int) -> None:
-    text = json.dumps(value)
-    for level in range(levels):
-        text = f"[{','.join([text, '0', '[]'][:width])}]" if level % 3 else f'{{"a": {text} , "b":"}}"}}'
-    whole = f'{{"x":{text},"y,":[{text},{text}],"z":1}}'.encode()
-    assert nesting.members(whole) == {"x": text.encode(), "y,": f"[{text},{text}]".encode(), "z": b"1"}
-    assert nesting.elements(nesting.members(whole)["y,"]) == [text.encode()] * 2
