@@ -14,8 +14,11 @@ import pytest
 from controller.kube import config
 from controller.kube.access import Access
 from controller.kube.errors import ConfigError
+from tests.unit.controller.kube.test_in_cluster import CA
 
 NOW = 1_000_000_000.0
+TRUSTED: dict[str, object] = {"certificate-authority-data": base64.b64encode(CA.encode()).decode()}
+"""An authority of its own: to read all those of the system takes its time."""
 
 
 def kubeconfig(
@@ -33,7 +36,7 @@ def kubeconfig(
             {
                 "apiVersion": "v1",
                 "kind": "Config",
-                "clusters": [{"name": f"cluster-{name}", "cluster": {"server": server, **(cluster or {})}}],
+                "clusters": [{"name": f"cluster-{name}", "cluster": {"server": server, **(cluster or TRUSTED)}}],
                 "users": [{"name": f"user-{name}", "user": user}],
                 "contexts": [
                     {
@@ -186,12 +189,10 @@ async def test_a_file_in_which_nothing_is_written_says_nothing(tmp_path: Path, t
         path.write_text(text)
     named = str(path) if text is not None else "/dev/null"
     for environ, kubeconfig_flag in (({"KUBECONFIG": named}, None), ({}, named)):
-        access = Access(kubeconfig=kubeconfig_flag, server="https://127.0.0.1:1")
+        access = Access(kubeconfig=kubeconfig_flag, server="http://127.0.0.1:1")
         connection = await config.connection_for(access, environ=environ)
-        assert (connection.server, connection.source) == (
-            "https://127.0.0.1:1",
-            "the command line with server https://127.0.0.1:1",
-        )
+        assert connection.server == "http://127.0.0.1:1"
+        assert connection.source == "the command line with server http://127.0.0.1:1"
         with pytest.raises(ConfigError, match=f"^kubeconfig {named} is empty$"):
             await config.connection_for(Access(kubeconfig=kubeconfig_flag), environ=environ)
 

@@ -31,7 +31,7 @@ OLD = Credential(authorization="old", expiry=100.0)
 
 
 def plugin_of(program: Slow, now: list[float]) -> ExecPlugin:
-    return ExecPlugin(program, OLD, lambda _: ssl.create_default_context(), lambda: now[0])
+    return ExecPlugin(program, OLD, lambda _: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), lambda: now[0])
 
 
 async def turns() -> None:
@@ -100,7 +100,7 @@ async def test_a_certificate_that_does_not_fit_its_key_is_a_failed_run() -> None
             raise ssl.SSLError("key values mismatch")
         return tls
 
-    program, tls = Slow(), ssl.create_default_context()
+    program, tls = Slow(), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     program.ends.set()
     plugin = ExecPlugin(program, OLD, tls_with, lambda: 0.0)
     async with plugin.renewing():
@@ -111,7 +111,7 @@ async def test_a_certificate_that_does_not_fit_its_key_is_a_failed_run() -> None
 
 @virtual_time
 async def test_a_rotated_client_certificate_makes_another_context_and_so_new_connections() -> None:
-    first, second = ssl.create_default_context(), ssl.create_default_context()
+    first, second = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made: list[Mapping[str, str]] = []
 
     def tls_with(credential: Credential) -> ssl.SSLContext:

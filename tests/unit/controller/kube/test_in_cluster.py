@@ -1,3 +1,5 @@
+"""A pod's service account: its server, its token, and an authority that is rotated."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -119,7 +119,7 @@ ALIASES = "&a0 1\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 100)}]\
     ("text", "told"),
     [
         ("&a [*a]", "nests too deeply, or within itself"),
-        ("[" * 5000 + "]" * 5000, "nests too deeply, or within itself"),
+        ("[" * 1000 + "]" * 1000, "nests too deeply, or within itself"),
         (ALIASES, " holds more than 1,000,000 values"),
         ("!!binary aGk=", " a tag makes a bytes of something: JSON has none"),
         ("!!set {a}", " a tag makes a set of something: JSON has none"),

@@ -143,20 +143,10 @@ def test_within_a_text(text: str, shown: str) -> None:
     assert masked({"spec": {"containers": [{"image": text}]}}) == {"spec": {"containers": [{"image": shown}]}}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a" * 200_000,
-        "a:," * 70_000,
-        '"k":' * 50_000,
-        "x=1," * 50_000,
-        "[{" * 100_000,
-        "Basic " * 50_000,
-        "eyJ." * 50_000,
-    ],
-)
-def test_a_long_text_is_masked_to_its_end(text: str) -> None:
-    """Patterns that begin anew at each character would take hours here."""
+@pytest.mark.parametrize("again", ["a", "a:,", '"k":', "x=1,", "[{", "Basic ", "eyJ."])
+def test_a_long_text_is_masked_to_its_end(again: str) -> None:
+    """Patterns that begin anew at each character would take minutes here."""
+    text = again * (30_000 // len(again))
     (shown,) = masked({"args": [f"{text} --token s3cret"]}).values()
     assert "s3cret" not in str(shown)
 
