@@ -22,6 +22,7 @@ from kubectl_plugin.cluster.controller import holder, leader
 from kubectl_plugin.cluster.documents import items, listed
 from kubectl_plugin.cluster.kinds import read_as
 from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.cluster.side_by_side import side_by_side
 from kubectl_plugin.report.installation.facts import (
     ControllerPod,
     Leader,
@@ -108,7 +109,7 @@ async def daemons(session: Session) -> tuple[OurDaemonSet, ...]:
 
 async def rival(session: Session) -> Rival:
     """What may be seen of it. A lease is enough to know that it runs."""
-    found, replicas = await asyncio.gather(
+    found, replicas = await side_by_side(
         known(holder(session, Key(RIVAL_NAMESPACE, RIVAL_LEASE))),
         known(_ready_replicas(session, Key(RIVAL_NAMESPACE, RIVAL_DEPLOYMENT))),
     )

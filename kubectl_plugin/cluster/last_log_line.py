@@ -11,6 +11,7 @@ from controller.kube.kinds import PODS
 from controller.kube.request import Request
 from controller.kube.sender import Call
 from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.cluster.side_by_side import side_by_side
 
 LONGEST: Final = 2000
 """Bytes that are read of a line."""
@@ -42,7 +43,7 @@ class LastLogLines:
     async def of(self, asked: list[tuple[Key, str, int]]) -> dict[tuple[Key, str, int], str]:
         """By pod, container and number of restarts."""
         new = [one for one in asked if one not in self._known]
-        said = await asyncio.gather(*(last_log_line(self._session, pod, container) for pod, container, _ in new))
+        said = await side_by_side(*(last_log_line(self._session, pod, container) for pod, container, _ in new))
         self._known = {one: self._known[one] for one in asked if one in self._known} | dict(
             zip(new, said, strict=True)
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 import msgspec
@@ -19,6 +18,7 @@ from kubectl_plugin.cluster.documents import AnyResource, listed
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import NATIVE, read_as
 from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.cluster.side_by_side import side_by_side
 from kubectl_plugin.edits.applying import found
 from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.observed import Daemon, Kind, MigrationSide, Observed, RevisionRecord
@@ -98,7 +98,7 @@ async def sight_of(invocation: Invocation, key: Key, *, as_native: bool) -> Obse
     if either is not None:
         selector = msgspec.convert(found(either.document, "spec", "selector"), LabelSelector)
         query = (("labelSelector", as_text(selector)),)
-        pods, revisions = await asyncio.gather(
+        pods, revisions = await side_by_side(
             listed(session.client, _DAEMONS, key.namespace, query),
             listed(session.client, _RECORDS, key.namespace, query),
         )

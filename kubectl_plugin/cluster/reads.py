@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from kubectl_plugin.cluster.documents import listed
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import PODS, REVISIONS
 from kubectl_plugin.cluster.not_found import absence
+from kubectl_plugin.cluster.side_by_side import side_by_side
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Many
 from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot, Unread
@@ -137,12 +138,13 @@ async def _completed(
     """Nodes are read once for all; everything is read at the same time."""
     views = [_view(document) for document in found]
     daemonsets = [api.project(view) for view in views]
-    fleet, *rest = await _together(
+    fleet, histories, owned = await side_by_side(
         _or_why("nodes", nodes_of(invocation) if nodes and found else _nothing(), within),
-        *(_or_why("controllerrevisions", revisions_of(invocation, one), within) for one in daemonsets),
-        *(_or_why("pods", pods_of(invocation, one) if pods else _nothing(), within) for one in daemonsets),
+        side_by_side(*(_or_why("controllerrevisions", revisions_of(invocation, one), within) for one in daemonsets)),
+        side_by_side(
+            *(_or_why("pods", pods_of(invocation, one) if pods else _nothing(), within) for one in daemonsets)
+        ),
     )
-    histories, owned = rest[: len(daemonsets)], rest[len(daemonsets) :]
     now = invocation.terminal.now()
     return tuple(
         Snapshot(
@@ -159,16 +161,6 @@ async def _completed(
             found, views, daemonsets, histories, owned, strict=True
         )
     )
-
-
-async def _together(*reads: Coroutine[Any, Any, Any]) -> list[Any]:
-    """All at once; the first error is raised as it is, when the others have ended."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in reads]
-    except BaseExceptionGroup as several:
-        raise several.exceptions[0] from None
-    return [task.result() for task in tasks]
 
 
 async def _or_why(what: str, read: Coroutine[object, object, T], within: float | None) -> T | Unread:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
 
@@ -12,6 +11,7 @@ from controller.kube.errors import NotFound
 from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.cluster.documents import ask
 from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.cluster.side_by_side import side_by_side
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ async def served_versions(session: Session) -> tuple[str, ...]:
     """Versions in which the server has Advanced DaemonSets; the group alone may be there for other kinds."""
     group = await _if_there(ask(session, f"/apis/{GROUP}", GROUP, _Group))
     names = [one.version for one in (group.versions if group is not None else None) or ()]
-    lists = await asyncio.gather(
+    lists = await side_by_side(
         *(_if_there(ask(session, f"/apis/{GROUP}/{name}", f"{GROUP}/{name}", _ServedKinds)) for name in names)
     )
     return tuple(sorted(name for name, one in zip(names, lists, strict=True) if one is not None and _serves(one)))

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 from controller.kube.errors import ApiError, Forbidden, Gone
 from controller.kube.meaning import ForRead, meaning_of
+from kubectl_plugin.cluster.side_by_side import scope
 
 T = TypeVar("T")
 
@@ -162,11 +163,8 @@ class Upkeep:
 @asynccontextmanager
 async def going_on(*upkeep: Coroutine[None, None, None]) -> AsyncIterator[None]:
     """While the block runs. Its first error is raised as it is, in the block."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in upkeep]
-            yield
-            for task in tasks:
-                task.cancel()
-    except BaseExceptionGroup as several:
-        raise several.exceptions[0] from None
+    async with scope() as group:
+        tasks = [group.create_task(one) for one in upkeep]
+        yield
+        for task in tasks:
+            task.cancel()

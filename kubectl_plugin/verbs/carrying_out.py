@@ -17,6 +17,7 @@ from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.change_options import Acting, DryRun
 from kubectl_plugin.cluster import controller, events, reads, self_reviews, writing
 from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.cluster.side_by_side import side_by_side
 from kubectl_plugin.edits.annotations import caused, recorded
 from kubectl_plugin.edits.applying import applied, found, segments
 from kubectl_plugin.edits.edit import Edit
@@ -120,7 +121,7 @@ class ChangeWriter:
         self.changed.append(reads.with_document(change.snapshot, document))
         try:
             async with asyncio.timeout(reads.HURRY):
-                _, absence = await asyncio.gather(
+                _, absence = await side_by_side(
                     events.tell(invocation.session, self.changed[-1], change.edit.result, done),
                     controller.absence(invocation.session, invocation.terminal.now()),
                 )

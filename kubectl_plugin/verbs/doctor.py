@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from controller.api.base import JSONObject
 from controller.api.wellknown import GROUP
 from kubectl_plugin import machine
@@ -12,6 +10,7 @@ from kubectl_plugin.cluster.installation import known
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.self_reviews import right
 from kubectl_plugin.cluster.served import served_versions, server_version
+from kubectl_plugin.cluster.side_by_side import side_by_side
 from kubectl_plugin.flags import Options
 from kubectl_plugin.paint.checks import checks_text
 from kubectl_plugin.report.counts_in_words import counted
@@ -46,8 +45,8 @@ async def doctor(invocation: Invocation, _: Options) -> int:
 
 async def _facts(invocation: Invocation) -> Facts:
     session = invocation.session
-    here, rights = await asyncio.gather(machine.look_around(invocation.host), _rights(invocation))
-    server, served, pods, rival, daemons = await asyncio.gather(
+    here, rights = await side_by_side(machine.look_around(invocation.host), _rights(invocation))
+    server, served, pods, rival, daemons = await side_by_side(
         known(server_version(session)),
         known(served_versions(session)),
         known(installation.controller_pods(session)),
@@ -79,7 +78,7 @@ async def _rights(invocation: Invocation) -> tuple[Right, ...]:
         right(session, verb, group, resource, "" if resource == "nodes" else session.namespace)
         for verb, group, resource in WANTED
     ]
-    return tuple(await asyncio.gather(*asked))
+    return await side_by_side(*asked)
 
 
 def _document(checks: tuple[DoctorCheck, ...], count: int) -> JSONObject:

@@ -1,0 +1,45 @@
+"""Reads side by side, in a scope that none of them outlives: where one fails the others are cancelled, and have ended
+before its error is raised. It is raised as it is and not in a group, so that who asks meets what one read raises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import TypeAlias, TypeVar, overload
+
+T = TypeVar("T")
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+T4 = TypeVar("T4")
+T5 = TypeVar("T5")
+Read: TypeAlias = Coroutine[object, None, T]
+
+
+@asynccontextmanager
+async def scope() -> AsyncIterator[asyncio.TaskGroup]:
+    """For tasks that end with the block. Their first error, or the block's own, is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except BaseExceptionGroup as several:
+        raise several.exceptions[0] from None
+
+
+@overload
+async def side_by_side(one: Read[T1], two: Read[T2], /) -> tuple[T1, T2]: ...
+@overload
+async def side_by_side(one: Read[T1], two: Read[T2], three: Read[T3], /) -> tuple[T1, T2, T3]: ...
+@overload
+async def side_by_side(
+    one: Read[T1], two: Read[T2], three: Read[T3], four: Read[T4], five: Read[T5], /
+) -> tuple[T1, T2, T3, T4, T5]: ...
+@overload
+async def side_by_side(*reads: Read[T]) -> tuple[T, ...]: ...
+async def side_by_side(*reads: Read[object]) -> tuple[object, ...]:
+    """What they return, in the order in which they are given. Raises the first error."""
+    async with scope() as group:
+        tasks = [group.create_task(one) for one in reads]
+    return tuple(task.result() for task in tasks)
