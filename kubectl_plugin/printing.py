@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from controller.api.base import JSONObject, items_of
+from controller.api.base import JSONObject, as_bytes, items_of
 from kubectl_plugin.flags import Output
 
 _UNPRINTABLE: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -28,7 +28,7 @@ def as_text(document: JSONObject, output: Output, *, only_ascii: bool = False) -
 
         text = dumped(shown, only_ascii=only_ascii)
         return dumped(shown, only_ascii=True) if _UNPRINTABLE.search(text) else text
-    return as_line(msgspec.json.format(msgspec.json.encode(shown), indent=4), only_ascii=only_ascii)
+    return as_line(msgspec.json.format(as_bytes(shown), indent=4), only_ascii=only_ascii)
 
 
 def as_line(encoded: bytes, *, only_ascii: bool) -> str:

@@ -2,7 +2,7 @@
 
 `View` is what we read of somebody else's object: unknown fields are dropped while decoding, so a view must never be
 encoded and written back. It cannot: `as_bytes` takes JSON, in which there is none, and only a `Part` becomes JSON, by
-`as_json`. The linter refuses every other way to encode in the controller.
+`as_json`. The linter refuses every other way to encode; the files of our own notes and reports are listed.
 
 `Value` is everything else that is decided or passed on: frozen, compared by content. None of them is tracked by the
 cyclic garbage collector (`gc=False`): they form no cycles, and a cache of 30,000 pods then leaves it nothing to scan.

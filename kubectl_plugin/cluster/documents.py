@@ -9,7 +9,7 @@ import msgspec
 
 from controller.api import patch as json_patch
 from controller.api import revision
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, as_bytes
 from controller.api.meta import Key
 from controller.api.patch import JsonPatch
 from controller.kube import errors
@@ -30,7 +30,6 @@ SERVER_ENDS = "540"
 """Seconds after which the server shall end a watch by itself."""
 
 _decoder = msgspec.json.Decoder(dict[str, Any])
-_encoder = msgspec.json.Encoder()
 
 
 async def get(session: Session, resource: AnyResource, key: Key) -> JSONObject:
@@ -98,7 +97,7 @@ async def watch(
                 except (*UNREADABLE, KeyError) as error:
                     raise Unreadable(call.verb, call.what, str(error)) from error
                 if kind == "ERROR":
-                    refusal = Response(status=document.get("code") or 0, body=_encoder.encode(document))
+                    refusal = Response(status=document.get("code") or 0, body=as_bytes(document))
                     raise errors.refused(call.verb, call.what, refusal)
                 yield kind, document
 

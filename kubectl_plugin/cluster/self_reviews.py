@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final, TypeVar
 
-import msgspec
-
-from controller.api.base import JSONObject, View
+from controller.api.base import JSONObject, View, as_bytes
 from controller.kube.errors import ApiError
 from controller.kube.request import Request
 from controller.kube.sender import Call
@@ -72,4 +70,4 @@ async def right(session: Session, verb: str, group: str, resource: str, namespac
 async def _review(session: Session, path: str, what: str, body: JSONObject, answer: type[T]) -> T:
     """What the server makes of a question that is posted: nothing is kept there. Raises ApiError."""
     call = Call(verb="create", resource=what.partition(".")[0], what=what)
-    return await answer_to(session, call, Request(method="POST", path=path, body=msgspec.json.encode(body)), answer)
+    return await answer_to(session, call, Request(method="POST", path=path, body=as_bytes(body)), answer)

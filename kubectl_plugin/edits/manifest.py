@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.base import JSON, JSONObject, fields_of
+from controller.api.base import JSON, JSONObject, as_bytes, fields_of
 from controller.api.number import IntOrPercent
 from controller.planner.board import Board
 from kubectl_plugin.edits.applying import Draft, found, segments
@@ -37,7 +37,7 @@ def last_applied(document: JSONObject) -> JSONObject:
 
 def note_of(manifest: JSONObject) -> str:
     """That note, to the letter: kubectl would write it anew where it were another."""
-    return f"{msgspec.json.encode(manifest, order='sorted').decode()}\n"
+    return f"{as_bytes(manifest, ordered=True).decode()}\n"
 
 
 def held(document: JSONObject, hold_at: IntOrPercent) -> JSONObject:
@@ -102,7 +102,7 @@ def _fields(live: JSONObject, expected: JSONObject) -> Iterator[str]:
 def _word(value: JSON) -> str:
     if value is None:
         return "none"
-    return value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
+    return value if isinstance(value, str) else as_bytes(value, ordered=True).decode()
 
 
 def _draft(live: JSONObject, wanted: JSONObject) -> Draft:

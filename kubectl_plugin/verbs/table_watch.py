@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-import msgspec
 from rich.text import Text
 
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, as_bytes
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.live import LiveBlock
@@ -96,7 +95,7 @@ class _Documents:
     def show(self, picture: Picture, interruption: str = "") -> None:
         self._interruptions.tell(interruption)
         if picture.rows != self._said:
-            self._terminal.say(as_line(msgspec.json.encode(picture.document), only_ascii=self._terminal.ascii))
+            self._terminal.say(as_line(as_bytes(picture.document), only_ascii=self._terminal.ascii))
             self._terminal.flush()
         self._said = picture.rows
 

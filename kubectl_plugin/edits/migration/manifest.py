@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
-from controller.api.base import JSONObject, Value, fields_of
+from controller.api.base import JSONObject, Value, as_bytes, fields_of
 from kubectl_plugin.edits.applying import Draft, found
 from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied
 from kubectl_plugin.edits.migration import forms
@@ -81,7 +79,7 @@ def _held(native: JSONObject, old: int) -> tuple[JSONObject, tuple[str, ...]]:
     draft.set(dict(FROZEN), "spec", "updateStrategy")
     return draft.document, (
         f"updateStrategy is OnDelete: {keeping(old)}, which RollingUpdate would update at once. To go on:",
-        f"     updateStrategy: {msgspec.json.encode(strategy, order='sorted').decode()}",
+        f"     updateStrategy: {as_bytes(strategy, ordered=True).decode()}",
     )
 
 

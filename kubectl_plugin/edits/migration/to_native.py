@@ -7,10 +7,8 @@ sure that it takes their revision for the current one.
 
 from __future__ import annotations
 
-import msgspec
-
 from controller.api import patch, revision
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, as_bytes
 from kubectl_plugin.edits.applying import found
 from kubectl_plugin.edits.migration import forms, step
 from kubectl_plugin.edits.migration.forms import Mark
@@ -165,7 +163,7 @@ def _thawed(observed: Observed, native: MigrationSide, mark: Mark) -> step.Migra
     says = "is in charge"
     if mark.holds(old):
         # with its whole strategy: the type alone would stand for the defaults, another budget and no surge
-        change = msgspec.json.encode({"spec": {"updateStrategy": mark.strategy}}).decode()
+        change = as_bytes({"spec": {"updateStrategy": mark.strategy}}).decode()
         on = f"kubectl patch daemonset.apps {observed.name} -n {observed.namespace} --type=merge -p '{change}'"
         says += f"; it stays OnDelete, which keeps what is old. To go on: {on}"
     return step.changing(native, forms.thaw(native.document, mark, old), says)

@@ -11,9 +11,7 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import Final, NamedTuple, cast
 
-import msgspec
-
-from controller.api.base import JSON, JSONObject, Value, is_same
+from controller.api.base import JSON, JSONObject, Value, as_bytes, is_same
 from controller.api.canonical import canonical
 from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.revisions.masking import masked
@@ -201,4 +199,4 @@ def _record(value: JSON) -> JSONObject:
 
 
 def _key(side: _Side) -> bytes:
-    return msgspec.json.encode(side.meaning, order="sorted")
+    return as_bytes(side.meaning, ordered=True)

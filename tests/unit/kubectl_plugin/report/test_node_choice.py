@@ -29,10 +29,7 @@ ORDERS = {
 @pytest.fixture
 def five() -> Survey:
     """node-3 is updated, node-4 on the way; node-0 and node-1 are next."""
-    details = {
-        one.node: detail(one, container(ready=one.ready, restarts=RESTARTS[one.node]))
-        for one in PODS
-    }
+    details = {one.node: detail(one, container(ready=one.ready, restarts=RESTARTS[one.node])) for one in PODS}
     return survey(snapshot(ds("v2"), pods=PODS, details=details, nodes=5))
 
 
