@@ -72,8 +72,8 @@ class Caches:
         return self._fleet
 
     async def snapshot(self, daemonset: DaemonSet) -> Cached | None:
-        """Wait until no list is half taken in, so that each store is as the server was at one moment. None: the
-        DaemonSet is another by then, or gone."""
+        """What the caches show of `daemonset`, once no list is half taken in: each store then shows the server at one
+        moment. None: the DaemonSet has changed or gone while this waited."""
         while not all(store.is_whole for store in self.stores.values()):
             for store in self.stores.values():
                 await store.whole()

@@ -101,10 +101,10 @@ class DaemonSetState(msgspec.Struct):
     summary: Summary | None = None
     """What the last pass counted; None before the first one."""
     paused_since: float = 0.0
-    """Seconds since 1970: the first pass of the present pause; 0 = the last pass did not find it paused."""
+    """When the first pass found the rollout paused (seconds since 1970); 0: the last pass did not."""
 
     def compiled_for(self, daemonset: DaemonSet) -> Compiled:
-        """What is computed for the generation of `daemonset`, computed now if it was not before."""
+        """What is computed for this generation of `daemonset`; computed at the first call."""
         known = self.compiled
         self.compiled = Compiled(daemonset, {}, self.gates) if known is None else known.of(daemonset)
         return self.compiled
@@ -136,8 +136,8 @@ class DaemonSetState(msgspec.Struct):
         return self.accepted_of if self.accepted >= PROOF else ""
 
     def held_back(self, moment: float) -> dict[Place, float]:
-        """Places to be left alone now, and until when: also as long as a lost write may yet be done there, and where
-        the server has not answered, for ever."""
+        """Places that are left alone now, and until when (`elapsed`), including those where a lost write may yet be
+        done, and where the server has not answered: these for ever."""
         held = self.places.held_back(moment)
         for place, one in self.unsure.items():
             if place in self.places.failing and one.until > moment:

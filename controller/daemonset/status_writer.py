@@ -70,7 +70,7 @@ class StatusWriter:
         dependencies: Dependencies,
         control: PassControl,
     ) -> float | None:
-        """Write what differs from the newest status that is known.
+        """Write what differs from the newest known status.
 
         Returns the seconds after which the rest may be written, if it is too early now; else None. Raises ApiError.
         If there is no answer in time, the pass goes on, and the answer wakes the key.

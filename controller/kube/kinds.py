@@ -18,7 +18,7 @@ PODS = Resource(plural="pods", wire=pod.PodView, project=pod.project)
 POD_DOCUMENTS: Resource[in_place_state.PodDocument, in_place_state.PodDocument] = Resource(
     plural="pods", wire=in_place_state.PodDocument, project=lambda document: document
 )
-"""Pods, read one by one and not cached."""
+"""Pods as whole documents. They are read one by one and never cached."""
 NODES = Resource(plural="nodes", namespaced=False, wire=node.NodeView, project=node.project)
 NODES_WITH_IMAGES = Resource(
     plural="nodes", namespaced=False, wire=node.NodeWithImagesView, project=node.project_with_images

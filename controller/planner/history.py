@@ -17,7 +17,7 @@ from controller.planner.step import Step
 
 
 def _unless_held_back(board: Board, actions: Iterable[Action], *, more: bool) -> Step:
-    """Those that did not fail before; what is held back keeps nothing else waiting."""
+    """A step with those actions that are not held back. A held back write keeps nothing else waiting."""
     free = tuple(action for action in actions if action.place not in board.world.held_back)
     return Step(actions=free, more=more and bool(free))
 
