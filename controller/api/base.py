@@ -1,11 +1,11 @@
-"""The bases that every type of the project stands on.
+"""The base classes of all types of the project.
 
-`View` is what we read of somebody else's object: unknown fields are dropped while decoding, so a view must never be
-encoded and written back. It cannot: `as_bytes` takes JSON, in which there is none, and only a `Part` becomes JSON, by
-`as_json`. The linter refuses every other way to encode; the files of our own notes and reports are listed.
+A `View` has some fields of an object of somebody else; decoding drops all others, so a view must never be encoded and
+written back. It cannot be: `as_bytes` takes JSON, which contains no view, and only a `Part` becomes JSON, by
+`as_json`. The linter refuses every other way to encode; the files that encode our own notes and reports are listed.
 
-`Value` is everything else that is decided or passed on: frozen, compared by content. None of them is tracked by the
-cyclic garbage collector (`gc=False`): they form no cycles, and a cache of 30,000 pods then leaves it nothing to scan.
+A `Value` is anything else that is decided or passed on: frozen, compared by content. Neither is tracked by the cyclic
+garbage collector (`gc=False`): they form no cycles, and so it need not scan a cache of 30,000 pods.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ else:  # msgspec resolves annotations at run time and knows no recursive alias
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class View(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """Some fields of an object as the API server sends it. Decode only."""
+    """Some fields of an object as the API server sends it. For decoding only."""
 
 
 class Part(View):
-    """A part of an object all of whose fields are known here: what is read of it may be written."""
+    """A part of an object whose fields are all known here, so that it may also be written."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -43,20 +43,20 @@ def as_json(part: Part) -> JSONObject:
 
 
 def as_bytes(value: JSON | Sequence[JSON], *, ordered: bool = False) -> bytes:
-    """`ordered`: keys in order, so that what is equal is spelled equally."""
+    """`value` as JSON. `ordered`: with sorted keys, so that equal values give equal bytes."""
     return msgspec.json.encode(value, order="sorted" if ordered else None)
 
 
 def is_same(one: JSON, other: JSON) -> bool:
-    """Equal as JSON: in Python 1 is True, too."""
+    """Whether two values are equal as JSON; in Python, 1 equals True."""
     return as_bytes(one, ordered=True) == as_bytes(other, ordered=True)
 
 
 def fields_of(value: JSON) -> JSONObject:
-    """`value` where it is an object, else one without fields."""
+    """`value` if it is an object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def items_of(value: JSON) -> list[JSONObject]:
-    """The objects of a list; none where it is no list."""
+    """All objects in a list; none if `value` is no list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -1,11 +1,11 @@
-"""When are two pod templates the same?
+"""Decides whether two pod templates mean the same. Why: docs/design/decisions.md#the-api.
 
-Templates come in many spellings: as a user wrote them, as the Go controller re-encoded them, as the API server
-defaulted them for a native DaemonSet. `identity` reduces a template to what it *means*, so that none of these
-differences restarts a pod. It is only ever compared; pods are made from the template as it was written.
+Templates come in many spellings: as a user wrote them, as the Go controller encoded them, as the API server completed
+them for a native DaemonSet. `identity` reduces a template to its *meaning*, so that none of these differences
+restarts a pod. It is only compared; pods are made from the template as it was written.
 
-Rules: null is absent; empty maps, lists and strings are absent, except where Kubernetes tells them apart; fields at
-the default of the API server are absent; quantities have one spelling; a stray `$patch` is ignored.
+Rules: null is absent; empty maps, lists and strings are absent, except where Kubernetes distinguishes them; fields
+with the default value of the API server are absent; quantities have one spelling; `$patch` is ignored.
 """
 
 from __future__ import annotations
@@ -65,14 +65,15 @@ _FREE_TEXT: Final = frozenset(
 """Maps whose keys are the user's: nothing in them is a default."""
 
 MOST_VALUES: Final = 20_000
-"""In one template; the largest ones in use have some thousand. Beyond that an object could hold up all others."""
+"""Values in one template; the largest templates in use have some thousand. A larger one could delay all other
+DaemonSets."""
 
 
 def identity(template: JSONObject) -> str:
-    """A digest that two templates share exactly when they mean the same pod.
+    """A digest that is equal for two templates exactly if they mean the same pod.
 
-    Raises ValueError for a template with more than `MOST_VALUES` values, and RecursionError for one that nests too
-    deep to be read.
+    Raises ValueError for a template with more than `MOST_VALUES` values, and RecursionError for one that is nested
+    too deeply.
     """
     if _counts_beyond(template, MOST_VALUES):
         raise ValueError(f"the pod template has more than {MOST_VALUES:,} values")
@@ -85,7 +86,7 @@ def canonical(template: JSONObject) -> JSON:
 
 
 def _counts_beyond(template: JSON, most: int) -> bool:
-    """Whether there are more than `most` values in it, without the user's own maps, which are only copied."""
+    """Whether `template` has more than `most` values, not counting the maps of the user, which are only copied."""
     waiting: list[JSON] = [template]
     seen = 0
     while waiting and seen <= most:
@@ -153,7 +154,8 @@ def _is_default(key: str, value: JSON, fields: JSONObject, name: str) -> bool:
 
 
 def default_pull_policy(image: JSON) -> str:
-    """Always for the tag `latest`, written or meant; a digest alone means no tag."""
+    """The pull policy that an image implies: Always for the tag `latest` or no tag, IfNotPresent otherwise. An image
+    with a digest and no tag has no implied tag."""
     name, _, digest = (image if isinstance(image, str) else "").partition("@")
     _, colon, tag = name.rpartition("/")[2].partition(":")
     return "Always" if tag == "latest" or not (colon or digest) else "IfNotPresent"

@@ -1,4 +1,4 @@
-"""Containers of a pod: what its spec asks for and what its status tells."""
+"""Views of the containers of a pod: what the spec asks for and what the status reports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from controller.api.base import View
 
 Amounts: TypeAlias = dict[str, str | int | float]
-"""Name of a resource to a quantity."""
+"""Quantities by name of the resource."""
 
 
 class ResourcesView(View):
@@ -18,7 +18,7 @@ class ResourcesView(View):
 
 
 class ProbeView(View):
-    """What it asks does not matter here."""
+    """A probe. Only whether there is one matters here."""
 
 
 class ResizePolicyView(View):
@@ -59,12 +59,12 @@ class ContainerStatusView(View):
     name: str = ""
     ready: bool = False
     image: str = ""
-    """Any of the names that the node knows the image by, not the one that the spec says."""
+    """Any name by which the node knows the image; not always the one in the spec."""
     image_id: str = msgspec.field(default="", name="imageID")
     container_id: str = msgspec.field(default="", name="containerID")
-    """Of the one that runs or ran last; empty before the first."""
+    """The id of the container that runs or ran last; empty before the first."""
     restart_count: int = 0
     state: ContainerStateView | None = None
     last_state: ContainerStateView | None = None
     resources: ResourcesView | None = None
-    """What the container really has; None: the node does not tell."""
+    """The resources that the container really has; None: the node does not report them."""

@@ -1,4 +1,5 @@
-"""The Advanced DaemonSet itself. The pod template stays JSON from end to end: what we do not know, travels."""
+"""The Advanced DaemonSet: the view that is decoded, and the record that is cached. The pod template stays JSON
+throughout, so that fields we do not know reach the pod."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ class RollingUpdate(View):
     max_unavailable: IntOrPercent | None = None
     max_surge: IntOrPercent | None = None
     selector: LabelSelector | None = None
-    """Over node labels: which nodes may be updated."""
+    """Selects nodes by label: only these may be updated. None: all may."""
     partition: IntOrPercent | None = None
     """How many pods stay on the old revision."""
     paused: bool = False
@@ -76,7 +77,7 @@ class DaemonSetSpec(View):
 
 
 class Columns(Part):
-    """What `kubectl get` prints where a column cannot render a map or a list."""
+    """Strings for `kubectl get`, where a column cannot show a map or a list."""
 
     node_selector: str = ""
     containers: str = ""
@@ -85,7 +86,7 @@ class Columns(Part):
 
 
 class Phase(StrEnum):
-    """How an update stands, in one word; `planner.phase.phase_of` says when it is which."""
+    """The phase of a rollout, in one word; `planner.phase.phase_of` decides it."""
 
     PENDING = "Pending"
     PROGRESSING = "Progressing"
@@ -99,22 +100,23 @@ class Phase(StrEnum):
 
 
 class Rollout(Part):
-    """How the update to the current revision stands. Times are RFC 3339 strings; see `meta.epoch`."""
+    """The record of the rollout of the current revision. Times are RFC 3339 strings; see `meta.epoch`."""
 
     phase: str = ""
     """A `Phase`; a string, because a later version may know more of them."""
     last_transition_time: str | None = None
     """When the phase last changed."""
     start_time: str | None = None
-    """When this revision became the one to roll out."""
+    """When the rollout of this revision began."""
     last_progress_time: str | None = None
-    """The deadline counts from here: more nodes than ever were done, or what is to be done changed."""
+    """When there last was progress: more nodes than ever were done, or the target changed. The deadline counts from
+    here."""
     completion_time: str | None = None
-    """When all nodes of the target first had an available pod; None until then."""
+    """When all nodes of the target first had an available pod; None: not yet."""
     target: int = 0
-    """Nodes that may have the current revision now; a pause takes nothing away."""
+    """Nodes that may have the current revision now, or could if the rollout were not paused."""
     done: int = 0
-    """Of these, nodes with an available pod of it and no old pod beside it."""
+    """Nodes of the target with an available pod of the current revision and no old pod beside it."""
     most_done: int = 0
     """The most that `done` has been since start_time: a pod that gets ready again and again is no progress."""
     most_updated: int = 0
@@ -122,7 +124,7 @@ class Rollout(Part):
 
 
 class Counts(Part):
-    """The numbers of the status. They are of nodes, not of pods."""
+    """The counts of the status. They count nodes, not pods."""
 
     desired_number_scheduled: int = 0
     current_number_scheduled: int = 0
@@ -141,7 +143,7 @@ class DaemonSetStatus(Counts):
     columns: Columns = Columns()
     rollout: Rollout | None = None
     conditions: tuple[JSONObject, ...] | None = None
-    """Whole, because others keep theirs here too and get them back as they were."""
+    """Complete entries, because those of others must be written back unchanged."""
 
 
 class DaemonSetMeta(ObjectMeta):
@@ -164,16 +166,16 @@ class DaemonSet(Named):
     dying: bool
     spec: DaemonSetSpec
     status: DaemonSetStatus | None
-    """None until somebody has written one."""
+    """None: nobody has written one yet."""
     identity: str
-    """Meaning of the template (`canonical.identity`)."""
+    """The meaning of the template (`canonical.identity`)."""
     status_writers: StatusWriters = StatusWriters()
     created: float = 0.0
     """Seconds since 1970."""
 
     @property
     def rolling_update(self) -> RollingUpdate | None:
-        """The rolling update's settings, empty ones where none are given; None for OnDelete."""
+        """The settings of the rolling update, empty if none are given; None: the strategy is OnDelete."""
         strategy = self.spec.update_strategy
         if strategy.type == "OnDelete":
             return None
@@ -189,13 +191,14 @@ class DaemonSet(Named):
 
     @property
     def pre_delete(self) -> LifecycleHook | None:
-        """The hook that may hold a pod back from deletion; None where it has neither labels nor finalizers."""
+        """The hook that may hold a pod before its deletion; None: there is none, or it has neither labels nor
+        finalizers."""
         hook = self.spec.lifecycle.pre_delete if self.spec.lifecycle else None
         return hook if hook is not None and (hook.labels_handler or hook.finalizers_handler) else None
 
     @property
     def partitioned_scaling(self) -> bool:
-        """The field, and only where it is absent the annotation of v1alpha1."""
+        """Whether the field says so; if it is absent, the annotation of v1alpha1."""
         strategy = self.spec.scale_strategy
         if strategy is not None and strategy.partitioned_scaling is not None:
             return strategy.partitioned_scaling
@@ -203,39 +206,39 @@ class DaemonSet(Named):
 
     @property
     def progress_deadline(self) -> int:
-        """Seconds that may pass without progress before a rollout counts as stalled: those of the annotation, if it
-        has a whole number from 1 to 2147483647, and minReadySeconds, during which nothing can be seen to succeed.
+        """Seconds without progress after which a rollout counts as stalled: those of the annotation, if it is a whole
+        number from 1 to 2147483647, else the default; plus minReadySeconds, during which no progress can be seen.
         """
         asked = _whole_seconds(self.annotations.get(PROGRESS_DEADLINE_ANNOTATION, ""))
         return (asked or PROGRESS_DEADLINE_SECONDS) + self.spec.min_ready_seconds
 
     @property
     def in_place(self) -> bool:
-        """Whether pods are updated in place where that is possible."""
+        """Whether pods are updated in place if possible."""
         rolling = self.rolling_update
         return rolling is not None and rolling.rolling_update_type == IN_PLACE_IF_POSSIBLE
 
     @property
     def waits_for_images(self) -> bool:
-        """Whether a node is updated only once the images that go ahead of the rollout are there. In place the old
-        container ends before the new image is pulled, so there it is the rule."""
+        """Whether a node is updated only after its new images were pulled in advance. By default only for updates in
+        place: there the old container ends before the new image is pulled (docs/design/kubelet.md)."""
         return _TRUE_OR_FALSE.get(self.annotations.get(PREDOWNLOAD_WAIT_ANNOTATION, ""), self.in_place)
 
     @property
     def unreadable_wait(self) -> str | None:
-        """What that annotation says where it is neither true nor false, and the rule holds; None otherwise."""
+        """The text of that annotation if it is neither true nor false, so that the default applies; else None."""
         asked = self.annotations.get(PREDOWNLOAD_WAIT_ANNOTATION)
         return asked if asked is not None and asked not in _TRUE_OR_FALSE else None
 
     @property
     def in_place_grace(self) -> int:
-        """Seconds between "not ready" and the change in place; 0 where the annotation says nothing readable."""
+        """Seconds between making a pod not ready and its update in place; 0 if the annotation cannot be read."""
         asked = _whole_seconds(self.annotations.get(IN_PLACE_GRACE_ANNOTATION, ""))
         return asked if asked <= LONGEST_IN_PLACE_GRACE else 0
 
     @property
     def unreadable_grace(self) -> str | None:
-        """What that annotation says where it is no number of seconds, and none are waited; None otherwise."""
+        """The text of that annotation if it is no number of seconds, so that 0 applies; else None."""
         asked = self.annotations.get(IN_PLACE_GRACE_ANNOTATION)
         return asked if asked is not None and asked != "0" and not self.in_place_grace else None
 
@@ -246,18 +249,18 @@ class DaemonSet(Named):
 
     @property
     def pre_delete_deadline(self) -> int:
-        """Seconds after which somebody should ask why a pod is still prepared for its deletion."""
+        """Seconds after which a pod counts as prepared for its deletion for too long."""
         return _whole_seconds(self.annotations.get(PRE_DELETE_DEADLINE_ANNOTATION, "")) or PRE_DELETE_DEADLINE_SECONDS
 
     @property
     def unreadable_deadline(self) -> str | None:
-        """What the annotation says where it is no number of seconds, and ten minutes are taken; None otherwise."""
+        """The text of the annotation if it is no number of seconds, so that ten minutes apply; else None."""
         asked = self.annotations.get(PROGRESS_DEADLINE_ANNOTATION)
         return asked if asked is not None and not _whole_seconds(asked) else None
 
 
 def _whole_seconds(text: str) -> int:
-    """0 where it is none that a deadline can have."""
+    """The whole number of seconds in `text`; 0 if it is no number, or more than a deadline may have."""
     plain = text.isascii() and text.isdecimal() and len(text) <= len(str(LONGEST_PROGRESS_DEADLINE))
     return int(text) if plain and int(text) <= LONGEST_PROGRESS_DEADLINE else 0
 

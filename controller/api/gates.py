@@ -1,7 +1,7 @@
-"""Readiness gates: conditions of a pod without which the kubelet does not call it ready, and which we set.
+"""The readiness gates that we set: conditions without which the kubelet does not call a pod ready.
 
-Several writers share KruisePodReady: who keeps it closed is a list in the message of the condition, as OpenKruise
-keeps it, and it is True only when nobody is left in the list.
+Several writers share KruisePodReady. As in OpenKruise, the message of the condition lists those that keep it False,
+and it is True only when the list is empty.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from controller.api.wellknown import IN_PLACE_UPDATE_READY, KRUISE_POD_READY, ST
 
 OURS = (IN_PLACE_UPDATE_READY, KRUISE_POD_READY)
 PRE_DELETE: Final[JSONObject] = {"userAgent": "Lifecycle", "key": "preDeleteHook"}
-"""Our entry while a pod is prepared for its deletion; the same as OpenKruise's, so that either takes back what the
-other has written."""
+"""Our entry while a pod is prepared for its deletion. OpenKruise has the same one, so that each controller can take
+back what the other has written."""
 
 
 class ReadinessGateView(View):
@@ -35,17 +35,17 @@ class PodCondition(View):
 
 
 class Gate(Value):
-    """One of `OURS` that a pod has, and how its condition stands."""
+    """One readiness gate of `OURS` that a pod has, with the state of its condition."""
 
     type: str
     open: bool
     """Whether the condition is True."""
     present: bool
-    """Whether the condition is there at all."""
+    """Whether the condition exists."""
     index: int
-    """Its place among `status.conditions`, or their number where it is missing."""
+    """Its index in `status.conditions`; their number if it is missing."""
     since: float | None = None
-    """Seconds since 1970: when the condition last changed."""
+    """When the condition last changed (seconds since 1970); None: not known."""
     draining: bool = False
     """Whether it was closed for an in-place update."""
     marked: bool = False
@@ -53,11 +53,11 @@ class Gate(Value):
     kept: bool = False
     """Whether somebody else keeps it closed."""
     foreign: bool = False
-    """Whether they do so with a message that is no list: nobody can be in it beside them."""
+    """Whether another writer keeps it closed with a message that is no list, so that our entry cannot be added."""
 
     @property
     def due(self) -> bool:
-        """Whether it is closed and nobody wants that."""
+        """Whether it is closed although nobody wants it closed."""
         return not (self.open or self.marked or self.kept)
 
 
@@ -86,7 +86,7 @@ def _gate(type_: str, conditions: Sequence[PodCondition]) -> Gate:
 
 
 def opened(gates: Iterable[Gate], stamp: str) -> tuple[JSONObject, ...]:
-    """The operations on a pod's status that set all of them True; `stamp` is the time as RFC 3339."""
+    """Operations on the status of a pod that set all these conditions True; `stamp` is the time as RFC 3339."""
     found = [(gate, _condition(gate.type, stamp)) for gate in gates]
     replaced = [_replaced(gate.index, condition) for gate, condition in found if gate.present]
     missing = [(gate.index, condition) for gate, condition in found if not gate.present]
@@ -96,8 +96,8 @@ def opened(gates: Iterable[Gate], stamp: str) -> tuple[JSONObject, ...]:
 
 
 def closed(conditions: Sequence[PodCondition], type_: str, reason: str, stamp: str) -> tuple[JSONObject, ...]:
-    """The operations that set one False, and with it the pod's Ready, as the kubelet will: nobody has to wait for
-    that. None where both are so already for this reason."""
+    """Operations that set this condition False and also the Ready condition, as the kubelet would soon. None if both
+    are False already for this reason."""
     own = _found(conditions, type_)
     done = own is not None and (own.status, own.reason) == ("False", reason)
     return (
@@ -107,8 +107,8 @@ def closed(conditions: Sequence[PodCondition], type_: str, reason: str, stamp: s
 
 
 def marked(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, ...]:
-    """The operations that set KruisePodReady False, with our entry beside those of others, and with it the pod's
-    Ready. Where another writer keeps it False with a message that is no list of entries, that message stays."""
+    """Operations that set KruisePodReady False with our entry beside those of others, and also the Ready condition.
+    If another writer keeps it False with a message that is no list, that message stays."""
     own = _found(conditions, KRUISE_POD_READY)
     entries = _entries(own)
     done = own is not None and own.status == "False" and (any(map(is_ours, entries)) or writers(own.message) is None)
@@ -117,7 +117,8 @@ def marked(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, 
 
 
 def unmarked(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, ...]:
-    """Takes our entry away again; True where no other is left. Nothing where it is not there."""
+    """Operations that remove our entry, and set the condition True if no other is left. None if our entry is
+    missing."""
     own = _found(conditions, KRUISE_POD_READY)
     entries = _entries(own)
     if own is None or not any(map(is_ours, entries)):
@@ -126,7 +127,7 @@ def unmarked(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject
 
 
 def writers(message: str) -> tuple[JSONObject, ...] | None:
-    """The entries of a condition that is not True. None: its message is none of this kind."""
+    """The entries in the message of a condition that is not True. None: the message is no such list."""
     if not message:
         return ()
     try:
@@ -140,7 +141,8 @@ def is_ours(entry: JSONObject) -> bool:
 
 
 def message_of(entries: Iterable[JSONObject], *, ours: bool) -> str:
-    """The message with these entries, and ours or not, sorted as everybody sorts it; empty where there is none."""
+    """The message with these entries, with or without ours, in the order that all writers use; empty for no
+    entries."""
     found = [one for one in entries if not is_ours(one)]
     if ours:
         found.append(PRE_DELETE)
@@ -149,7 +151,7 @@ def message_of(entries: Iterable[JSONObject], *, ours: bool) -> str:
 
 
 def _entries(own: PodCondition | None) -> Sequence[JSONObject]:
-    """Who keeps KruisePodReady False; nobody where that cannot be read."""
+    """The entries that keep KruisePodReady False; empty if they cannot be read."""
     return (writers(own.message) if own is not None and own.status != "True" else ()) or ()
 
 
@@ -166,7 +168,7 @@ def _set(conditions: Sequence[PodCondition], condition: JSONObject) -> tuple[JSO
 
 
 def _unready(conditions: Sequence[PodCondition], type_: str, stamp: str) -> tuple[JSONObject, ...]:
-    """The pod's own Ready set False for this gate, if it is not."""
+    """Operations that set the Ready condition of the pod False because of this gate; none if it is not True."""
     for index, one in enumerate(conditions):
         if one.type == "Ready" and one.status == "True":
             fields = {
@@ -180,7 +182,7 @@ def _unready(conditions: Sequence[PodCondition], type_: str, stamp: str) -> tupl
 
 
 def _listing(own: PodCondition | None, message: str, stamp: str) -> JSONObject:
-    """KruisePodReady with this list of writers; when it changed stays as it was where it does not change."""
+    """The condition KruisePodReady with this list in its message. Its time changes only with its status."""
     status = "False" if message else "True"
     since = own.last_transition_time if own is not None and own.status == status else None
     condition: JSONObject = {"type": KRUISE_POD_READY, "status": status, "lastTransitionTime": since or stamp}

@@ -1,4 +1,4 @@
-"""Names of images, of which one image has several: `nginx` is `docker.io/library/nginx:latest`."""
+"""Compares names of images. One image has several: `nginx` is `docker.io/library/nginx:latest`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from sys import intern
 
 HUB = "docker.io"
 _KNOWN = 16_384
-"""Names that are remembered; the nodes of a cluster have mostly the same ones."""
+"""Names that are remembered; most nodes of a cluster have the same ones."""
 
 
 @lru_cache(_KNOWN)
 def canonical(reference: str) -> str:
-    """`host/path:tag`, or `host/path@digest` where there is a digest: then the tag says nothing."""
+    """The full form: `host/path:tag`, or `host/path@digest` if there is a digest, as the tag then means nothing."""
     name, at, digest = reference.partition("@")
     path, colon, tag = name.rpartition(":")
     if not colon or "/" in tag:  # no tag, or a colon before a port
@@ -33,5 +33,5 @@ def same_image(one: str, other: str) -> bool:
 
 
 def digest_of(reference: str) -> str:
-    """`sha256:…` of `registry/name@sha256:…` and of `registry/name:tag@sha256:…`; empty where there is none."""
+    """The digest, `sha256:…`, in `registry/name@sha256:…` or `registry/name:tag@sha256:…`; empty if there is none."""
     return reference.rpartition("@")[2] if "@" in reference else ""

@@ -1,5 +1,5 @@
-"""ImagePullJob: an image that nodes shall have before a pod needs it. The view that is decoded, the record, and the
-nodes of a job."""
+"""ImagePullJob: an image that nodes should have before a pod needs it. The view that is decoded, the record that is
+cached, and the nodes of a job."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ NEVER = "Never"
 TIMEOUT_SECONDS = 600
 BACKOFF_LIMIT = 3
 PARALLELISM = 1
+"""The defaults of OpenKruise: seconds for one attempt, retries, and nodes at a time."""
 VIRTUAL = ("type", "virtual-kubelet")
-"""Label of nodes behind which is no machine that could keep an image."""
+"""Label of virtual nodes, where no machine can keep an image."""
 
 
 class NodeSelector(LabelSelector):
-    """Which nodes: these, or those with such labels."""
+    """Selects nodes by name, or by label."""
 
     names: tuple[str, ...] | None = None
 
@@ -43,7 +44,7 @@ class CompletionPolicy(View):
 
 
 class SandboxConfig(View):
-    """For runtimes and image accelerators that look at a pod's labels and annotations."""
+    """Labels and annotations of the pullers, for runtimes and image accelerators that read them."""
 
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
@@ -54,7 +55,7 @@ class ImagePullJobSpec(View):
     pull_secrets: tuple[str, ...] | None = None
     selector: NodeSelector | None = None
     pod_selector: LabelSelector | None = None
-    """Nodes that have such a pod of the job's namespace, instead of `selector`."""
+    """Selects the nodes of these pods in the namespace of the job; then `selector` is not used."""
     parallelism: IntOrPercent | None = None
     pull_policy: PullPolicy = PullPolicy()
     completion_policy: CompletionPolicy = CompletionPolicy()
@@ -74,16 +75,16 @@ class ImagePullJobSpec(View):
 
     @property
     def keeps_on(self) -> bool:
-        """It never completes: nodes that come later get the image too."""
+        """Whether it never completes, so that later nodes get the image too."""
         return self.completion_policy.type == NEVER
 
     @property
     def asks_registry(self) -> bool:
-        """A node that has the image already asks the registry whether there is a newer one."""
+        """Whether nodes that have the image ask the registry for a newer one."""
         return self.image_pull_policy == ALWAYS
 
     def at_once(self, nodes: int) -> int:
-        """On how many of so many nodes it is pulled at a time."""
+        """On how many of `nodes` nodes the image is pulled at a time."""
         return scaled(PARALLELISM if self.parallelism is None else self.parallelism, nodes, round_up=True)
 
 
@@ -110,28 +111,28 @@ class ImagePullJob(Named):
     """A job as it is cached."""
 
     owner_uid: str
-    """uid of the Advanced DaemonSet whose rollout has made it; empty for one that somebody else has made."""
+    """The uid of the Advanced DaemonSet whose rollout created it; empty: somebody else did."""
     hash: str
-    """Of the revision that it was made for."""
+    """The hash of the revision for which it was created; empty: for none."""
     service_account: str
-    """Whose pull secrets serve where `spec` names none; empty: those of the account `default`."""
+    """The ServiceAccount whose pull secrets are used if `spec` names none; empty: the account `default`."""
     generation: int
     dying: bool
     spec: ImagePullJobSpec
     status: ImagePullJobStatus | None
-    """None until somebody has written one."""
+    """None: nobody has written one yet."""
     matches: Matcher
-    """Whether a node of such labels is chosen by `selector`, names apart."""
+    """Whether `selector` chooses a node with these labels, apart from names."""
 
     @property
     def is_left_behind(self) -> bool:
-        """Its DaemonSet was deleted as `--cascade=orphan` has it: nobody else would remove it, and one of the same
-        name may be wanted again."""
+        """Whether its DaemonSet was deleted with `--cascade=orphan`. Nobody else would delete the job, and one of the
+        same name may be needed again."""
         return bool(self.hash) and not self.owner_uid
 
 
 def project(view: ImagePullJobView) -> ImagePullJob:
-    """Raises ValueError where nobody can tell what is wanted."""
+    """The record of a job. Raises ValueError if the spec cannot be used."""
     meta, spec = view.metadata, view.spec
     if spec.parallelism is not None and not is_well_formed(spec.parallelism):
         raise ValueError(f"parallelism {spec.parallelism!r} is neither a whole number nor a percentage")
@@ -153,19 +154,19 @@ def project(view: ImagePullJobView) -> ImagePullJob:
 
 
 def job_of(meta: ObjectMeta) -> OwnerReference | None:
-    """The job that a pod belongs to."""
+    """The owner reference to the job of a pod; None: it has no job."""
     owners = (one for one in meta.owner_references or () if one.controller)
     return next((one for one in owners if one.kind == JOB_KIND and one.group == GROUP), None)
 
 
 class Targets(Value, gc=True):
-    """The nodes of a job, in the order of their turn: that of updates, descending by name."""
+    """The nodes of a job, in order of update: by name, descending."""
 
     nodes: Sequence[str] = ()
     silent: frozenset[str] = frozenset()
-    """On which nothing starts now."""
+    """Nodes on which no pod starts now."""
     having: frozenset[str] = frozenset()
-    """Whose kubelet tells of the image already."""
+    """Nodes whose kubelet reports that it has the image."""
 
 
 def keeps_images(node: Node) -> bool:
@@ -179,8 +180,8 @@ def targets(
     with_pods: Collection[str] | None,
     updated: LabelSelector | None = None,
 ) -> Targets:
-    """`with_pods`: the nodes of the pods that the job's podSelector chooses, where it has one. `updated`: which of
-    them the rollout updates whose job it is; None: all."""
+    """The nodes of a job. `with_pods` are the nodes of the pods that its podSelector chooses; None: it has no
+    podSelector. `updated` selects the nodes that the rollout of the job updates: these come first. None: all."""
     names = set(with_pods) if with_pods is not None else None
     if names is None and job.spec.selector is not None and job.spec.selector.names:
         names = set(job.spec.selector.names)

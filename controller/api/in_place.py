@@ -1,8 +1,9 @@
-"""How an in-place update of a pod stands, read from the pod alone: its state annotation beside its containers.
+"""Reads from a pod alone how its update in place stands: from its state annotation and its containers. Why so:
+docs/design/kubelet.md#a-changed-image-in-a-running-pod.
 
-A container is new when it has another id than before the update. That alone does not say which image it runs: the old
-one may have crashed and been started again, or an earlier update may have come through late. The image's name in the
-status is proof where it is the one asked for, but may be another name of the same bits; then only time tells.
+A container is new if its id differs from that before the update. This does not prove which image it runs: the old
+container may have crashed and restarted, or an earlier update may have been done late. The image name in the status
+is proof if it is the one asked for, but it may be another name of the same bits; then only time tells.
 """
 
 from __future__ import annotations
@@ -21,16 +22,17 @@ from controller.api.number import at_least, canonical_quantity
 from controller.api.text import LONGEST_ITEM, shortened
 
 SETTLE_SECONDS = 10.0
-"""After the update: for so long a new container whose image has another name may be the old one, started again."""
+"""Seconds after the update during which a new container whose image has another name may be the old one,
+restarted."""
 OVERLAP_SECONDS = 600.0
-"""Seconds instead of `SETTLE_SECONDS` where an earlier update may have come late: the status shows the container of
-that one until the next image is pulled."""
+"""Seconds instead of `SETTLE_SECONDS` if an earlier update may have been done late: its container is shown until the
+next image is pulled."""
 _LEAST = {"requests": "2m", "limits": "10m"}
-"""Of cpu: a kernel gives no less, and the status tells what it gives."""
+"""The least cpu that a kernel gives; the status reports what it gives."""
 
 
 class Resize(StrEnum):
-    """How a resize stands that is not done."""
+    """The state of a resize that is not done."""
 
     WANTED = "not written yet"
     UNDERWAY = "the kubelet is at it"
@@ -39,40 +41,41 @@ class Resize(StrEnum):
 
 
 class Underway(Value):
-    """What an in-place update still waits for."""
+    """What an update in place still waits for."""
 
     until: float
-    """Seconds since 1970 from which it counts as finished although nothing proves it; infinity: never."""
+    """When it counts as finished without any proof (seconds since 1970); infinite: never."""
     restarting: tuple[str, ...] = ()
-    """Containers that are not known to run what the spec asks for."""
+    """Containers that may not run yet what the spec asks for."""
     unseen: bool = False
-    """Of one of these nothing new runs at all, as far as is seen."""
+    """Whether one of these does not run anything new at all, as far as we see."""
     resize: Resize | None = None
     problem: str = ""
-    """The kubelet's words about the resize."""
+    """The message of the kubelet about the resize."""
     continues: bool = False
-    """The containers of the next launch priority are due …"""
+    """Whether the containers of the next launch priority are to be updated, from `due` on."""
     due: float = 0.0
-    """… from then on, seconds since 1970: nothing may prove that those before run."""
+    """When they may be updated (seconds since 1970); before that, it is not proved that the earlier ones run."""
     waiting: tuple[str, ...] = ()
     """The containers of all launch priorities after the next one."""
     patience: float = SETTLE_SECONDS
-    """How long after the update `until` is, or `due`."""
+    """Seconds from the update to `until` or `due`."""
     taken_back: str = ""
-    """The hash of the pod's former revision, where somebody has put an image of that back: it is of the new one by
-    its label alone."""
+    """The hash of the former revision of the pod, if somebody has put one of its images back, so that only its label
+    is new; else empty."""
 
     @property
     def only_resizes(self) -> bool:
-        """Whether everything runs that is to run, as far as images and metadata go."""
+        """Whether only the resize is not done: all containers run the right image."""
         return self.resize is not None and not (self.restarting or self.continues or self.waiting)
 
     def lasts(self, now: float) -> bool:
-        """Whether something is still to be waited for. A moment that lies too far ahead was told by a wrong clock."""
+        """Whether it still waits for something. A moment too far ahead comes from a wrong clock and does not
+        count."""
         return self.until == inf or self._is_to_come(self.until, now)
 
     def is_due(self, now: float) -> bool:
-        """Whether the next launch priority is."""
+        """Whether the containers of the next launch priority may be updated now."""
         return self.continues and not self._is_to_come(self.due, now)
 
     def _is_to_come(self, moment: float, now: float) -> bool:
@@ -80,7 +83,8 @@ class Underway(Value):
 
 
 class _Proof(Enum):
-    """That a container is the one that the newest spec asks for; after so many seconds it is taken for granted."""
+    """How sure it is that a container is the one that the newest spec asks for: the seconds after which it counts as
+    that one."""
 
     NEW = 0.0
     LIKELY = SETTLE_SECONDS
@@ -98,13 +102,14 @@ def underway_of(
     generation: int,
     observed: bool | None,
 ) -> Underway | None:
-    """None: it is finished. `of`: the pod's revision by its label. `generation`: of its spec. `observed`: whether the
-    kubelet has seen that; None: it does not say."""
+    """What the update of a pod waits for; None: it is finished. `of` is the revision in the label of the pod,
+    `generation` that of its spec. `observed`: whether the kubelet has seen this generation; None: it does not report
+    that."""
     shown = {one.name: one for one in statuses}
     wanted = {one.name: one for one in containers}
     if former := _former(state, of, wanted):
         return Underway(until=inf, taken_back=former)
-    since = noted(state.update_timestamp) or 0.0  # what is no time was long ago
+    since = noted(state.update_timestamp) or 0.0  # an unreadable time counts as long ago
     proofs = {
         name: _proof(state, name, shown.get(name), wanted[name].image, since, observed=observed)
         for name in state.last_container_statuses or {}
@@ -132,8 +137,8 @@ def underway_of(
 
 
 def _former(state: InPlaceState, of: str, wanted: Mapping[str, ContainerView]) -> str:
-    """The revision whose image somebody has put back; empty where nobody has, or where it is not known: of an update
-    that OpenKruise's controller has begun."""
+    """The former revision, if somebody has put one of its images back; empty: nobody has, or it is not known because
+    the controller of OpenKruise began the update."""
     before = state.superseded
     back = any(name in wanted and wanted[name].image == image for name, image in before.images.items())
     return before.revision if back and of == state.revision else ""
@@ -163,14 +168,14 @@ def _proof(
         if before.container_id is None and named:
             return _Proof.LIKELY  # the clock of the node may be behind
         # the spec had the image before, or has it again before the kubelet did anything about the one in between
-        asked = before.image == wanted  # by another name of the same image it is restarted too
+        asked = before.image == wanted  # another name of the same image restarts it too
         kept = (asked or (overlapped and named)) and observed is not False
         return (_Proof.NEW if observed and (overlapped or named) else _Proof.LIKELY) if kept else _Proof.NONE
     if named or (before.image_id not in ("", status.image_id) and not overlapped):
         return _Proof.NEW
     again = status.restart_count >= before.restart_count + 2
     if runs and any(digest_of(one) == runs for one in overlapped) and (digest or not again):
-        return _Proof.NONE  # by its digest it is an earlier one, which came through late
+        return _Proof.NONE  # its digest is that of an earlier update, done late
     if any(same_image(status.image, one) for one in overlapped) and not again:
         return _Proof.NONE  # so it is by its name
     return _Proof.PERHAPS if overlapped and not again else _Proof.LIKELY
@@ -193,13 +198,13 @@ def _resize(
         return None, ""
     spec = {name: one.resources for name, one in wanted.items()}
     if any(not _covers(spec[name], one) for name, one in asked.items()):
-        # a single write of somebody else came before ours: ours would have made the spec as it is asked for
+        # one write since then was not ours, after which the spec would be as asked for; of two, one may have been
         return (None if 0 < state.generation < generation - 1 else Resize.WANTED), ""
     real = {name: shown[name].resources for name in asked if name in shown}
     if all(name in real and _is_given(real[name], one, observed=observed) for name, one in asked.items()):
         return None, ""
     if observed is False:
-        return Resize.UNDERWAY, ""  # what it says is about an earlier one
+        return Resize.UNDERWAY, ""  # its report is about an earlier generation
     for one in conditions:
         if one.status != "True" or one.type not in ("PodResizePending", "PodResizeInProgress"):
             continue
@@ -212,12 +217,14 @@ def _resize(
 
 
 def _is_given(have: ResourcesView | None, asked: ResourcesView, *, observed: bool | None) -> bool:
-    """A kubelet that does not tell what a container has, and has seen the newest spec, never will."""
+    """Whether the container has these resources. If the kubelet has seen the newest spec and reports no resources, it
+    never will, and it counts as having them."""
     return (have is None and bool(observed)) or _covers(have, asked, real=True)
 
 
 def _covers(have: ResourcesView | None, asked: ResourcesView, *, real: bool = False) -> bool:
-    """Whether every cpu and memory that is asked for is there. `real`: what the node gives, which has a least."""
+    """Whether `have` has the cpu and memory in `asked`. `real`: `have` is what the node gives, which has a
+    minimum."""
     have = have or ResourcesView()
     return all(
         _given(asked_for, kind, name, real=real) == _given(there or {}, kind, name, real=real)

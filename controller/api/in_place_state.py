@@ -1,5 +1,5 @@
-"""What is written into a pod about its update in place, an annotation in OpenKruise's format; and the pod that is
-read for it."""
+"""The state annotation of an update in place, in the format of OpenKruise; and the view of a pod that is read for
+it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from controller.api.wellknown import IN_PLACE_STATE_ANNOTATION, IN_PLACE_STATE_L
 
 
 class ContainerBefore(View):
-    """A container's status before the update."""
+    """The status of a container before the update."""
 
     image_id: str = msgspec.field(default="", name="imageID")
     container_id: str | None = msgspec.field(default=None, name="containerID")
-    """None: it was not written down; OpenKruise's controller does not."""
+    """None: not noted; the controller of OpenKruise does not note it."""
     restart_count: int = 0
     image: str = ""
-    """The name by which its spec asked for what it runs: the node may know that by another one. Empty: not known."""
+    """The image by which its spec asked for what it runs; the node may use another name. Empty: not known."""
 
 
 class PreCheck(View):
@@ -30,43 +30,43 @@ class PreCheck(View):
 
 
 class Superseded(View):
-    """What the update took the place of."""
+    """What the update has replaced."""
 
     revision: str = ""
     images: dict[str, str] = msgspec.field(default_factory=dict)
-    """Of each container that got another one."""
+    """The former images of the containers that got another one."""
 
 
 class InPlaceState(View):
-    """The annotation. The last four fields are ours, and of containers all but `imageID`."""
+    """The annotation. The last four fields are ours, and of `ContainerBefore` all but `imageID`."""
 
     revision: str = ""
     update_timestamp: str | None = None
     last_container_statuses: dict[str, ContainerBefore] | None = None
-    """Of the containers that restart."""
+    """The former status of the containers that restart."""
     update_resources: bool = False
     next_container_images: dict[str, str] | None = None
     next_container_ref_metadata: JSON = None
     next_container_resources: dict[str, ResourcesView] | None = None
     pre_check_before_next: PreCheck | None = None
     container_resources: dict[str, ResourcesView] | None = None
-    """Container to what it is resized to."""
+    """By container: the resources that it gets."""
     generation: int = 0
-    """Of the pod's spec, as it was before the resize; 0: not told. Who has changed cpu and memory after that is left
-    alone."""
+    """The generation of the pod before the resize; 0: not noted. If somebody has changed cpu and memory since, that
+    is respected."""
     unfinished_images: dict[str, tuple[str, ...]] | None = None
-    """Container to the images that earlier updates asked for and had not come to run when this one began."""
+    """By container: images that earlier updates asked for and that it did not run yet when this update began."""
     superseded: Superseded = Superseded()
 
     @property
     def replaced(self) -> frozenset[str]:
-        """Ids of the containers that the update ended."""
+        """The ids of the containers that the update ended."""
         before = (self.last_container_statuses or {}).values()
         return frozenset(filter(None, (one.container_id for one in before)))
 
 
 def state_of(annotations: Mapping[str, str] | None) -> InPlaceState | None:
-    """None where there is none, or none that can be read."""
+    """The state of a pod with these annotations; None: it has none, or none that can be read."""
     if not annotations:
         return None
     text = annotations.get(IN_PLACE_STATE_ANNOTATION) or annotations.get(IN_PLACE_STATE_LEGACY)
@@ -89,7 +89,7 @@ class PodDocumentStatus(View):
 
 
 class PodDocument(View):
-    """A pod read afresh, with all that is needed to write to the right place in it."""
+    """A pod as the server has it now, with the fields that are needed to write to it."""
 
     metadata: ObjectMeta
     spec: PodDocumentSpec = PodDocumentSpec()

@@ -1,7 +1,7 @@
-"""Who wrote the status last, by `metadata.managedFields`. Pure.
+"""Finds out who wrote the status last, by `metadata.managedFields`. Pure.
 
-Only fields that the controller alone writes are looked at: conditions may be anybody's. A person with kubectl is no
-other controller. Times are whole seconds.
+Only fields count that nobody but the controller writes; conditions may be of anybody. A person with kubectl is no
+other controller. Times are in whole seconds.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ class StatusWriters(Value):
     ours: float = 0.0
     theirs: float = 0.0
     other: str = ""
-    """The other's name."""
+    """The field manager of the other controller; empty: none."""
 
     def rival_since(self, before: StatusWriters) -> str:
-        """Who has written since the status was as `before`, when it was ours already; "" for nobody.
+        """The other controller, if it has written since the status was as in `before`, and the status was ours then;
+        "" otherwise.
 
-        By the change and not by the times: two that answer the same event write in the same second, and so does a
-        controller that takes over from the other. An earlier time is no write: ours took the later one's fields away.
+        The change counts and not the times, because two controllers that react to the same event write in the same
+        second. An earlier time is no new write: ours has taken over the fields that were written later.
         """
         changed = (self.theirs, self.other) != (before.theirs, before.other)
         return self.other if before.ours and changed and self.theirs >= before.theirs else ""
 
     @property
     def rival_wrote(self) -> float:
-        """When another wrote after us, for want of a `before`; 0: nobody did."""
+        """When another controller wrote after us, if no `before` is known (seconds since 1970); 0: none did."""
         return self.theirs if 0 < self.ours < self.theirs else 0.0
 
 

@@ -1,4 +1,4 @@
-"""Object metadata: what every Kubernetes object carries, how we point at one, and whose it is."""
+"""Object metadata: the fields of every Kubernetes object, references to objects, ownership, and times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from controller.api.wellknown import GROUP, KIND
 
 
 class Key(NamedTuple):
-    """Namespace and name: how work on one DaemonSet is queued. Cluster-scoped objects have namespace ""."""
+    """Namespace and name, by which objects are cached and queued. For cluster-scoped objects the namespace is ""."""
 
     namespace: str
     name: str
@@ -22,31 +22,31 @@ class Key(NamedTuple):
 
     @property
     def typed(self) -> str:
-        """`NAME -n NAMESPACE`, as a person types it to kubectl."""
+        """`NAME -n NAMESPACE`, as one types it after kubectl."""
         return f"{self.name} -n {self.namespace}"
 
 
 class Ref(Value):
-    """One object as it was when we looked: enough to write to it with a precondition."""
+    """One object as we have seen it: enough to write to it with a precondition."""
 
     namespace: str
     name: str
     uid: str
     version: str = ""
-    """resourceVersion; empty where only the uid guards the write."""
+    """The resourceVersion; empty if only the uid guards the write."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 class Named(Value):
-    """A namespaced object as it is cached: what the store, the queue and every guarded write need of it."""
+    """A namespaced object in a cache: what store, queue and guarded writes need."""
 
     namespace: str
     name: str
     uid: str
     version: str
-    """resourceVersion, as the server wrote it."""
+    """The resourceVersion as the server wrote it."""
 
     @property
     def key(self) -> Key:
@@ -66,7 +66,7 @@ class OwnerReference(View):
 
     @property
     def group(self) -> str:
-        """API group without the version: ownership never looks at the version."""
+        """The API group without the version, which never matters for ownership."""
         return self.api_version.rpartition("/")[0]
 
 
@@ -87,17 +87,17 @@ class ObjectMeta(View):
 
 
 class Ownership(Value):
-    """Where an object stands between the Advanced DaemonSets."""
+    """Which Advanced DaemonSet controls an object, if any."""
 
     uid: str
-    """uid of the one that controls it; empty when nobody does."""
+    """The uid of its controller; empty: it has none."""
     index: int
-    """Place of that owner among `metadata.ownerReferences`, or their number when nobody controls it."""
+    """The index of that owner in `metadata.ownerReferences`; their number if there is no controller."""
 
 
 def ownership_of(meta: ObjectMeta) -> Ownership | None:
-    """By group, kind and uid, never by the version of the API and never by the name. None for an object that another
-    kind of controller owns: it is none of our business."""
+    """Who controls an object, by group, kind and uid, never by the API version or the name. None: another kind of
+    controller owns it, so it is not ours to touch."""
     references = meta.owner_references or ()
     for index, owner in enumerate(references):
         if owner.controller:
@@ -107,7 +107,8 @@ def ownership_of(meta: ObjectMeta) -> Ownership | None:
 
 
 def epoch(stamp: str | None) -> float | None:
-    """Seconds since 1970 (UTC) of an RFC 3339 time as the API server writes it; None for None or ""."""
+    """An RFC 3339 time, as the API server writes it, in seconds since 1970 (UTC); None for None or "". Raises
+    ValueError."""
     if not stamp:
         return None
     if len(stamp) == 20 and stamp[-1] == "Z":  # 2026-11-21T10:12:13Z: metav1.Time, nearly every one
@@ -127,8 +128,7 @@ def epoch(stamp: str | None) -> float | None:
 
 
 def noted(stamp: str | None) -> float | None:
-    """Seconds since 1970 (UTC) of a time that anybody may have written, as in an annotation; None where it is no
-    RFC 3339 time."""
+    """The same for a time that anybody may have written, as in an annotation; None for any other text."""
     try:
         return epoch(stamp)
     except (ValueError, OverflowError):
@@ -136,5 +136,5 @@ def noted(stamp: str | None) -> float | None:
 
 
 def rfc3339(moment: float) -> str:
-    """`moment` (seconds since 1970) the way metav1.Time is written: UTC, whole seconds."""
+    """`moment` (seconds since 1970) in the form of metav1.Time: UTC, whole seconds."""
     return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,5 +1,5 @@
-"""Nodes, as far as placement looks at them: name, labels and taints. Where images are pulled in advance, also which
-images they have; nothing else is cached."""
+"""Nodes: only the fields that placement needs are cached (name, labels, taints); if images are pulled in advance,
+also which images each node has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from controller.api.meta import Key, ObjectMeta, epoch
 from controller.api.wellknown import TAINT_NOT_READY, TAINT_UNREACHABLE
 
 ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
-"""The first one that a node has counts."""
+"""Labels with the zone of a node; the first one that it has counts."""
 
 
 class Taint(View):
@@ -42,7 +42,7 @@ class _NodeStatus(View):
 
 
 class NodeWithImagesView(NodeView):
-    """A node with the images that its kubelet reports: decoded only where they are needed, for there may be many."""
+    """A node with the images that its kubelet reports. Only decoded if needed, because there may be many."""
 
     status: _NodeStatus = _NodeStatus()
 
@@ -56,10 +56,10 @@ class Node(Value):
     labels: dict[str, str]
     taints: tuple[Taint, ...]
     images: tuple[str, ...] = ()
-    """Canonical names of those that the kubelet tells of, of which there are fifty at most, the largest; empty where
-    nobody asks."""
+    """The full names of the images that the kubelet reports, by default only the 50 largest. Empty if they are not
+    needed."""
     created: float = 0.0
-    """Seconds since 1970; not told where nobody asks for images."""
+    """Its creation time (seconds since 1970); 0 if images are not needed."""
 
     @property
     def key(self) -> Key:
@@ -67,22 +67,22 @@ class Node(Value):
 
     @property
     def zone(self) -> str:
-        """Empty where no label tells."""
+        """The zone; empty if no label says it."""
         labels = self.labels
         return labels.get(ZONE_LABELS[0]) or labels.get(ZONE_LABELS[1], "")
 
     @property
     def unreachable(self) -> bool:
-        """The control plane no longer hears of this node: nothing that we delete there goes away."""
+        """Whether the control plane has lost contact with the node. A pod that is deleted there does not go away."""
         return any(taint.key == TAINT_UNREACHABLE for taint in self.taints)
 
     @property
     def silent(self) -> bool:
-        """Nothing starts on it for now: its kubelet is not heard, or is not ready."""
+        """Whether no pod starts there for now, because the kubelet has lost contact or is not ready."""
         return any(taint.key in (TAINT_UNREACHABLE, TAINT_NOT_READY) for taint in self.taints)
 
     def same_placement(self, other: Node) -> bool:
-        """Whether no DaemonSet could tell the two apart; heartbeats differ only in version."""
+        """Whether the two are the same for every DaemonSet; after a heartbeat only the version differs."""
         return self.labels == other.labels and self.taints == other.taints and self.uid == other.uid
 
 

@@ -1,4 +1,4 @@
-"""Numbers as users write them: int-or-percent fields and resource quantities."""
+"""Numbers as users write them: fields that are a number or a percentage, and quantities of resources."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from decimal import Context, Decimal
 from typing import TypeAlias
 
 IntOrPercent: TypeAlias = int | str
-"""A count of nodes or pods (`3`), or a share of the desired number (`"30%"`). Any other string is malformed."""
+"""A number of nodes or pods (`3`), or a percentage of the desired number (`"30%"`). Any other string is malformed."""
 
 _PERCENT = re.compile(r"([0-9]{1,9})%")
 _LONGEST_QUANTITY = 64
-"""Characters; no amount of anything needs more, and arithmetic on a million digits takes minutes."""
+"""Characters. No real quantity is longer, and arithmetic with a million digits takes minutes."""
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(m|u|n|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei|[eE][+-]?\d{1,3})?")
-"""Larger exponents are no amounts of anything; written out they would fill the memory."""
+"""At most three digits of exponent: written out, larger numbers would fill the memory."""
 _EXACT = Context(prec=2 * _LONGEST_QUANTITY)
-"""Enough digits that two amounts are never rounded to the same one."""
+"""Digits of precision, so that two quantities are never rounded to the same one."""
 _SUFFIX = {
     "n": Decimal("1e-9"),
     "u": Decimal("1e-6"),
@@ -31,14 +31,14 @@ _SUFFIX = {
 
 
 def is_well_formed(value: IntOrPercent) -> bool:
-    """Whether `value` is an int >= 0, or a percentage; 150% is well formed, the CRD's rules bound it."""
+    """Whether `value` is an int >= 0 or a percentage. 150% is well formed; the CRD limits percentages."""
     if isinstance(value, str):
         return _PERCENT.fullmatch(value) is not None
     return value >= 0
 
 
 def scaled(value: IntOrPercent | None, total: int, *, round_up: bool) -> int:
-    """`value` as a count out of `total` nodes; None counts as 0.
+    """`value` as a number of `total` nodes; None counts as 0.
 
     A percentage is rounded up or down as asked (maxUnavailable and maxSurge up, partition and burst down).
     Raises ValueError for a string that is not a percentage.
@@ -55,7 +55,7 @@ def scaled(value: IntOrPercent | None, total: int, *, round_up: bool) -> int:
 
 
 def canonical_quantity(value: str | int | float) -> str:
-    """One spelling per amount: `1000m`, `1.0` and `1` become `1`. What is not a quantity comes back as text."""
+    """The one spelling of a quantity: `1000m`, `1.0` and `1` become `1`. Any other text is returned unchanged."""
     amount = _amount(value)
     return str(value) if amount is None else format(_EXACT.normalize(amount), "f")
 

@@ -1,7 +1,7 @@
-"""JSON Patch (RFC 6902), our only patch dialect.
+"""Makes JSON Patches (RFC 6902), the only kind of patch that we send.
 
-A guard is a `replace` of the version or of the uid, never a `test`: the server answers a stale version with a clean
-409 and a foreign uid with a 422 whose cause names `metadata.uid`, whereas a failed `test` looks like any bad patch.
+A guard is a `replace` of the version or the uid, never a `test`. The server answers an outdated version with a clean
+409, and another uid with a 422 whose cause names `metadata.uid`; a failed `test` looks like any bad patch.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ def pointer(*segments: str) -> str:
 
 
 def add(value: JSON, *path: str) -> JSONObject:
-    """Set a field whether or not it is there; on a list, `-` appends. The parent must exist."""
+    """The operation that sets a field, whether or not it exists; on a list, `-` appends. The parent must exist."""
     return {"op": "add", "path": pointer(*path), "value": value}
 
 
 def remove(*path: str) -> JSONObject:
-    """Take a field away. The server refuses the whole patch (422) when it is not there."""
+    """The operation that removes a field. If it does not exist, the server refuses the whole patch (422)."""
     return {"op": "remove", "path": pointer(*path)}
 
 
 def merged(field: str, changes: Mapping[str, str | None], have: Mapping[str, str] | None) -> JsonPatch:
-    """Labels or annotations of an object that has `have`: set, or with None taken away."""
+    """Operations that change labels or annotations of an object that has `have`; a value of None removes the key."""
     if have is None:
         given: JSONObject = {key: value for key, value in changes.items() if value is not None}
         return (add(given, "metadata", field),) if given else ()
@@ -42,12 +42,12 @@ def merged(field: str, changes: Mapping[str, str | None], have: Mapping[str, str
 
 
 def guarded_by_version(version: str, *operations: JSONObject) -> JsonPatch:
-    """`operations`, carried out only if the object is still at `version`; otherwise 409 Conflict."""
+    """`operations` that are done only if the object is still at `version`; otherwise 409 Conflict."""
     return ({"op": "replace", "path": "/metadata/resourceVersion", "value": version}, *operations)
 
 
 def guarded_by_uid(uid: str, *operations: JSONObject) -> JsonPatch:
-    """`operations`, carried out only on the very object `uid`, never on a same-named successor."""
+    """`operations` that are done only on the object with this uid, never on another one of the same name."""
     return ({"op": "replace", "path": "/metadata/uid", "value": uid}, *operations)
 
 

@@ -1,7 +1,7 @@
-"""Pods: the view that is decoded, and the flat record that is cached.
+"""Pods: the view that is decoded, and the record that is cached.
 
-A record holds what decisions ask and nothing else; label sets are shared between the pods of one revision. A
-field that is missing here is read with a GET when it is needed, never added "just in case".
+A record has only the fields that decisions need; pods of one revision share one dict of labels. A field that is
+missing here is read by a GET when needed, not added "just in case".
 """
 
 from __future__ import annotations
@@ -72,74 +72,74 @@ class PodView(View):
 
 
 class Pod(Named):
-    """A pod as it is cached: one of ours, or one without a controller that somebody's selector may match."""
+    """A pod as it is cached: one of ours, or one without a controller that a selector may match."""
 
     owner_uid: str
-    """uid of the Advanced DaemonSet that controls it; empty for a pod without a controller."""
+    """The uid of the Advanced DaemonSet that controls it; empty: it has no controller."""
     owner_index: int
-    """Place of that owner among `metadata.ownerReferences`, or their number when nobody controls it."""
+    """The index of that owner in `metadata.ownerReferences`; their number if there is no controller."""
     labels: dict[str, str]
     finalizers: tuple[str, ...]
     created: float
     node: str
-    """The node it runs on or is aimed at; empty when neither is known."""
+    """The node that it runs on or can only run on; empty: neither is known."""
     bound: bool
     """Whether the scheduler has put it on `node` already."""
     phase: str
     dying: bool
-    """Has a deletionTimestamp."""
+    """Whether it has a deletionTimestamp."""
     ready: bool
-    """By its condition, by those of our own readiness gates, and with no container that an update in place restarts:
-    without a readiness probe the kubelet calls a pod ready while its program is gone."""
+    """Whether its Ready condition and our readiness gates are True, and no container is being restarted by an update
+    in place: without a readiness probe, the kubelet calls a pod ready while its program is gone."""
     ready_since: float | None
-    """Seconds since 1970, from the Ready condition, or from the start of its last container if that was later; None
-    when not ready or not told."""
+    """Since when it is ready (seconds since 1970), by its Ready condition or the start of its last container,
+    whichever is later; None: not ready, or not known."""
     problem: PodProblem | None = None
-    """Why it will not get ready by waiting, as far as its status tells; never of a pod that is ready."""
+    """Why it does not become ready by waiting, as far as its status tells; None: nothing is known, or it is ready."""
     complaint: str = ""
-    """What the kubelet says of a container that it cannot start or that ends by itself, of a pod that is updated in
-    place."""
+    """For a pod that is being updated in place: the message about a container that cannot start or that ends; else
+    empty."""
     gates: tuple[Gate, ...] = ()
-    """Readiness gates that are ours to answer."""
+    """The readiness gates that we set."""
     underway: Underway | None = None
     """What an update in place waits for; None: nothing."""
     restarted_at: float | None = None
-    """Seconds since 1970, by its node's clock: when the last container without a readiness probe was started again.
+    """When the last container without a readiness probe was restarted (seconds since 1970, by the clock of the node);
     None: none was."""
     updated_in_place: bool = False
-    """At some time, or it is just now."""
+    """Whether it was ever updated in place, or is being updated."""
     tended: bool = False
-    """Whether OpenKruise's node agent takes care of its containers."""
+    """Whether the node agent of OpenKruise takes care of its containers."""
     drained: bool = False
     """Whether it would be ready if it were not prepared for its deletion."""
     drained_for_update: bool = False
-    """Whether it would be ready if it were not to be updated in place, which has not begun."""
+    """Whether it would be ready if it were not drained for an update in place, which has not begun."""
     held_since: float | None = None
-    """Seconds since 1970: when it was prepared for its deletion, if it is and somebody wrote that down."""
+    """When it was prepared for its deletion (seconds since 1970); None: it is not, or the time was not noted."""
 
     @property
     def hash(self) -> str:
-        """Hash of the revision it was made from; empty when it was made by somebody else."""
+        """The hash of the revision that it was made from; empty: somebody else made it."""
         return self.labels.get(HASH_LABEL, "")
 
     @property
     def ended(self) -> bool:
-        """Failed or Succeeded. The Ready condition of such a pod may still say True: ask this first."""
+        """Whether it is Failed or Succeeded. Ask this first: its Ready condition may still be True."""
         return self.phase in ("Failed", "Succeeded")
 
     @property
     def held_by_hook(self) -> bool:
-        """It is prepared for its deletion: a preDelete hook was asked to let it go."""
+        """Whether it is prepared for its deletion: the preDelete hook was asked to release it."""
         return self.labels.get(LIFECYCLE_STATE_LABEL) == PREPARING_DELETE
 
     @property
     def marked(self) -> bool:
-        """It was made not ready for that."""
+        """Whether it was made not ready for its deletion."""
         return any(gate.marked for gate in self.gates)
 
     @property
     def draining(self) -> bool:
-        """It was made not ready for an update in place, that has begun or will."""
+        """Whether it was made not ready for an update in place, begun or to come."""
         return any(gate.draining for gate in self.gates)
 
     @property
@@ -148,12 +148,12 @@ class Pod(Named):
 
     @property
     def able(self) -> bool:
-        """It is ready, or would be without what is done before its deletion."""
+        """Whether it is ready, or would be if it were not prepared for its deletion."""
         return self.ready or self.drained
 
 
 def target_node(spec: PodSpecView) -> str:
-    """The node of a bound pod, else the one node that its required affinity names, else ""."""
+    """The node of a bound pod, else the only node that its required affinity names, else ""."""
     if spec.node_name:
         return spec.node_name
     affinity = spec.affinity and spec.affinity.node_affinity
@@ -171,7 +171,7 @@ _SHARED_LIMIT = 20_000
 
 
 def _share(labels: dict[str, str]) -> dict[str, str]:
-    """One dict per distinct label set. The pool is emptied when it grows: sharing is thrift, not identity."""
+    """One dict per distinct set of labels. When the pool is full, it is emptied: sharing only saves memory."""
     if len(_shared_labels) >= _SHARED_LIMIT:
         _shared_labels.clear()
     return _shared_labels.setdefault(tuple(sorted(labels.items())), labels)
@@ -227,7 +227,7 @@ def project(view: PodView) -> Pod | None:
 
 
 def _would_be_ready(gates: Sequence[Gate], conditions: Sequence[PodCondition]) -> bool:
-    """With its containers ready, and every other gate of ours open."""
+    """Whether its containers are ready, and all our other readiness gates are open."""
     others = all(gate.open or (gate.marked and not gate.kept) for gate in gates)
     return others and _are_containers_ready(conditions)
 
@@ -252,7 +252,7 @@ def _underway(
 
 
 def _latest(since: str | None, statuses: Sequence[ContainerStatusView]) -> float | None:
-    """A container that was started after the pod became ready, by the kubelet's account, is not ready for longer."""
+    """When the pod became ready: `since`, or the start of a container that started later."""
     latest = epoch(since)
     for one in statuses:
         started = _start_of(one)
@@ -262,7 +262,7 @@ def _latest(since: str | None, statuses: Sequence[ContainerStatusView]) -> float
 
 
 def _restarted_at(view: PodView) -> float | None:
-    """Whatever restarted it: an update, a resize, or its own end."""
+    """When the last container without a readiness probe was restarted, for any reason."""
     restarted = [one for one in view.status.container_statuses or () if one.restart_count]
     if not restarted:
         return None
@@ -277,7 +277,7 @@ def _start_of(status: ContainerStatusView) -> float | None:
 
 
 def _ailment(status: PodStatusView, replaced: Collection[str], *, ready: bool) -> PodProblem | None:
-    """Succeeded is no better than Failed: a daemon is not meant to end."""
+    """The problem of a pod, if it has one. Succeeded is as bad as Failed: a daemon should not end."""
     if status.phase in ("Failed", "Succeeded"):
         return PodProblem.EVICTED if status.reason == "Evicted" else PodProblem.OTHER
     if ready:
@@ -285,5 +285,5 @@ def _ailment(status: PodStatusView, replaced: Collection[str], *, ready: bool) -
     if any(one.type == "PodScheduled" and one.status == "False" for one in status.conditions or ()):
         return PodProblem.UNSCHEDULABLE
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
-    # of the first that ails, in the order of the pod: whatever comes after an init container waits for it
+    # the first problem, in the order of the pod: containers wait for the init containers before them
     return next(filter(None, (problem_of_container(one, replaced) for one in statuses)), None)

@@ -1,4 +1,4 @@
-"""Which pods will not get well by waiting, and of what kind of trouble: one answer for metrics and plugin."""
+"""Finds pods that do not recover by waiting, and the kind of their problem: the same for metrics and the plugin."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from controller.api.text import LONGEST_ITEM, shortened
 
 
 class PodProblem(StrEnum):
-    """Kinds of trouble, few enough to be a label of metrics."""
+    """The kinds of problems, few enough for a label of metrics."""
 
     CRASH_LOOP = "CrashLoopBackOff"
-    """A container that was started has ended badly, and is tried again and again."""
+    """A container has started and failed, and is restarted again and again."""
     IMAGE_PULL = "ImagePull"
     """The kubelet cannot get an image."""
     CONFIG = "Config"
-    """The kubelet cannot make or start a container: a ConfigMap that is missing, a command that does not exist."""
+    """The kubelet cannot create or start a container: a ConfigMap is missing, or a command does not exist."""
     UNSCHEDULABLE = "Unschedulable"
-    """The scheduler finds no place on the node."""
+    """The scheduler cannot place it on its node."""
     NOT_READY = "NotReady"
-    """It should be ready by now. Only who knows the time can tell; see `planner.summary`."""
+    """It should be ready by now. Only `planner.summary`, which knows the time, can tell."""
     EVICTED = "Evicted"
-    """The kubelet has ended it because the node ran out of something."""
+    """The kubelet has evicted it because the node was short of a resource."""
     OTHER = "Other"
-    """It has ended for any other reason, such as one for which the kubelet did not admit it."""
+    """It has ended for another reason, for example because the kubelet did not admit it."""
 
 
 KIND_OF: Final = {
@@ -39,15 +39,15 @@ KIND_OF: Final = {
     "CreateContainerError": PodProblem.CONFIG,
     "RunContainerError": PodProblem.CONFIG,
 }
-"""What the kubelet says of a container that waits and that it tries again and again."""
+"""Reasons with which the kubelet reports a waiting container that it tries to start again and again."""
 _BACK_OFF: Final = ("CrashLoopBackOff", "ImagePullBackOff")
 
 
 def stuck(*, waiting: str, ready: bool, exit_code: int | None, ended: str) -> str:
-    """Why a container will not get well by waiting, in the kubelet's word; empty while it may yet start.
+    """Why a container does not recover by waiting, in the word of the kubelet; empty: it may still start.
 
-    `exit_code` and `ended` (its reason) are of its present or last end. One that ended badly and is not ready was
-    started before and will most likely end so again.
+    `exit_code` and `ended` (the reason) are those of its present or last end. A container that failed and is not
+    ready will most likely fail again.
     """
     if waiting in KIND_OF:
         return waiting
@@ -57,8 +57,9 @@ def stuck(*, waiting: str, ready: bool, exit_code: int | None, ended: str) -> st
 
 
 def problem_of_container(status: ContainerStatusView, replaced: Collection[str] = ()) -> PodProblem | None:
-    """`replaced`: ids of containers that an update in place ended. How they ended says nothing of what comes after
-    them; and the kubelet's back-off after one of them is over an image that it cannot get."""
+    """The problem of a container; None: it has none. `replaced` are ids of containers that an update in place ended:
+    how these ended says nothing about their successors, and a back-off of the kubelet after one of them means that it
+    cannot get the image."""
     state, last = status.state, status.last_state
     waiting = state.waiting.reason if state is not None and state.waiting is not None else ""
     ended = (state and state.terminated) or (last and last.terminated) or TerminatedView()
@@ -70,10 +71,10 @@ def problem_of_container(status: ContainerStatusView, replaced: Collection[str] 
 
 
 def complaint_of(statuses: Iterable[ContainerStatusView], replaced: Collection[str] = ()) -> str:
-    """Which container the kubelet cannot start, and its words about that, or how one ended; empty where it does not
-    say so just now. `replaced`: ids of containers that an update in place ended.
+    """The first container that the kubelet cannot start or that has failed, with the message of the kubelet; empty:
+    it reports none now. `replaced` are ids of containers that an update in place ended.
 
-    While it waits to try again it says something else, which is no news.
+    While the kubelet waits to try again, it reports something else, which is no news.
     """
     for one in statuses:
         if words := _complaint(one, replaced):

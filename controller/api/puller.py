@@ -1,7 +1,7 @@
-"""Puller pods: what each tells about the one image that it is there for.
+"""Puller pods: the view, the record, and what each reports about its one image.
 
-A puller runs nothing: its command does not exist. So the kubelet pulls the image, makes the container and cannot
-start it, and that is how it should end.
+A puller runs nothing, because its command does not exist: the kubelet pulls the image, creates the container and
+fails to start it. That is success: docs/design/kubelet.md#a-pod-that-only-pulls.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from controller.api.pod import PodSpecView, PodStatusView, target_node
 from controller.api.text import shortened
 
 PULLER_LABEL: Final = "kruise-ds/image-pull-job"
-"""On every puller: the uid of its job."""
+"""Label of every puller: the uid of its job."""
 MANAGED: Final = {"app.kubernetes.io/managed-by": "kruise-ds"}
-"""On every puller too: one that has lost its owner is known by it."""
+"""Labels of every puller, by which one that has lost its owner is found."""
 CONTAINER: Final = "pull"
 
 NOT_PULLED: Final = frozenset(
@@ -43,11 +43,11 @@ PULLED: Final = frozenset(
         "CrashLoopBackOff",
     }
 )
-"""What the kubelet waits with once the image is there; an image without any program waits so for ever."""
+"""Reasons with which a container waits when the image is there; for an image without any program, for ever."""
 LONGEST_WHY: Final = 500
-"""Characters of the kubelet's words: what the registry said stands at their end."""
+"""Characters of the message of the kubelet; the answer of the registry is at its end."""
 LOST: Final = "ContainerStatusUnknown"
-"""The reason of an end that nobody has seen."""
+"""The reason of an end that the kubelet has not seen."""
 
 
 class Pulling(StrEnum):
@@ -70,13 +70,13 @@ class Puller(Named):
     """A puller as it is cached."""
 
     job: str
-    """Name of its job, in its own namespace; empty for one that was taken from its job."""
+    """The name of its job, in its own namespace; empty: it has lost its owner."""
     job_uid: str
     node: str
     dying: bool
     state: Pulling
     why: str
-    """What is wrong, as far as anything is, in the kubelet's words or the scheduler's."""
+    """What is wrong, in the words of the kubelet or the scheduler; empty: nothing."""
 
 
 def project(view: PullerView) -> Puller | None:
@@ -99,7 +99,8 @@ def project(view: PullerView) -> Puller | None:
 
 
 def _nobody(meta: ObjectMeta) -> OwnerReference | None:
-    """The job of a puller that was made an orphan, as by `kubectl delete --cascade=orphan`."""
+    """An empty reference for a puller without an owner, as after `kubectl delete --cascade=orphan`; None for any
+    other pod."""
     owned = any(owner.controller for owner in meta.owner_references or ())
     ours = (meta.labels or {}).items() >= MANAGED.items()
     return OwnerReference() if ours and not owned else None

@@ -1,7 +1,7 @@
-"""ControllerRevisions: the history of one DaemonSet's pod template.
+"""ControllerRevisions: the stored revisions of the pod template of a DaemonSet.
 
-The payload is the format of the native controller and of OpenKruise: `{"spec":{"template":{…,"$patch":"replace"}}}`,
-compact with sorted keys (a revision written otherwise can never be patched again).
+The payload has the format of the native controller and of OpenKruise: `{"spec":{"template":{…,"$patch":"replace"}}}`,
+compact with sorted keys (why: see `encode`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from controller.api.meta import Named, ObjectMeta, ownership_of
 from controller.api.wellknown import HASH_LABEL
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""Kubernetes' alphabet for generated names: no vowels, nothing that looks like something else."""
+"""The alphabet of generated names in Kubernetes (apimachinery `rand.SafeEncodeString`): no vowels and no
+look-alikes."""
 
 _GO_ESCAPES = tuple((one.encode(), f"\\u{ord(one):04x}".encode()) for one in "<>&\u2028\u2029")
-"""Outside of strings none of these occurs in JSON, so the bytes can be replaced as they are."""
+"""Characters that Go escapes. In JSON they occur only inside strings, so the bytes can simply be replaced."""
 
 
 class RevisionView(View):
@@ -32,23 +33,23 @@ class Revision(Named):
     """A ControllerRevision as it is cached."""
 
     owner_uid: str
-    """uid of the Advanced DaemonSet that controls it; empty when nobody does."""
+    """The uid of the Advanced DaemonSet that controls it; empty: it has no controller."""
     owner_index: int
     labels: dict[str, str]
     number: int
     template: JSONObject
     identity: str
-    """Meaning of the template (`canonical.identity`): what "the same revision" is decided by."""
+    """The meaning of the template (`canonical.identity`), by which revisions are compared."""
     dying: bool = False
 
     @property
     def hash(self) -> str:
-        """Value of `controller-revision-hash` on the pods of this revision; its own name where unlabelled."""
+        """The value of `controller-revision-hash` on pods of this revision; its name if it has no such label."""
         return self.labels.get(HASH_LABEL) or self.name
 
 
 def project(view: RevisionView) -> Revision | None:
-    """The record of one revision, or None for one of another kind of workload or with a foreign payload."""
+    """The record of one revision; None if another kind of workload owns it, or its payload is unknown."""
     meta = view.metadata
     owner = ownership_of(meta)
     template = template_of(view.data)
@@ -70,7 +71,7 @@ def project(view: RevisionView) -> Revision | None:
 
 
 def template_of(data: JSON) -> JSONObject | None:
-    """The pod template inside a payload, without `$patch`; None when there is none."""
+    """The pod template in a payload, without `$patch`; None: it contains none."""
     spec = data.get("spec") if isinstance(data, dict) else None
     template = spec.get("template") if isinstance(spec, dict) else None
     if not isinstance(template, dict):
@@ -79,15 +80,15 @@ def template_of(data: JSON) -> JSONObject | None:
 
 
 def payload(template: JSONObject) -> JSONObject:
-    """What is stored in `ControllerRevision.data` for `template`."""
+    """The payload (`ControllerRevision.data`) for `template`."""
     return {"spec": {"template": {**template, "$patch": "replace"}}}
 
 
 def encode(body: JSONObject) -> bytes:
     """Compact JSON with sorted keys, and `<`, `>`, `&` and two line separators escaped as Go does.
 
-    The API server compares what it has stored with its own spelling of it: a revision sent in any other form can
-    never be updated again, by nobody.
+    The API server compares stored data with its own encoding of it: a revision that was sent in another form can
+    never be updated again by anybody.
     """
     encoded = as_bytes(body, ordered=True)
     for plain, escaped in _GO_ESCAPES:
@@ -96,7 +97,7 @@ def encode(body: JSONObject) -> bytes:
 
 
 def short_hash(*parts: str, length: int) -> str:
-    """`length` characters of Kubernetes' name alphabet, the same for the same parts in every process."""
+    """`length` characters of the alphabet for names; the same parts give the same characters in every process."""
     number = int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:16], "big")
     characters = []
     for _ in range(length):
@@ -106,5 +107,5 @@ def short_hash(*parts: str, length: int) -> str:
 
 
 def new_hash(identity: str, collisions: int) -> str:
-    """The hash of a revision that is not stored yet. Stored ones keep their label, whoever computed it."""
+    """The hash of a revision that is not stored yet. Stored revisions keep their label, whoever computed it."""
     return short_hash(identity, str(collisions), length=10)

@@ -1,7 +1,7 @@
-"""Selectors, parsed once and matched many times.
+"""Parses selectors once and matches them many times.
 
-A label selector chooses pods (`spec.selector`) or nodes (`rollingUpdate.selector`); node selector terms are the
-richer language of node affinity. Parsing turns each requirement into a test of one label value.
+A label selector selects pods (`spec.selector`) or nodes (`rollingUpdate.selector`); node selector terms are the
+richer language of node affinity. Each requirement becomes a test of one label.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
-"""Stricter than int(), which also reads `1_000`, a fine label value that Kubernetes does not take for a number."""
+"""Stricter than int(), which also accepts `1_000`: a valid label value, but no number for Kubernetes."""
 
 
 class Requirement(Part, omit_defaults=True):
@@ -34,7 +34,7 @@ class LabelSelector(Part, omit_defaults=True):
 
     @property
     def empty(self) -> bool:
-        """Neither matchLabels nor matchExpressions: it would select everything."""
+        """Whether it has neither matchLabels nor matchExpressions, and so would select everything."""
         return not self.match_labels and not self.match_expressions
 
 
@@ -48,19 +48,19 @@ def is_label_value(value: str) -> bool:
 
 
 def is_label(name: str) -> bool:
-    """Whether it has the form of a namespace's name: a label of DNS (RFC 1123)."""
+    """Whether `name` is a DNS label (RFC 1123), as names of namespaces are."""
     return len(name) <= 63 and _LABEL.fullmatch(name) is not None
 
 
 def is_subdomain(name: str) -> bool:
-    """Whether it has the form of most objects' names, such as nodes'."""
+    """Whether `name` is a DNS subdomain (RFC 1123), as most names are, such as those of nodes."""
     return len(name) <= 253 and _SUBDOMAIN.fullmatch(name) is not None
 
 
 def requirement(one: Requirement) -> Matcher:
-    """A test for one requirement; also Gt and Lt, which only node affinity has.
+    """A test for one requirement; also for Gt and Lt, which only node affinity has.
 
-    Raises ValueError, naming key and operator, for what the API server would refuse.
+    Raises ValueError, which names key and operator, for a requirement that the API server would refuse.
     """
     key, values = one.key, frozenset(one.values or ())
     if not is_label_key(key):

@@ -1,4 +1,4 @@
-"""Words for people have a stated bound, wherever they come from: an object may be 1.5 MiB of nothing but words."""
+"""Bounds texts for people, wherever they come from: an object may contain 1.5 MiB of text."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from itertools import islice
 
 LONGEST_TEXT = 1024
-"""Characters of a message in a condition or an event (the API server takes no longer one there), and of a column."""
+"""Characters of a message in a condition or event, where the API server accepts no more, and of a column."""
 LONGEST_ITEM = 200
-"""Characters of one of several problems, or of one value that is quoted."""
+"""Characters of one item in a list, or of one quoted value."""
 MOST_ITEMS = 5
 
 
 def shortened(text: str, most: int = LONGEST_TEXT) -> str:
-    """`text` in at most `most` characters; where that cuts it off, the end tells how many it had."""
+    """`text` in at most `most` characters; if it is cut off, the end says how many it had."""
     if len(text) <= most:
         return text
     tail = f"… ({len(text):,} characters)"
@@ -21,7 +21,7 @@ def shortened(text: str, most: int = LONGEST_TEXT) -> str:
 
 
 def listed(items: Iterable[str], *, separator: str = "; ") -> str:
-    """The first few of `items`, each shortened, and how many more there are."""
+    """The first `MOST_ITEMS` of `items`, each shortened, and how many more there are."""
     rest = iter(items)
     shown = [shortened(item, LONGEST_ITEM) for item in islice(rest, MOST_ITEMS)]
     left = sum(1 for _ in rest)

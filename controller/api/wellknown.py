@@ -1,5 +1,5 @@
-"""Every label, annotation, condition and reason name in one table. Names are the public ones of OpenKruise and
-Kubernetes; keys that are ours alone start with `kruise-ds/`."""
+"""All names of labels, annotations, conditions and reasons in one table. They are the public names of OpenKruise and
+Kubernetes; names of our own start with `kruise-ds/`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEASE_NAME: Final = "kruise-ds-controller"
 
 
 def tells_of_full_quota(words: str) -> bool:
-    """Whether these are the server's words for a ResourceQuota that is used up: a 403 without a reason of its own."""
+    """Whether this is the message for a ResourceQuota that is used up: a 403 that has no reason of its own."""
     return "exceeded quota" in words
 
 
@@ -25,42 +25,44 @@ PREPARING_DELETE: Final = "PreparingDelete"
 LIFECYCLE_TIMESTAMP_ANNOTATION: Final = "lifecycle.apps.kruise.io/timestamp"
 """On pods: when the state changed, in RFC 3339."""
 PRE_DELETE_DEADLINE_ANNOTATION: Final = "kruise-ds/pre-delete-deadline-seconds"
-"""On a DaemonSet: seconds after which a pod counts as prepared for too long, a whole number from 1 on."""
+"""On a DaemonSet: seconds after which a pod counts as prepared for its deletion for too long, a whole number from
+1."""
 PRE_DELETE_DEADLINE_SECONDS: Final = 3600
-"""Where the annotation says nothing, or nothing that can be read."""
+"""Seconds if the annotation is missing or cannot be read."""
 
 IN_PLACE_IF_POSSIBLE: Final = "InPlaceIfPossible"
 IN_PLACE_UPDATE_READY: Final = "InPlaceUpdateReady"
-"""Readiness gate of pods that may be updated in place, and its condition."""
+"""Readiness gate, and condition, of pods that may be updated in place."""
 START_IN_PLACE_UPDATE: Final = "StartInPlaceUpdate"
 """Reason of that condition while it is False for an update."""
 KRUISE_POD_READY: Final = "KruisePodReady"
-"""Readiness gate of pods that leave their traffic before they are deleted, and its condition."""
+"""Readiness gate, and condition, of pods that lose their traffic before they are deleted."""
 IN_PLACE_STATE_ANNOTATION: Final = "apps.kruise.io/inplace-update-state"
 IN_PLACE_STATE_LEGACY: Final = "inplace-update-state"
 NODE_AGENT_ANNOTATION: Final = "apps.kruise.io/runtime-containers-meta"
-"""On pods of whose containers OpenKruise's node agent takes care."""
+"""On pods whose containers the node agent of OpenKruise takes care of."""
 CONTAINER_BARRIER: Final = "KRUISE_CONTAINER_BARRIER"
 """Environment variable of containers with a launch priority; its key in a ConfigMap is `p_` and the priority."""
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
-"""In the annotations of a pod template: that its pods were to be restarted, and when; as `kubectl rollout restart`
-writes it."""
+"""On a pod template: when a restart of its pods was asked for, as `kubectl rollout restart` writes it."""
 RESIZE_GATE: Final = "InPlaceWorkloadVerticalScaling"
-"""Feature gate: cpu and memory are changed in place."""
+"""Feature gate: cpu and memory may change in place."""
 ENV_GATE: Final = "InPlaceUpdateEnvFromMetadata"
 IN_PLACE_GRACE_ANNOTATION: Final = "kruise-ds/in-place-grace-seconds"
-"""On a DaemonSet: seconds between "not ready" and the change of a pod in place, for its traffic to go elsewhere."""
+"""On a DaemonSet: seconds between making a pod not ready and updating it in place, so that its traffic goes
+elsewhere."""
 LONGEST_IN_PLACE_GRACE: Final = 3600
 RESIZE_FALLBACK_ANNOTATION: Final = "kruise-ds/resize-fallback"
-"""On a DaemonSet: `Recreate` makes a new pod of one whose resize is refused; anything else leaves it as it is."""
+"""On a DaemonSet: `Recreate` replaces a pod whose resize is refused by a new one; any other value leaves it."""
 
 PROGRESSIVE_ANNOTATION: Final = "daemonset.kruise.io/progressive-create-pod"
 PROGRESS_DEADLINE_ANNOTATION: Final = "kruise-ds/progress-deadline-seconds"
-"""Seconds without progress after which a rollout counts as stalled: a whole number from 1 to the following."""
+"""On a DaemonSet: seconds without progress after which a rollout counts as stalled, a whole number from 1 to the next
+constant."""
 LONGEST_PROGRESS_DEADLINE: Final = 2_147_483_647
-"""Sixty-eight years: what Deployments take for never."""
+"""68 years, which Deployments take for "never"."""
 PROGRESS_DEADLINE_SECONDS: Final = 600
-"""Where the annotation says nothing, or nothing that can be read; as for Deployments."""
+"""Seconds if the annotation is missing or cannot be read, as for Deployments."""
 
 TAINT_NOT_READY: Final = "node.kubernetes.io/not-ready"
 TAINT_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
@@ -109,25 +111,25 @@ PRE_DOWNLOAD_DEFERRED: Final = "PreDownloadDeferred"
 PARALLELISM_ANNOTATION: Final = "apps.kruise.io/image-predownload-parallelism"
 TIMEOUT_ANNOTATION: Final = "apps.kruise.io/image-predownload-timeout-seconds"
 MIN_UPDATED_ANNOTATION: Final = "apps.kruise.io/image-predownload-min-updated-ready-pods"
-"""Of the ImagePullJobs that a rollout makes: nodes at a time, seconds for one attempt, and how many updated pods have
-to be ready before."""
+"""On a DaemonSet, for the ImagePullJobs of its rollouts: nodes at a time, seconds for one attempt, and how many
+updated pods must be ready before."""
 PREDOWNLOAD_WAIT_ANNOTATION: Final = "kruise-ds/image-predownload-wait"
-"""Whether the rollout waits on each node for the images that go ahead of it: true or false."""
+"""On a DaemonSet: whether the update of each node waits for images that are pulled in advance, true or false."""
 SERVICE_ACCOUNT_ANNOTATION: Final = "kruise-ds/service-account-name"
-"""On an ImagePullJob: the ServiceAccount of its namespace under which its pullers run, for its pull secrets."""
+"""On an ImagePullJob: the ServiceAccount of its pullers, for its pull secrets."""
 
 
 class InPlaceRefusal(StrEnum):
-    """Why a pod is recreated although an update in place was asked for, as metrics name it."""
+    """Why a pod is recreated although an update in place was asked for, by the names of the metrics."""
 
     TEMPLATE = "Template"
-    """A field differs that no running pod takes."""
+    """A field differs that cannot change in a running pod."""
     RESOURCES = "Resources"
-    """Resources differ that no running pod takes, or cpu and memory are not to be changed in place."""
+    """Resources differ that cannot change in a running pod, or cpu and memory may not change in place."""
     RESIZE_REFUSED = "ResizeRefused"
     RESTART = "Restart"
     READINESS_GATE = "ReadinessGate"
-    """The pod was made without."""
+    """The pod was created without our readiness gate."""
     NODE_AGENT = "NodeAgent"
-    """None restarts a container that reads changed metadata: there is none, or it is not to be relied on."""
+    """A container reads changed metadata, and no node agent can be relied on to restart it."""
     OTHER = "Other"
