@@ -1,15 +1,15 @@
-"""Images on nodes before a pod needs them, without an agent there: ImagePullJobs, carried out by puller pods.
+"""ImagePullJobs: images on nodes before a pod needs them, without a node agent. Puller pods pull them.
 
-    caches             what is there, and whom a podSelector means
-    reconcile          one pass over one job: what is there, what should be done, do it, say how it stands
-    world, plan        world in, plan out: the only place with an opinion, also of `job_events`; pure
+    caches             what the caches show of a job, and the nodes of a podSelector
+    reconcile          one pass over one job: read the caches, plan, carry out, write the status
+    world, plan        world in, plan out, with `job_events`: the only place where anything is decided; pure
     execute            the writes, and what their answers teach
-    state              what is known of a job and written down nowhere: how each node did, and who lacks the image
-    pod                the puller's manifest
+    state              what is remembered of a job between passes: the result of each node
+    pod                the manifest of a puller
     rollouts           makes the jobs that the rollout of a DaemonSet wants (`wanted`, pure)
-    assembly           all of it, made and run, and from a change to a key; only where the feature gate is on
+    assembly           makes and runs all of it, and turns changes into keys; only if the feature gate is on
 
-How a node did is remembered by the process alone. Who leads next asks the nodes: one whose kubelet tells of the image
-has it, one in `status.failedNodes` has failed (in a job that goes on it is tried once more), and every other one gets
-another puller, which pulls nothing where the image is there and is gone in a second or two.
+Only this process remembers the result of each node. A new leader asks the nodes: a node whose kubelet reports the
+image has it; one in `status.failedNodes` has failed (and is tried once more in a job that never completes); any other
+gets another puller, which pulls nothing if the image is there, and is gone in a second or two.
 """

@@ -1,4 +1,4 @@
-"""All that carries out ImagePullJobs, introduced to each other; it runs inside the scopes of `app`."""
+"""Makes and connects the parts that carry out ImagePullJobs. They run inside the scopes of `app`."""
 
 from __future__ import annotations
 
@@ -31,18 +31,20 @@ from controller.runtime.workqueue import WorkQueue
 from controller.telemetry.metrics import Metrics
 
 WORKERS = 1
-"""A pass that waits for answers is in nobody's way, and deciding takes a millisecond."""
+"""Workers for each queue. One is enough: a pass that waits for answers occupies none, and deciding takes a
+millisecond."""
 STARTING_SECONDS = 10.0
-"""For which rollouts that depend on it wait for the caches: who has just begun to lead does not know which images are
-where."""
+"""Seconds for which rollouts wait for these caches: a new leader does not know yet which images are on which
+nodes."""
 SETTLES_SECONDS = 0.2
-"""After a change of a DaemonSet, of which several come together."""
+"""Seconds from a change of a DaemonSet to the pass over its jobs, because several changes come together."""
 DRAIN_SECONDS = 0.5
-"""Names and owners make it safe to leave a write unanswered."""
+"""Seconds that running passes get when the process stops. Names and owners make unanswered writes safe."""
 
 
 class ImagePullParts:
-    """Stores, queues and passes exist at once; whoever fills the caches tells what has changed."""
+    """Stores, queues and passes. They exist at once; whoever fills the caches reports changes to the `on_…`
+    methods."""
 
     def __init__(
         self,
@@ -58,13 +60,14 @@ class ImagePullParts:
         wake: Callable[[DaemonSet], None],
         relist: Callable[[], None],
     ) -> None:
-        """`wake`: have the rollout look again for whom it waits. `relist` has jobs and pullers listed again."""
+        """`wake` makes the rollout of a DaemonSet look again which nodes wait. `relist` lists jobs and pullers
+        again."""
         self.jobs = open_scoped_store(ImagePullJob, namespaces)
         self.pullers = open_scoped_store(Puller, namespaces)
         self.caches = JobCaches(self.jobs[1], self.pullers[1], daemonsets)
         self.queue = PacedQueue[Key]()
         self.rollouts: WorkQueue[Key] = WorkQueue()
-        """Keys of DaemonSets."""
+        """The keys of DaemonSets whose jobs have to be looked at."""
         self._daemonsets, self._instrumentation, self._recorder = daemonsets, instrumentation, recorder
         self._wake = wake
         self._until, self._began = inf, False
@@ -85,8 +88,8 @@ class ImagePullParts:
 
     @asynccontextmanager
     async def working(self, caught_up: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-        """Carry out jobs while the block runs, from when the caches are `caught_up`: that may be never, where the
-        kind is not installed or may not be read, and nobody waits for it.
+        """Carry out jobs while the block runs, as soon as the caches are `caught_up`. That may be never, if the kind
+        is not installed or may not be read; nobody waits for it.
         """
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         self._until = loop.time() + STARTING_SECONDS
@@ -116,8 +119,8 @@ class ImagePullParts:
             await stop.wait()
 
     def unpulled(self, daemonset: DaemonSet, cached: Cached) -> Mapping[str, Unpulled]:
-        """The nodes that are to wait for images, as in the planner's world: all while nobody can tell yet, none
-        where no jobs are carried out."""
+        """The nodes whose update waits for images, as in `World`: all nodes while it is not known yet, none if jobs
+        are not carried out."""
         if not daemonset.waits_for_images:
             return {}
         if self._began:

@@ -1,4 +1,4 @@
-"""What jobs are decided from: stores and the questions asked of them, and of the server where no cache is kept."""
+"""Reads what passes over jobs need: from stores, and from the server where no cache is kept."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ PAGE = 500
 
 
 class JobCached(Value):
-    """What the caches show of one job, or of what a job that is gone has left, at one moment."""
+    """What the caches show at one moment of one job, or of the remains of a job that is gone."""
 
     fleet: int
-    """As in `JobCaches`."""
+    """The number in `JobCaches.fleet`."""
     nodes: tuple[Node, ...]
     pullers: tuple[Puller, ...]
     updated: LabelSelector | None
-    """Which nodes the rollout updates that has made it; None: all."""
+    """Selects the nodes that the rollout of the job updates; None: all."""
 
 
 class JobCaches:
@@ -36,29 +36,29 @@ class JobCaches:
         self.jobs, self.pullers, self.nodes, self._daemonsets = jobs, pullers, daemonsets.nodes, daemonsets
         self._by_job = pullers.index(lambda puller: Key(puller.namespace, puller.job))
         self.fleet = 0
-        """Another number whenever a node came, went, or got other labels or taints."""
+        """Changes whenever a node came, went, or got other labels or taints."""
 
     def unfinished(self) -> list[ImagePullJob]:
         return [job for job in self.jobs.values() if job.status is None or job.status.completion_time is None]
 
     def pullers_of(self, job: Key) -> tuple[Puller, ...]:
-        """Also those of a job of that name that is gone."""
+        """The pullers of the job with this key, also of one that is gone."""
         return tuple(self._by_job.get(job).values())
 
     def owner_of(self, job: ImagePullJob) -> DaemonSet | None:
-        """The DaemonSet whose rollout has made it."""
+        """The DaemonSet whose rollout created the job; None: no rollout did."""
         return self._daemonsets.daemonset_of(job.owner_uid)
 
     def nodes_of_rollout(self, job: ImagePullJob) -> frozenset[str] | None:
-        """The nodes that a rollout has made it for; None: nobody knows of one."""
+        """The nodes for which a rollout created the job; None: no rollout is known."""
         owner = self.owner_of(job)
         if owner is None or not job.hash:
             return None
         return frozenset(old_pods(self._daemonsets.pods_of(owner), job.hash))
 
     async def snapshot(self, key: Key, job: ImagePullJob | None) -> JobCached | None:
-        """Wait until no list is half taken in, so that each store is as the server was at one moment. `job`: the one
-        of this key, if there is one. None: it is another by then."""
+        """What the caches show, once no list is half taken in: each store then shows the server at one moment. `job`
+        is the one with this key, if any. None: it has changed while this waited."""
         while not (self.pullers.is_whole and self.nodes.is_whole):
             await self.pullers.whole()
             await self.nodes.whole()
@@ -83,7 +83,7 @@ RUNNING_PODS = Resource(plural="pods", wire=PodView, project=_node)
 
 
 async def nodes_of_pods(client: Client, namespace: str, chosen: LabelSelector) -> frozenset[str]:
-    """The nodes where such a pod runs or is to run, whoever it belongs to. Raises ApiError."""
+    """The nodes where a pod with these labels runs or will run, whoever controls it. Raises ApiError."""
     query = () if chosen.empty else (("labelSelector", as_text(chosen)),)
     found: set[str] = set()
     token = ""

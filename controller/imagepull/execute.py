@@ -1,4 +1,4 @@
-"""The writes of a pass, each guarded, and what their answers teach."""
+"""Carries out the writes of a pass, each with its guard, and notes what the answers teach."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from controller.runtime.passes import patiently
 from controller.runtime.workers import PassControl, Work
 
 _GONE: Final = (ForWrite.ABSENT, ForWrite.OVERTAKEN)
-"""What a write is answered that asks for nothing but the uid, where the object is gone or another one by now."""
+"""The answers to a write guarded only by the uid which mean that the object is gone or was replaced."""
 
 
 class JobExecution:
@@ -43,8 +43,7 @@ class JobExecution:
         self._control, self._say, self._did = control, say, did
 
     async def carry_out(self, actions: Sequence[JobAction], job: ImagePullJob | None = None) -> None:
-        """Each on its own. What is not answered in time wakes the key when it is. `job` is needed for what is made
-        for it."""
+        """Carry out each action on its own. A late answer wakes the key. `job` is needed for StartPuller."""
         await patiently(self._control, [self._begin(action, job) for action in actions], self._late)
 
     async def write_status(
@@ -79,7 +78,7 @@ class JobExecution:
                 assert_never(action)
 
     def _in_place(self, place: str, what: str, write: Work, *, over: Collection[ForWrite] = ()) -> Work:
-        """`over`: what answers nothing is left to be done after, though it is an error."""
+        """The write at one place. `over` are errors after which nothing is left to do."""
         state = self._state
         state.awaited.add(place)
 
@@ -115,7 +114,7 @@ class JobExecution:
         self._ledger.wrote(str(self._key), PULLERS.name, written.version, elapsed())
 
     def _is_ours(self, error: ApiError, node: str) -> bool:
-        """Whether what is in the way may be our own puller, which the cache does not show yet."""
+        """Whether the existing object may be our own puller, which the cache does not show yet."""
         before = self._state.places.failing.get(node)
         return meaning_of(error).write is ForWrite.EXISTS and (before is None or not before.delay)
 
@@ -125,7 +124,7 @@ class JobExecution:
 
 
 def _changes(before: ImagePullJobStatus | None, wanted: ImagePullJobStatus) -> list[JSONObject]:
-    """Only we write it, so the uid is guard enough."""
+    """The operations that change the status. Only we write it, so the uid is enough as a guard."""
     after = _fields(wanted)
     if before is None:
         return [patch.add(after, "status")]

@@ -1,4 +1,5 @@
-"""What the pullers tell: who has the image now, where pulling has failed, and which pullers are of no more use."""
+"""Reads the results off the pullers: which nodes have the image now, where pulling failed, and which pullers are not
+needed any more."""
 
 from __future__ import annotations
 
@@ -10,29 +11,29 @@ from controller.planner.step import Note
 
 FIRST_WAIT = 1.0
 LONGEST_WAIT = 30.0
-"""Seconds between two attempts on one node, doubling."""
+"""Seconds between two attempts on one node, at first and at most. They double in between."""
 DOUBLINGS = 5
-"""Until the longest; what is doubled two thousand times is no number any more."""
+"""Doublings until the longest wait; doubling further would overflow at some time."""
 HOPELESS = "InvalidImageName"
-"""Is the same on every node and for ever."""
+"""The start of a reason that is the same on every node, for ever."""
 LOST = "its pod was deleted, or sent to another node, by somebody else"
 IMAGE_PULL_FAILED = "ImagePullFailed"
 
 
 def failed(nodes: Mapping[str, str]) -> tuple[Note, ...]:
-    """What is told of those on which it will not be tried again."""
+    """Notes about nodes where it will not be tried again."""
     said = (f"{node}: {why}" for node, why in nodes.items())
     return tuple(Note(warning=True, reason=IMAGE_PULL_FAILED, message=one) for one in said)
 
 
 class PullerEvents:
-    """What the pullers tell."""
+    """The results that the pullers show."""
 
     def __init__(self, world: JobWorld) -> None:
         self.settled: dict[str, str | None] = {}
         self.tries: dict[str, Try] = {}
         self.active: set[str] = set()
-        """Nodes whose puller is to go on."""
+        """Nodes whose puller goes on."""
         self.ends: list[EndPuller] = []
         self.timeouts: list[float] = []
         self._world = world
@@ -64,7 +65,7 @@ class PullerEvents:
             self._failed(node, puller.uid, puller.why)
             return False
         if node in world.silent:
-            return False  # it holds up nobody; there will be another one when the node is back
+            return False  # nobody waits for it; the node gets another one when it is back
         timeout = world.job.spec.timeout
         until = world.since.get(puller.uid, world.moment) + timeout
         if until > world.moment:
@@ -76,7 +77,7 @@ class PullerEvents:
     def _failed(self, node: str, puller: str, why: str) -> None:
         known = self._world.tries.get(node)
         if known is not None and known.puller == puller:
-            return  # it is told already, and its puller could not be deleted yet
+            return  # known already; its puller could not be deleted yet
         failures = 1 + (known.failures if known is not None else 0)
         if node in self._due or failures > self._world.job.spec.retries or why.startswith(HOPELESS):
             self.settled[node] = why

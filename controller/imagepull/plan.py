@@ -1,4 +1,4 @@
-"""What is to be done next for one ImagePullJob: a function of what is there and of how each node did so far."""
+"""Decides what to do next for one ImagePullJob, from what there is and the results of its nodes so far. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from controller.imagepull.world import (
 from controller.planner.step import Note
 
 FAILED_NODES_KEPT = 500
-"""Names in the status: a bound of 125 KiB."""
+"""Names in the status, at most; 253 characters each, they take up to 125 KiB."""
 NEVER_BEGUN = "its turn did not come, or its kubelet is not ready"
 UNFINISHED = "it was still being pulled"
 RUNNING, COMPLETED = "job is running", "job has completed"
@@ -67,8 +67,8 @@ def plan(world: JobWorld) -> JobPlan:
 
 
 def _starts(world: JobWorld, events: PullerEvents, tries: Mapping[str, Try]) -> list[StartPuller]:
-    """First those on which nothing has failed: a node with a fault keeps no other one waiting."""
-    taken = {puller.node for puller in world.pullers}  # names are free once the pod is gone
+    """The nodes that get a puller now. Nodes where nothing has failed come first: a faulty node delays no other."""
+    taken = {puller.node for puller in world.pullers}  # the name is free once that pod is gone
     starting = sum((place in world.left or place in world.failed) and place not in taken for place in world.awaited)
     free = min(world.job.spec.at_once(world.desired) - len(events.active) - starting, world.room)
     others = (taken, events.settled, world.silent, world.awaited, world.held_back)
@@ -88,7 +88,7 @@ def _all_ends(world: JobWorld) -> tuple[EndPuller, ...]:
 
 
 def _deadline(world: JobWorld) -> float:
-    """When it is over in any case, in seconds since 1970."""
+    """When the job ends in any case (seconds since 1970); infinite: never."""
     seconds = world.job.spec.completion_policy.active_deadline_seconds
     if seconds is None or world.job.spec.keeps_on:
         return inf
@@ -96,7 +96,7 @@ def _deadline(world: JobWorld) -> float:
 
 
 def _end(world: JobWorld, events: PullerEvents, tries: Mapping[str, Try], words: str) -> JobPlan:
-    """Whoever does not have it by now has failed: told of one by one where somebody has tried."""
+    """The plan that ends the job. A node without the image has failed; a note names it if it was tried."""
     unfinished = (one for one in world.pullers if one.node in events.active)
     cut_off = {one.node: f"{UNFINISHED}: {one.why}" if one.why else UNFINISHED for one in unfinished}
     cut_off |= {node: one.why for node, one in tries.items()}
@@ -113,7 +113,7 @@ def _end(world: JobWorld, events: PullerEvents, tries: Mapping[str, Try], words:
 
 
 def _after_the_end(world: JobWorld) -> JobPlan:
-    """No puller stays, and the job goes in its time."""
+    """The plan after the end: no puller stays, and the job is deleted in its time."""
     actions: tuple[JobAction, ...] = _all_ends(world)
     left, wake_at = _stays(world), inf
     if not world.job.dying and not world.pullers:
@@ -125,7 +125,7 @@ def _after_the_end(world: JobWorld) -> JobPlan:
 
 
 def _stays(world: JobWorld) -> float:
-    """For how many seconds yet."""
+    """Seconds until the job is deleted; infinite: it stays."""
     if world.job.is_left_behind:
         return 0.0
     completed, ttl = epoch(world.status.completion_time), world.job.spec.completion_policy.ttl_seconds_after_finished
@@ -133,7 +133,7 @@ def _stays(world: JobWorld) -> float:
 
 
 def _status(world: JobWorld, settled: Mapping[str, str | None], active: int, words: str) -> ImagePullJobStatus:
-    """`settled`: what was found out now."""
+    """The status. `settled` are the results found in this pass."""
     failed = {node: why for node, why in {**world.failed, **settled}.items() if why is not PULLED}
     names = sorted(failed)
     succeeded = len(world.pulled) + sum(why is PULLED for why in settled.values())

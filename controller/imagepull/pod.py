@@ -1,10 +1,10 @@
-"""The puller: a pod that makes the kubelet of one node pull one image, and does nothing else.
+"""Makes the manifest of a puller: a pod that makes the kubelet of one node pull one image, and nothing else.
 
-It satisfies the Pod Security Standard "restricted". It goes to whatever node it is aimed at, so it tolerates every
-taint; it is no reason to keep a node, and nothing is injected into it. With no grace it is gone as soon as it is
-deleted, also from a node that does not answer: nothing of it has ever run. Of its ServiceAccount it has the pull
-secrets, which the API server adds where it names none itself, and no token. Whether there is such an account the
-server says.
+It satisfies the Pod Security Standard "restricted". It tolerates every taint, because it is bound to one node by
+affinity; it does not keep the cluster autoscaler from removing the node, and nothing is injected into it. With a
+grace period of 0 it is gone as soon as it is deleted, even from a node that does not answer: nothing of it has run.
+From its ServiceAccount it gets the pull secrets, which the API server adds if it names none, but no token. The server
+says whether that account exists.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from controller.planner.manifest import aimed, child_name
 NO_COMMAND = "/kruise-ds/only-pulls-the-image"
 """It must exist in no image."""
 _NOBODY = 65534
+"""The user `nobody`."""
 _LEFT_ALONE_SECONDS = 60
-"""After the time of its attempt, when we should have deleted it, its kubelet gives up by itself."""
+"""Seconds after the timeout of its attempt, when we should have deleted it: then the kubelet ends it by itself."""
 _LONGEST_DEADLINE = 2**31 - 1
-"""What the API server takes."""
+"""The largest number that the API server accepts."""
 _LABELS: JSONObject = {**MANAGED, "sidecar.istio.io/inject": "false"}
 _ANNOTATIONS: JSONObject = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "true",
@@ -29,7 +30,8 @@ _ANNOTATIONS: JSONObject = {
 }
 
 _OF_CONTAINERS = "container.apparmor.security.beta.kubernetes.io/"
-"""Begins annotations that name a container. The server takes none of a container that the pod does not have."""
+"""The start of annotations that name a container. The server refuses them for containers that the pod does not
+have."""
 
 
 def pod_name(job: ImagePullJob, node: str) -> str:
@@ -82,7 +84,7 @@ def _container(job: ImagePullJob) -> JSONObject:
         "command": [NO_COMMAND],
         "resources": {
             "requests": {"cpu": "1m", "memory": "1Mi"},
-            "limits": {"cpu": "100m", "memory": "32Mi"},  # some namespaces take no pod without
+            "limits": {"cpu": "100m", "memory": "32Mi"},  # some namespaces refuse pods without limits
         },
         "securityContext": {
             "allowPrivilegeEscalation": False,

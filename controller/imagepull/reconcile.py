@@ -1,4 +1,4 @@
-"""One pass over one job: what is there, what should be done, do it, say how it stands."""
+"""One pass over one job: check that the caches are fresh, plan, carry out, write the status."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from controller.runtime.workers import ComeBack, Done, Outcome, PassControl
 from controller.runtime.workqueue import Taken
 
 PODS_LISTED_SECONDS = 30.0
-"""How old the list of the pods that a podSelector chooses may get."""
+"""Seconds after which the pods that a podSelector selects are listed again."""
 
 
 class JobReconciler:
@@ -47,8 +47,8 @@ class JobReconciler:
         on_progress: Callable[[ImagePullJob], None],
         relist: Callable[[], None],
     ) -> None:
-        """`attempted`: one attempt on one node has ended. `on_progress`: on some node the image is there now, or will
-        not be. `relist` has jobs and pullers listed again."""
+        """`attempted` is called when an attempt on a node has ended, `on_progress` when a node has got the image or
+        cannot get it. `relist` lists jobs and pullers again."""
         self._client, self._caches, self._clock, self._pacer = client, caches, clock, pacer
         self._instrumentation, self._say, self._attempted = instrumentation, say, attempted
         self._on_progress, self._relist, self._ledger = on_progress, relist, Ledger()
@@ -69,7 +69,7 @@ class JobReconciler:
         except ApiError as error:
             if state.with_pods is None:
                 return outcome([error])
-            state.pods_listed = elapsed()  # the older list serves
+            state.pods_listed = elapsed()  # use the older list
         cached = await self._caches.snapshot(key, job)
         if cached is None:
             return ComeBack(AT_ONCE, "changed before anything was decided")
@@ -85,7 +85,7 @@ class JobReconciler:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
 
     def lacking(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, Unpulled]:
-        """Of these nodes those without the image, as in `state.lacking`."""
+        """Those of `nodes` that lack the image, as in `state.lacking`."""
         return lacking(job, self._states.get(job.key), nodes, self._keeps_images)
 
     def _keeps_images(self, name: str) -> bool:
@@ -110,7 +110,7 @@ class JobReconciler:
             return False
         self._instrumentation.job_stale(key, stale)
         if stale.overdue:
-            self._ledger.forget(str(key))  # names and guards keep a pass from doing harm
+            self._ledger.forget(str(key))  # names and guards make a pass safe without it
             self._instrumentation.overdue(key, stale)
             self._relist()
         return True
@@ -188,13 +188,13 @@ class JobReconciler:
         ]
         if job.spec.pod_selector is not None and not _is_over(job, state):
             due = state.pods_listed + PODS_LISTED_SECONDS
-            wakes.append(max(due, moment + AT_ONCE))  # a timer may be early by a rounding
+            wakes.append(max(due, moment + AT_ONCE))  # a timer may fire a rounding error too early
         if len(decided.actions) > room:
             wakes.append(moment + AT_ONCE)
         return _outcome(state, min((at for at in wakes if at > moment), default=inf) - moment)
 
     async def _clear_up(self, key: Key, pullers: Sequence[Puller], state: JobState, control: PassControl) -> Outcome:
-        """The job is gone. The garbage collector sees to its pods too, where one runs."""
+        """Delete the pullers of a job that is gone. The garbage collector also does that, if one runs."""
         if not pullers and not state.awaited:
             self._states.pop(key, None)
             self._pacer.forget(key)
@@ -212,7 +212,8 @@ class JobReconciler:
     async def _settle_status(
         self, job: ImagePullJob, state: JobState, wanted: ImagePullJobStatus, execution: JobExecution
     ) -> float:
-        """Returns when the rest may be written, `inf` where nothing is left to write."""
+        """Write the status if it may be written now; returns when the rest may be written, `inf` if nothing is
+        left."""
         before = state.latest_status(job)
         if wanted == before or STATUS in state.awaited or job.dying:
             return inf

@@ -1,7 +1,7 @@
-"""Makes the ImagePullJobs that the rollout of a DaemonSet wants, removes those that it wants no more, and tells which
-nodes are to wait for them.
+"""Creates the ImagePullJobs that the rollout of a DaemonSet wants, deletes those that it does not want any more, and
+knows which nodes wait for them.
 
-Beside the rollout: what fails here is told and tried again, and waited for by nobody.
+It runs beside the rollout: a failure here is reported and retried, and the rollout does not wait for it.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from controller.runtime.workqueue import Taken
 
 
 class _KnownRollout(msgspec.Struct):
-    """Of one DaemonSet."""
+    """What is remembered of the rollout of one DaemonSet."""
 
     hash: str
-    """Of the current revision."""
+    """The hash of the current revision."""
     waits: bool
     """Whether nodes wait for their images."""
     seen: set[str] = msgspec.field(default_factory=set)
-    """Images with a job that was there. One that has gone is not made again: it was done, or somebody deleted it."""
+    """Images whose job has existed. A job that is gone is not created again: it was done, or somebody deleted it."""
     refused: set[str] = msgspec.field(default_factory=set)
-    """Images whose job could not be made."""
+    """Images whose job could not be created."""
     failing_since: dict[str, float] = msgspec.field(default_factory=dict)
-    """By `elapsed`: since when the job of an image cannot be made."""
+    """Since when the job of an image cannot be created (`elapsed`)."""
 
     def relies_on(self, job: ImagePullJob) -> bool:
-        """Not on one that ends while nodes wait: it was made before they had to. Those where it has failed would be
-        updated without the image once it is gone."""
+        """Whether the rollout can use this job. While nodes wait it must never complete: once such a job is gone,
+        nodes where it failed would be updated without the image."""
         return job.hash == self.hash and (job.spec.keeps_on or not self.waits)
 
     def made(self, image: str) -> None:
@@ -53,7 +53,8 @@ class _KnownRollout(msgspec.Struct):
         self.failing_since.pop(image, None)
 
     def failed(self, image: str, error: ApiError, patience: float) -> None:
-        """No answer is no refusal: the job may be there, or be made in a moment; no container ends before that."""
+        """Note that a job could not be created. No answer is no refusal: the job may exist, or be created soon, and
+        no container ends before that."""
         now = elapsed()
         is_over = now >= self.failing_since.setdefault(image, now) + patience
         if is_over or not meaning_of(error).write.undecided:
@@ -61,7 +62,7 @@ class _KnownRollout(msgspec.Struct):
 
 
 class Rollouts:
-    """Handles the keys of DaemonSets."""
+    """Makes passes over the keys of DaemonSets."""
 
     def __init__(
         self,
@@ -73,20 +74,20 @@ class Rollouts:
         lacking: Callable[[ImagePullJob, Collection[str]], Mapping[str, Unpulled]],
         did: Callable[[Key, str], None],
     ) -> None:
-        """`wake`: have the rollout look again for whom it waits. `lacking`: of some nodes those without the image of
-        a job, as in `state.lacking`. `did`: told of each write that went through."""
+        """`wake` makes the rollout look again which nodes wait. `lacking` returns those of some nodes that lack the
+        image of a job, as in `state.lacking`. `did` is called for each successful write."""
         self._client, self._caches, self._jobs, self._say = client, caches, jobs, say
         self._wake, self._lacking, self._did = wake, lacking, did
         self._by_owner = jobs.index(lambda job: job.owner_uid or None)
         self._known: dict[str, _KnownRollout] = {}
-        """By the DaemonSet's uid."""
+        """What is known of each rollout, by uid of the DaemonSet."""
         self._removed: set[str] = set()
-        """uids of jobs that we have deleted, or may have, and the cache still shows."""
+        """Uids of jobs that we have deleted, or may have, while the cache still shows them."""
 
     async def __call__(self, taken: Taken[Key], control: PassControl) -> Outcome:
         daemonset = self._caches.daemonsets.get(taken.key)
         if daemonset is None or daemonset.dying:
-            return Done()  # its jobs go with it, as dependents
+            return Done()  # its jobs are deleted as its dependents
         asked = wanted(daemonset, self._caches.revisions_of(daemonset), self._caches.pods_of(daemonset))
         if asked is None:
             return Done()
@@ -106,8 +107,8 @@ class Rollouts:
         return outcome(errors)
 
     def unpulled(self, daemonset: DaemonSet, cached: Cached) -> Mapping[str, Unpulled]:
-        """The nodes that wait for images of the current revision. None waits for a job that is refused, is not due,
-        or was deleted; one that is there is due, whatever became of updated pods since."""
+        """The nodes that wait for images of the current revision. No node waits for a job that is refused, not due
+        yet, or deleted. A job that exists is due, whatever happened to updated pods since."""
         asked = wanted(daemonset, cached.revisions, cached.pods)
         if asked is None:
             return {}
@@ -126,17 +127,17 @@ class Rollouts:
         return {node: one for node, one in found.items() if isinstance(one, BeingPulled)}
 
     def saw(self, job: ImagePullJob) -> None:
-        """It is there."""
+        """Note that this job exists."""
         known = self._known.get(job.owner_uid)
         if known is not None and known.relies_on(job) and job.uid not in self._removed:
             known.seen.add(job.spec.image)
 
     def gone(self, job: ImagePullJob) -> None:
-        """The cache shows it no more."""
+        """Forget a job that the cache does not show any more."""
         self._removed.discard(job.uid)
 
     def forget(self, uid: str) -> None:
-        """The DaemonSet is gone."""
+        """Forget a DaemonSet that is gone."""
         self._known.pop(uid, None)
 
     def _knows(self, daemonset: DaemonSet, asked: WantedImages) -> _KnownRollout:
@@ -145,7 +146,7 @@ class Rollouts:
         return known if known is not None and same else _KnownRollout(asked.revision.hash, waits)
 
     def _ours(self, daemonset: DaemonSet, job: WantedJob) -> ImagePullJob | None:
-        """One that is being deleted pulls nothing more."""
+        """The job if it exists and is ours; not one that is being deleted, which pulls nothing more."""
         found = self._jobs.get(Key(daemonset.namespace, job.name))
         if found is None or found.dying or found.uid in self._removed:
             return None
@@ -154,7 +155,7 @@ class Rollouts:
     async def _make(
         self, client: Client, daemonset: DaemonSet, asked: WantedImages, known: _KnownRollout, errors: list[ApiError]
     ) -> None:
-        """Each on its own: one that is refused keeps no other image back."""
+        """Create the missing jobs, each on its own: if one is refused, the others are still created."""
         missing = [job for job in asked.jobs if job.image not in known.seen]
         if asked.waits:
             if missing and (note := first_go_without(daemonset, asked)) is not None:
@@ -208,7 +209,7 @@ class Rollouts:
 
 
 async def _collected(write: Awaitable[None], errors: list[ApiError]) -> bool:
-    """Whether it went well; what went wrong is kept."""
+    """Await `write`; returns whether it succeeded, and adds its error to `errors`."""
     try:
         await write
     except ApiError as error:

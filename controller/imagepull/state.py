@@ -1,4 +1,4 @@
-"""What is known of a job between two passes and written down nowhere. Lost with the process; see the package."""
+"""What is remembered of a job between passes. It is lost with the process; see the docstring of the package."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from controller.runtime.pacing import StatusPacer
 
 FAILED_BEFORE = "it failed before this controller began"
 AGAIN_SECONDS = 600.0
-"""After its last attempt has failed a node gets one more, and so on, in a job that never ends."""
+"""Seconds after which a failed node gets one more attempt, again and again, in a job that never completes."""
 STATUS = "status"
-"""The place of the job's own writes."""
+"""The place of writes to the job itself."""
 
 
 class JobState(msgspec.Struct):
@@ -36,41 +36,41 @@ class JobState(msgspec.Struct):
     since: dict[str, float] = msgspec.field(default_factory=dict)
     lost: dict[str, str] = msgspec.field(default_factory=dict)
     here: dict[str, str] = msgspec.field(default_factory=dict)
-    """The nodes of its pullers that there were when it was last looked, or were made since, by uid."""
+    """The nodes of its pullers by uid: those seen in the last pass, and those created since."""
     ended: set[str] = msgspec.field(default_factory=set)
-    """Uids of pullers whose deletion we have asked for."""
+    """Uids of pullers whose deletion we have requested."""
     silent: Collection[str] = ()
     chosen_at: tuple[object, ...] = ()
-    """What the nodes were worked out from."""
+    """The inputs from which its nodes were worked out."""
     pods_listed: float = -inf
     with_pods: frozenset[str] | None = None
     pod_selector: LabelSelector | None = None
-    """Which they are for."""
+    """The podSelector that `with_pods` belongs to."""
     silent_since: float = inf
     awaited: set[str] = msgspec.field(default_factory=set)
     places: Places[str] = msgspec.field(default_factory=Places)
     errors: list[ApiError] = msgspec.field(default_factory=list)
-    """Of the pass that goes on."""
+    """Errors of the pass in progress."""
     crash: Exception | None = None
     refusal: str = ""
     """As in `JobWorld`."""
     refused_since: float = inf
     stuck: str = ""
-    """Why no node will have the image until somebody does something; empty: they will."""
+    """Why no node gets the image until somebody acts; empty: nothing is wrong."""
     rests_until: float = -inf
     rest: Backoff = msgspec.field(default_factory=lambda: Backoff(1.0, 300.0))
     wrote: tuple[str, ImagePullJobStatus] | None = None
-    """The status that the server has stored last, and the version of the job with it."""
+    """The resourceVersion and the status of our last write; None: there was none."""
     pacer: StatusPacer = msgspec.field(default_factory=StatusPacer)
 
     def means(self, pod_selector: LabelSelector | None) -> None:
-        """These pods are meant now: nothing is known of the nodes of others."""
+        """Forget the nodes of the pods if the podSelector has changed."""
         if pod_selector != self.pod_selector:
             self.with_pods, self.pod_selector = None, pod_selector
 
     def choose(self, targets: Targets, chosen_at: tuple[object, ...], served: Collection[str] = ()) -> None:
-        """These are the nodes now: nothing is remembered of others, but that some are `served`: they have the image,
-        and their pod is an old one no longer."""
+        """Set the nodes of the job, and forget all others. Only nodes in `served` stay among those that have the
+        image: their pod is not an old one any more."""
         self.silent, self.chosen_at = targets.silent, chosen_at
         kept = set(targets.nodes)
         self.pulled = (self.pulled & kept.union(served)) | targets.having
@@ -80,20 +80,20 @@ class JobState(msgspec.Struct):
         self.tries = {node: tried for node, tried in self.tries.items() if node in self.left}
 
     def forget_node(self, name: str) -> None:
-        """Another one of that name has none of its images."""
+        """Forget a node that is gone: a new node of that name has none of its images."""
         self.pulled.discard(name)
         self.failed.pop(name, None)
         self.again.pop(name, None)
         self.tries.pop(name, None)
 
     def clear(self) -> None:
-        """The job is over: nobody asks any more, but for why it failed."""
+        """Forget what a finished job does not need, except why nodes failed."""
         self.failed = {node: why for node, why in self.failed.items() if why != FAILED_BEFORE}
         self.left, self.pulled, self.again, self.tries = {}, set(), {}, {}
         self.silent, self.chosen_at = (), ()
 
     def latest_status(self, job: ImagePullJob) -> ImagePullJobStatus | None:
-        """The cache may not show our last one yet."""
+        """The newest known status: the cache may not show our last one yet."""
         if self.wrote is not None and self.wrote[0].isdigit() and int(self.wrote[0]) > int(job.version or 0):
             return self.wrote[1]
         return job.status
@@ -120,7 +120,8 @@ class JobState(msgspec.Struct):
         self.silent_since = min(self.silent_since, moment) if decided.only_silent else inf
 
     def room(self, moment: float) -> int:
-        """How many pullers may be made now: where the last one was refused, one to find out whether it still is."""
+        """How many pullers may be created now; if the last one was refused, only one, to find out whether that is
+        still so."""
         if self.rests_until > moment:
             return 0
         return 1 if self.refusal else CEILING
@@ -134,8 +135,8 @@ class JobState(msgspec.Struct):
         self.rest.reset()
 
     def look_whether_stuck(self, job: ImagePullJob, moment: float) -> bool:
-        """Whether that is other news than before. Pullers that are refused for as long as one attempt may take are an
-        attempt that has failed."""
+        """Update `stuck`; returns whether it has changed. If pullers are refused for as long as one attempt may take,
+        the attempt counts as failed."""
         before, self.stuck = self.stuck, ""
         if not job.spec.at_once(1):
             self.stuck = f"the parallelism of ImagePullJob {job.name} is 0"
@@ -145,7 +146,7 @@ class JobState(msgspec.Struct):
 
 
 def begin(job: ImagePullJob) -> JobState:
-    """For a job that this process has not looked at before."""
+    """The state of a job that this process sees for the first time."""
     known = job.status.failed_nodes if job.status is not None else None
     return JobState(uid=job.uid, failed=dict.fromkeys(known or (), FAILED_BEFORE))
 
@@ -153,8 +154,8 @@ def begin(job: ImagePullJob) -> JobState:
 def lacking(
     job: ImagePullJob, state: JobState | None, nodes: Collection[str], keeps_images: Callable[[str], bool]
 ) -> Mapping[str, Unpulled]:
-    """Of these nodes those without the image. It is to come too where no pass has looked yet, or not since the node
-    is one of them. `keeps_images` is asked of such nodes only."""
+    """Those of `nodes` that lack the image. They count as being pulled if no pass has looked at the job yet, or not
+    since the node became one of its nodes. `keeps_images` is only called for such nodes."""
     if state is not None and state.uid != job.uid:
         state = None
     status = state.latest_status(job) if state is not None else job.status

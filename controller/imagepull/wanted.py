@@ -1,6 +1,7 @@
-"""The ImagePullJobs that the rollout of a DaemonSet wants: one for each image that nodes with an old pod do not have.
+"""Works out the ImagePullJobs that the rollout of a DaemonSet wants: one for each image that nodes with an old pod
+lack.
 
-Pure. The answer follows from what there is and from nothing that was done before, so a rollback gets its jobs too.
+Pure. The result depends on what there is, not on what was done before, so that a rollback gets its jobs too.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ TIMEOUT_SECONDS = 300
 LONGEST_TIMEOUT = 86_400
 RETRIES = 1
 TTL_SECONDS = 600
+"""Seconds for one attempt (default and most), retries, and seconds that a finished job stays."""
 _LONGEST_NAME = 253
 _AMOUNT = "a whole number or a percentage up to 100%"
 
@@ -47,18 +49,18 @@ class WantedJob(Value):
 
 class WantedImages(Value, gc=True):
     revision: Revision
-    """The current one."""
+    """The current revision."""
     desired: int = 0
-    """How many nodes should run a pod: what percentages are of."""
+    """How many nodes should run a pod; percentages are of this number."""
     jobs: tuple[WantedJob, ...] = ()
     waits: bool = False
-    """None is to be made yet: too few updated pods are ready."""
+    """Whether jobs have to wait because too few updated pods are ready."""
     timeout: int = TIMEOUT_SECONDS
     """Seconds for one attempt on one node."""
 
 
 def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collection[Pod]) -> WantedImages | None:
-    """None: nobody can tell yet."""
+    """The wanted jobs; None: the current revision is not stored yet."""
     same = [one for one in revisions if one.identity == daemonset.identity and one.hash]
     if not same:
         return None
@@ -86,12 +88,13 @@ def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collecti
 
 
 def old_pods(pods: Collection[Pod], hash_: str) -> Iterator[str]:
-    """The nodes of those that run another revision than this: whom a job is for."""
+    """The nodes of live pods of another revision: a job pulls for these."""
     return (pod.node for pod in pods if pod.node and not pod.dying and not pod.ended and pod.hash != hash_)
 
 
 def _name(whole: str) -> str:
-    """What does not fit ends with a hash of all of it: what tells two revisions apart stands at their end."""
+    """`whole` as a name. If it is too long, its end is replaced by a hash of all of it, because revisions differ in
+    the end of their names."""
     if len(whole) <= _LONGEST_NAME:
         return whole
     tail = short_hash(whole, length=8)
@@ -99,14 +102,14 @@ def _name(whole: str) -> str:
 
 
 def images_of(template: JSONObject) -> Mapping[str, str]:
-    """By container, init containers first."""
+    """The image of each container, init containers first."""
     spec = fields_of(template.get("spec"))
     found = [*items_of(spec.get("initContainers")), *items_of(spec.get("containers"))]
     return {str(one.get("name")): image for one in found if isinstance(image := one.get("image"), str) and image}
 
 
 def notes_on(daemonset: DaemonSet) -> tuple[Note, ...]:
-    """What cannot be read, and which default is taken."""
+    """Notes about annotations that cannot be read, and the default that is used."""
     return tuple(
         Note(
             warning=True,
@@ -118,7 +121,8 @@ def notes_on(daemonset: DaemonSet) -> tuple[Note, ...]:
 
 
 def first_go_without(daemonset: DaemonSet, asked: WantedImages) -> Note | None:
-    """How many containers end before their image is there, as somebody has asked for."""
+    """A note if nodes are updated in place before the images were pulled in advance, as an annotation asks; else
+    None."""
     if not (daemonset.in_place and daemonset.waits_for_images):
         return None
     nodes = _settings(daemonset).updated(asked.desired)
@@ -128,14 +132,15 @@ def first_go_without(daemonset: DaemonSet, asked: WantedImages) -> Note | None:
 
 
 def body(daemonset: DaemonSet, asked: WantedImages, job: WantedJob) -> JSONObject:
-    """A percentage becomes a number: of the nodes that are left, as the job would take it, ever fewer would pull."""
+    """The body of a job. A percentage becomes a number of nodes: the job would take it of the remaining nodes, and
+    pull on fewer and fewer."""
     revision = asked.revision
     spec, settings = fields_of(daemonset.spec.template.get("spec")), _settings(daemonset)
     others = Requirement(key=HASH_LABEL, operator="NotIn", values=(revision.hash,))
     expressions = (*(daemonset.spec.selector.match_expressions or ()), others)
     annotations = fields_of(fields_of(daemonset.spec.template.get("metadata")).get("annotations"))
     secrets: list[JSON] = [one.get("name") for one in items_of(spec.get("imagePullSecrets"))]
-    account = spec.get("serviceAccountName") or spec.get("serviceAccount")  # the server reads the old name too
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")  # the deprecated name
     return {
         "apiVersion": API_VERSION,
         "kind": JOB_KIND,
@@ -159,21 +164,21 @@ def body(daemonset: DaemonSet, asked: WantedImages, job: WantedJob) -> JSONObjec
 
 
 def _ends(daemonset: DaemonSet) -> JSONObject:
-    """Where nodes wait, also those that get an old pod later, the job goes on as long as the rollout; deleting it
-    lets them go."""
+    """The completionPolicy. If nodes wait for the images, including nodes that get an old pod later, the job lasts as
+    long as the rollout; deleting it ends the wait."""
     if daemonset.waits_for_images:
         return {"type": NEVER}
     return {"type": ALWAYS, "ttlSecondsAfterFinished": TTL_SECONDS}
 
 
 class _JobOptions(Value, gc=True):
-    """What the annotations ask for."""
+    """The settings in the annotations."""
 
     parallelism: IntOrPercent = 1
     timeout: int = TIMEOUT_SECONDS
     min_updated: IntOrPercent = 0
     unread: Mapping[str, str] = {}
-    """Annotation to what it should be and what is taken instead, where nobody can read it."""
+    """By annotation that cannot be read: what it should be, and what is used instead."""
 
     def updated(self, desired: int) -> int:
         return scaled(self.min_updated, desired, round_up=True)
@@ -212,7 +217,7 @@ def _is_amount(value: IntOrPercent) -> bool:
 
 
 def _is_one_wave(daemonset: DaemonSet, desired: int) -> bool:
-    """All nodes are updated at once: nothing is gained."""
+    """Whether all nodes are updated at once: then pulling in advance gains nothing."""
     if daemonset.rolling_update is None:
         return False
     budget = budget_of(daemonset, desired)

@@ -1,4 +1,4 @@
-"""What is decided from, and what comes out."""
+"""The world from which a job is decided, and the plan that comes out."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from controller.api.puller import Puller
 from controller.planner.step import Note
 
 PULLED: Final = None
-"""How a node did that has the image now; where pulling failed, these are words."""
+"""The result of a node that has the image; if pulling failed, the result is a text."""
 
 
 class Try(Value):
-    """A node on which it failed and is to be tried again."""
+    """A node where pulling has failed and will be tried again at `due` (`elapsed`)."""
 
     failures: int
     due: float
     why: str
     puller: str
-    """uid of the one that failed last."""
+    """The uid of the puller that failed last."""
 
 
 class StartPuller(Value):
@@ -44,39 +44,39 @@ JobAction: TypeAlias = StartPuller | EndPuller | DeleteJob
 class JobWorld(Value, gc=True):
     job: ImagePullJob
     status: ImagePullJobStatus
-    """The newest that is known."""
+    """The newest known status."""
     left: Mapping[str, None]
-    """Nodes that shall have the image and are not done with, in the order of their turn."""
+    """Nodes that should have the image and have no result yet, in order of update."""
     pulled: Collection[str]
-    """Those that have it."""
+    """Nodes that have the image."""
     failed: Mapping[str, str]
-    """Those that have had their attempts, and why they do not have it."""
+    """Nodes that have used up their attempts, with the reason."""
     again: Mapping[str, float]
-    """When those of them are tried once more, in a job that goes on; where nothing is known of it, now."""
+    """When failed nodes are tried once more, in a job that never completes (`elapsed`); a missing node, now."""
     silent: Collection[str]
-    """Nodes on which nothing would start now."""
+    """Nodes on which no pod would start now."""
     tries: Mapping[str, Try]
     pullers: Sequence[Puller]
     since: Mapping[str, float]
-    """When each puller was first seen, by uid."""
+    """When each puller was first seen (`elapsed`), by uid."""
     lost: Mapping[str, str]
-    """Nodes whose puller is gone, and was not deleted by us, or is for another node now; and its uid."""
+    """Nodes whose puller is gone without our deleting it, or is on another node now; with the uid of the puller."""
     awaited: Collection[str]
-    """Where a write is not answered: nodes, and uids of pullers."""
+    """Places where a write is not answered: nodes, and uids of pullers."""
     failing: Collection[str]
-    """Where the last write failed: nodes, and uids of pullers."""
+    """Places where the last write failed: nodes, and uids of pullers."""
     held_back: Collection[str]
-    """Members of `failing` that are not to be tried again yet."""
+    """Those of `failing` that may not be tried again yet."""
     silent_since: float
-    """Since when only silent nodes have been left; `inf`: others are."""
+    """Since when only silent nodes are left (`elapsed`); `inf`: others are left too."""
     room: int
-    """How many pullers may be made at most in this pass."""
+    """How many pullers may be created in this pass."""
     refusal: str
-    """What keeps pullers from being made, in the server's words; empty: nothing."""
+    """Why the server refuses pullers; empty: it does not."""
     now: float
-    """Seconds since 1970."""
+    """The time of this pass (seconds since 1970)."""
     moment: float
-    """By `elapsed`, as everything that lasts."""
+    """The same time by `elapsed`, the clock of all durations."""
 
     @property
     def desired(self) -> int:
@@ -84,24 +84,24 @@ class JobWorld(Value, gc=True):
 
     @property
     def retried(self) -> Mapping[str, float]:
-        """When failed nodes have their turn again: all of a job that goes on, where no failure is the last word."""
+        """When each failed node is tried again; empty unless the job never completes."""
         return {node: self.again.get(node, -inf) for node in self.failed} if self.job.spec.keeps_on else {}
 
 
 class JobPlan(Value, gc=True):
     actions: tuple[JobAction, ...]
     settled: Mapping[str, str | None]
-    """How nodes did that are done with: `PULLED`, or why not."""
+    """The results of nodes that are done in this pass: `PULLED`, or why not."""
     tries: Mapping[str, Try]
-    """What was found out about nodes now."""
+    """Failed nodes that will be tried again."""
     status: ImagePullJobStatus
     only_silent: bool = False
-    """Only silent nodes are left, and may yet come back."""
+    """Whether only silent nodes are left, which may come back."""
     wake_at: float = inf
-    """When time alone changes what is to be done, by `elapsed`."""
+    """When the next pass is needed even without an event (`elapsed`)."""
     notes: tuple[Note, ...] = ()
 
 
 def may_end(world: JobWorld, puller: Puller) -> bool:
-    """Whether its deletion is to be asked for now."""
+    """Whether the deletion of the puller should be requested now."""
     return not puller.dying and puller.uid not in world.awaited and puller.uid not in world.held_back
