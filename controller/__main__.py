@@ -168,9 +168,9 @@ def run(
 
 
 def _main_loop() -> Callable[[Settings], Coroutine[object, object, int]]:
-    """The rest of the program, imported only now: --help and a wrong option answer at once.
+    """Import the rest of the program only now, so that --help and a wrong option answer at once.
 
-    All of it stays, so the garbage collector need not walk over it, now or later: that is a sixth of a start.
+    All of it lives until the end, so it is exempted from garbage collection, which would take a sixth of the start.
     """
     gc.disable()
     try:
@@ -182,7 +182,7 @@ def _main_loop() -> Callable[[Settings], Coroutine[object, object, int]]:
 
 
 def main() -> None:
-    """Console script. A bad value is one line on stderr that names the option, and exit code 2."""
+    """The console script. A bad value gives one line on stderr that names the option, and exit code 2."""
     try:
         code = cli(standalone_mode=False)
     except typer.TyperException as error:

@@ -1,4 +1,4 @@
-"""Opens the scopes, one inside the other. Stopping is leaving them, and leaving goes inside out:
+"""Opens the scopes of the process, one inside the other. Stopping means leaving them, innermost first:
 
 servers ⊃ events ⊃ caches ⊃ leadership ⊃ workers.
 """
@@ -35,17 +35,19 @@ from controller.telemetry.collectors import living
 from controller.telemetry.exposition import exposing
 
 DRAIN_SECONDS = 14.0
-"""For the passes in progress when the process is asked to stop; events and lease get 5 s more, within 20 s in all."""
+"""Seconds for passes in progress when the process is stopped. Events and Lease get 5 s more, so that it ends within
+20 s of the 30 s of `terminationGracePeriodSeconds`."""
 
 
 async def main_loop(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT; returns the exit code. 2: something that was asked for cannot be had."""
+    """Run until SIGTERM or SIGINT; returns the exit code. 2: the server or an address in the settings cannot be
+    used."""
     log.configure(settings.log_level, settings.log_format)
     logger = structlog.get_logger()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    try:  # with except*: scopes on the way out wrap what leaves them
+    try:  # except*, because scopes wrap errors in groups
         connection = await _unless(stop, load(settings.kubeconfig, settings.context))
         if connection is None:
             logger.info("stopped")
@@ -71,9 +73,9 @@ async def main_loop(settings: Settings) -> int:
 
 
 async def run(settings: Settings, parts: Parts, stop: asyncio.Event, *, watchdog: Watchdog | None = None) -> None:
-    """The controller that was assembled, until `stop` is set.
+    """Run the controller that was assembled, until `stop` is set.
 
-    Raises CannotListen, and LeadershipLost inside exception groups. `watchdog` is for real time only.
+    Raises CannotListen, and LeadershipLost inside exception groups. Use `watchdog` with real time only.
     """
     readiness = _Readiness(parts.informers, stop, settings.workers)
     async with heartbeat(parts.metrics.loop_lag.observe) as heart, _served(settings, parts, readiness, heart):
@@ -82,11 +84,11 @@ async def run(settings: Settings, parts: Parts, stop: asyncio.Event, *, watchdog
             acting = group.create_task(_act(settings, parts, leading, readiness, stop), name="acting")
             await _either(group, acting, stop)
             if not readiness.acting:
-                acting.cancel()  # nothing to drain: it still waits for the caches or for the lease
+                acting.cancel()  # nothing to drain: it still waits for the caches or the Lease
 
 
 async def _unless(stop: asyncio.Event, loading: Coroutine[object, object, Connection]) -> Connection | None:
-    """The connection, or None when `stop` comes first: an exec plugin may hang, or wait for a person."""
+    """The connection; None if `stop` comes first, because an exec plugin may hang or wait for a person."""
     async with asyncio.TaskGroup() as group:
         found = group.create_task(loading, name="connection")
         await _either(group, found, stop)
@@ -107,7 +109,7 @@ async def _act(
     readiness: _Readiness,
     stop: asyncio.Event,
 ) -> None:
-    """Fill the caches, wait for the lease, and reconcile until `stop`; then finish the passes in progress."""
+    """Fill the caches, wait for the Lease, and reconcile until `stop`; then finish the passes in progress."""
     informers, pulls = parts.informers, parts.pulls
     caches = informers.filling(parts.client, parts.triggers, parts.instrumentation, pulls)
     async with caches, spared(), leading, parts.recorder.sending():
@@ -132,7 +134,8 @@ async def _act(
 
 @asynccontextmanager
 async def spared() -> AsyncIterator[None]:
-    """What fills the caches now lives as long as the block runs: spare the garbage collector the walk over it."""
+    """Exempt all present objects from garbage collection while the block runs: those that fill the caches live as
+    long."""
     gc.collect()
     gc.freeze()
     try:
@@ -143,7 +146,7 @@ async def spared() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _led(settings: Settings, parts: Parts, watchdog: Watchdog | None) -> AsyncIterator[None]:
-    """The right to write while the block runs."""
+    """Hold the right to write while the block runs."""
     metrics = parts.metrics
     if not settings.leader_elect:
         parts.fence.open(lambda: None)
@@ -161,7 +164,8 @@ async def _led(settings: Settings, parts: Parts, watchdog: Watchdog | None) -> A
 
 
 class _Readiness:
-    """What the probes look at: caches full and not on the way out (a standby is ready too), and no task dead."""
+    """What the probes check: the caches are filled and the process is not stopping (a standby is ready too), and no
+    task has died."""
 
     def __init__(self, informers: Informers, stop: asyncio.Event, workers: int) -> None:
         self._informers, self._stop, self._workers = informers, stop, workers
@@ -172,7 +176,7 @@ class _Readiness:
         return f"not listed yet: {', '.join(waiting)}" if waiting else ""
 
     def tasks(self) -> str:
-        """Whether every worker lives that should, and every watch."""
+        """Whether all workers and watches are alive that should be."""
         if self._stop.is_set():
             return ""
         found = living()

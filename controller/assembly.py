@@ -1,4 +1,4 @@
-"""The parts of one controller, made and introduced to each other. Nothing here runs yet; see `app.run`."""
+"""Makes and connects the parts of one controller. Nothing runs yet; see `app.run`."""
 
 from __future__ import annotations
 
@@ -40,13 +40,14 @@ from controller.telemetry.daemonsets import measured
 from controller.telemetry.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, RESOURCES, Metrics
 
 REVIEWS_QPS = 10
-"""Requests per second: whoever knocks with tokens of their own making shall not drown the API server."""
+"""Requests per second for the review of tokens, so that a flood of made-up tokens does not overload the API
+server."""
 REVIEW_SECONDS = 5.0
-"""For one of them, with the wait for its turn. Prometheus gives up after 10 s."""
+"""Seconds for one review, including the wait for its turn; Prometheus gives up after 10 s."""
 
 
 class Parts:
-    """What `app.run` opens scopes for."""
+    """The parts that run in the scopes of `app.run`."""
 
     def __init__(
         self,
@@ -57,10 +58,10 @@ class Parts:
         refresh: Refresh | None = None,
         clock: Clock = system_clock,
     ) -> None:
-        """The controller over any transport. Call inside a running event loop."""
+        """Make them over any transport. Call it inside a running event loop."""
         self.clock = clock
         self.identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"
-        """Of this process, as the lease names its holder."""
+        """The identity of this process, as the Lease names its holder."""
         self.metrics = Metrics(
             version=version("kruise-ds"),
             revision=settings.revision,
@@ -87,9 +88,9 @@ class Parts:
         self.guard = BearerGuard(
             _reviews(transport, refresh), _reviews(transport, refresh), self.instrumentation.unreviewed
         )
-        """Of /metrics, where it is asked for."""
+        """The guard of /metrics, used if it is asked for."""
         self.lease = ServerLease(transport, settings.lease_namespace, LEASE_NAME, refresh=refresh)
-        """It has a way to the server of its own."""
+        """The Lease, with a client of its own."""
         self._measure(zones=settings.zone_metrics)
 
     def _say(self, daemonset: DaemonSet, note: Note) -> None:
@@ -146,7 +147,7 @@ class Parts:
         )
 
     def _measure(self, *, zones: bool) -> None:
-        """What is looked at when somebody asks for metrics; on a standby there is nothing to show."""
+        """Register what is shown in metrics; a standby shows no DaemonSets."""
         metrics, informers, fence, pulls = self.metrics, self.informers, self.fence, self.pulls
         of_images = {} if pulls is None else {JOB_QUEUE: pulls.queue, IMAGE_QUEUE: pulls.rollouts}
         metrics.watch_queues({CONTROLLER: self.queue, **of_images})
@@ -173,6 +174,6 @@ class Parts:
 
 
 def _reviews(transport: Transport, refresh: Refresh | None) -> Reviews:
-    """A way to ask with a rate of its own: who comes on another one never waits behind these."""
+    """Reviews with a rate of their own, so that nothing else waits behind them."""
     throttle = Throttle(qps=REVIEWS_QPS, burst=REVIEWS_QPS)
     return Reviews(Sender(transport, throttle=throttle, refresh=refresh, call_seconds=REVIEW_SECONDS))

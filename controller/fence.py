@@ -1,7 +1,7 @@
-"""The last check before a write leaves the process: does this process still lead?
+"""The fence: the last check, before a write leaves the process, that this process still leads.
 
-A process that was frozen wakes up in the midst of a plan, or with a connection half open; so the deadline of its
-lease is looked at on every write, before a connection is asked for and again when the bytes are about to leave.
+A process that was frozen may wake up in the middle of a plan, or with a connection half open. So the deadline of its
+Lease is checked for every write, before a connection is opened and again just before the bytes are sent.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from controller.runtime.leader import LeadershipLost
 
 
 class Fence:
-    """A transport that lets reads pass and asks before each write. Closed to writes until `guard` is given."""
+    """A transport that lets reads pass and checks each write. No write passes until `open` was called."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._guard: Callable[[], None] | None = None
 
     def open(self, guard: Callable[[], None]) -> None:
-        """Let writes pass for which `guard` does not raise."""
+        """Let writes pass if `guard` does not raise."""
         self._guard = guard
 
     @property
     def is_open(self) -> bool:
-        """Whether a write would pass now: whether this process leads."""
+        """Whether a write would pass now, that is, whether this process leads."""
         if self._guard is None:
             return False
         try:

@@ -1,4 +1,4 @@
-"""What the rest of the process tells, turned into log lines and metrics. Nothing is decided here."""
+"""Turns what happens in the process into log lines and metrics. Nothing is decided here."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
 
 
 NodeAction: TypeAlias = CreatePod | UpdateInPlace | DeletePod
-"""What an update of a node begins or ends with."""
+"""The actions with which the update of a node begins or ends."""
 
 
 class Instrumentation:
-    """Log and metrics of one process, whose caches tell which DaemonSets and nodes there are."""
+    """Log and metrics of one process. Its caches say which DaemonSets and nodes exist."""
 
     def __init__(self, metrics: Metrics, caches: Caches, clock: Clock) -> None:
         self._log = structlog.get_logger()
@@ -60,7 +60,7 @@ class Instrumentation:
         self.passes = PassLog(ids, "daemonset", self._passed)
         self.job_passes = PassLog(ids, "image_pull_job", partial(self._worked, JOB_QUEUE), queue=JOB_QUEUE)
         self.image_passes = PassLog(ids, "daemonset", partial(self._worked, IMAGE_QUEUE), queue=IMAGE_QUEUE)
-        """Over the ImagePullJobs that a DaemonSet wants."""
+        """Passes over the ImagePullJobs that DaemonSets want."""
 
     def answered(self, answer: Exchange) -> None:
         requests, seconds = self._metrics.of_request(answer.call.verb, answer.status)
@@ -68,7 +68,7 @@ class Instrumentation:
         seconds.observe(answer.seconds)
 
     def contact(self, resource: str, contact: Contact) -> None:
-        """Told by each reflector; said once per change of the whole."""
+        """Note whether a reflector reaches the server; logged when the state of all of them together changes."""
         self._contacts[resource] = contact
         bad = next((one for one in self._contacts.items() if one[1].state != "reachable"), None)
         name, now = bad if bad is not None else (resource, contact)
@@ -109,7 +109,7 @@ class Instrumentation:
         self._log.warning("own writes not seen for long, listing again", waiting_for=stale.waiting_for)
 
     def _passed(self, done: Pass[Key]) -> None:
-        """One pass over one DaemonSet is over."""
+        """Count a pass over a DaemonSet."""
         metrics, result = self._metrics, RESULTS[type(done.outcome)]
         metrics.passes.labels(CONTROLLER, result).inc()
         if result == "error":
@@ -140,9 +140,9 @@ class Instrumentation:
             self._metrics.tally.wrote_status(daemonset.uid, before, after)
 
     def acted(self, daemonset: DaemonSet, action: Action, error: ApiError | None) -> None:
-        """The server answered one action; `error` None: it is done.
+        """Note the answer to one action; `error` None: it is done.
 
-        A DaemonSet or node that went meanwhile is not counted any more: nobody would forget it again.
+        Nothing is counted for a DaemonSet or node that is gone, because nothing would remove the count again.
         """
         self.passes.did(daemonset.key, type(action).__name__ if error is None else f"{type(action).__name__}_failed")
         tally, uid = self._metrics.tally, daemonset.uid
@@ -180,7 +180,7 @@ class Instrumentation:
                 assert_never(action)
 
     def _surges(self, daemonset: DaemonSet, action: CreatePod) -> bool:
-        """Whether the pod comes beside one of another revision."""
+        """Whether the new pod is beside one of another revision."""
         rolling = daemonset.rolling_update
         if rolling is None or (rolling.max_surge is None and rolling.rolling_update_type != "Surging"):
             return False
@@ -197,7 +197,7 @@ class Instrumentation:
             self.saw(daemonset, made, now)  # the cache was quicker than the answer
 
     def saw(self, daemonset: DaemonSet, pod: Pod, now: float) -> None:
-        """The cache shows one of its pods anew."""
+        """Note a pod of the DaemonSet that the cache shows."""
         until = now if pod.underway is None else pod.underway.until
         ready = pod.ready and not pod.dying and not pod.ended and until < inf
         so_far = 0.0 if pod.ready_since is None else max(0.0, now - pod.ready_since)
@@ -205,7 +205,7 @@ class Instrumentation:
         self._metrics.tally.updates.seen(daemonset.uid, pod.node, pod.name, pod.hash, ready=ready, wait=wait, now=now)
 
     def unreviewed(self, error: ApiError) -> None:
-        """Somebody wanted /metrics, and the API server could not be asked whether they may."""
+        """Log that the API server could not be asked whether somebody may read /metrics."""
         self._log.warning("nobody can be let in to /metrics", why=str(error))
 
     def leading(self, sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""One line in the log about each pass, whatever queue its key is from."""
+"""Logs one line for each pass over a key of any queue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry
 from controller.runtime.workqueue import Taken
 
 RESULTS: Final[Mapping[type[Outcome], str]] = {Done: "success", ComeBack: "requeue_after", Retry: "error"}
-"""controller-runtime's words, in the log and in the metrics."""
+"""The results as controller-runtime names them, for the log and the metrics."""
 
 
 class PassLog:
@@ -24,8 +24,8 @@ class PassLog:
     def __init__(
         self, ids: Iterator[int], subject: str, count: Callable[[Pass[Key]], None], *, queue: str = ""
     ) -> None:
-        """`ids`: numbers of passes, each given once in the process. `subject`: what its keys are called in the log.
-        `count`: keeps the metrics. `queue`: its name, where `subject` alone does not tell."""
+        """`ids` are numbers of passes, unique in the process. `subject` is the key of the object in log lines.
+        `count` updates the metrics. `queue` is the name of the queue, if `subject` alone does not tell it."""
         self._log = structlog.get_logger()
         self._ids, self._subject, self._count = ids, subject, count
         self._queue = {"queue": queue} if queue else {}

@@ -1,4 +1,4 @@
-"""What was asked for on the command line, checked once and passed by value."""
+"""The settings from the command line, checked once and passed as a value."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ LogFormat: TypeAlias = Literal["auto", "json", "console"]
 
 PRE_DOWNLOAD = "PreDownloadImageForDaemonSetUpdate"
 KNOWN_GATES = {PRE_DOWNLOAD: "pre_download", ENV_GATE: "env_from_metadata", RESIZE_GATE: "resize"}
-"""Feature gates of the public API, and where `Gates` has them."""
+"""Public names of feature gates, with their fields in `Gates`."""
 
 
 class Gates(Value):
-    """The feature gates as they are set."""
+    """Which feature gates are on."""
 
     env_from_metadata: bool = True
-    """Pods whose containers read a changed label from their environment are updated in place, where OpenKruise's node
-    agent takes care of them."""
+    """Update in place also pods whose containers read a changed label from their environment, if the node agent of
+    OpenKruise takes care of them."""
     resize: bool = False
-    """Cpu and memory are changed in place."""
+    """Change cpu and memory in place."""
     pre_download: bool = False
-    """ImagePullJobs are carried out."""
+    """Carry out ImagePullJobs."""
 
 
 DEFAULT_GATES: Final = Gates()
@@ -31,9 +31,9 @@ DEFAULT_GATES: Final = Gates()
 
 class Address(Value):
     host: str
-    """Empty: every interface."""
+    """Empty: all interfaces."""
     port: int
-    """0: any free one."""
+    """0: any free port."""
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -43,7 +43,7 @@ class Settings(Value):
     kubeconfig: str | None = None
     context: str | None = None
     namespaces: tuple[str, ...] = ()
-    """Namespaces to look after; none means all."""
+    """The namespaces to watch; empty: all."""
     workers: int = 3
     gates: Gates = DEFAULT_GATES
     leader_elect: bool = True
@@ -53,23 +53,23 @@ class Settings(Value):
     """None: there is no such server."""
     metrics_certificate: str = ""
     metrics_key: str = ""
-    """Files: both, for HTTPS on the metrics' address, or neither."""
+    """Paths of both files, for HTTPS on the address of the metrics; or both empty."""
     metrics_auth: bool = False
-    """Whether /metrics is only for those whom the API server lets `get` it; takes HTTPS."""
+    """Whether /metrics is only for callers that the API server lets `get` it; needs HTTPS."""
     qps: float = 0.0
-    """Requests per second; 0 = not limited."""
+    """Requests per second; 0: no limit."""
     burst: int = 0
     zone_metrics: bool = True
     """Whether metrics count the nodes of each DaemonSet by zone: four series per zone."""
     log_level: str = "info"
     log_format: LogFormat = "auto"
-    """auto: console on a terminal, else json."""
+    """auto: console on a terminal, json otherwise."""
     revision: str = ""
-    """Commit that the image was built from, for the metric `kruise_ds_build_info`; "" where nobody said."""
+    """The commit of the image, for the metric `kruise_ds_build_info`; "": not known."""
 
 
 def parse_gates(text: str) -> Gates:
-    """From `A=true,B=false`. Raises ValueError for an unknown gate or value."""
+    """Parse `A=true,B=false`. Raises ValueError for an unknown gate or value."""
     asked: dict[str, bool] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, _, value = part.partition("=")
@@ -82,9 +82,9 @@ def parse_gates(text: str) -> Gates:
 
 
 def parse_address(text: str) -> Address | None:
-    """`:8080`, `127.0.0.1:8080`, `[::1]:8080`, `localhost:0` (any free port); None for `0`, which means off.
+    """Parse `:8080`, `127.0.0.1:8080`, `[::1]:8080` or `localhost:0` (any free port); None for `0`, which means off.
 
-    Raises ValueError with one line that says what was expected.
+    Raises ValueError, one line that says what is expected.
     """
     if text == "0":
         return None

@@ -1,4 +1,4 @@
-"""The certificate that a server shows: two files that somebody renews while it runs."""
+"""The TLS certificate of a server: two files that are renewed while it runs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Stamp: TypeAlias = tuple[int, int]
 
 
 class Certificate:
-    """A chain and its key, both PEM, looked at for each connection: cert-manager or whoever writes the Secret renews
-    them in place.
+    """A chain and its key, both PEM. They are checked for each connection, because cert-manager, or whoever writes
+    the Secret, renews them in place.
 
-    While the two do not fit, as halfway through a renewal, the last ones that did are shown. Raises OSError or
-    `ssl.SSLError` (one of its kinds) at first, where there are none.
+    While the two do not match, as in the middle of a renewal, the last matching ones are used. Making it raises
+    OSError or `ssl.SSLError` (a kind of it) if there are none.
     """
 
     def __init__(self, chain: Path, key: Path) -> None:
@@ -23,7 +23,7 @@ class Certificate:
         self._stamp = self._look()
         self._now = self._load()
         self.context = self._load()
-        """For a server: each connection gets what is in the files then."""
+        """The context for a server; each connection gets the certificate that is in the files then."""
         self.context.sni_callback = self._shown
 
     def _shown(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:

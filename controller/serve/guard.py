@@ -1,4 +1,4 @@
-"""Who may read a page: whoever the API server knows by a bearer token and lets `get` that path."""
+"""Decides who may read a page: those whose bearer token the API server accepts and who may `get` that path."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from controller.serve.server import ServedPage, text
 T = TypeVar("T")
 
 REMEMBERED_SECONDS = 60.0
+"""Seconds that an answer is kept: a scraper costs two reviews a minute."""
 REMEMBERED = 100
-"""Answers of each kind, to tokens that are let in and to others; beyond that the oldest is forgotten."""
+"""Answers that are kept of each kind, acceptances and refusals; when there are more, the oldest is forgotten."""
 
 
 class Reviewer(Protocol):
-    """`controller.kube.reviews.Reviews`."""
+    """What is needed of `controller.kube.reviews.Reviews`."""
 
     async def user_of(self, token: str) -> Reviewed | None: ...
 
@@ -31,14 +32,15 @@ _CacheKey: TypeAlias = tuple[bytes, str]
 
 
 class BearerGuard:
-    """A `Guard`. An answer is kept for `REMEMBERED_SECONDS`: so long a right that was taken away still counts.
+    """A `Guard`. It keeps each answer for `REMEMBERED_SECONDS`, so a right that was taken away still counts for so
+    long.
 
-    Whoever was let in the last time is asked about through `known`, everybody else through `unknown`, which may
-    refuse to ask (`Busy`): a flood of made-up tokens gets 429, and never stands before a scraper that is known. A
-    scraper whose token is new is among the unknown, and comes through when it tries again.
+    For a caller that was accepted last time, `known` is asked, for any other `unknown`, which may refuse to ask
+    (`Busy`). So a flood of made-up tokens gets 429, and never delays a known scraper. A scraper with a new token
+    counts as unknown, and succeeds when it tries again.
 
-    Of tokens only digests are kept. `on_failure` is told, synchronously, why the API server could not be asked;
-    who asks for the page is not.
+    Only digests of tokens are kept. `on_failure` is called, synchronously, with the error if the API server could not
+    be asked; the caller does not see it.
     """
 
     def __init__(self, known: Reviewer, unknown: Reviewer, on_failure: Callable[[ApiError], None]) -> None:

@@ -1,4 +1,4 @@
-"""Whether the event loop runs on time."""
+"""Measures whether the event loop runs on time."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from contextlib import asynccontextmanager
 
 INTERVAL = 0.1
 BLOCKED_SECONDS = 10.0
+"""Seconds; a leader that was blocked for so long has lost its Lease (`Timing.renew_deadline`)."""
 
 
 class Heartbeat:
-    """When the loop last beat, in its own time."""
+    """When the event loop last ran on time (loop time)."""
 
     def __init__(self) -> None:
         self.at = asyncio.get_running_loop().time()
 
     def check(self) -> str:
-        """A `Check`: fails when the loop was blocked for longer than `BLOCKED_SECONDS` and has not beaten since."""
+        """A `Check`: fails if the loop was blocked for longer than `BLOCKED_SECONDS` and has not recovered since."""
         silence = asyncio.get_running_loop().time() - self.at
         return f"the event loop was blocked for {silence:.0f} s" if silence > BLOCKED_SECONDS else ""
 
 
 @asynccontextmanager
 async def heartbeat(on_lag: Callable[[float], None]) -> AsyncIterator[Heartbeat]:
-    """Beat ten times a second while the block runs, and tell by how many seconds each beat was late."""
+    """Run ten times a second while the block runs, and report how many seconds late each time was."""
     heart = Heartbeat()
     async with asyncio.TaskGroup() as group:
         beating = group.create_task(_beat(heart, on_lag), name="heartbeat")

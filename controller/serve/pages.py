@@ -1,4 +1,4 @@
-"""The pages: health and readiness, which say which of their named checks fails, and what Prometheus reads."""
+"""The pages of the servers: health and readiness, which name the check that fails, and metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TypeAlias
 from controller.serve.server import Asked, Route, ServedPage, text
 
 MOST_WAITING = 50
-"""Scrapes that are answered at once: a second has one page for all of them, but each has to be sent."""
+"""Scrapes that may wait at once. They share one page per second, but it has to be sent to each."""
 Check: TypeAlias = Callable[[], str]
-"""Empty when all is well; otherwise why not, in words that fit on one line."""
+"""Returns "" if all is well; otherwise what is wrong, on one line."""
 
 
 def probe(name: str, checks: Mapping[str, Check]) -> Route:
-    """The page `name` (healthz, readyz): 200 when every check is well, else 503.
+    """The page `name` (healthz, readyz): 200 if all checks are well, else 503.
 
-    Lists the checks when asked (`?verbose`) and whenever one fails, in the format of the API server's own.
+    It lists the checks if asked (`?verbose`) and if one fails, in the format of the API server.
     """
 
     def page(asked: Asked) -> ServedPage:
@@ -32,7 +32,7 @@ def probe(name: str, checks: Mapping[str, Check]) -> Route:
 
 
 def scrape(exposition: Callable[[str], Awaitable[tuple[bytes, str]]]) -> Route:
-    """`exposition` turns the `Accept` header into the text and its content type."""
+    """The page /metrics. `exposition` makes the text and its content type for an `Accept` header."""
     waiting = 0
 
     async def page(asked: Asked) -> ServedPage:

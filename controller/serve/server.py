@@ -1,6 +1,6 @@
 """A small HTTP server as a scope: a few fixed paths, each answered by a function.
 
-Of aiohttp only its plain server is used: `aiohttp.web` would bring applications, files and their MIME types.
+Only the plain server of aiohttp is used: `aiohttp.web` would bring applications, files and MIME types.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ TEXT = "text/plain; charset=utf-8"
 
 MOST_IDLE = 50
 IDLE_SECONDS = 150.0
-"""Longer than the pause between two scrapes."""
+"""Seconds that an idle connection is kept: longer than the time between two scrapes."""
 SHUTDOWN_SECONDS = 1.0
 METHODS = ("GET", "HEAD")
 MORE_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 405: {"Allow": ", ".join(METHODS)}}
-"""What HTTP wants to go with a status."""
+"""Headers that HTTP requires with a status code."""
 ZIP_FROM = 1024
-"""Bytes from which a page is compressed for those who ask."""
+"""Bytes. Larger pages are compressed for clients that accept it."""
 ZIP_APART = 16 * 1024
-"""Bytes from which that is done beside the event loop."""
+"""Bytes. Larger pages are compressed in a thread, not on the event loop."""
 
 
 class CannotListen(Exception):
-    """The address is taken or not ours. The text names the option that asked for it."""
+    """The address is in use or not ours. The text names the option with this address."""
 
 
 class Asked(Value):
-    """What a page needs to know of a request."""
+    """The parts of a request that a page needs."""
 
     verbose: bool = False
     accept: str = ""
@@ -54,7 +54,7 @@ class ServedPage(Value):
 
 Route: TypeAlias = Callable[[Asked], ServedPage | Awaitable[ServedPage]]
 Guard: TypeAlias = Callable[[str, str], Awaitable[ServedPage | None]]
-"""The `Authorization` header and the path to a refusal, or to None."""
+"""Gets the `Authorization` header and the path; returns a refusal, or None to allow."""
 
 
 def text(words: str, status: int = 200) -> ServedPage:
@@ -70,9 +70,9 @@ async def serving(
     tls: ssl.SSLContext | None = None,
     guard: Guard | None = None,
 ) -> AsyncIterator[int | None]:
-    """Answer `routes` (by path) while the block runs; yields the port, or None when it is turned off.
+    """Answer `routes` (by path) while the block runs; yields the port, or None if `address` is None.
 
-    With `guard` each request for one of them is judged first. Raises `CannotListen`, naming `option`, for instance
+    `guard` judges each request for one of them first. Raises `CannotListen`, which names `option`, for example
     `--metrics-bind-address`.
     """
     if address is None:
@@ -89,7 +89,7 @@ async def serving(
         yield listening.sockets[0].getsockname()[1]
     finally:
         listening.close()
-        await asyncio.sleep(0)  # what has come is now being answered, and idle is what has nothing to wait for
+        await asyncio.sleep(0)  # requests that have come are now being answered; other connections are idle
         server.pre_shutdown()
         await server.shutdown(SHUTDOWN_SECONDS)
 
@@ -122,7 +122,7 @@ async def _page(request: BaseRequest, routes: Mapping[str, Route]) -> ServedPage
 
 
 def _takes_gzip(accepted: str) -> bool:
-    """Whether an Accept-Encoding names gzip and does not weigh it with 0."""
+    """Whether this Accept-Encoding allows gzip."""
     for part in accepted.lower().split(","):
         coding, _, weight = part.replace(" ", "").partition(";q=")
         if coding in ("gzip", "*"):
@@ -131,18 +131,18 @@ def _takes_gzip(accepted: str) -> bool:
 
 
 class _Bounded(Server):
-    """As many connections as a few scrapers and a kubelet need: of those on which no answer is due, `MOST_IDLE` are
-    kept, and one more ends the one that has been idle longest. So nobody can use up all that there are, nor keep a
-    probe or a scraper out by holding them.
+    """A server with a bounded number of idle connections: of those on which no answer is due, `MOST_IDLE` are kept,
+    and a further one ends the one that has been idle longest. So nobody can keep a probe or a scraper out by holding
+    connections.
 
-    How many answers are due at once is for those to bound who make them wait.
+    How many answers may be due at once is bounded by whoever delays them.
     """
 
     def __init__(self, answer: Callable[[BaseRequest], Awaitable[StreamResponse]]) -> None:
         super().__init__(self._answered, access_log=None, keepalive_timeout=IDLE_SECONDS)
         self._answer = answer
         self._idle: dict[RequestHandler, asyncio.Transport] = {}
-        """By how long they have been so, the longest first."""
+        """Connections without a due answer, the longest idle first."""
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)

@@ -1,4 +1,4 @@
-"""The metrics of queues, caches, watches and tasks, read off at a scrape: they cost nothing until somebody asks.
+"""The metrics of queues, caches, watches and tasks. They are read at each scrape, and cost nothing in between.
 
 Scrapes run on the event loop, where all of these may be read.
 """
@@ -27,7 +27,7 @@ T = TypeVar("T")
 M = TypeVar("M", Counter, Gauge, Histogram)
 
 Row: TypeAlias = tuple[str, str, Callable[[T], float]]
-"""One metric: how it is called, what it means, and how it is read off one thing."""
+"""One metric: its name, its meaning, and how its value is read."""
 Cache: TypeAlias = Store[DaemonSet] | Store[Pod] | Store[Node] | Store[Revision]
 
 QUEUES: tuple[Row[WorkQueue[Key]], ...] = (
@@ -61,11 +61,11 @@ CONTACTS: Row[Mapping[str, float]] = (
 )
 TASKS: Row[int] = ("kruise_ds_tasks", "Live asyncio tasks by what they are for", float)
 KINDS = ("worker", "reflector", "events", "heartbeat", "lease", "other")
-"""What tasks are for."""
+"""The kinds of tasks, by the beginning of their names."""
 
 
 class Scraped(Collector, Generic[T]):
-    """The numbers of some things, each under its name: the value of `label`."""
+    """Metrics of several things, each under its name, which is the value of `label`."""
 
     def __init__(self, label: str, things: Callable[[], Mapping[str, T]], *rows: Row[T]) -> None:
         self._label, self._things, self._rows = label, things, rows
@@ -81,7 +81,7 @@ class Scraped(Collector, Generic[T]):
 
 
 class Registry(CollectorRegistry):
-    """Makes metrics. `labels`: each with those of its values that are told of from the start, as zero."""
+    """Makes metrics. `labels` are the labels, each with those values whose series exist from the start, as 0."""
 
     def counter(self, name: str, meaning: str, /, **labels: Iterable[str]) -> Counter:
         return _from_zero(Counter(name, meaning, tuple(labels), registry=self), labels)
@@ -100,7 +100,7 @@ def _from_zero(metric: M, labels: Mapping[str, Iterable[str]]) -> M:
 
 
 def living() -> Mapping[str, int]:
-    """Tasks of the running loop that have not ended, by kind; none outside of a loop."""
+    """How many tasks of the running loop have not ended, by kind; all 0 outside of a loop."""
     found = Count(dict.fromkeys(KINDS, 0))
     try:
         tasks = asyncio.all_tasks()

@@ -1,12 +1,12 @@
-"""The metrics that tell the state of every DaemonSet, read off at a scrape: they cost nothing until somebody asks.
+"""The metrics of every DaemonSet. They are read at each scrape, and cost nothing in between.
 
-Names are those of kruise-state-metrics where it has them, so that its dashboards keep working. Two of its series hold
-their number in a label; ours hold it in the value. An enumeration has a series for each of its values, 0 or 1. What
-another series says has none: conditions are in the phase and the reasons, the type of the strategy is in `info`.
+Names are those of kruise-state-metrics if it has the metric, so that its dashboards work. Two of its series have
+their number in a label; ours have it in the value. An enumeration has one series for each of its values, 0 or 1.
+Nothing is shown twice: conditions are in the phase and the reasons, the type of the strategy is in `info`.
 
-What the status says is there at once. What only a pass knows (limits as numbers, failures, blocks, zones) appears
-with the first pass of this process, and is gone while a spec has no meaning or the DaemonSet is being deleted: no
-number is better than an old one.
+Values from the status are there at once. Values that only a pass knows (limits as numbers, failures, blocks, zones)
+appear with the first pass of this process, and disappear while a spec is unusable or the DaemonSet is being deleted:
+no value is better than an old one.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from controller.planner.summary import Summary
 
 OF_DAEMONSET = ("namespace", "daemonset")
 WITHOUT_ZONE = "none"
-"""What nodes without a zone label are counted under."""
+"""The zone under which nodes without a zone label are counted."""
 
 TOLD = ("OnDelete",)
-"""What blocks and is told by `info`: the type of the strategy."""
+"""Block reasons that are not shown, because `info` has them: the type of the strategy."""
 
 Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
-"""Values of the labels beyond `OF_DAEMONSET`, and the number."""
+"""Values of the labels after `OF_DAEMONSET`, and the number."""
 
 
 class MeasuredDaemonSet(Value):
@@ -41,9 +41,9 @@ class MeasuredDaemonSet(Value):
 
     daemonset: DaemonSet
     summary: Summary | None = None
-    """None: no pass has seen it yet, or none can."""
+    """None: no pass has seen it yet, or its spec is unusable."""
     paused_since: float = 0.0
-    """Seconds since 1970; 0 = it is not paused."""
+    """Since when it is paused (seconds since 1970); 0: it is not."""
 
     @property
     def status(self) -> DaemonSetStatus:
@@ -55,7 +55,8 @@ class MeasuredDaemonSet(Value):
 
 
 def measured(caches: Caches, states: DaemonSetStates, now: float) -> Iterator[MeasuredDaemonSet]:
-    """`now` in seconds since 1970. Call between passes only: on their event loop."""
+    """Every DaemonSet with its state; `now` is in seconds since 1970. Call it between passes only, on their event
+    loop."""
     for daemonset in caches.daemonsets.values():
         state = states.of(daemonset.uid)
         summary = state.summary.at(now) if state.summary is not None and not daemonset.dying else None
@@ -63,7 +64,8 @@ def measured(caches: Caches, states: DaemonSetStates, now: float) -> Iterator[Me
 
 
 def paused_since(daemonset: DaemonSet, state: DaemonSetState) -> float:
-    """The record of a rollout that waits outlives this process; a pause for which none waits is in no record."""
+    """Since when it is paused (seconds since 1970); 0: it is not, or not known. The record of a waiting rollout
+    outlives this process; a pause without one is in no record."""
     if not daemonset.paused:
         return 0.0
     record = daemonset.status.rollout if daemonset.status is not None else None
@@ -75,7 +77,7 @@ class Family(NamedTuple):
     """One metric: how it is called, and how it is read off."""
 
     name: str
-    """Without the `kruise_daemonset_` that all have."""
+    """The name without the prefix `kruise_daemonset_` that all have."""
     meaning: str
     read: Callable[[MeasuredDaemonSet], Samples]
     labels: tuple[str, ...] = ()
@@ -88,7 +90,7 @@ def _number(name: str, meaning: str, read: Callable[[MeasuredDaemonSet], float])
 def _seen(
     name: str, meaning: str, read: Callable[[Summary], Samples | float], labels: tuple[str, ...] = ()
 ) -> Family:
-    """Of what only a pass knows."""
+    """A metric that only a pass knows."""
 
     def samples(shown: MeasuredDaemonSet) -> Samples:
         if shown.summary is None:
@@ -106,7 +108,8 @@ def _info(shown: MeasuredDaemonSet) -> Samples:
 
 
 def _phases(shown: MeasuredDaemonSet) -> Samples:
-    """As it was written; what goes or was never looked at has no status that says so."""
+    """The phase as it was written; a DaemonSet that is being deleted, or was never handled, has no status that says
+    so."""
     now = Phase.TERMINATING if shown.daemonset.dying else shown.rollout.phase or Phase.PENDING
     return [((phase.value,), float(phase == now)) for phase in Phase]
 
@@ -226,7 +229,7 @@ ZONES = _seen(
 
 class DaemonSetCollector(Collector):
     def __init__(self, current: Callable[[], Iterable[MeasuredDaemonSet]], *, zones: bool = True) -> None:
-        """`current` yields nothing on a standby."""
+        """`current` yields the DaemonSets to show: none on a standby."""
         self._current, self._families = current, (*STATE, ZONES) if zones else STATE
 
     def collect(self) -> Iterator[Metric]:

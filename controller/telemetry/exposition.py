@@ -1,4 +1,4 @@
-"""The text for scrapers: made once a second at the most, however many ask, and never in one long step."""
+"""Makes the text for scrapers: at most once a second, however many ask, and in short steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prometheus_client.exposition import choose_encoder
 
 OPENMETRICS = "application/openmetrics-text"
 LARGE = 1000
-"""Samples from which they are encoded beside the event loop."""
+"""Samples. Larger pages are encoded in a thread, not on the event loop."""
 
 
 ExposedMetrics: TypeAlias = tuple[bytes, str]
@@ -21,7 +21,7 @@ ExposedMetrics: TypeAlias = tuple[bytes, str]
 
 @asynccontextmanager
 async def exposing(families: Callable[[], Iterator[Metric]]) -> AsyncIterator[Exposition]:
-    """Pages are made while the block runs."""
+    """Make pages while the block runs."""
     exposition = Exposition(families)
     async with asyncio.TaskGroup() as group:
         making = group.create_task(exposition.make(), name="pages")
@@ -30,28 +30,28 @@ async def exposing(families: Callable[[], Iterator[Metric]]) -> AsyncIterator[Ex
 
 
 class Exposition:
-    """Each asker gets what is the case after they have asked; whoever asks while another waits gets the same page.
+    """A page shows the state after it was asked for; all who ask while one waits get the same page.
 
-    A page begins in each second of the loop's clock at the most. The families are read on the event loop, where queue
-    and caches may be, with a turn for the others after each.
+    At most one page is begun in each second of the loop's clock. The metrics are read on the event loop, where queues
+    and caches may be read, and other tasks run in between.
     """
 
     def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
         self._families = families
         self._pages: dict[bool, asyncio.Future[ExposedMetrics]] = {}
-        """Those that somebody waits for and that nobody makes yet: whether in OpenMetrics."""
+        """Pages that are waited for and not begun yet; the key says whether in OpenMetrics."""
         self._asked = asyncio.Event()
 
     async def __call__(self, accept: str) -> ExposedMetrics:
-        """`accept`: the header of that name."""
+        """The page for this `Accept` header."""
         modern = OPENMETRICS in accept
         if modern not in self._pages:
             self._pages[modern] = asyncio.get_running_loop().create_future()
             self._asked.set()
-        return await asyncio.shield(self._pages[modern])  # others may wait for it who do not go away
+        return await asyncio.shield(self._pages[modern])  # when one who waits is cancelled, others still wait
 
     async def make(self) -> None:
-        """Page after page, for those who have asked by then."""
+        """Make page after page, for all who have asked by then."""
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -86,13 +86,13 @@ async def _encoded_apart(families: Sequence[Metric], modern: bool) -> ExposedMet
 
 
 def encoded(families: Sequence[Metric], modern: bool = False) -> ExposedMetrics:
-    """The text and its content type: of OpenMetrics where it is to be `modern`, else Prometheus' own."""
+    """The text and its content type: OpenMetrics if `modern`, else the format of Prometheus."""
     encode, content_type = choose_encoder(OPENMETRICS if modern else "")
     return encode(_Read(families)), content_type
 
 
 class _Read:
-    """What the encoders take for a registry."""
+    """The metrics in the form of a registry, as the encoders expect."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families

@@ -1,4 +1,5 @@
-"""Structured log lines: one JSON object a line, or readable text. What is bound as context is in every line."""
+"""Configures structured logging: one JSON object per line, or readable text. Values bound as context are in every
+line."""
 
 from __future__ import annotations
 
@@ -21,10 +22,9 @@ _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}")
 
 
 def configure(level: str, lines: LogFormat, out: BinaryIO | None = None) -> None:
-    """Send all log lines to `out` (default: standard error), those of the libraries too.
+    """Send all log lines to `out` (default: standard error), also those of libraries.
 
-    `level` is one of `LEVELS`; `lines` is how each line is written. Raises ValueError for anything else. May be
-    called again.
+    `level` is one of `LEVELS`, else ValueError is raised; `lines` is the form of the lines. It may be called again.
     """
     if level not in LEVELS:
         raise ValueError(f"{level!r} is none of {', '.join(LEVELS)}")
@@ -51,7 +51,7 @@ def configure(level: str, lines: LogFormat, out: BinaryIO | None = None) -> None
 
 
 def hide_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Credentials never reach the log: neither under their usual names nor inside an error's words."""
+    """Mask credentials, by the names of their keys and inside error messages, so that none reaches the log."""
     for key, value in event.items():
         if key.lower() in SECRET_KEYS:
             event[key] = MASK
@@ -77,7 +77,7 @@ def _encode(event: EventDict, **_: object) -> bytes:
 
 
 class _FromLibraries(logging.Handler):
-    """Lines of the standard library's logging (asyncio, aiohttp) in the same shape as ours."""
+    """Sends log lines of the standard library (asyncio, aiohttp) through structlog, in the form of ours."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log = structlog.get_logger()

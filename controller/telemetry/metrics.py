@@ -1,10 +1,10 @@
-"""Every metric that is counted when something happens: name, labels, meaning. `instrumentation` counts.
+"""All metrics that are counted when something happens. `instrumentation` counts them.
 
-Those that are read off at a scrape are in `collectors`; those of each DaemonSet in `tally` and `daemonsets`.
+Those that are read at a scrape are in `collectors`, those of each DaemonSet in `tally` and `daemonsets`.
 
-What the controllers of other projects have too carries the names that dashboards know (`workqueue_*`,
-`controller_runtime_*`, `rest_client_*`); what is ours alone starts with `kruise_ds_`. No label ever holds a node, a
-pod or an image. Everything known in advance starts at zero.
+Metrics that other controllers have too use the names that dashboards know (`workqueue_*`, `controller_runtime_*`,
+`rest_client_*`); our own start with `kruise_ds_`. No label has the name of a node, pod or image as its value. Series
+that are known in advance start at 0.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from controller.telemetry.daemonsets import DaemonSetCollector, MeasuredDaemonSe
 from controller.telemetry.tally import Tally
 
 CONTROLLER = "daemonset"
-"""The name of the queue of DaemonSets too."""
+"""The controller of DaemonSets, and the name of its queue."""
 JOB_QUEUE = "imagepulljob"
 IMAGE_QUEUE = "daemonset-images"
-"""DaemonSets again, for the ImagePullJobs that their rollouts want."""
+"""The queue of DaemonSets whose ImagePullJobs have to be looked at."""
 
 RESULTS = ("success", "error", "requeue", "requeue_after")
-"""Of passes. `requeue` is of other projects; here nothing comes back without a delay."""
+"""Results of passes. `requeue` exists in controller-runtime; here no key comes back without a delay."""
 METHODS = {
     "get": "GET",
     "list": "GET",
@@ -57,17 +57,18 @@ METHODS = {
     "patch": "PATCH",
     "delete": "DELETE",
 }
-"""Kubernetes' verbs to HTTP methods, for the label that client-go uses."""
+"""HTTP methods by verb, for the label that client-go uses."""
 USUAL = (("200", "GET"), ("201", "POST"), ("200", "PATCH"), ("200", "DELETE"))
-"""Answers that are counted from the start."""
+"""Status codes and methods whose series exist from the start."""
 RESTARTS = ("closed", "gone", "error", "timeout")
 RESOURCES = ("daemonsets", "pods", "nodes", "controllerrevisions")
-"""What is watched in any case."""
+"""The resources that are always watched."""
 
 DECADES = (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100, 1000)
 PASSES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 LAGS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
 REQUESTS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30)
+"""Buckets of the histograms, in seconds."""
 
 
 class Metrics:
@@ -82,7 +83,8 @@ class Metrics:
         host: str = "",
         resources: Iterable[str] = RESOURCES,
     ) -> None:
-        """`host`: the API server's, a label of the request metrics. `resources`: what is watched."""
+        """`host` is that of the API server, a label of the request metrics; `resources` are those that are
+        watched."""
         disable_created_metrics()  # type: ignore[no-untyped-call]  # has no annotations
         registry = self.registry = Registry()
         ProcessCollector(registry=registry)
@@ -161,7 +163,7 @@ class Metrics:
             return requests.labels(code, METHODS[verb], host), seconds.labels(verb, host)
 
         self.of_request = of_request
-        """Verb and status (0: no answer) to what counts such requests and what times them."""
+        """Returns the counter and the histogram for a verb and a status code (0: no answer)."""
 
     def _watches_set_up(self, resources: tuple[str, ...]) -> None:
         self.malformed = self.registry.counter(
@@ -176,7 +178,7 @@ class Metrics:
             reason=RESTARTS,
         )
         self.heard: dict[str, dict[str, float]] = {resource: {} for resource in resources}
-        """By resource and watch: when something came last, in seconds since 1970."""
+        """By resource and watch: when anything was last received (seconds since 1970)."""
         self.registry.register(Scraped("resource", lambda: self.heard, CONTACTS))
 
     def _own_set_up(self, version: str, revision: str) -> None:
@@ -198,7 +200,7 @@ class Metrics:
         self.leads = leads.labels(LEASE_NAME)
 
     def watch_queues(self, queues: Mapping[str, WorkQueue[Key]]) -> None:
-        """Show them from now on, each under its name; one is that of the DaemonSets."""
+        """Show these queues from now on, each under its name; one is that of the DaemonSets."""
         self._active.set_function(lambda: len(queues[CONTROLLER].processing_seconds()))
         for name, times in product(queues, (self.queued_seconds, self.work_seconds)):
             times.labels(name)
@@ -209,12 +211,12 @@ class Metrics:
         self.registry.register(Scraped("resource", lambda: caches, *CACHES))
 
     def watch_daemonsets(self, current: Callable[[], Iterable[MeasuredDaemonSet]], *, zones: bool = True) -> None:
-        """Show the state of every DaemonSet that `current` yields; a standby yields none."""
+        """Show every DaemonSet that `current` yields; a standby yields none."""
         self.registry.register(DaemonSetCollector(current, zones=zones))
 
     def count_image_pulls(self, jobs: Callable[[], int], pullers: Callable[[], int]) -> Counter:
-        """Where ImagePullJobs are carried out; else nothing is said of them. `jobs`: those that are not over;
-        `pullers`: the pods that there are now. Returns what counts attempts, by result."""
+        """Show the metrics of ImagePullJobs, which exist only if these are enabled. `jobs` counts unfinished jobs,
+        `pullers` the existing pods. Returns the counter of attempts, by result."""
         attempts = self.registry.counter(
             "kruise_ds_image_pulls_total",
             "Attempts of ImagePullJobs to get an image onto a node, by result",
@@ -228,6 +230,6 @@ class Metrics:
         return attempts
 
     def families(self) -> Iterator[Metric]:
-        """Everything as it is now, each metric read when it is asked for."""
+        """All metrics, each read when it is yielded."""
         self.tally.settle()
         yield from self.registry.collect()

@@ -1,5 +1,4 @@
-"""How long each node waited for its new pod, or for its pod as it was updated: from the decision, until that pod was
-available."""
+"""Measures how long the update of each node takes: from the decision until its new or changed pod is available."""
 
 from __future__ import annotations
 
@@ -16,27 +15,28 @@ class _Update(msgspec.Struct):
     method: Method
     began: float
     pod: tuple[str, str] = ("", "")
-    """Name and revision hash of the new pod; empty until it is created."""
+    """Name and revision hash of the new pod; empty: it is not created yet."""
     available_at: float | None = None
-    """When it will have been ready for minReadySeconds; None while it is not ready."""
+    """When the pod will have been ready for minReadySeconds; None: it is not ready."""
 
 
 class NodeUpdates:
-    """Updates on their way, by DaemonSet uid and node. All times in seconds of one clock."""
+    """The updates in progress, by DaemonSet uid and node. All times are seconds of one clock."""
 
     def __init__(self, ended: Callable[[Method, float], None]) -> None:
-        """`ended` is told the method and the seconds of each update that is through, once."""
+        """`ended` is called once for each finished update, with its method and its seconds."""
         self._ended = ended
         self._open: dict[str, dict[str, _Update]] = {}
-        """By node, then by uid: nodes go by the thousand."""
+        """The updates by node, then by uid, because nodes are removed by the thousand."""
 
     def began(self, uid: str, node: str, method: Method, now: float) -> None:
-        """The node's old pod was deleted, or a pod was put beside it; a later decision begins anew."""
+        """Begin an update: the old pod was deleted, or a pod was created beside it. A later decision begins it
+        anew."""
         self._settle(uid, node, now)
         self._open.setdefault(node, {})[uid] = _Update(method, now)
 
     def created(self, uid: str, node: str, pod: str, revision_hash: str) -> None:
-        """Or changed to that revision."""
+        """Note the new pod, created or changed to this revision."""
         update = self._of(uid, node)
         if update is not None:
             update.pod = pod, revision_hash
@@ -44,7 +44,7 @@ class NodeUpdates:
     def seen(
         self, uid: str, node: str, pod: str, revision_hash: str, *, ready: bool, wait: float, now: float
     ) -> None:
-        """The cache shows a pod; most are of no update. `wait`: until it counts as available."""
+        """Note a pod in the cache; most belong to no update. `wait`: seconds until it counts as available."""
         self._settle(uid, node, now)
         update = self._of(uid, node)
         if update is None or update.pod != (pod, revision_hash):
@@ -55,7 +55,7 @@ class NodeUpdates:
             update.available_at = now + wait
 
     def settle(self, now: float) -> None:
-        """Tell of all that are through."""
+        """End all updates whose pod is available by now."""
         for node, updates in tuple(self._open.items()):
             for uid in tuple(updates):
                 self._settle(uid, node, now)
@@ -68,7 +68,7 @@ class NodeUpdates:
                 del self._open[node]
 
     def forget_node(self, node: str) -> None:
-        """The node is gone, and its updates with it."""
+        """Forget a node that is gone."""
         self._open.pop(node, None)
 
     def forget(self, uid: str) -> None:
@@ -80,7 +80,7 @@ class NodeUpdates:
         return None if updates is None else updates.get(uid)
 
     def _settle(self, uid: str, node: str, now: float) -> None:
-        """Whatever comes later, a new pod that was available by now has ended its update."""
+        """End the update if its pod is available by now, whatever happens later."""
         update = self._of(uid, node)
         if update is not None and update.available_at is not None and update.available_at <= now:
             self.drop(uid, node)

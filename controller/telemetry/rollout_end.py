@@ -1,8 +1,8 @@
-"""When a rollout ends, and how: told from two statuses, one after the other. Pure.
+"""Finds out from two successive statuses when a rollout ends, and how. Pure.
 
-Each rollout ends once: `completed` when every node has the revision (Healthy), or when another came after it had
-reached all that partition and selector let it; `superseded` when a new revision came before that; `rolled_back` when
-one that existed before came before it was Healthy, held or not.
+Each rollout ends once: `completed` when every node has the revision (Healthy), or when a new revision follows after
+all nodes that partition and selector allow had it; `superseded` when a new revision comes before that; `rolled_back`
+when an earlier revision comes back before it was Healthy, held or not.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ RESTING = (Phase.PAUSED, Phase.HELD)
 class End(Value):
     result: RolloutResult
     seconds: float
-    """From the start, pauses included."""
+    """Seconds from the start, pauses included."""
 
 
 class RolloutCourse(Value):
-    """What is remembered of one rollout between two statuses."""
+    """What is remembered of one rollout from status to status."""
 
     start: str = ""
     ended: bool = False
     rested: float = 0.0
-    """Seconds in `RESTING` so far, as far as this process saw their ends."""
+    """Seconds in `RESTING` so far, as far as this process saw those phases end."""
 
 
 def follow(
     course: RolloutCourse, before: DaemonSetStatus | None, after: DaemonSetStatus, *, is_new: bool, now: float
 ) -> tuple[RolloutCourse, End | None, float]:
-    """What is to be remembered after this status write, the end of a rollout if it is one, and how much of that
-    rollout was rest. `is_new`: the revision of `after` did not exist before."""
+    """What to remember after this write of the status, the end of a rollout if it is one (else None), and how many
+    seconds of that rollout were rest. `is_new`: the revision of `after` did not exist before."""
     last = (before.rollout if before is not None else None) or Rollout()
     this = after.rollout or Rollout()
     if course.start != last.start_time:
@@ -62,7 +62,8 @@ def follow(
 
 
 def _is_over(status: DaemonSetStatus | None, record: Rollout) -> bool:
-    """Whether a rollout that somebody else saw before us was counted by him: one that is held may be Degraded too."""
+    """Whether another process, which saw this rollout before us, has counted its end: a held one may be Degraded
+    too."""
     if status is None or record.completion_time is None:
         return False
     everywhere = record.target == status.desired_number_scheduled

@@ -1,4 +1,4 @@
-"""What was done for each DaemonSet, counted by the leader; a DaemonSet's counts go with it."""
+"""Counts what was done for each DaemonSet. Only the leader counts; the counts are dropped with their DaemonSet."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from controller.telemetry.rollout_end import RESULTS, RolloutCourse, follow
 
 ROLLOUTS = (30, 60, 120, 300, 600, 1200, 2400, 3600, 7200, 14400, 28800, 86400)
 NODES = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
+"""Buckets of the histograms of rollouts and of updates of nodes, in seconds."""
 
 OF_ROLLOUTS = "kruise_daemonset_rollouts"
 OF_OPERATIONS = "kruise_daemonset_pod_operations"
@@ -48,12 +49,13 @@ FAMILIES: tuple[tuple[str, str, Labels, tuple[Labels, ...], tuple[Labels, ...]],
         tuple((reason.value,) for reason in InPlaceRefusal),
     ),
 )
-"""Name, meaning, labels, and their values: for every DaemonSet, and for those only that ask for updates in place, or
-did."""
+"""Name, meaning, labels, and the label values with a series from the start: for every DaemonSet, and only for those
+that ask, or asked, for updates in place."""
 
 
 class Tally(Collector):
-    """Counts by DaemonSet uid, shown for those that `current` yields (none on a standby), each from 0."""
+    """Counts by DaemonSet uid. Those of DaemonSets that `current` yields are shown (none on a standby), each from
+    0."""
 
     def __init__(self, registry: Registry) -> None:
         self._counts: dict[str, Count[Labels]] = {}
@@ -82,19 +84,19 @@ class Tally(Collector):
         self.updates = NodeUpdates(lambda method, seconds: nodes.labels(method).observe(seconds))
 
     def show(self, current: Callable[[], Iterable[DaemonSet]], clock: Callable[[], float]) -> None:
-        """`clock`: the one by which updates of nodes are told."""
+        """Show these DaemonSets. `clock` is that of the updates of nodes."""
         self._current, self._clock = current, clock
 
     def count(self, uid: str, family: str, *labels: str) -> None:
-        """One more of this family (`OF_…`), with these values of its labels."""
+        """Add one to the family (`OF_…`) with these label values."""
         self._counts.setdefault(uid, Count())[family, *labels] += 1
 
     def made_revision(self, uid: str, revision_hash: str) -> None:
-        """A new revision was stored: a rollout to it is no way back."""
+        """Note a newly stored revision: a rollout to it is no rollback."""
         self._created[uid] = revision_hash
 
     def wrote_status(self, uid: str, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
-        """Our own write of a status went through."""
+        """Note a successful write of a status by us."""
         is_new = self._created.get(uid) == after.update_revision
         if is_new:
             del self._created[uid]  # whoever returns to it later finds it there
@@ -107,7 +109,7 @@ class Tally(Collector):
         self._rests.labels(end.result).observe(rest)
 
     def forget(self, uid: str) -> None:
-        """The DaemonSet is gone."""
+        """Forget a DaemonSet that is gone."""
         for known in (self._counts, self._courses, self._created):
             known.pop(uid, None)
         self.updates.forget(uid)
@@ -124,5 +126,5 @@ class Tally(Collector):
             yield family
 
     def settle(self) -> None:
-        """Before a scrape: updates of nodes that have ended since the last one."""
+        """End updates of nodes that have finished since the last scrape; called before each scrape."""
         self.updates.settle(self._clock())
