@@ -1,7 +1,7 @@
-"""What <TAB> offers for arguments and values of flags.
+"""What <TAB> offers for arguments and for the values of flags.
 
-Each function gets typer's context, with the flags that were typed so far, and the start of the word. It gives
-`value<TAB>help` strings; of these typer drops what does not begin with the word.
+Each function gets typer's context, with the flags that were typed so far, and the start of the word under the cursor.
+It returns `value<TAB>help` strings; typer drops those that do not begin with that word.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from typing import TypeAlias
 import typer
 
 FILES = "\t:files"
-"""Ends a candidate that stands for file names, which the shell knows better."""
+"""Ends a candidate that makes the shell complete file names by itself."""
 
 LookUp: TypeAlias = Callable[[str], Callable[[typer.Context, str], list[str]]]
-"""From what is looked up (`completing.names`, …) to what finds the candidates."""
+"""Takes a sort of candidates, such as `names` (see `completing`), and returns the function that looks them up in the
+cluster or the kubeconfig."""
 
 
 def _looked_up(what: str) -> Callable[[typer.Context, str], list[str]]:
-    """In a cluster or a kubeconfig. The way there comes from `main`, as the context's object: options know none."""
+    """A completion function that calls the `LookUp` in typer's context, where `main` puts it: this module imports no
+    client."""
 
     def found(ctx: typer.Context, incomplete: str) -> list[str]:
         look_up: LookUp = ctx.obj
@@ -45,7 +47,7 @@ def phases() -> list[str]:
 
 
 def states(incomplete: str) -> list[str]:
-    """States of nodes, also behind a comma."""
+    """States of nodes, for a list with commas: only the part behind the last comma is completed."""
     from controller.planner.states import PREPARING, NodeState
 
     before, comma, _ = incomplete.rpartition(",")

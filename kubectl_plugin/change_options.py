@@ -1,4 +1,4 @@
-"""What each verb that changes something may be asked: its help, arguments and flags, for typer and for the verb."""
+"""The verbs that change something: the help, arguments and flags of each, for typer and for the verb."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Acting(Options):
 
 @dataclass(frozen=True)
 class Waiting(Acting):
-    """Of those whose change takes a while."""
+    """Flags of every verb whose change takes a while to carry out."""
 
     wait: Annotated[bool, Option(help="Wait as status -w does; end with 6 if another change takes over.")] = False
     timeout: Annotated[str, Option(help="With --wait: give up after, e.g. 15m.")] = "0"
@@ -52,17 +52,17 @@ class Waiting(Acting):
 
 @dataclass(frozen=True, kw_only=True)
 class Selected(Many):
-    """Which objects a verb is for that goes on to change them."""
+    """Flags that choose the objects which a verb is to change."""
 
     everything: Annotated[bool, Option("--all", help="All of the namespace.")] = False
 
     @property
     def by_selection(self) -> bool:
-        """Whether no name is needed."""
+        """Whether flags choose the objects, so that no name is needed."""
         return bool(self.everything or self.selector or self.all_namespaces)
 
     def check_with(self, names: tuple[str, ...]) -> None:
-        """Raises CommandError (2) unless it is clear which."""
+        """Raises UsageError unless the flags and `names` choose objects in exactly one way."""
         if self.everything and (names or self.selector):
             raise UsageError("give names, -l or --all, not two of them")
         if not (names or self.by_selection):
@@ -71,7 +71,7 @@ class Selected(Many):
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen(Selected):
-    """DaemonSets are chosen by labels, all of them, or by names; every argument is a name."""
+    """DaemonSets are chosen by labels, with --all, or by names. Every argument is a name."""
 
     names: Names = ()
 
@@ -152,7 +152,7 @@ class SetPartitionOptions(ChangeOptions, Waiting):
         tuple[str, ...],
         Argument(metavar="[NAME] [VALUE]", help="Pods kept old: 8, or 30%.", autocompletion=candidates.names),
     ] = ()
-    """Names, and without `update` the value as the last one."""
+    """The names, and as the last one the value, unless `update` is given."""
     update: Annotated[str | None, Option(help="Instead of VALUE: nodes to update, such as 1 or 30%.")] = None
 
 
@@ -166,7 +166,7 @@ class SetImageOptions(ChangeOptions, Waiting):
             metavar="[NAME] CONTAINER=IMAGE...", help="`*=IMAGE` for all containers.", autocompletion=candidates.names
         ),
     ] = ()
-    """Names, and behind them CONTAINER=IMAGE: no name has an equals sign."""
+    """The names, then CONTAINER=IMAGE; a name cannot have an equals sign."""
     hold_at: HoldAt = None
 
 

@@ -1,4 +1,4 @@
-"""What time it is to the server: ages and deadlines are told in its time, and this machine's clock may be wrong."""
+"""The API server's time. Ages and deadlines are told in it, because the clock of this machine may be wrong."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from email.utils import parsedate_to_datetime
 
 
 class ServerClock:
-    """This machine's clock, put right by the `Date` of the server's answers; untouched where they fit together.
+    """This machine's clock, corrected by the `Date` header of the server's answers; not corrected while the two
+    agree.
 
-    It is read once: who sets it later moves nothing.
+    The machine's clock is read only once, so setting it later changes nothing here.
     """
 
     def __init__(self, ticks: Callable[[], float], at_first: float) -> None:
-        """`ticks`: seconds since whenever, which nobody sets. `at_first`: seconds since 1970, by this machine."""
+        """`ticks`: a monotonic clock, in seconds. `at_first`: seconds since 1970, by this machine's clock."""
         self._ticks, self._epoch = ticks, at_first - ticks()
         self._least, self._most = -math.inf, math.inf
 
     def local(self) -> float:
-        """Seconds since 1970, by this machine."""
+        """Seconds since 1970, by this machine's clock."""
         return self._epoch + self._ticks()
 
     def now(self) -> float:
@@ -27,13 +28,14 @@ class ServerClock:
         return self.local() + min(max(0.0, self._least), self._most)
 
     def heard(self, date: str, asked: float) -> None:
-        """`date`: of an answer that has just come, in whole seconds; `asked`: what `local` said before."""
+        """Learn from an answer that has just arrived. `date`: its header, in whole seconds. `asked`: what `local`
+        returned when the request was sent."""
         try:
             told = parsedate_to_datetime(date).timestamp()
         except ValueError:
             return
         least, most = told - self.local(), told + 1.0 - asked
-        if max(least, self._least) > min(most, self._most):  # the server's was set, or this machine slept
+        if max(least, self._least) > min(most, self._most):  # the server's clock was set, or this machine slept
             self._least, self._most = least, most
         else:
             self._least, self._most = max(least, self._least), min(most, self._most)

@@ -1,4 +1,4 @@
-"""Lengths of time as Go writes them: `90s`, `10m`, `1h30m`; and as people read them in a table: `6m12s`, `12d`."""
+"""Lengths of time: as Go writes them (`90s`, `10m`, `1h30m`), and as tables print them (`6m12s`, `12d`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 def seconds_of(text: str, flag: str) -> float:
-    """`text` in seconds; a plain number is in seconds already. Raises CommandError (2) that names `flag`."""
+    """`text` in seconds; a plain number is already in seconds. Raises UsageError, which names `flag`."""
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)
     parts = _PART.findall(text)
@@ -21,7 +21,8 @@ def seconds_of(text: str, flag: str) -> float:
 
 
 def short(seconds: float) -> str:
-    """As kubectl prints an age: `9s`, `6m12s`, `18m`, `3h`, `12d`; two units only where the larger one is small."""
+    """`seconds` as kubectl prints an age: `9s`, `6m12s`, `18m`, `3h`, `12d`. A second unit follows a small first one
+    only."""
     whole = max(int(seconds), 0)
     minutes, hours, days = whole // 60, whole // 3600, whole // 86400
     if whole < 120:

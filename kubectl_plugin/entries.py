@@ -1,4 +1,4 @@
-"""Every verb: its place in the help, its options, and what carries it out."""
+"""Every verb: its place in the help, its options, and the function that carries it out."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from kubectl_plugin.flags import Options, Output
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the help."""
+    """One verb, and its line in the help."""
 
     name: str
     function: str
-    """`module.name` below `verbs`: of an invocation and the options, to the exit code. Imported when it is called,
-    because `--help` and <TAB> must not wait for an HTTP client.
+    """`module.name` below `verbs`: a function that takes the invocation and the options and returns the exit code. It
+    is imported only when the verb is called, because `--help` and <TAB> must not wait for an HTTP client.
     """
     options: type[Options]
-    """The docstring is the help."""
+    """Its docstring is the help of the verb."""
     _: KW_ONLY
     section: str
     outputs: tuple[Output, ...]
-    """The formats of `-o` that it knows; another one is refused."""
+    """The formats that the verb accepts after `-o`; any other is refused."""
     offline: str = ""
-    """Of host, terminal, `-o` and options: in place of `function`, where the options need no cluster."""
+    """Used instead of `function` where the options need no cluster; it takes the host, terminal, `-o` and the
+    options."""
     hidden: bool = False
 
     @property
@@ -39,7 +40,7 @@ class Entry:
 
 
 def imported(function: str) -> Callable[..., Any]:
-    """What carries out a verb, or looks a candidate up."""
+    """The function that carries out a verb or looks up candidates. `function`: `module.name` below `verbs`."""
     module, _, name = function.partition(".")
     found: Callable[..., Any] = getattr(import_module(f"kubectl_plugin.verbs.{module}"), name)
     return found

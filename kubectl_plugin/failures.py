@@ -1,4 +1,4 @@
-"""How a command ends: the exit code for programs, and one line for people with hints on the way out."""
+"""How a command ends: an exit code for programs, and for people one line with hints at what to do."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """Of several objects the highest counts."""
+    """For several objects the command ends with the highest code."""
 
     DONE = 0
-    """Or there was nothing to do."""
+    """It was done, or there was nothing to do."""
     FAILED = 1
-    """The API or the network, or there is no such object: kubectl's only code."""
+    """The API or the network failed, or the object does not exist. kubectl has no other code than this."""
     USAGE = 2
     TIMED_OUT = 3
-    """It still moves."""
+    """The deadline passed while the rollout still moved."""
     STUCK = 4
-    """It will not finish by itself."""
+    """The rollout will not finish by itself."""
     WAITING = 5
-    """For a person: paused, OnDelete, or held though all of it was asked for."""
+    """The rollout waits for a person: it is paused, uses OnDelete, or is held though all nodes were asked for."""
     REFUSED = 6
-    """By a check, at the prompt, or because somebody else was quicker."""
+    """Refused by a check, by the answer at the prompt, or because somebody else changed the object first."""
     DIFFERENT = 7
     """With --exit-code: something differs, or would change."""
     INTERRUPTED = 130
     UNREAD = 141
-    """Whoever reads the result went away before all was said, such as `head`."""
+    """The reader of stdout, such as `head`, closed it before everything was printed."""
     TERMINATED = 143
-    """By SIGTERM: as a shell tells it of those that die of it."""
+    """SIGTERM ended it: the code that a shell reports for a process that dies of that signal."""
 
 
 class CommandError(Exception):
-    """Raised by a verb, printed by `running`."""
+    """A verb raises it to end the command; `running` prints it."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class CommandError(Exception):
 
 
 class UsageError(CommandError):
-    """For a command line that nobody could mean."""
+    """For a command line that makes no sense, whatever is in the cluster."""
 
     def __init__(self, message: str, *, hints: tuple[str, ...] = ()) -> None:
         super().__init__(message, hints=hints, exit_code=ExitCode.USAGE)

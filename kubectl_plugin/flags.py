@@ -26,7 +26,7 @@ class Output(StrEnum):
 
 @dataclass(frozen=True)
 class Global:
-    """kubectl's own flags, and those of the terminal."""
+    """kubectl's own flags, and the plugin's flags for the terminal."""
 
     namespace: Annotated[
         str | None, Option("-n", help="Namespace; else that of the context.", autocompletion=candidates.namespaces)
@@ -71,12 +71,12 @@ class Global:
 
     @property
     def of_cluster(self) -> tuple[str, ...]:
-        """Those that chose the cluster, to be typed again."""
+        """The flags that chose the cluster, spelled to be typed again."""
         names = ("kubeconfig", "context", "cluster", "server")
         return tuple(f"--{name}={value}" for name in names if (value := getattr(self, name)))
 
     def followed_by(self, later: Global) -> Global:
-        """These flags, stood before the verb, and those after it."""
+        """These flags, typed before the verb, overridden by those typed after it."""
         given = {one.name: getattr(later, one.name) for one in fields(later) if getattr(later, one.name)}
         return replace(self, **given)
 
@@ -85,8 +85,8 @@ _COMMAND: Final = re.compile(r"\bkubectl(?: kruise-ds)?(?= [a-z])")
 
 
 def for_cluster(text: str, flags: Sequence[str]) -> str:
-    """`text` with `flags` in each command of kubectl that is in it: what a person is told to type goes to the cluster
-    that was asked, whatever the context is then.
+    """`text` with `flags` added to each kubectl command in it: a command that a person copies must reach the cluster
+    of this call, even when the kubeconfig's context changes in between.
     """
     words = shlex.join(flags)
     return _COMMAND.sub(lambda found: f"{found[0]} {words}", text) if words else text
@@ -94,20 +94,20 @@ def for_cluster(text: str, flags: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Options:
-    """What a verb is asked. What may be repeated is a tuple."""
+    """The arguments and flags of one verb. Those that may be repeated are tuples."""
 
     def check(self) -> None:
-        """Raises CommandError (2) for what is wrong whatever there is in the cluster."""
+        """Raises UsageError for options that make no sense, whatever is in the cluster."""
 
     @property
     def offline(self) -> bool:
-        """Whether no cluster is needed."""
+        """Whether these options need no cluster."""
         return False
 
 
 @dataclass(frozen=True)
 class Many(Options):
-    """Which objects a verb is for."""
+    """Flags that choose several objects."""
 
     selector: Annotated[str | None, Option("-l", help="Objects with these labels.")] = None
     all_namespaces: Annotated[bool, Option("-A", help="Objects of all namespaces.")] = False
@@ -122,7 +122,7 @@ Names = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Manifests(Options):
-    """Which files are read."""
+    """Flags that name manifests to read."""
 
     files: Annotated[
         tuple[Path, ...],

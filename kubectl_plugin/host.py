@@ -1,6 +1,6 @@
-"""What the plugin has from its process and its machine: environment, streams, clock, event loop, network, programs.
+"""What the plugin gets from its process and its machine: environment, streams, clock, event loop, network, programs.
 
-`main` makes the one that there is, and hands it down. Nothing below reaches for any of it by itself.
+`main` makes the only one and passes it down; the modules below use nothing of the process by themselves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Host:
-    """What takes long to import is imported when it is needed: `--help` needs none of it."""
+    """Modules that take long to import are imported when they are first needed: `--help` needs none of them."""
 
     def __init__(
         self,
@@ -33,25 +33,26 @@ class Host:
         out: TextIO | None = None,
         err: TextIO | None = None,
     ) -> None:
-        """The streams are the process's own unless given; one that the process does not have leads nowhere."""
+        """Without arguments the streams are those of the process; one that the process does not have reads and writes
+        nothing."""
         self.environ = environ
         self.stdin = stdin or sys.stdin or nowhere("r")
         self.out, self.err = out or sys.stdout or nowhere("w"), err or sys.stderr or nowhere("w")
 
     def now(self) -> float:
-        """Seconds since 1970, by a clock that may be wrong, and may be set."""
+        """Seconds since 1970, by this machine's clock, which may be wrong or may be set meanwhile."""
         return time.time()
 
     def ticks(self) -> float:
-        """Seconds since whenever, by one that nobody sets."""
+        """Seconds on a monotonic clock, for differences only."""
         return time.monotonic()
 
     def version(self) -> str:
-        """The plugin's own."""
+        """The plugin's own version."""
         return own_version()
 
     def run(self, body: Coroutine[object, object, T]) -> T:
-        """To its end, in an event loop."""
+        """Run `body` to its end in an event loop; returns what it returns."""
         import asyncio
 
         return asyncio.run(body)
@@ -63,7 +64,7 @@ class Host:
         return await run_program(*command)
 
     async def connection(self, access: Access) -> Connection:
-        """To the server that kubectl would ask. Raises ConfigError."""
+        """How to reach the server that kubectl would ask. Raises ConfigError."""
         from controller.kube.config import connection_for
 
         return await connection_for(access, environ=self.environ)
@@ -75,5 +76,5 @@ class Host:
 
 
 def nowhere(mode: Literal["r", "w"]) -> TextIO:
-    """A stream in place of one that was closed before we began, as with `2>&-`."""
+    """A stream in place of one that was closed before the plugin started, as with `2>&-`."""
     return open(os.devnull, mode, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Counts of nodes, or shares of them, as people type them where a field takes either."""
+"""A count of nodes or a percentage, as people type it for a field that takes either."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from controller.api.number import IntOrPercent
 from kubectl_plugin.failures import UsageError
 
 _LARGEST = 2**31 - 1
-"""The API server's fields hold 32 bits."""
+"""The API server stores 32-bit integers."""
 _COUNT = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 
 def int_or_percent(text: str, what: str) -> IntOrPercent:
-    """`16` as a number, `30%` as it is; blanks around it are forgiven.
+    """`16` as a number, `30%` as text; blanks around either are ignored.
 
-    `what` is the field in the user's words, such as `partition`. Raises CommandError with exit code 2 for anything
-    else: a negative number, a fraction, a share above 100%.
+    `what`: the name of the field for the message, such as `partition`. Raises UsageError for anything else: a
+    negative number, a fraction, a share above 100%.
     """
     wanted = text.strip()
     if _COUNT.fullmatch(wanted) and int(wanted) <= _LARGEST:

@@ -24,13 +24,13 @@ _OCTAL: Final = re.compile(r"^([-+]?)0([0-7]+)$")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _EXACT: Final = 1 << 53
 _NEXT_LINE: Final = "\x85"
-"""Between other quotes kubectl takes it for a blank."""
+"""kubectl reads this character as a blank, except between double quotes."""
 _PLAIN: Final = "!kubectl"
 _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
 def value_of(text: str) -> str | bool | int | float | None:
-    """What kubectl makes of a word without quotes."""
+    """The value that kubectl reads from a word without quotes."""
     if text in _WORDS:
         return _WORDS[text]
     digits = text.replace("_", "") if text[0] in "+-.0123456789" and text[:2] != "._" else ""
@@ -44,7 +44,7 @@ def value_of(text: str) -> str | bool | int | float | None:
 
 
 class KubectlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen at run time
-    """A date is text, too."""
+    """Reads YAML as kubectl does; a date stays text."""
 
 
 KubectlLoader.yaml_implicit_resolvers = {}
@@ -56,11 +56,12 @@ for _tag in (_PLAIN, *(f"tag:yaml.org,2002:{one}" for one in ("int", "float", "b
 
 
 def json_documents(text: str) -> list[Any]:
-    """Of JSON, one after the other. Raises ValueError for anything else, flow style of YAML too."""
+    """The JSON documents in `text`, one after the other. Raises ValueError for anything else, YAML's flow style
+    included."""
     found, decoder = list[Any](), json.JSONDecoder(parse_int=_number, parse_float=_number, parse_constant=_number)
     while text := text.strip():
         document, end = decoder.raw_decode(text)
-        json.dumps(document, ensure_ascii=False).encode()  # half a character is none
+        json.dumps(document, ensure_ascii=False).encode()  # fails for half of a surrogate pair
         found.append(document)
         text = text[end:]
     return found
@@ -74,7 +75,7 @@ def _number(text: str) -> int | float:
 
 
 class Dumper(yaml.SafeDumper):
-    """Texts that kubectl, or another reader, would take for something else are in quotes."""
+    """Quotes every text that kubectl, or another reader, would take for another type."""
 
     def text(self, value: str, style: str | None = None) -> yaml.ScalarNode:
         quoted = '"' if _NEXT_LINE in value else "'" if value_of(value) is not value else style

@@ -1,4 +1,4 @@
-"""What is on this machine: kubectl, and the files by which it finds us."""
+"""What is installed on this machine: kubectl, and the files by which kubectl finds the plugin."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ PLUGIN: Final = "kubectl-kruise_ds"
 COMPLETION: Final = "kubectl_complete-kruise_ds"
 SHADOW: Final = "kubectl-kruise-ds"
 PATIENCE: Final = 5.0
-"""Seconds for kubectl's answer."""
+"""Seconds to wait for kubectl's answer."""
 
 
 async def look_around(host: Host) -> Machine:
-    """The files are looked for on the PATH, as kubectl does."""
+    """The plugin's files are looked for on the PATH, as kubectl does."""
     return Machine(
         kubectl=await _kubectl(host),
         plugin=on_path(PLUGIN, host.environ),
@@ -29,7 +29,7 @@ async def look_around(host: Host) -> Machine:
 
 
 def on_path(name: str, environ: Mapping[str, str]) -> str:
-    """Where it is; empty where it is not."""
+    """The path of the program `name`; empty where the PATH has none."""
     return shutil.which(name, path=environ.get("PATH")) or ""
 
 

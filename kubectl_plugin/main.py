@@ -23,8 +23,8 @@ NO_FILES, SHELL_DECIDES = ":4", ":0"
 def main() -> None:
     """`kubectl kruise-ds ARGS…`. Ends the process with one of the exit codes in the README.
 
-    With `__complete` as its first word it is the other program: where only one file can be installed, the second one
-    calls it so (`completion install`).
+    When the first word is `__complete` it acts as the other program: where only one file could be installed, a small
+    second one calls it so (`completion install`).
     """
     mend_streams()
     if sys.argv[1:2] == [COMPLETE]:
@@ -35,10 +35,10 @@ def main() -> None:
 
 
 def complete() -> None:
-    """`kubectl_complete-kruise_ds ARGS… WORD`: the candidates for WORD as kubectl wants them, `value<TAB>help` a line
-    and last a directive for the shell: whether file names may be offered as well. Always ends with 0.
+    """`kubectl_complete-kruise_ds ARGS… WORD`: print the candidates for WORD as kubectl wants them, one
+    `value<TAB>help` per line, and last a directive that tells the shell whether to offer file names too.
 
-    Says nothing rather than something wrong: whatever fails leaves an empty list and not a word on stderr.
+    Always ends with 0. Whatever fails gives an empty list and nothing on stderr: rather nothing than something wrong.
     """
     mend_streams()
     for line in candidates(sys.argv[1:]):
@@ -46,11 +46,11 @@ def complete() -> None:
 
 
 def mend_streams() -> None:
-    """All three are there, and those for output take every character: as an escape, where they have none for it.
+    """Make sure that all three streams exist and that both outputs accept every character, as an escape if need be.
 
-    A result that cannot be printed would look like a change that was not made.
+    Otherwise a result that cannot be printed would look like a change that was not made.
     """
-    sys.stdin = sys.stdin or nowhere("r")  # in this order: each gets the lowest number that is free, its own
+    sys.stdin = sys.stdin or nowhere("r")  # in this order: each opens with the lowest free descriptor, its own
     sys.stdout, sys.stderr = sys.stdout or nowhere("w"), sys.stderr or nowhere("w")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -58,10 +58,10 @@ def mend_streams() -> None:
 
 
 def candidates(words: Sequence[str]) -> list[str]:
-    """The lines for `words`, of which the last is being typed (empty where nothing of it is).
+    """The lines for `words`; the last word is the one being typed, and may be empty.
 
-    They come from typer in the form that it speaks with the shell fish, which is kubectl's as well. The words are
-    quoted, since typer takes them apart like a shell. A verb is found without it, because that is twice as fast.
+    typer is asked in its dialect for the shell fish, whose lines are also what kubectl wants. The words are quoted,
+    because typer splits them like a shell. Verbs are completed without typer, which is twice as fast.
     """
     if len(words) == 1 and not words[0].startswith("-"):
         return [*verbs(words[0]), NO_FILES]

@@ -1,4 +1,4 @@
-"""What each verb that only looks may be asked: its help, its arguments and its flags, for typer and for the verb."""
+"""The verbs that only read: the help, arguments and flags of each, for typer and for the verb."""
 
 from __future__ import annotations
 

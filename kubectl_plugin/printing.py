@@ -11,20 +11,20 @@ from controller.api.base import JSONObject, as_bytes, items_of
 from kubectl_plugin.flags import Output
 
 _UNPRINTABLE: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What JSON may have in a string, but a terminal would obey."""
+"""Characters that JSON allows in a string, but that would control a terminal."""
 _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7e]")
 
 
 def as_text(document: JSONObject, output: Output, *, only_ascii: bool = False) -> str:
-    """JSON or YAML without a last line break; managedFields are left out, since nobody reads them.
+    """`document` as JSON or YAML, without a final line break and without managedFields, which nobody reads.
 
-    `only_ascii`: other characters are escaped within their strings, so that it is the same document.
+    `only_ascii`: other characters are escaped within their strings, so the document stays the same.
     """
     shown = _without_managed_fields(document)
     if shown.get("kind") == "List":
         shown["items"] = [_without_managed_fields(one) for one in items_of(shown.get("items"))]
     if output is Output.YAML:
-        from kubectl_plugin.kubectl_yaml import dumped  # only who asks for it pays for it
+        from kubectl_plugin.kubectl_yaml import dumped  # imported only when YAML is asked for
 
         text = dumped(shown, only_ascii=only_ascii)
         return dumped(shown, only_ascii=True) if _UNPRINTABLE.search(text) else text
@@ -32,7 +32,7 @@ def as_text(document: JSONObject, output: Output, *, only_ascii: bool = False) -
 
 
 def as_line(encoded: bytes, *, only_ascii: bool) -> str:
-    """JSON for stdout: what a terminal would obey is escaped, so that it is the same document."""
+    """JSON for stdout: characters that would control a terminal are escaped, so the document stays the same."""
     return (_BEYOND_ASCII if only_ascii else _UNPRINTABLE).sub(_escaped, encoded.decode())
 
 
@@ -44,6 +44,6 @@ def _without_managed_fields(document: JSONObject) -> JSONObject:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    """Beyond the first plane JSON wants two surrogates."""
+    """JSON writes a character beyond U+FFFF as two surrogates."""
     units = found[0].encode("utf-16-be")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

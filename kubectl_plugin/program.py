@@ -1,7 +1,7 @@
 """The program as typer sees it: the root with the flags before the verb, the verbs in sections, plain help.
 
-A verb's twenty options are built when that verb is called and not before: building all verbs takes as long as
-starting Python, and every <TAB> would wait for it.
+The twenty options of a verb are built only when that verb is called: building all verbs takes as long as starting
+Python, and every <TAB> would wait for it.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from kubectl_plugin.running import Runner
 
 NAME = "kubectl kruise-ds"
 BEFORE = "kubectl_plugin.program.before"
-"""Under which the context keeps the flags that stood before the verb."""
+"""The key under which typer's context keeps the flags that were typed before the verb."""
 TYPERS_OWN = frozenset({"install_completion", "show_completion"})
-"""Flags that typer adds where completion is on; they would set up completion for a program that nobody calls."""
+"""Flags that typer adds along with completion; they would set it up for a program that nobody calls."""
 
 
 @dataclass
 class Candidate:
-    """What <TAB> offers, with the attributes that typer reads.
+    """One proposal for <TAB>, with the attributes that typer reads.
 
-    The help stands in the value, behind a tab: help of its own would make typer import rich to print it.
+    The help is part of the value, behind a tab: typer would import rich to print a help of its own.
     """
 
     value: str
@@ -48,8 +48,8 @@ _YES, _NO = frozenset({"1", "t", "T", "true", "True", "TRUE"}), frozenset({"0", 
 
 
 def _spelled(command: Any, args: list[str]) -> list[str]:
-    """The words with `--switch` for `--switch=true`, and nothing for `--switch=false`, which also takes back what
-    stood before: kubectl's spelling, which click does not know. What follows `--` is left alone.
+    """`args` in click's spelling: `--switch=true` becomes `--switch`, and `--switch=false` removes the switch, also
+    one that was typed before it. Words after `--` stay as they are.
     """
     switches = {name for one in command.params if getattr(one, "is_flag", False) for name in one.opts}
     end = args.index("--") if "--" in args else len(args)
@@ -66,7 +66,7 @@ def _spelled(command: Any, args: list[str]) -> list[str]:
 
 
 class Verb(TyperCommand):
-    """A verb whose help leaves out the flags of every verb: they are told once, by `kubectl kruise-ds --help`."""
+    """A verb whose help leaves out the global flags: `kubectl kruise-ds --help` lists them once."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _spelled(self, args))
@@ -78,7 +78,7 @@ class Verb(TyperCommand):
         super().format_help(ctx, formatter)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """A metavar with brackets of its own gets no second pair, and what has to be given stands as it is."""
+        """A metavar that has brackets already gets no second pair, and a required argument gets none."""
         own = [str(one.metavar) for one in self.params if str(one.metavar).startswith("[")]
         pieces = super().collect_usage_pieces(ctx)
         return [next((text for text in own if text in piece), piece.strip("{}")) for piece in pieces]
@@ -88,12 +88,12 @@ class Verb(TyperCommand):
 
 
 def verbs(incomplete: str) -> list[str]:
-    """The verbs that begin so, with their help behind a tab."""
+    """The verbs that begin with `incomplete`, each with its help behind a tab."""
     return [f"{entry.name}\t{entry.summary}" for entry in SHOWN if entry.name.startswith(incomplete)]
 
 
 class Root(TyperGroup):
-    """Lists the verbs under headings, and builds the one that is called."""
+    """Lists the verbs under headings, and builds only the one that is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -127,14 +127,14 @@ class Root(TyperGroup):
 def _plain(**more: Any) -> typer.Typer:
     return typer.Typer(
         rich_markup_mode=None,  # help and errors stay plain lines, in a log too
-        pretty_exceptions_enable=False,  # its tracebacks print local variables, tokens among them
+        pretty_exceptions_enable=False,  # its tracebacks would print local variables, tokens among them
         **more,
     )
 
 
 def _with_flags(body: Callable[..., None], *groups: Any) -> Callable[..., None]:
-    """What typer reads: a function of the context and of the fields of all `groups`. It calls `body` with the context
-    and one record of each group.
+    """A function in the form that typer reads: it takes the context and the fields of all `groups` as parameters, and
+    calls `body` with the context and one record of each group.
     """
     parameters = [inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     parameters += [one for group in groups for one in _options(group)]
@@ -149,12 +149,13 @@ def _with_flags(body: Callable[..., None], *groups: Any) -> Callable[..., None]:
 
 
 def _options(group: Any) -> list[inspect.Parameter]:
-    """A flag is called as its field unless it says how; what may be repeated is a list to typer, or None."""
+    """The fields of `group` as parameters for typer. The name of a field is the name of its flag unless the field
+    gives one; typer gets a flag that may be repeated as a list, or None."""
     found = []
     for name, hint in get_type_hints(group, include_extras=True).items():
         default = getattr(group, name, inspect.Parameter.empty)
         kind, how = get_args(hint)
-        said = how.param_decls or ()  # typer has the first one as the default
+        said = how.param_decls or ()  # typer takes the first one for the default
         if isinstance(how, OptionInfo) and not any(str(one).startswith("--") for one in (how.default, *said)):
             how = copy(how)
             how.param_decls = (*said, f"--{name.replace('_', '-')}")
@@ -179,7 +180,7 @@ def _built(entry: Entry) -> Any:
 
 
 def _carry_out(entry: Entry, ctx: typer.Context, after: Global, asked: Options) -> None:
-    """Flags of `Global` may stand before or after the verb; of two, the later one wins."""
+    """Run the verb. Global flags may stand before or after it; the later one wins."""
     runner: Runner = ctx.obj
     runner.run(ctx.meta[BEFORE].followed_by(after), entry, asked)
 

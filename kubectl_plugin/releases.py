@@ -1,4 +1,4 @@
-"""Versions of our own: which one this is, and how far apart two may be."""
+"""Versions of kruise-ds: which one this is, and how far apart the plugin and the controller may be."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NUMBERS = re.compile(r"v?(\d+)\.(\d+)")
 
 
 def own_version(package: str = PACKAGE) -> str:
-    """The plugin's; "unknown" when it is run from a folder that nobody installed."""
+    """The plugin's version; "unknown" when it runs from a folder without being installed."""
     from importlib import metadata
 
     try:
@@ -21,15 +21,16 @@ def own_version(package: str = PACKAGE) -> str:
 
 
 def minor_of(version: str) -> tuple[int, int] | None:
-    """Major and minor number; None for a text without them."""
+    """The major and minor number of `version`; None for a text without them."""
     found = _NUMBERS.match(version)
     return (int(found[1]), int(found[2])) if found else None
 
 
 def too_far_apart(one: str, other: str) -> bool:
-    """Whether plugin and controller may misunderstand each other: more than one minor version between them.
+    """Whether plugin and controller may misunderstand each other: their versions differ by more than one minor
+    version.
 
-    False where one of them is not known.
+    False where either version is unknown.
     """
     first, second = minor_of(one), minor_of(other)
     if first is None or second is None:

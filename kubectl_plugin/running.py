@@ -1,4 +1,4 @@
-"""One verb from its flags to the exit code. Whatever goes wrong ends here as one line, never as a traceback."""
+"""Runs one verb from its flags to its exit code. Whatever goes wrong is printed as one line, never as a traceback."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class Runner:
-    """Carries out verbs on a host; typer hands it to each of them."""
+    """Runs verbs on one host. typer passes it to each verb."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
 
     def run(self, flags: Global, entry: Entry, asked: Options) -> None:
-        """Carry out a verb and end with the code that it returns.
+        """Run a verb and end the process with the exit code that it returns.
 
-        What is wrong whatever the cluster is, is told before a kubeconfig is read.
+        Mistakes in the flags themselves are reported before a kubeconfig is read.
         """
 
         def body(terminal: Terminal) -> int:
@@ -37,18 +37,18 @@ class Runner:
             function = imported(entry.offline if asked.offline else entry.function)
             if asked.offline:
                 return int(function(self.host, terminal, flags.output, asked))
-            import asyncio  # for which `--help` must not wait
+            import asyncio  # imported late: `--help` must not wait for it
 
             try:
                 return self.host.run(self._in_session(flags, terminal, function, asked))
-            except asyncio.CancelledError:  # while something was written; Ctrl-C is KeyboardInterrupt
+            except asyncio.CancelledError:  # SIGTERM during a write; Ctrl-C raises KeyboardInterrupt
                 return ExitCode.TERMINATED
 
         self.run_guarded(flags, body, outputs=entry.outputs)
 
     def run_guarded(self, flags: Global, body: Callable[[Terminal], int], *, outputs: Sequence[Output]) -> None:
-        """Whatever the body raises is told, and becomes the exit code. `outputs`: the formats of `-o` that it knows;
-        another one is refused.
+        """Run `body` and end the process. What it raises is printed, and becomes the exit code. `outputs`: the
+        formats that the verb accepts after `-o`; any other is refused.
         """
         terminal = Terminal(flags, self.host)
         try:
@@ -59,7 +59,7 @@ class Runner:
             code = _failed(terminal, error)
         except KeyboardInterrupt:
             code = ExitCode.INTERRUPTED
-        except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        except BrokenPipeError:  # the reader of stdout, such as `head`, has closed it
             code = ExitCode.UNREAD
         except typer.Exit:
             raise
@@ -112,7 +112,7 @@ def _mistake(error: Exception) -> CommandError:
 
 
 def _not_utf8(error: UnicodeEncodeError) -> CommandError:
-    """Only what came from the command line cannot be sent: the streams take everything, the server sends UTF-8."""
+    """Such a word comes from the command line: our streams escape every character, and the server sends UTF-8."""
     word = next((word for word in sys.argv if word.encode(errors="ignore").decode() != word), str(error.object))
     return UsageError(f"not UTF-8: {word.encode(errors='backslashreplace').decode()}")
 

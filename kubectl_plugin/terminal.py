@@ -1,4 +1,5 @@
-"""Where words go: data to stdout, the rest to stderr; and how wide, in which colours and characters."""
+"""The terminal: data goes to stdout, everything else to stderr; how wide lines are, which colours and characters they
+use."""
 
 from __future__ import annotations
 
@@ -22,44 +23,47 @@ if TYPE_CHECKING:
     from controller.api.base import JSONObject
 
 WIDEST = 200
-"""Columns beyond which nothing gets wider."""
+"""Columns: wider terminals are not used to the full."""
 NARROWEST = 40
 LOG_WIDTH = 80
-"""Columns where there is no terminal to ask."""
+"""Columns where stdout is no terminal."""
 _BIDIRECTIONAL: Final = (0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 _CONTROLS: Final = {
     code: " " for code in (*range(0x20), *range(0x7F, 0xA0), *_BIDIRECTIONAL) if chr(code) not in "\n\t"
 }
-"""What a terminal would obey. Texts come from the server too, where anybody may have written them."""
+"""Characters that would control the terminal. Texts come from the server, too, where anybody may have written them.
+"""
 
 
 class Terminal:
-    """Its streams. `interactive`: a person types at one and reads questions on stderr; stdout may go elsewhere."""
+    """The terminal of one call. `interactive`: a person types at stdin and reads questions on stderr; stdout may be a
+    file."""
 
     def __init__(self, flags: Global, host: Host) -> None:
         self._in, self.out, self.err, self._environ = host.stdin, host.out, host.err, host.environ
         self.quiet, self.verbose = flags.quiet, flags.verbose
         self.cluster_flags = flags.of_cluster
-        """Also of commands that somebody is told to type."""
+        """Also added to commands that a hint tells a person to type."""
         self.clock = ServerClock(host.ticks, host.now())
         self.on_screen = self.out.isatty() and self._environ.get("TERM") != "dumb"
-        """Whether stdout is a terminal that can be drawn on."""
+        """Whether stdout is a terminal on which lines can be redrawn."""
         self.interactive = self._in.isatty() and self.err.isatty()
         self.ascii = flags.ascii or not _speaks_utf8(self.out, self._environ)
         self.lost = ""
-        """Why something of the result could not be printed, after `outlive_the_reader`."""
+        """Why a part of the result could not be printed; set only after `outlive_the_reader`. Empty: nothing is
+        missing."""
         self._outlives = False
         plain = flags.no_color or bool(self._environ.get("NO_COLOR"))
         self.colour = (self.on_screen or "FORCE_COLOR" in self._environ) and not plain
 
     @property
     def width(self) -> int:
-        """In columns: what lines are laid out for, though a narrower window cuts them."""
+        """Columns that lines are laid out for; at least `NARROWEST`, and a narrower window cuts the lines."""
         return max(NARROWEST, self.columns)
 
     @property
     def columns(self) -> int:
-        """Asked anew each time, because windows are resized."""
+        """Columns of the terminal, asked each time because windows are resized."""
         asked = self._environ.get("COLUMNS", "")
         if asked.isdigit() and int(asked):
             columns = int(asked)
@@ -69,7 +73,7 @@ class Terminal:
 
     @cached_property
     def console(self) -> Console:
-        """rich's view of stdout: no markup, no highlighting, nothing wraps unless a renderable asks for it."""
+        """rich's view of stdout: no markup, no highlighting, no wrapping unless a renderable asks for it."""
         from rich.console import Console
 
         return Console(
@@ -86,7 +90,10 @@ class Terminal:
         )
 
     def now(self) -> float:
-        """Seconds since 1970, by the server; KRUISE_DS_NOW (RFC 3339) stops the clock, for reproducible output."""
+        """Seconds since 1970, by the server's clock. KRUISE_DS_NOW (RFC 3339) stops it, for reproducible output.
+
+        Raises UsageError where that variable is no time.
+        """
         frozen = self._environ.get("KRUISE_DS_NOW")
         if not frozen:
             return self.clock.now()
@@ -97,26 +104,26 @@ class Terminal:
             raise UsageError(words) from None
 
     def outlive_the_reader(self) -> None:
-        """From now on a result that cannot be printed is no error: what was begun is to be finished first.
+        """From now on a failure to print is no error, because a change that has begun must be finished first.
 
-        Without it a reader that goes away ends the verb, as `head` should end one that only looks.
+        Before this call a reader that goes away ends the verb, as `head` should end one that only reads.
         """
         self._outlives = True
 
     def say(self, *lines: str) -> None:
-        """Lines of the result."""
+        """Print lines of the result."""
         with self._printing():
             for line in lines:
                 print(line.translate(_CONTROLS), file=self.out)
 
     def say_document(self, document: JSONObject, output: Output) -> None:
-        """The whole result, for a program."""
-        from kubectl_plugin.printing import as_text  # brings msgspec
+        """Print the whole result for a program."""
+        from kubectl_plugin.printing import as_text  # it imports msgspec
 
         self.say(as_text(document, output, only_ascii=self.ascii))
 
     def show(self, renderable: RenderableType, *, whole: bool = False) -> None:
-        """Something of rich's: a Text, a Group. Lines that do not fit are cut, unless it is to be `whole`."""
+        """Print something of rich's, such as a Text. Lines that do not fit are cut, unless `whole`."""
         with self._printing():
             if whole:
                 self.console.print(renderable, soft_wrap=True)
@@ -124,16 +131,16 @@ class Terminal:
                 self.console.print(renderable, no_wrap=True, overflow="ellipsis", crop=True)
 
     def flush(self) -> None:
-        """What was printed is now on its way, or it is known why not.
+        """Hand over what was printed so far.
 
-        Raises BrokenPipeError when nobody reads it, and CommandError when there is no room for it; after
-        `outlive_the_reader` neither.
+        Raises BrokenPipeError when nobody reads it any more, and CommandError when it cannot be written, such as to a
+        full disk; after `outlive_the_reader` neither.
         """
         with self._printing():
             self.out.flush()
 
     def detail(self, *lines: str) -> None:
-        """Lines that explain the result; not with -q."""
+        """Print lines that explain the result; not with -q."""
         if not self.quiet:
             self.say(*map(one_line, lines))
 
@@ -141,7 +148,7 @@ class Terminal:
         self._tell(one_line(f"warning: {text}"), *self._as_lines(hints))
 
     def note(self, text: str) -> None:
-        """Something worth knowing that is no reason to worry."""
+        """Print to stderr what is worth knowing but no reason to worry; not with -q."""
         if not self.quiet:
             self._tell(one_line(f"note: {text}"))
 
@@ -152,9 +159,9 @@ class Terminal:
         self._tell(line)
 
     def ask(self, question: str) -> bool:
-        """Whether the answer is yes. No is what everything else means, an end of input too.
+        """Whether a person answers yes; anything else, the end of the input included, is a no.
 
-        Blocks the event loop, and ends at once with Ctrl-C (KeyboardInterrupt).
+        Blocks the event loop. Ctrl-C ends it at once with KeyboardInterrupt.
         """
         try:
             with _interruptible():
@@ -166,12 +173,13 @@ class Terminal:
 
     @property
     def never_asks(self) -> bool:
-        """Because somebody said so: then it goes ahead."""
+        """Whether KRUISE_DS_PROMPT=never: changes are then made without a question."""
         return self._environ.get("KRUISE_DS_PROMPT") == "never"
 
     @property
     def may_ask(self) -> bool:
-        """KRUISE_DS_PROMPT=never|always decides; else whether somebody is there."""
+        """Whether a question may be asked: KRUISE_DS_PROMPT=never|always decides, else whether a person is at the
+        terminal."""
         wanted = self._environ.get("KRUISE_DS_PROMPT", "")
         return self.interactive if wanted not in ("never", "always") else wanted == "always"
 
@@ -179,7 +187,7 @@ class Terminal:
         return (one_line(f"  hint: {for_cluster(hint, self.cluster_flags)}") for hint in hints)
 
     def _tell(self, *lines: str, end: str = "\n") -> None:
-        """To stderr. Nobody there to read it is no reason to stop."""
+        """Print to stderr. That nobody reads it is no reason to stop."""
         try:
             for line in lines:
                 print(line.translate(_CONTROLS), end=end, file=self.err, flush=True)
@@ -202,19 +210,20 @@ class Terminal:
 
 
 def _lead_nowhere(stream: TextIO) -> None:
-    """What is still in its buffer and what comes is dropped, or the end of the process would fail at it again."""
+    """Drop what is in the stream's buffer and what is printed later; the end of the process would fail to flush it
+    again."""
     try:
         with open(os.devnull, "wb") as sink:
             os.dup2(sink.fileno(), stream.fileno())
-    except OSError:  # no file behind it
+    except OSError:  # it is not backed by a file
         return
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Here Ctrl-C raises KeyboardInterrupt. asyncio would cancel a task, and the blocked loop would never do it."""
+    """Inside, Ctrl-C raises KeyboardInterrupt. asyncio would cancel a task, which a blocked loop never ends."""
     before = signal.getsignal(signal.SIGINT)
-    if not callable(before):  # it is ignored, as under nohup
+    if not callable(before):  # ignored, as under nohup
         yield
         return
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -225,12 +234,12 @@ def _interruptible() -> Iterator[None]:
 
 
 def one_line(text: str) -> str:
-    """A foreign line break would begin a line that looks like one of ours."""
+    """`text` without line breaks: a foreign one would begin a line that looks like one of ours."""
     return text.replace("\n", " ")
 
 
 def _speaks_utf8(out: TextIO, environ: Mapping[str, str]) -> bool:
-    """Whether the locale, where one is set, and the stream can show more than ASCII."""
+    """Whether the stream, and the locale if one is set, can show more than ASCII."""
     locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or "UTF-8"
     encoding = (out.encoding or "ascii").replace("-", "").lower()
     return "utf8" in locale.replace("-", "").lower() and encoding.startswith("utf")
