@@ -1,1 +1,1 @@
-"""All talk with the API server."""
+"""All communication with the API server."""

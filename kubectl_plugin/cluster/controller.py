@@ -1,4 +1,4 @@
-"""Whether a controller is there to act on what was written."""
+"""Whether a controller is running that will act on what the plugin writes."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ LEASES = Resource(group="coordination.k8s.io", plural="leases", wire=LeaseDocume
 
 
 async def leader(session: Session) -> Leader | None:
-    """Who holds the controller's lease; None where there is none. Raises ApiError."""
+    """The holder of the controller's Lease; None where there is no such Lease. Raises ApiError."""
     return await holder(session, Key(session.controller_namespace, LEASE_NAME))
 
 
 async def holder(session: Session, lease: Key) -> Leader | None:
-    """Who holds `lease`; None where there is no such lease. Raises ApiError."""
+    """The holder of `lease`; None where there is no such Lease. Raises ApiError."""
     try:
         return await session.client.get(LEASES, lease)
     except NotFound:
@@ -42,9 +42,9 @@ async def holder(session: Session, lease: Key) -> Leader | None:
 
 
 async def absence(session: Session, now: float) -> str | None:
-    """Why no controller seems to be active, in words; None when one is, or when we may not or cannot look.
+    """Why no controller seems to be active, in words; None when one is, and when the Lease cannot or may not be read.
 
-    `now`: seconds since 1970, by the API server's clock, which may differ from the leader's.
+    `now`: seconds since 1970, by the API server's clock, which may differ from that of the Lease's holder.
     """
     try:
         found = await leader(session)

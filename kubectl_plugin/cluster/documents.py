@@ -1,4 +1,4 @@
-"""Whole objects and other documents, as the server has them: fields are not checked. And lists, page by page."""
+"""Requests for whole objects as JSON, whose fields are not checked, and for lists, page by page."""
 
 from __future__ import annotations
 
@@ -25,15 +25,18 @@ T = TypeVar("T")
 AnyResource: TypeAlias = Resource[Any, Any]
 
 PAGE = 500
-"""Objects per answer: what kubectl asks for, too."""
+"""Objects per page of a list, as kubectl asks for."""
 SERVER_ENDS = "540"
-"""Seconds after which the server shall end a watch by itself."""
+"""Seconds after which the server is to end a watch by itself."""
 
 _decoder = msgspec.json.Decoder(dict[str, Any])
 
 
 async def get(session: Session, resource: AnyResource, key: Key) -> JSONObject:
-    """The object as it is now. Raises ApiError; NotFound with an empty `name` for a kind that is not served."""
+    """The object as the server has it now.
+
+    Raises ApiError: NotFound with an empty `name` where the whole kind is not served.
+    """
     call = Call(verb="get", resource=resource.name, what=resource.describe(key))
     return await _document(session, call, Request(method="GET", path=resource.path(key)))
 
@@ -41,8 +44,11 @@ async def get(session: Session, resource: AnyResource, key: Key) -> JSONObject:
 async def items(
     session: Session, resource: AnyResource, namespace: str = "", query: Query = ()
 ) -> dict[Key, JSONObject | None]:
-    """All objects, or those in one namespace, read page by page. `query` for selectors. Raises ApiError; not for a
-    single object, which the server takes however deep it nests: None for one that is too deep for us."""
+    """All objects of the kind, or those in one namespace. `query` selects among them.
+
+    None stands for an object that nests too deeply to be decoded here; the server accepts such objects. Raises
+    ApiError.
+    """
     found: dict[Key, JSONObject | None] = {}
     token = ""
     while True:
@@ -64,7 +70,7 @@ async def items(
 
 
 async def pages(client: Client, resource: Resource[W, T], namespace: str, query: Query) -> AsyncIterator[Page[T]]:
-    """All of a list, one page of answers in memory at a time. Raises ApiError."""
+    """The pages of a list, one after the other, so that one page at a time is in memory. Raises ApiError."""
     token = ""
     while True:
         page = await client.page(resource, namespace, limit=PAGE, token=token, query=query)
@@ -74,7 +80,7 @@ async def pages(client: Client, resource: Resource[W, T], namespace: str, query:
 
 
 async def listed(client: Client, resource: Resource[W, T], namespace: str = "", query: Query = ()) -> list[T]:
-    """All objects that can be read, decoded. Raises ApiError."""
+    """All objects of the list, decoded, without those that cannot be decoded. Raises ApiError."""
     items = [item async for page in pages(client, resource, namespace, query) for item in page.items]
     return [item.obj for item in items if isinstance(item, Seen) and item.obj is not None]
 
@@ -82,8 +88,8 @@ async def listed(client: Client, resource: Resource[W, T], namespace: str = "", 
 async def watch(
     session: Session, resource: AnyResource, key: Key, version: str
 ) -> AsyncGenerator[tuple[str, JSONObject]]:
-    """What happens to one object after `version`, until the server ends it: ADDED, MODIFIED, DELETED or BOOKMARK, and
-    the document. To be closed. Raises ApiError."""
+    """The events of one object after `version`, until the server ends the watch: ADDED, MODIFIED, DELETED or
+    BOOKMARK, with the document. The caller has to close the generator. Raises ApiError."""
     call = Call(verb="watch", resource=resource.name, what=resource.describe(key))
     query = (("watch", "1"), ("fieldSelector", f"metadata.name={key.name}"), *from_version(version))
     path = resource.collection(key.namespace)
@@ -103,19 +109,21 @@ async def watch(
 
 
 def from_version(version: str) -> Query:
-    """What a watch asks for besides its objects."""
+    """The parameters of a watch that goes on from `version`."""
     return (("resourceVersion", version), ("allowWatchBookmarks", "true"), ("timeoutSeconds", SERVER_ENDS))
 
 
 async def ask(session: Session, path: str, what: str, answer: type[T], *, query: Query = (), verb: str = "get") -> T:
-    """The document at `path`, about no kind of ours: the fields of `answer`. Raises ApiError, which speaks of
-    `what`."""
+    """The fields of `answer` in the document at `path`, which need not be an object. `what` names it in errors.
+
+    Raises ApiError.
+    """
     call = Call(verb=verb, resource=what.split()[0], what=what)
     return await answer_to(session, call, Request(method="GET", path=path, query=query), answer)
 
 
 async def answer_to(session: Session, call: Call, request: Request, answer: type[T]) -> T:
-    """The fields of `answer`, whatever else the server says. Raises ApiError."""
+    """The fields of `answer` in the server's response; other fields are ignored. Raises ApiError."""
     body = (await session.sender.send(call, request)).body
     try:
         return msgspec.json.decode(body, type=answer)
@@ -133,11 +141,12 @@ async def patch(
     field_manager: str = PROGRAM,
     strict: bool = False,
 ) -> JSONObject:
-    """What the server has made of the object, or with `dry_run` would make of it. `patch` carries its own guard.
+    """The object after the patch; with `dry_run`, as it would be. `patch` carries its own guard against other
+    writers.
 
-    `strict`: fields that the kind does not have are refused, as for kubectl; else they are left out.
+    `strict`: fields that the kind does not have are refused, as kubectl does; else the server drops them.
 
-    Raises ApiError: Conflict for a stale version or a foreign uid, Unknown when there was no readable answer.
+    Raises ApiError: Conflict for a stale version or a foreign uid, Unknown where it may or may not have been done.
     """
     call = Call(verb="patch", resource=resource.name, what=resource.describe(key))
     request = Request(
@@ -160,9 +169,10 @@ async def create(
     field_manager: str = PROGRAM,
     strict: bool = False,
 ) -> JSONObject:
-    """The new object as the server has it, defaults and all; with `dry_run` it is checked but not kept.
+    """The new object as the server stores it, with its defaults; with `dry_run` it is checked but not stored.
 
-    `strict` as for `patch`. It is spelled as the server does: a revision could never be changed again otherwise.
+    `strict` as for `patch`. `body` is encoded as the server would encode it, because a ControllerRevision's data can
+    never be changed afterwards.
     """
     call = Call(verb="create", resource=resource.name, what=f"{resource.name} in {namespace}")
     path, query = resource.collection(namespace), _query(dry_run, field_manager, strict)
@@ -177,7 +187,8 @@ def _query(dry_run: bool, field_manager: str, strict: bool) -> Query:
 
 
 async def _document(session: Session, call: Call, request: Request, *, is_write: bool = False) -> JSONObject:
-    """Raises Unknown for an answer to a write that cannot be read: it may have been done."""
+    """The document in the answer. Raises Unknown where the answer to a write is unreadable: the write may have been
+    done."""
     body = (await session.sender.send(call, request)).body
     try:
         document: JSONObject = _decoder.decode(body)

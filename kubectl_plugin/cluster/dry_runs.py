@@ -1,4 +1,4 @@
-"""What the server would say: dry runs of DaemonSets and of their pods. Nothing is stored."""
+"""What the server would answer: dry runs of DaemonSets and of their pods. Nothing is stored."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from kubectl_plugin.forecast.report import DryRunAnswer
 from kubectl_plugin.forecast.warnings import CheckResult
 
 NO_RIGHT: Final = ("cannot create resource", "cannot set blockOwnerDeletion")
-"""How access control says no; what policies say is about the pod."""
+"""How the server refuses for want of RBAC rights; an admission policy's refusal is about the pod itself."""
 
 
 async def changed(session: Session, ref: Ref, live: JSONObject, wanted: JSONObject) -> JSONObject | None:
-    """The object as it would be, checked and with its defaults. None without the right to change it.
+    """The object as it would be after the change, checked and with defaults. None without the right to change it.
 
-    Raises ApiError where the server refuses.
+    Raises ApiError where the server refuses the change.
     """
     operations = [patch.add(wanted.get("spec"), "spec")]
     for field in ("labels", "annotations"):
@@ -39,7 +39,10 @@ async def changed(session: Session, ref: Ref, live: JSONObject, wanted: JSONObje
 
 
 async def created(session: Session, namespace: str, wanted: JSONObject) -> JSONObject | None:
-    """A new object as it would be. None without the right to create it. Raises ApiError where the server refuses."""
+    """A new object as it would be, checked and with defaults. None without the right to create it.
+
+    Raises ApiError where the server refuses the object.
+    """
     body = {**wanted, "metadata": {**fields_of(wanted.get("metadata")), "namespace": namespace}}
     try:
         return await documents.create(session, DAEMONSETS, namespace, body, dry_run=True, strict=True)
@@ -48,12 +51,13 @@ async def created(session: Session, namespace: str, wanted: JSONObject) -> JSONO
 
 
 async def accepted(session: Session, daemonset: DaemonSet, probe: ProbeTemplate) -> DryRunAnswer:
-    """Whether the server would take the pod that the controller would send. Raises ApiError when it tells neither."""
+    """Whether the server would accept the pod that the controller would create. Raises ApiError where its answer is
+    neither."""
     body = PodRenderer(daemonset, probe.revision).body(probe.name, probe.node)
     try:
         await session.client.create(PODS, daemonset.namespace, body, name=probe.name, dry_run=True)
     except (Forbidden, Invalid) as error:
-        if error.is_full_quota:  # the pod that goes makes room
+        if error.is_full_quota:  # the pod that is deleted first makes room
             return DryRunAnswer(result=CheckResult.OK)
         if any(words in error.message for words in NO_RIGHT):
             return DryRunAnswer(result=CheckResult.SKIPPED, text="no right to create pods")

@@ -1,4 +1,4 @@
-"""What was done by hand, as an Event on the DaemonSet: `kubectl describe` then tells it between the controller's."""
+"""An Event on the DaemonSet for a change made by hand: `kubectl describe` lists it among the controller's Events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REASONS: Final = {
     "apply": "Applied",
 }
 _LONGEST: Final = 1024
-"""Characters that the server accepts in a message."""
+"""Characters that the server accepts in an Event's message."""
 
 
 class _InvolvedView(View):
@@ -38,10 +38,10 @@ class EventView(View):
 
 
 class Told(NamedTuple):
-    """What an Event says."""
+    """The part of an Event that is read."""
 
     uid: str
-    """Of the object that it is about."""
+    """UID of the object that the Event is about."""
     message: str
 
 
@@ -53,7 +53,7 @@ EVENTS: Final[Resource[EventView, Told]] = Resource(
 
 
 async def tell(session: Session, snapshot: Snapshot, result: str, done: LastAction) -> None:
-    """Best effort: most people may not create events, and what they did is done all the same."""
+    """Best effort: most people may not create Events, and their change has been made all the same."""
     try:
         await session.client.create(EVENTS, snapshot.key.namespace, _event(snapshot, result, done))
     except ApiError:

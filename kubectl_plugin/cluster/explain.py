@@ -1,4 +1,4 @@
-"""What went wrong with the server, in kubectl's words, and what to do about it."""
+"""Errors of the API server in kubectl's words, with hints at what to do."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ ROLES: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         f"daemonsets.{GROUP}/status": frozenset({"get"}),
     },
 }
-"""The ClusterRoles of manifests/base/user-roles.yaml that a person may ask for, the smaller first."""
+"""The ClusterRoles of manifests/base/user-roles.yaml that a person may ask for, the smaller one first."""
 
 _BRINGS: Final = {
     f"daemonsets.{GROUP}": ("kubectl apply --server-side -k manifests/overlays/default",),
     f"imagepulljobs.{GROUP}": ("manifests/components/image-pull brings them: see docs/image-pre-download.md",),
 }
-"""What to do where one of our kinds is missing."""
+"""What to install where a kind is missing."""
 _DENIED = re.compile(
     r'cannot (?P<verb>\S+) resource "(?P<resource>[^"/]+)(?P<sub>/[^"]+)?" in API group "(?P<group>[^"]*)" '
     r'(?:in the namespace "(?P<namespace>[^"]+)"|at the cluster scope)'
 )
-"""How access control says no; quota and admission policies use other words."""
+"""How RBAC refuses; quotas and admission policies use other words."""
 
 
 def explained(error: ApiError | ConfigError, session: Session | None = None) -> CommandError:
-    """What to print for `error`. `session`: None where it could not even be opened."""
+    """The error to print in place of `error`. `session`: None where none could be opened."""
     match error:
         case ConfigError():
             return CommandError(str(error), hints=(error.hint,) if error.hint else ())
@@ -74,7 +74,7 @@ def explained(error: ApiError | ConfigError, session: Session | None = None) -> 
 
 
 def _said(error: ApiError, *hints: str, code: int = 1) -> CommandError:
-    """The server's own words behind kubectl's first words; our own where there was no answer."""
+    """The server's own words, as kubectl prints them; ours where the server did not answer."""
     if not error.status:
         return CommandError(str(error), hints=hints, exit_code=code)
     reason = f" ({error.reason})" if error.reason else ""
@@ -106,7 +106,7 @@ def _needed(message: str) -> tuple[str, ...]:
 
 
 def _not_served(error: NotFound, session: Session | None) -> CommandError:
-    """A 404 that names no object: the kind is missing, not one of its objects."""
+    """For a 404 that names no object: the kind is missing, not one of its objects."""
     resource = error.what.split()[0].partition("/")[0]
     words = f"this cluster has no {resource}"
     if session is not None:
@@ -135,6 +135,6 @@ def _way_out(words: str) -> str:
 
 
 def _address(server: str) -> str:
-    """`host:port` as the transport names it."""
+    """`host:port`, as the transport's messages begin."""
     parts = urlsplit(server)
     return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"

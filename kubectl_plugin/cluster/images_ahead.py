@@ -1,6 +1,6 @@
-"""Images that go ahead of rollouts: their ImagePullJobs, the pullers, and what was heard of nodes where it failed.
+"""Image pre-download: the ImagePullJobs of a rollout, their pullers, and why pulling failed on a node.
 
-Less is told where the kind is not installed, or something may not or cannot be read: nothing else depends on it.
+Where the kind is not installed, or something cannot or may not be read, less is shown: nothing else depends on it.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ from kubectl_plugin.report.snapshot import Snapshot
 T = TypeVar("T")
 
 IMAGES_EVERY: Final = 30.0
-"""Seconds until nodes are asked again which images they have: kubelets do not tell more often."""
+"""Seconds until the nodes are read again for the images they have: kubelets report no more often."""
 
 OF_JOBS: Final = (("fieldSelector", f"involvedObject.kind={JOB_KIND}"),)
-"""Events."""
+"""Selects the Events about ImagePullJobs."""
 
 WITHIN: Final = 5.0
-"""Seconds after which a single look does without them."""
+"""Seconds after which a verb that looks only once goes on without the image pulls."""
 
 
 class _ReadOnDemand(WatchedObjects[T]):
-    """Read when it is asked for, and from then on watched. Who may not see it is told less, at once."""
+    """Objects that are read on first use and watched from then on. Without the right to see them there are simply
+    none."""
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class _ReadOnDemand(WatchedObjects[T]):
         self._is_read = asyncio.Event()
 
     async def read(self) -> list[T]:
-        """In the order of their names. Raises ApiError."""
+        """The objects in the order of their names. Raises ApiError."""
         if not self._is_read.is_set():
             await self.refresh()
         return [self.found[key] for key in sorted(self.found)]
@@ -75,7 +76,8 @@ class _ReadOnDemand(WatchedObjects[T]):
 
 
 class ImagesAhead:
-    """Remembers from one look to the next what takes long to read. Who looks again keeps `watched` up to date."""
+    """Keeps what takes long to read between two looks. A verb that looks again keeps the `watched`
+    caches up to date."""
 
     def __init__(
         self, session: Session, namespaces: Iterable[str], on_news: Callable[[], None] = lambda: None
@@ -88,14 +90,15 @@ class ImagesAhead:
         self._nodes: tuple[Node, ...] = ()
         self._listed = -inf
         self._words: dict[str, dict[str, str]] = {}
-        """By the job's uid."""
+        """Why pulling failed, in words: by the job's uid, then by node."""
 
     @property
     def watched(self) -> tuple[Watched, ...]:
         return (*self._jobs.values(), *self._pullers.values(), *self._events.values())
 
     async def of(self, snapshot: Snapshot) -> tuple[PullProgress, ...]:
-        """Raises ApiError."""
+        """The progress of the ImagePullJobs for the revision that is rolled out; empty where nothing is. Raises
+        ApiError."""
         if not _rolls_out(snapshot):
             return ()
         identity = snapshot.daemonset.identity
@@ -127,7 +130,8 @@ class ImagesAhead:
         return self._nodes
 
     async def _heard(self, pull: PullProgress) -> dict[str, str]:
-        """The controller tells of each failure in an event, `node: words`; the status has room for one."""
+        """Why pulling failed, by node. The controller sends an Event `node: words` for each failure; the job's status
+        has room for one only."""
         known = self._words.setdefault(pull.job.uid, {})
         if not set(pull.status.failed_nodes or ()) <= known.keys():
             for uid, message in await self._events[pull.job.namespace].read():
@@ -138,7 +142,8 @@ class ImagesAhead:
 
 
 async def with_pulls(invocation: Invocation, seen: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
-    """The same with the images that go ahead; where these cannot be read a note says so."""
+    """The snapshots with their image pulls; where these cannot be read they are left as they are,
+    and a note says so."""
     ahead = ImagesAhead(invocation.session, [one.key.namespace for one in seen])
     try:
         async with asyncio.timeout(WITHIN):

@@ -1,4 +1,4 @@
-"""Who ends the plugin in the middle of a change is told what may have been done."""
+"""Warns a person who interrupts the plugin in the middle of a change of what may have been done."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from kubectl_plugin.terminal import Terminal
 
 @contextmanager
 def telling_of_an_interruption(terminal: Terminal, what: str, *hints: str) -> Iterator[None]:
-    """By Ctrl-C, `--timeout` or SIGTERM, which elsewhere ends the process at once and here the task.
+    """Warn `interrupted{what}` when Ctrl-C, `--timeout` or SIGTERM ends the block. SIGTERM, which otherwise ends the
+    process at once, cancels the task instead.
 
-    Nobody may be asked anything inside: a question blocks the event loop, and SIGTERM would wait for its answer.
+    Never ask a question inside: it blocks the event loop, and SIGTERM would have to wait for its answer.
     """
     task = asyncio.current_task()
     assert task is not None

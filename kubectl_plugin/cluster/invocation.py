@@ -1,4 +1,4 @@
-"""What every verb works with."""
+"""What every verb gets to work with."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from kubectl_plugin.terminal import Terminal
 
 @dataclass(frozen=True)
 class Invocation:
-    """One call of a verb."""
+    """One call of a verb, once its session is open."""
 
     session: Session
     terminal: Terminal
     output: Output | None
-    """What `-o` asked for."""
+    """The format after `-o`; None where a person reads the result."""
     host: Host
     namespace: str | None = None
-    """What `-n` asked for."""
+    """The namespace after `-n`; `session.namespace` is the one to use."""
     began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
-    """By the event loop."""
+    """When the verb began, on the event loop's clock."""
 
     def answers_a_program(self, names: Iterable[str], document: Callable[[], JSONObject]) -> bool:
-        """Whether `-o` asks for the `names` or the `document`, which are then said; else a person reads it."""
+        """Print the `names` or the `document` where `-o` asks for either; returns whether it did."""
         if self.output is Output.NAME:
             self.terminal.say(*names)
         elif self.output in (Output.JSON, Output.YAML):
@@ -38,6 +38,6 @@ class Invocation:
         return True
 
     def tell_missing(self, missing: Iterable[str]) -> None:
-        """What could not be read, each once."""
+        """Print a note for each thing that could not be read, once."""
         for words in dict.fromkeys(missing):
             self.terminal.note(f"not everything could be read: {words}")

@@ -1,4 +1,4 @@
-"""Pods and revisions with what people want to know besides what decisions are made from."""
+"""Pods and ControllerRevisions with the details that people read, besides what the controller decides by."""
 
 from __future__ import annotations
 
@@ -94,11 +94,11 @@ def _revision_detail(view: revision.RevisionView) -> RevisionDetail | None:
 
 
 def read_as(resource: Resource[Any, Any], wire: type[W], project: Callable[[W], T | None]) -> Resource[W, T]:
-    """`resource`, decoded as `wire` and kept as what `project` makes of it."""
+    """`resource`, decoded as `wire` and converted by `project`."""
     return replace(resource, wire=wire, project=project)
 
 
 PODS = read_as(kinds.PODS, PodDetailView, _pod_detail)
 REVISIONS = read_as(kinds.REVISIONS, revision.RevisionView, _revision_detail)
 NATIVE = replace(kinds.DAEMONSETS, group="apps", version="v1", custom=False)
-"""Read as documents only: nothing of it is decoded."""
+"""Read as JSON documents only; its view is never decoded."""

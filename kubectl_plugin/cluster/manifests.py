@@ -1,4 +1,5 @@
-"""The Advanced DaemonSets in manifests: files, folders, standard input, kustomizations. No server is asked."""
+"""The Advanced DaemonSets in manifests: files, folders, standard input, kustomizations. The API
+server is not asked."""
 
 from __future__ import annotations
 
@@ -18,28 +19,28 @@ from kubectl_plugin.host import Host
 from kubectl_plugin.kubectl_yaml import KubectlLoader, json_documents
 
 SUFFIXES: Final = (".json", ".yaml", ".yml")
-"""What is read in a folder, as kubectl does; a file that is named may be called anything."""
+"""Files in a folder are read if they end so, as kubectl does; a file that is named itself may be called anything."""
 STDIN: Final = Path("-")
 _MOST_VALUES: Final = 1_000_000
-"""Of one file. The server takes 3 MiB of an object."""
+"""Limit for one file. The API server accepts objects of up to 3 MiB."""
 
 
 class Manifest(Value):
-    """One Advanced DaemonSet as somebody wrote it: without what the server would fill in."""
+    """One Advanced DaemonSet as somebody wrote it, without the server's defaults."""
 
     source: str
-    """Where it stands, for messages."""
+    """Where it was read from, for messages."""
     namespace: str
-    """Empty where it names none."""
+    """Empty where the manifest names none."""
     name: str
     document: JSONObject
 
 
 async def read(asked: Manifests, host: Host) -> tuple[tuple[Manifest, ...], tuple[JSONObject, ...]]:
-    """All of them, in the order of the files. An object may occur twice. And others, which are passed over.
+    """The Advanced DaemonSets in the order of the files, an object perhaps twice; and the objects of other kinds.
 
-    `kubectl kustomize` is asked about a kustomization. Raises CommandError for what cannot be read, and when there is
-    no Advanced DaemonSet at all.
+    Runs `kubectl kustomize` for a kustomization. Raises CommandError for what cannot be read, and where there is no
+    Advanced DaemonSet.
     """
     files, kustomize = asked.files, asked.kustomize
     texts = [(text_of(path, host.stdin), str(path)) for path in _listed(files, recursive=asked.recursive)]
@@ -60,9 +61,9 @@ async def read(asked: Manifests, host: Host) -> tuple[tuple[Manifest, ...], tupl
 
 
 def manifests_in(text: str, source: str) -> tuple[list[Manifest], list[JSONObject]]:
-    """The Advanced DaemonSets in YAML or JSON, and other objects: of any number of documents, and of their lists.
+    """The Advanced DaemonSets and the other objects in `text`: YAML or JSON, any number of documents, Lists too.
 
-    Raises CommandError for what is neither, and for one of ours without a name.
+    Raises CommandError for text that is neither, and for an Advanced DaemonSet without a name.
     """
     ours: list[Manifest] = []
     others: list[JSONObject] = []
@@ -75,7 +76,8 @@ def manifests_in(text: str, source: str) -> tuple[list[Manifest], list[JSONObjec
 
 
 def objects_in(text: str, source: str) -> list[JSONObject]:
-    """Objects of any kind in YAML or JSON, those in lists too. Raises CommandError for what is neither."""
+    """The objects of any kind in `text`, Lists taken apart. Raises CommandError for text that is neither YAML nor
+    JSON."""
     return list(_objects(_documents(text, source)))
 
 
@@ -103,7 +105,8 @@ def _objects(documents: Iterable[JSON]) -> Iterator[JSONObject]:
 
 
 def _documents(text: str, source: str) -> list[JSON]:
-    """As kubectl guesses: what begins with a brace is JSON, if it can be. Raises CommandError."""
+    """As kubectl guesses: text that begins with a brace is JSON if it parses as such, else YAML.
+    Raises CommandError."""
     try:
         if text.lstrip().startswith("{"):
             with suppress(ValueError):
@@ -120,8 +123,11 @@ def _documents(text: str, source: str) -> list[JSON]:
 
 
 def _with_text_keys(value: Any, values: Iterator[int]) -> JSON:
-    """JSON has no other keys; YAML's `1:` and `true:` are meant as text. Raises YAMLError, also for more than
-    `_MOST_VALUES` of the file: aliases of aliases stand for more than any memory holds."""
+    """`value` with text for keys, as JSON has no others and YAML's `1:` and `true:` are meant as text.
+
+    Raises YAMLError, also for more than `_MOST_VALUES` values: aliases of aliases could stand for more than fits into
+    memory.
+    """
     if next(values) > _MOST_VALUES:
         raise yaml.YAMLError(f"holds more than {_MOST_VALUES:,} values")
     match value:
@@ -136,7 +142,7 @@ def _with_text_keys(value: Any, values: Iterator[int]) -> JSON:
 
 
 def _key(key: Any) -> str:
-    """Raises YAMLError for what kubectl takes for no key, or for another number."""
+    """The key as text. Raises YAMLError for one that kubectl does not accept, or would change to another number."""
     if key is None or (isinstance(key, float) and f"{key:.7g}" != str(key)):
         raise yaml.YAMLError(f"the key {'null' if key is None else key} is no text: put it in quotes")
     return str(key).lower() if isinstance(key, bool) else str(key)
@@ -152,7 +158,7 @@ def _listed(files: Sequence[Path], *, recursive: bool) -> Iterator[Path]:
 
 
 def text_of(path: Path, stdin: TextIO) -> str:
-    """What stands in one file, or in `stdin` for `-`. Raises CommandError where it cannot be read."""
+    """The text of one file, or of `stdin` for the path `-`. Raises CommandError where it cannot be read."""
     try:
         return stdin.read() if path == STDIN else path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
@@ -162,7 +168,7 @@ def text_of(path: Path, stdin: TextIO) -> str:
 
 
 async def _built(folder: Path, host: Host) -> str:
-    """What `kubectl kustomize` makes of it; $KUBECTL may name another program than kubectl."""
+    """What `kubectl kustomize` builds from `folder`; $KUBECTL may name another program than kubectl."""
     program = host.environ.get("KUBECTL") or "kubectl"
     try:
         code, out, err = await host.run_program(program, "kustomize", str(folder))

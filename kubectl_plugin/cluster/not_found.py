@@ -1,4 +1,4 @@
-"""A DaemonSet that is not there: what may have been meant instead."""
+"""Suggests what was meant when a DaemonSet does not exist."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _SHOWN = 3
 
 
 async def absence(session: Session, key: Key, error: NotFound) -> Exception:
-    """What to raise for `error`: itself where the whole kind is not served; else one that tells of a native DaemonSet
-    of that name, of similar names, or of the namespaces that have it, as far as the rights allow to look.
+    """The error to raise in place of `error`: itself where the whole kind is not served. Else it names a native
+    DaemonSet of that name, similar names, or the namespaces that have the name, as far as the rights allow to look.
     """
     if not error.name:
         return error

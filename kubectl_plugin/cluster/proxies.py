@@ -1,4 +1,4 @@
-"""Proxies of the environment, as kubectl takes them: HTTPS_PROXY, HTTP_PROXY and NO_PROXY."""
+"""The proxy variables of the environment, read as kubectl does: HTTPS_PROXY, HTTP_PROXY and NO_PROXY."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from msgspec.structs import replace
 from controller.kube.connection import Connection
 
 _EXEMPT: Final[Callable[[str, Mapping[str, str]], bool]] = vars(urllib.request)["proxy_bypass_environment"]
-"""Which the types of the standard library do not know."""
+"""Taken from `vars`, because the type stubs of the standard library do not declare it."""
 
 
 def proxied(connection: Connection, environ: Mapping[str, str]) -> Connection:
-    """By the proxy of `environ`, unless the kubeconfig names one; this machine itself needs none."""
+    """`connection` through the proxy of `environ`, unless the kubeconfig names a proxy or the server is on this
+    machine."""
     parts = urlsplit(connection.server)
     proxy, exempt = _named(parts.scheme, environ), _named("no", environ)
     if connection.proxy or not proxy or _is_direct(parts.hostname or "", parts.netloc, exempt):
@@ -27,13 +28,13 @@ def proxied(connection: Connection, environ: Mapping[str, str]) -> Connection:
 
 
 def _named(what: str, environ: Mapping[str, str]) -> str:
-    """Of two spellings of a variable that in small letters goes first, as everywhere in Python."""
+    """The variable in small letters wins over the one in capitals, as everywhere in Python."""
     name = f"{what}_proxy"
     return environ.get(name, environ.get(name.upper(), ""))
 
 
 def _is_direct(host: str, netloc: str, exempt: str) -> bool:
-    """Python's own rules know no networks."""
+    """Whether the host is reached without a proxy. Python's own rules do not know networks in NO_PROXY."""
     if host == "localhost" or _EXEMPT(netloc, {"no": exempt}):
         return True
     with suppress(ValueError):
@@ -43,7 +44,7 @@ def _is_direct(host: str, netloc: str, exempt: str) -> bool:
 
 
 def _is_within(address: IPv4Address | IPv6Address, network: str) -> bool:
-    """Not within what is no network: the next one may be it."""
+    """False for a word that is no network."""
     with suppress(ValueError):
         return address in ip_network(network, strict=False)
     return False

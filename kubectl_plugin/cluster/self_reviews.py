@@ -1,4 +1,4 @@
-"""Asking the API server who we are, and what we may do. Such a question is posted and kept nowhere."""
+"""Asks the API server who we are and what we may do. Such reviews are posted, but not stored."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class _AccessReview(View):
 
 
 async def who_am_i(session: Session) -> str:
-    """The user as whom the server takes us; empty where it does not say at once (not allowed, older than 1.28, slow):
-    that must not keep anybody from a pause."""
+    """The user name that the server knows us by. Empty where it does not say so within a few seconds (not allowed,
+    slow, older than 1.28): a pause must not wait for it."""
     body: JSONObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         async with asyncio.timeout(reads.HURRY):
@@ -53,7 +53,7 @@ async def who_am_i(session: Session) -> str:
 
 
 async def right(session: Session, verb: str, group: str, resource: str, namespace: str) -> Right:
-    """Whether we have it, as the server says. `namespace`: "" for kinds without one."""
+    """Whether we have the right, by the server's answer. `namespace`: "" for kinds without namespaces."""
     named = f"{resource}.{group}" if group else resource
     attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace}
     body: JSONObject = {
@@ -68,6 +68,6 @@ async def right(session: Session, verb: str, group: str, resource: str, namespac
 
 
 async def _review(session: Session, path: str, what: str, body: JSONObject, answer: type[T]) -> T:
-    """What the server makes of a question that is posted: nothing is kept there. Raises ApiError."""
+    """Post a review, which the server answers and does not store. Raises ApiError."""
     call = Call(verb="create", resource=what.partition(".")[0], what=what)
     return await answer_to(session, call, Request(method="POST", path=path, body=as_bytes(body)), answer)

@@ -1,4 +1,4 @@
-"""A way to the API server for the length of one command. Imports aiohttp: import it when a server is needed."""
+"""The connection to the API server for one command. Imports aiohttp: import it only when a server is needed."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from kubectl_plugin.report.installation.facts import NAMESPACE
 
 PROGRAM: Final = "kubectl-kruise-ds"
 CONTROLLER_NAMESPACE: Final = "KRUISE_DS_CONTROLLER_NAMESPACE"
-"""The environment variable that says what `--controller-namespace` does not."""
+"""The environment variable in place of `--controller-namespace`."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """What a command asks the server with, and what it tells people about that server."""
+    """What a command uses to ask the server, and what it tells people about that server."""
 
     client: Client
     sender: Sender
     namespace: str
-    """The one of `--namespace`, else of the context, else `default`."""
+    """From `--namespace`, else from the context, else `default`."""
     controller_namespace: str
-    """Where the controller and its lease are looked for."""
+    """Where the controller and its Lease are looked for."""
     server: str
-    """Its URL."""
+    """The server's URL."""
     context: str
     """The kubeconfig's context; empty where there is none, as in a pod."""
     source: str
-    """Where the server was found, in words."""
+    """Where the server's address was found, in words."""
     user_agent: str
 
 
@@ -56,11 +56,12 @@ async def open_session(
     trace: Callable[[str], None] | None = None,
     clock: ServerClock | None = None,
 ) -> AsyncIterator[Session]:
-    """Find out where the server is and who asks; nothing is sent yet. Raises ConfigError.
+    """Find out where the server is and who asks it; no request is sent yet. Raises ConfigError.
 
-    `request_timeout`: seconds for each answer, 0 for no limit; without it a call, its wait for a busy server
-    included, ends within `CALL_SECONDS`. A watch lasts as long as it is read. `trace` gets one line for each
-    request: method, path, status and milliseconds; never a header or a body. `clock` is put right by the answers.
+    `request_timeout`: seconds for each answer, 0 for no limit. Without it a call, including its wait for a busy
+    server, ends within `CALL_SECONDS`. A watch lasts as long as it is read. `trace` gets one line for each request:
+    method, path, status and milliseconds, never a header or a body. `clock` learns the server's time from the
+    answers.
     """
     connection = proxied(await host.connection(access), host.environ)
     user_agent = f"{PROGRAM}/{host.version()}"
@@ -85,7 +86,7 @@ def session_over(
     request_timeout: float | None = None,
     user_agent: str = PROGRAM,
 ) -> Session:
-    """The session over any transport; `open_session` says what the arguments mean."""
+    """The session over a given transport; `open_session` explains the arguments."""
     request_seconds = math.inf if request_timeout == 0 else request_timeout
     sender = Sender(
         transport,
@@ -106,12 +107,13 @@ def session_over(
 
 
 def access_of(flags: Global) -> Access:
-    """What the flags say about the server to ask and about who asks it."""
+    """The flags about which server to ask and who asks it."""
     return Access(**{field: getattr(flags, field) for field in Access.__struct_fields__})
 
 
 class Timed:
-    """A `Transport` that tells `clock` what time the server says it is: a refusal may be a load balancer's."""
+    """A `Transport` that sets `clock` by successful answers; a refusal may come from a load balancer, with its own
+    time."""
 
     def __init__(self, inner: Transport, clock: ServerClock) -> None:
         self._inner, self._clock = inner, clock
@@ -126,7 +128,7 @@ class Timed:
 
 
 class Traced:
-    """A `Transport` that tells about each request when its answer, or the first line of a stream, is there."""
+    """A `Transport` that traces each request as soon as its answer, or the first line of its stream, has arrived."""
 
     def __init__(self, inner: Transport, trace: Callable[[str], None]) -> None:
         self._inner, self._trace = inner, trace
