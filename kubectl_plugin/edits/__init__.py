@@ -1,1 +1,1 @@
-"""What the acting verbs write: a live object in, one guarded patch out, and in words what it means. No I/O."""
+"""What the acting verbs write: for each live object one guarded JSON Patch, and its meaning in words. No I/O."""

@@ -1,4 +1,4 @@
-"""What a change leaves behind on the object: who did it, when, why."""
+"""The annotations that record a change on the object: who made it, when and why."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from kubectl_plugin.report.last_action import LAST_ACTION, PAUSE, LastAction, la
 from kubectl_plugin.report.snapshot import CHANGE_CAUSE, Snapshot
 
 ROLLBACK: Final = "rollback"
-"""The verb, as the note of it has it."""
+"""Value of `LastAction.verb` for a rollback."""
 
 _CAUSE: Final = ("metadata", "annotations", CHANGE_CAUSE)
 _TEMPLATE: Final = "/spec/template"
 
 
 def recorded(document: JSONObject, change: tuple[JSONObject, ...], done: LastAction) -> tuple[JSONObject, ...]:
-    """Operations that note `done` on `document` beside the operations of `change`, and why, as `caused` does.
+    """Operations that record `done` as the last action on `document`, and its reason as `caused` does. They go beside
+    the operations of `change`.
 
-    A rollback also notes where it went. Who paused it, and why, is kept until it is no longer paused.
+    A rollback also records the template that it went back to. Who paused the DaemonSet, and why, stays recorded until
+    it is resumed.
     """
     draft = Draft(applied(document, change))
     if done.verb == ROLLBACK:
@@ -36,10 +38,10 @@ def recorded(document: JSONObject, change: tuple[JSONObject, ...], done: LastAct
 
 
 def caused(document: JSONObject, change: tuple[JSONObject, ...], reason: str) -> tuple[JSONObject, ...]:
-    """Operations for the change cause alone.
+    """Operations that set the change cause, without any other annotation.
 
-    Where `change` touches the template, `reason` is the change cause; without one the former cause goes, which would
-    tell of the new revision what was true of an earlier one; not so one that comes with `change`.
+    Only where `change` touches the template: the cause is then `reason`. Without a reason a former cause is removed,
+    since it was about an earlier revision, unless `change` sets one itself.
     """
     draft = Draft(applied(document, change))
     if any(f"{one['path']}/".startswith(f"{_TEMPLATE}/") for one in change):
@@ -51,13 +53,13 @@ def caused(document: JSONObject, change: tuple[JSONObject, ...], reason: str) ->
 
 
 def went_back_to(snapshot: Snapshot) -> str:
-    """The identity of the template to which the last use of an acting verb went back; empty where it did something
-    else."""
+    """The identity of the template that the last change by this plugin rolled back to; empty where that change was no
+    rollback."""
     last = last_action(snapshot.daemonset.annotations)
     return last.template if last is not None and last.verb == ROLLBACK else ""
 
 
 def _new_template(change: tuple[JSONObject, ...]) -> str:
-    """Its identity; empty where `change` does not replace it as a whole."""
+    """The identity of the template in `change`; empty where `change` does not replace the template as a whole."""
     written = (one.get("value") for one in change if one["path"] == _TEMPLATE)
     return next((canonical.identity(one) for one in written if isinstance(one, dict)), "")

@@ -1,4 +1,4 @@
-"""JSON Patch on a document in memory: how an edit is written down, and what `--dry-run=client` shows of it."""
+"""JSON Patch on a document in memory: how an edit is built, and what `--dry-run=client` shows of it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from controller.api.base import JSON, JSONObject, fields_of, is_same
 
 
 class Draft:
-    """A document to be changed, and the operations that change the original in the same way.
+    """A copy of a document that is edited, and the operations that make the same edits to the original.
 
-    Parents that are missing are made, so an edit never asks what the server has filled in. What is already as wanted
-    makes no operation. A segment of a path that goes into a list is an index, as text.
+    Missing parents are created, so an edit need not know what the server has filled in. A value that is as wanted
+    already adds no operation. The segment of a path that goes into a list is an index, as text.
     """
 
     def __init__(self, document: JSONObject) -> None:
@@ -22,7 +22,7 @@ class Draft:
 
     @property
     def document(self) -> JSONObject:
-        """As it is after the operations."""
+        """The document after the operations."""
         return dict(self._document)
 
     @property
@@ -30,7 +30,7 @@ class Draft:
         return tuple(self._operations)
 
     def get(self, *path: str) -> JSON:
-        """None for what is absent, too."""
+        """The value at `path`, also None where nothing is there."""
         return found(self._document, *path)
 
     def set(self, value: JSON, *path: str) -> None:
@@ -40,7 +40,7 @@ class Draft:
             value, path = {path[-1]: value}, path[:-1]
         operation = patch.add(value, *path)
         if isinstance(self.get(*path[:-1]), list):
-            operation["op"] = "replace"  # an `add` would move the rest of the list
+            operation["op"] = "replace"  # an `add` would insert it and move the rest of the list
         self._do(operation)
 
     def drop(self, *path: str) -> None:
@@ -54,7 +54,7 @@ class Draft:
 
 
 def found(document: JSON, *path: str) -> JSON:
-    """What stands at `path`; None where nothing does."""
+    """The value at `path`; None where nothing is there."""
     here = document
     for segment in path:
         if isinstance(here, dict):
@@ -67,9 +67,9 @@ def found(document: JSON, *path: str) -> JSON:
 
 
 def applied(document: JSONObject, operations: Iterable[JSONObject]) -> JSONObject:
-    """A copy of `document` after `add`, `replace` and `remove`, our whole dialect.
+    """A copy of `document` after `operations`, which may be `add`, `replace` and `remove`.
 
-    Raises LookupError where the server would refuse: a parent that is missing, nothing to replace or remove.
+    Raises LookupError where the server would refuse: for a missing parent, or nothing to replace or remove.
     """
     whole: JSONObject = {"": copy.deepcopy(document)}
     for operation in operations:
@@ -78,7 +78,7 @@ def applied(document: JSONObject, operations: Iterable[JSONObject]) -> JSONObjec
 
 
 def segments(operation: JSONObject) -> tuple[str, ...]:
-    """Of its path."""
+    """The segments of the operation's path, unescaped."""
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in str(operation["path"]).split("/")[1:])
 
 

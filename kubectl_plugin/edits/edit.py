@@ -1,4 +1,4 @@
-"""The shape of every change: operations on one live object, and what they mean. Where rolling updates are set."""
+"""A change of one DaemonSet as a value: the operations on the live object, and what they mean in words."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ ROLLING: Final = ("spec", "updateStrategy", "rollingUpdate")
 
 
 class Caution(Value):
-    """Something a person should know before or after the change; the change is made all the same."""
+    """Something a person should know about a change, which is made all the same."""
 
     text: str
     hints: tuple[str, ...] = ()
 
 
 class Edit(Value):
-    """A change of one DaemonSet: carried out as one JSON Patch that is guarded by the version it was made for."""
+    """A change of one DaemonSet. It is written as one JSON Patch, guarded by the resourceVersion that it was made
+    for."""
 
     result: str
-    """What kubectl would say: `paused`, `partition 16 -> 8`."""
+    """The result as kubectl would print it: `paused`, `partition 16 -> 8`."""
     operations: tuple[JSONObject, ...]
-    """Empty: it is so already; nothing is written, and that is no failure."""
+    """Empty where the object is so already: then nothing is written, and that is no failure."""
     details: tuple[str, ...] = ()
     """Lines under the result."""
     warnings: tuple[Caution, ...] = ()
 
 
 def settings_of(snapshot: Snapshot, doing: str) -> RollingUpdate:
-    """Raises CommandError (6) for OnDelete. `doing`: such as `pause`, or `set the partition of`."""
+    """The live rolling update settings. Raises CommandError with exit code 6 for OnDelete. `doing`: the verb for its
+    message, such as `pause`."""
     daemonset = snapshot.daemonset
     rolling = daemonset.rolling_update
     if rolling is None:

@@ -1,4 +1,4 @@
-"""Images of containers and init containers, as `kubectl set image` sets them; and a partition in the same write."""
+"""Sets images of containers and init containers, as `kubectl set image` does, and a partition in the same write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _FIELDS: Final = ("initContainers", "containers")
 
 
 def parse(words: Sequence[str]) -> dict[str, str]:
-    """`agent=agent:1.9.1 …`, or `*=IMAGE` alone, by container. Raises CommandError (2)."""
+    """The images by container, from words such as `agent=agent:1.9.1`; `*=IMAGE` stands alone, for all. Raises
+    UsageError."""
     images: dict[str, str] = {}
     for word in words:
         container, _, image = word.partition("=")
@@ -33,9 +34,9 @@ def parse(words: Sequence[str]) -> dict[str, str]:
 
 
 def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPercent | None) -> Edit:
-    """`hold_at`: the partition to be there before any node can start; OnDelete needs none and gets none.
+    """`hold_at`: the partition to set in the same write, so that no node starts too early; left out for OnDelete.
 
-    Raises CommandError (1) for a container that there is not, and where there is none at all.
+    Raises CommandError for a container that does not exist, or where there is none at all.
     """
     places = dict(_places(snapshot))
     if not places:
@@ -63,7 +64,7 @@ def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPerc
 
 
 def _places(snapshot: Snapshot) -> Iterator[tuple[str, tuple[tuple[str, ...], str]]]:
-    """By name of the container: its path in the document, and its image."""
+    """For each container, by name: the path of its image in the document, and the image."""
     for field in _FIELDS:
         containers = found(snapshot.document, "spec", "template", "spec", field)
         for index, one in enumerate(containers if isinstance(containers, list) else ()):

@@ -1,4 +1,4 @@
-"""A manifest that is applied: what changes by it, told field by field."""
+"""Applies a manifest: the edit it comes to, and what changes, field by field."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from kubectl_plugin.report.revisions.phrases import phrases
 from kubectl_plugin.report.snapshot import Snapshot
 
 LAST_APPLIED = ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration")
-"""kubectl's note of the manifest: by it the next apply knows what is no longer written there."""
+"""kubectl's copy of the manifest. The next apply compares with it to see which fields the manifest no longer has."""
 _TEMPLATE = ("spec", "template")
 _WRITTEN = (("metadata", "labels"), ("metadata", "annotations"), ("spec",))
 
 
 def last_applied(document: JSONObject) -> JSONObject:
-    """The manifest by that note; empty where there is none that can be read."""
+    """The manifest in kubectl's annotation; empty where there is none, or none that can be read."""
     text = found(document, *LAST_APPLIED)
     try:
         return msgspec.json.decode(text, type=dict[str, JSON]) if isinstance(text, str) else {}
@@ -41,7 +41,7 @@ def note_of(manifest: JSONObject) -> str:
 
 
 def held(document: JSONObject, hold_at: IntOrPercent) -> JSONObject:
-    """With this partition; OnDelete needs none and gets none."""
+    """`document` with this partition; for OnDelete, which has no partition, unchanged."""
     on_delete = found(document, "spec", "updateStrategy", "type") == "OnDelete"
     return document if on_delete else _with(document, hold_at, *ROLLING, "partition")
 
@@ -49,8 +49,10 @@ def held(document: JSONObject, hold_at: IntOrPercent) -> JSONObject:
 def apply(
     snapshot: Snapshot, wanted: JSONObject, expected: JSONObject, hold_at: IntOrPercent | None, *, is_new: bool
 ) -> Edit:
-    """From the snapshot's document to `wanted`, of which the server makes `expected`: defaults are no changes, nor is
-    a template that means the same. Labels, annotations and spec are written, nothing else.
+    """The edit that turns the live document into `wanted`. Only labels, annotations and spec are written.
+
+    `expected`: what the server makes of `wanted`. It is compared in place of `wanted`, so that defaults do not look
+    like changes, nor does a template that means the same.
     """
     live = snapshot.document
     before, after = (fields_of(found(one, *_TEMPLATE)) for one in (live, expected))
@@ -72,8 +74,8 @@ def apply(
 
 
 def _noted(live: JSONObject, wanted: JSONObject) -> Edit:
-    """A note that still has what the manifest has no longer would take it back at the next apply from whoever has
-    set it since.
+    """The edit where only kubectl's annotation differs. Left as it is, it would list fields that the manifest no
+    longer has, and the next apply would take them from whoever has set them since.
     """
     draft = Draft(live)
     if last_applied(live) != last_applied(wanted):
@@ -83,14 +85,15 @@ def _noted(live: JSONObject, wanted: JSONObject) -> Edit:
 
 
 def _first_pods(board: Board) -> str:
-    """A partition has nothing to keep old; it may keep new nodes waiting (partitionedScaling)."""
+    """What a new object starts with. It has no old pods for a partition to keep, though partitionedScaling may keep
+    nodes waiting."""
     desired = board.budget.desired
     first = len(moves_of(board).starting) if board.world.daemonset.partitioned_scaling else desired
     return f"{first} of {desired} nodes get their first pod"
 
 
 def _fields(live: JSONObject, expected: JSONObject) -> Iterator[str]:
-    """`spec.minReadySeconds 0 -> 10`: all but the template; labels and annotations one by one, the first ones too."""
+    """Changes such as `spec.minReadySeconds 0 -> 10`, labels and annotations one by one; without the template."""
     live = {**live, "metadata": {"labels": {}, "annotations": {}, **fields_of(live.get("metadata"))}}
     hidden = masked(live), masked(expected)
     for operation in _draft(live, expected).operations:
@@ -113,7 +116,8 @@ def _draft(live: JSONObject, wanted: JSONObject) -> Draft:
 
 
 def _turn(draft: Draft, live: JSONObject, wanted: JSONObject, *path: str) -> None:
-    """Into `wanted`, field by field, so that the path of each operation names what changes."""
+    """Change the value at `path` into the wanted one field by field, so that the operations' paths
+    name what changes."""
     for key in sorted(live.keys() - wanted.keys()):
         draft.drop(*path, key)
     for key, value in wanted.items():

@@ -1,4 +1,4 @@
-"""What a change comes to, in nodes: the controller's own board of the DaemonSet as it will be, put into words."""
+"""What a change comes to, in nodes: the planner's board for the DaemonSet after the change, put into words."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from kubectl_plugin.report.survey import world_of
 
 
 def board_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> Board | None:
-    """The board once `operations` are written. None where the pods could not be read, nor the nodes whose labels have
-    a say in it, or where the spec cannot be made sense of: a verb does its work then all the same, and says less.
+    """The board once `operations` are written.
+
+    None where the pods could not be read, or the nodes although node labels matter, or where the planner cannot use
+    the spec. A verb then still does its work, and tells less.
     """
     if not snapshot.pods_readable:
         return None
@@ -37,26 +39,27 @@ def board_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> 
 
 
 def _chooses_nodes(daemonset: DaemonSet) -> bool:
-    """Whether it depends on what the nodes are like who gets a pod, or which."""
+    """Whether labels or taints of nodes decide which nodes get a pod, or which of them are updated."""
     rolling, spec = daemonset.rolling_update, msgspec.convert(daemonset.spec.template, Placement).spec
     selects = rolling is not None and rolling.selector is not None
     return selects or bool(spec.node_selector) or spec.affinity is not None
 
 
 def number_of(current: Revision, older: Sequence[Revision]) -> int:
-    """The number that the current template has, or gets once the controller has seen it: always the highest."""
+    """The revision number of the current template, or the one that the controller will give it:
+    always the highest."""
     return max(current.number, older[0].number + 1 if older else 1)
 
 
 def revision_of(snapshot: Snapshot, board: Board) -> str:
-    """`revision 7`; without the right to list revisions nobody knows the number of the current one."""
+    """`revision 7`, or `the newest revision` where revisions may not be listed."""
     if not snapshot.revisions_readable:
         return "the newest revision"
     return f"revision {number_of(board.revision, board.older)}"
 
 
 def course(snapshot: Snapshot, board: Board) -> tuple[str, ...]:
-    """Which nodes get the current revision from now on, in which order; who does not, and why."""
+    """Which nodes get the current revision from now on and in which order; which do not, and why."""
     moves = moves_of(board)
     revision, desired = revision_of(snapshot, board), board.budget.desired
     moving, waiting = moves.moving, moves.held.get(Obstacle.PAUSED, ())
@@ -85,7 +88,7 @@ def _turns(moves: Moves) -> Iterator[str]:
 
 
 def _held(board: Board, moves: Moves) -> Iterator[str]:
-    """Without what the first line tells, and a caution."""
+    """Nodes that keep an old revision, except those that the first line or a caution already mentions."""
     partition = board.rolling_update.partition if board.rolling_update else None
     for obstacle, nodes in moves.held.items():
         if obstacle not in (Obstacle.PAUSED, Obstacle.ON_DELETE):
@@ -102,7 +105,7 @@ def edit_of(
     details: Sequence[str] = (),
     told: Callable[[Snapshot, Board], tuple[str, ...]] = course,
 ) -> Edit:
-    """`details` stand before what the edit comes to, as `told` has it."""
+    """`details` are printed before the lines on what the edit comes to, which `told` makes."""
     board = board_after(snapshot, draft.operations)
     return Edit(
         result=result,
@@ -113,13 +116,13 @@ def edit_of(
 
 
 def cautions(snapshot: Snapshot, *others: Caution | None) -> tuple[Caution, ...]:
-    """What to know before any change of this object, and those of `others` that there are."""
+    """What to know before any change of this object, followed by those of `others` that are not None."""
     dying = Caution(text=f"{snapshot.key.name} is being deleted") if snapshot.daemonset.dying else None
     return tuple(one for one in (dying, *others) if one is not None)
 
 
 def on_delete(snapshot: Snapshot) -> Caution | None:
-    """Why nothing moves by itself with updateStrategy OnDelete; None with another strategy."""
+    """A caution that updateStrategy OnDelete updates no pod by itself; None with another strategy."""
     daemonset = snapshot.daemonset
     if daemonset.rolling_update is not None:
         return None
@@ -130,7 +133,7 @@ def on_delete(snapshot: Snapshot) -> Caution | None:
 
 
 def paused(snapshot: Snapshot) -> Caution | None:
-    """Why nothing moves while the DaemonSet is paused; None where it is not."""
+    """A caution that nothing is updated while the DaemonSet is paused; None where it is not."""
     daemonset = snapshot.daemonset
     if not daemonset.paused:
         return None

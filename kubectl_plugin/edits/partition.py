@@ -1,4 +1,5 @@
-"""The partition: how many pods stay old. Told in nodes that may be updated, which is what people mean."""
+"""Sets the partition: how many pods stay old. Put into words as the nodes that may be updated, which is what people
+mean."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from kubectl_plugin.report.survey import survey
 
 
 def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:
-    """Raises CommandError (6) for OnDelete."""
+    """Raises CommandError with exit code 6 for OnDelete."""
     present = settings_of(snapshot, "set the partition of").partition or 0
     if value == present:
         words = str(value) if (desired := desired_of(snapshot)) is None else f"{value} ({new_nodes(value, desired)})"
@@ -35,11 +36,11 @@ def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:
 
 
 def for_nodes(snapshot: Snapshot, updated: IntOrPercent) -> IntOrPercent:
-    """The partition with which `updated` nodes are updated; of a percentage it is what is left of 100: when nodes
-    join, it is still this share that is updated.
+    """The partition that lets `updated` nodes be updated. For a percentage it is the rest of 100%, so that the same
+    share is updated when nodes join.
 
-    For a number raises CommandError when it is not known how many nodes there are. None is no number to reckon with
-    either: of the nodes that come, as many as are not kept old would be updated.
+    Raises CommandError for a number where the count of nodes is unknown or 0: a partition worked out from 0 nodes
+    would let every node be updated that joins later.
     """
     if isinstance(updated, str):
         return f"{100 - int(updated.removesuffix('%'))}%"
@@ -54,7 +55,8 @@ def for_nodes(snapshot: Snapshot, updated: IntOrPercent) -> IntOrPercent:
 
 
 def desired_of(snapshot: Snapshot) -> int | None:
-    """How many nodes should run a pod: counted, or without the right to list nodes the controller's own count."""
+    """How many nodes should run a pod: counted here, or without the right to list nodes, the
+    controller's own count."""
     status = snapshot.daemonset.status
     if snapshot.nodes is not None and (board := board_after(snapshot)) is not None:
         return board.budget.desired
@@ -62,7 +64,7 @@ def desired_of(snapshot: Snapshot) -> int | None:
 
 
 def misread(snapshot: Snapshot, value: IntOrPercent) -> Caution | None:
-    """For a partition that leaves no node to update, which few people mean; None for any other."""
+    """A caution for a partition that lets no node be updated, which few people mean; None for any other."""
     desired = desired_of(snapshot)
     if not desired or (kept := number.scaled(value, desired, round_up=False)) < desired:
         return None
@@ -80,14 +82,14 @@ def misread(snapshot: Snapshot, value: IntOrPercent) -> Caution | None:
 
 
 def skipped_steps(snapshot: Snapshot, value: IntOrPercent) -> tuple[IntOrPercent, ...]:
-    """The steps between the present partition and 0 that are left out by setting it to 0; none for other values."""
+    """The steps between the present partition and 0 that setting it to 0 skips; empty for any other `value`."""
     rolling = snapshot.daemonset.rolling_update
     if value not in (0, "0%") or rolling is None:
         return ()
     try:
         steps = steps_of(snapshot.daemonset.annotations, rolling.partition, desired_of(snapshot) or 0)
     except CommandError:
-        return ()  # what is written there is no list of steps: it is not for this verb to complain
+        return ()  # an invalid list of steps is not for this verb to complain about
     return steps.values[steps.index : -1] if steps is not None else ()
 
 

@@ -1,4 +1,4 @@
-"""Pause and resume."""
+"""The edits of pause and resume."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kubectl_plugin.report.survey import survey
 
 
 def pause(snapshot: Snapshot) -> Edit:
-    """Raises CommandError (6) for OnDelete."""
+    """Raises CommandError with exit code 6 for OnDelete."""
     if settings_of(snapshot, "pause").paused:
         return Edit(result="already paused", operations=())
     draft = Draft(snapshot.document)
@@ -24,7 +24,7 @@ def pause(snapshot: Snapshot) -> Edit:
 
 
 def resume(snapshot: Snapshot) -> Edit:
-    """Raises CommandError (6) for OnDelete."""
+    """Raises CommandError with exit code 6 for OnDelete."""
     if not settings_of(snapshot, "resume").paused:
         return Edit(result="not paused", operations=())
     draft = Draft(snapshot.document)
@@ -44,7 +44,7 @@ def _stopped(snapshot: Snapshot, board: Board) -> tuple[str, ...]:
 
 
 def _not_stopped(snapshot: Snapshot, board: Board) -> Iterator[str]:
-    """A pause keeps the number of pods, and the promise of who is on which revision."""
+    """What goes on during a pause: lost pods and new nodes still get a pod, of the revision that they should have."""
     updating = [row.node for row in survey(snapshot).rows_in(NodeState.UPDATING)]
     if updating:
         yield f"{between(updating)} (already updating)"

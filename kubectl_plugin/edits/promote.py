@@ -1,4 +1,4 @@
-"""The next step of a rollout: a smaller partition."""
+"""Promotes a rollout to its next step: a smaller partition."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ _FULLY = "fully"
 
 
 class Goal(Value):
-    """Where a promotion leads."""
+    """The partition that a promotion sets."""
 
     partition: IntOrPercent
     words: str = ""
-    """Such as `to step 3 of 4`, or `fully`."""
+    """Such as `to step 3 of 4`, or `fully`; empty for a partition that is not one of the steps."""
 
     @property
     def is_full(self) -> bool:
-        """Whether it was asked for all nodes, and not just for the next step."""
+        """Whether the promotion was asked for all nodes, not just for the next step."""
         return self.words == _FULLY
 
 
 def course_of(snapshot: Snapshot, desired: int) -> Steps | None:
-    """The steps of this DaemonSet; None where it has none. Raises CommandError (6): for OnDelete, for bad steps."""
+    """The steps of this DaemonSet; None where it has none. Raises CommandError with exit code 6 for OnDelete and for
+    invalid steps."""
     rolling = settings_of(snapshot, "promote")
     return steps_of(snapshot.daemonset.annotations, rolling.partition, desired)
 
@@ -38,7 +39,8 @@ def course_of(snapshot: Snapshot, desired: int) -> Steps | None:
 def goal_of(snapshot: Snapshot, steps: Steps | None, desired: int, *, to: IntOrPercent | None) -> Goal | None:
     """The next step, or the partition `to`; None where the partition is 0 already.
 
-    Raises CommandError (6) where there are no steps and `to` is not given, and where `to` would raise the partition.
+    Raises CommandError with exit code 6 where there are no steps and no `to`, and where `to` would raise the
+    partition.
     """
     present = settings_of(snapshot, "promote").partition or 0
     if to is not None:
@@ -51,7 +53,7 @@ def goal_of(snapshot: Snapshot, steps: Steps | None, desired: int, *, to: IntOrP
 
 
 def promote(snapshot: Snapshot, goal: Goal | None) -> Edit:
-    """None: it is as far as it can be."""
+    """`goal` None: the partition is 0 already, so nothing is written."""
     if goal is None:
         return Edit(result="already promoted fully", operations=())
     edit = set_partition(snapshot, goal.partition)
@@ -75,7 +77,7 @@ def _given(snapshot: Snapshot, steps: Steps | None, desired: int, to: IntOrPerce
 
 
 def _step(steps: Steps, value: IntOrPercent, desired: int) -> Goal:
-    """The last one of the steps that come to the same number; without a word where `value` is none of them."""
+    """The goal for the partition `value`. Of steps that come to the same number of nodes the last one counts."""
     passed = [number.scaled(one, desired, round_up=False) for one in steps.values]
     kept = number.scaled(value, desired, round_up=False)
     if kept not in passed:

@@ -1,4 +1,4 @@
-"""An ImagePullJob as `pull` makes it. Pure. Everything here raises CommandError (2) for what nobody could mean."""
+"""The ImagePullJob that `pull` creates. Pure. Functions raise UsageError for arguments that make no sense."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from controller.api.wellknown import API_VERSION
 from kubectl_plugin.failures import CommandError, UsageError
 
 TTL_SECONDS: Final = 600
-"""The job is of no use once it has been looked at."""
+"""Seconds until the finished job is deleted: once looked at, it is of no use."""
 _MOST: Final = 1024
-"""Characters of an image's name."""
+"""Characters in the name of an image."""
 _HOST: Final = re.compile(r"([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(:[0-9]+)?")
 _PATH: Final = re.compile(r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*")
 _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -38,7 +38,7 @@ def pull_job(
     secrets: tuple[str, ...],
     now: float,
 ) -> JSONObject:
-    """`nodes`: labels that they have, as kubectl writes a selector; None for all."""
+    """`nodes`: a selector for node labels as kubectl writes it; None for all nodes. `now`: seconds since 1970."""
     if not is_image(image):
         words = (
             f'"{image}" cannot be the name of an image: use HOST/PATH:TAG or HOST/PATH@DIGEST, the path in lower case'
@@ -64,7 +64,7 @@ def pull_job(
 
 
 def node_selector(text: str) -> JSONObject:
-    """`pool=gpu,zone in (a, b),!spot` as the fields of a label selector."""
+    """A selector such as `pool=gpu,zone in (a, b),!spot` as the fields of a label selector."""
     labels: JSONObject = {}
     expressions: list[JSON] = []
     end = 0
@@ -96,7 +96,7 @@ def _no_selector(text: str) -> CommandError:
 
 
 def is_image(text: str) -> bool:
-    """Whether a kubelet would take it for a name."""
+    """Whether a kubelet would accept the text as the name of an image."""
     name, at, digest = text.partition("@")
     if at and not _DIGEST.fullmatch(digest):
         return False
@@ -107,12 +107,12 @@ def is_image(text: str) -> bool:
         return False
     if ":" in path.rpartition("/")[2]:
         return False  # two tags
-    host, _, rest = canonical(path).rpartition(":")[0].partition("/")  # which gives it a tag
+    host, _, rest = canonical(path).rpartition(":")[0].partition("/")  # `canonical` adds a tag, which is cut off here
     return len(text) <= _MOST and _HOST.fullmatch(host) is not None and _PATH.fullmatch(rest) is not None
 
 
 def _name(image: str, nodes: str, now: float) -> str:
-    """Tells what is pulled; the same command has another one later."""
+    """A name from image, nodes and time: it shows what is pulled, and the same command later gets another one."""
     last = image.partition("@")[0].rpartition("/")[2]
     shown = re.sub(r"[^a-z0-9]+", "-", last.lower())[:40].strip("-")
     return f"pull-{shown}-{short_hash(image, nodes, f'{now:.3f}', length=6)}"

@@ -1,4 +1,4 @@
-"""Restart: another template that means the same pods, by kubectl's own annotation."""
+"""Restarts the pods as kubectl does: an annotation makes another template that means the same pods."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kubectl_plugin.report.snapshot import Snapshot
 
 
 def restart(snapshot: Snapshot) -> Edit:
-    """Stamped with the time of the snapshot, so twice in one second it is one restart. Partition, selector and budget
-    hold for it as for any other update.
+    """Stamped with the time of the snapshot in seconds, so that two calls within a second are one restart. Partition,
+    selector and budget apply as in any other update.
     """
     draft = Draft(snapshot.document)
     draft.set(rfc3339(snapshot.now), "spec", "template", "metadata", "annotations", RESTARTED_AT)

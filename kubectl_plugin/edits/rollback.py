@@ -1,7 +1,7 @@
-"""Back to an earlier revision: its template as a whole, and whatever would keep nodes from going back to it.
+"""Rolls back to an earlier revision: its whole template, and whatever else would keep nodes from going back to it.
 
-Under a partition, a selector or a pause an earlier template alone moves nobody: the nodes that never left it fill all
-the room there is, and the bad ones stay bad. So the partition and the pause are lifted in the same write.
+With a partition, a selector or a pause, an earlier template alone updates no node: the nodes that never left that
+revision use up the quota, and the bad nodes stay bad. So the partition and the pause are lifted in the same write.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 
 
 class RollbackWish(Value):
-    """What somebody asks of a rollback."""
+    """What a person asks of a rollback."""
 
     to_revision: int | None = None
-    """None: to the revision before."""
+    """The number of a revision; None for the one before."""
     keep_partition: bool = False
     keep_paused: bool = False
     drop_selector: bool = False
 
 
 def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
-    """The revision to go back to: the one with that number; else, of those with another meaning than the live
-    template, the one before, unless most of the nodes that are left to update run another one.
+    """The revision to go back to: the one with that number. Without a number it is the newest that means something
+    else than the live template, unless most of the nodes that are still to be updated run another one.
 
-    Then the one before never got beyond a few nodes: people do not want to go back to that. Raises CommandError (1)
-    where there is none, or no longer.
+    In that case the newest never got beyond a few nodes, and is not what people want back. Raises CommandError where
+    there is no such revision, or no longer.
     """
     daemonset = snapshot.daemonset
     kept = kept_revisions(snapshot)
@@ -52,7 +52,7 @@ def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
 
 
 def choice_explained(snapshot: Snapshot, target: RevisionDetail) -> str:
-    """Why `target_of` chose this one; empty where nobody would have expected another."""
+    """Why `target_of` chose this revision; empty where it is the one that everybody would expect."""
     left, number = _left(snapshot), target.revision.number
     between = [
         one.revision.number
@@ -68,20 +68,21 @@ def choice_explained(snapshot: Snapshot, target: RevisionDetail) -> str:
 
 
 def _left(snapshot: Snapshot) -> Counter[str]:
-    """The nodes that this update may move and has not moved yet, by the hash of what they run."""
+    """The nodes that this update may still move, counted by the hash of the revision that they run."""
     free = (slot for slot in _running(snapshot) if slot.only_old and slot.selected and not slot.unreachable)
     return Counter(slot.old.hash for slot in free if slot.old is not None)
 
 
 def already_back(snapshot: Snapshot) -> RevisionDetail | None:
-    """The live revision, where a rollback to it was the last that was done: whoever asks again, such as for want of
-    an answer, does not want the abandoned revision back. None otherwise.
+    """The live revision, where the last change was a rollback to it; else None.
+
+    Whoever asks again, perhaps because no answer came, does not want the abandoned revision back.
     """
     return live_revision(snapshot) if went_back_to(snapshot) == snapshot.daemonset.identity else None
 
 
 def forward(snapshot: Snapshot, target: RevisionDetail) -> frozenset[str]:
-    """The nodes that run an older revision than `target`, for which a rollback is an update."""
+    """The nodes that run an older revision than `target`: for them the rollback is an update."""
     numbers = {one.revision.hash: one.revision.number for one in snapshot.revisions}
     return frozenset(
         slot.node
@@ -92,15 +93,15 @@ def forward(snapshot: Snapshot, target: RevisionDetail) -> frozenset[str]:
 
 
 def _running(snapshot: Snapshot) -> list[Slot]:
-    """Nodes that are to have a pod, as far as that may be seen."""
+    """The slots of the nodes that should have a pod; empty where they cannot be worked out."""
     board = board_after(snapshot)
     return board.eligible if board is not None else []
 
 
 def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) -> Edit:
-    """Nothing at all is written where the live template means the same already, the partition not either.
+    """Writes nothing, and no partition either, where the live template already means the same as the target's.
 
-    The template replaces the live one whole: in a merge, keys that were added since would survive.
+    The template is replaced as a whole: a merge would keep keys that were added since.
     """
     revision, daemonset = target.revision, snapshot.daemonset
     if revision.identity == daemonset.identity:
@@ -125,7 +126,8 @@ def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) ->
 
 
 def _guessed(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) -> Caution | None:
-    """Whether the revision may be one that nodes never ran; None where that is seen, or where it was named."""
+    """A caution that perhaps no node ever ran the target; None where one did, or where the target was named by
+    number."""
     older = [one for one in snapshot.revisions if one.revision.identity != snapshot.daemonset.identity]
     if wish.to_revision is not None or snapshot.pods_readable or len(older) < 2:
         return None

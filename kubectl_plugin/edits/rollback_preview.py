@@ -1,4 +1,4 @@
-"""A rollback before it is done, in words: what goes back, in which order, what stays, and what can not go back."""
+"""A rollback before it is made, in words: what goes back and in which order, what stays, and what cannot go back."""
 
 from __future__ import annotations
 
@@ -23,26 +23,27 @@ from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 
 _LABEL: Final = 12
 _NAMED: Final = 12
-"""Of nodes that are told by name in one list; of more there is no overview anyway."""
+"""How many nodes of one list are named; more names would show nothing."""
 _BREAKABLE, _FAST = " ", "\N{NO-BREAK SPACE}"
-"""A line may end between waves, not within one."""
+"""A line may be broken between waves, but not within one."""
 
 _FLAGS: Final = {
     Obstacle.SELECTOR: "rollingUpdate.selector does not match; --drop-selector lifts it",
     Obstacle.PAUSED: "stays paused; without --keep-paused they go back",
     Obstacle.PARTITION: "partition {partition} keeps them; without --keep-partition they go back",
 }
-"""Where a flag of this verb has a say."""
+"""Obstacles that a flag of this verb can remove."""
 _AS_IT_WAS: Final = {
     "partition": ("with {}", {"keep_partition": True}),
     "paused": ("while paused", {"keep_paused": True}),
     "selector": ("with it", {"drop_selector": False}),
 }
-"""Fields that are set as well: how one speaks of each as it was, and the wish that leaves it so."""
+"""Fields that are written as well: how their former value is called, and the wish that keeps it."""
 
 
 def headline(snapshot: Snapshot, target: RevisionDetail) -> str:
-    """`Roll back node-agent to revision 6 (12d ago, agent:1.8.4)?`: the images are those that are not live now."""
+    """Such as `Roll back node-agent to revision 6 (12d ago, agent:1.8.4)?`, with the images that differ from the live
+    ones."""
     live = images_of(snapshot.daemonset.spec.template)
     kept = images_of(target.revision.template)
     images = [short(image) for name, image in kept.items() if live.get(name) != image]
@@ -53,9 +54,9 @@ def headline(snapshot: Snapshot, target: RevisionDetail) -> str:
 def preview(
     snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, edit: Edit, *, width: int
 ) -> tuple[str, ...]:
-    """Lines of at most `width` columns; `edit` is what `roll_back` makes of the other arguments.
+    """Lines of at most `width` columns. `edit`: what `roll_back` returned for the same target and wish.
 
-    Where it cannot be known who moves, as without the right to read pods, that is said, and what is written.
+    Where it is unknown which nodes move, as without the right to read pods, the lines say so, and what is written.
     """
     board = board_after(snapshot, edit.operations)
     if board is None:
@@ -76,9 +77,9 @@ def preview(
 
 
 def still_kept(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, ...]:
-    """For a template that is back already: what keeps nodes on a younger one all the same.
+    """For a template that is live again already: what still keeps nodes on a younger revision.
 
-    Of a canary that goes forward nothing is told: its nodes are held on an elder one, on purpose.
+    Nodes on an older revision are not mentioned: a rollout keeps them there on purpose.
     """
     board = board_after(snapshot)
     if board is None or board.rolling_update is None:
@@ -100,7 +101,7 @@ def still_kept(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, ...
 
 
 def _paths(moves: Moves, forward: Collection[str]) -> Iterator[tuple[str, str]]:
-    """`forward`: nodes whose present revision is older than the one that they get."""
+    """`forward`: nodes that run an older revision than the one they get."""
     on = [node for node in moves.moving if node in forward]
     if on and len(on) == len(moves.moving):
         yield "go forward", f"{_counted(on)} from an older revision{_order(moves)}"
@@ -144,7 +145,7 @@ def _in_waves(waves: Sequence[Sequence[str]]) -> str:
 def _settings(
     snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, edit: Edit, moves: Moves | None
 ) -> Iterator[tuple[str, str]]:
-    """The other fields of the same write, each with what would be without it, where it is known who moves."""
+    """The other fields that are written, each with what would happen without it, where that can be known."""
     label = iter(("also set",))
     for operation in edit.operations:
         *above, field = path = segments(operation)
@@ -159,7 +160,7 @@ def _settings(
 
 
 def _without(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, moves: Moves) -> str:
-    """Who would move if this one field were left as it is; empty where that makes no difference."""
+    """Which nodes would move if `wish` left one field as it is; empty where that makes no difference."""
     board = board_after(snapshot, roll_back(snapshot, target, wish).operations)
     moving = moves_of(board).moving if board is not None else moves.moving
     if len(moving) == len(moves.moving):
@@ -179,7 +180,7 @@ def _counted(nodes: Sequence[str]) -> str:
 
 
 def _listed(nodes: Sequence[str], most: int = _NAMED) -> str:
-    """Names that stay together on a line, but not too many of them."""
+    """Names of nodes, of which at most `most` are listed; a name and its comma stay together on a line."""
     if len(nodes) <= most:
         return (_FAST if len(nodes) <= 3 else _BREAKABLE).join(nodes)
     return f"{_BREAKABLE.join(nodes[:most])} and {len(nodes) - most} more"
