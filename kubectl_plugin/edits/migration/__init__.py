@@ -1,10 +1,12 @@
-"""A native DaemonSet becomes one of ours, or one of ours a native one, and its pods run on. Pure.
+"""A native DaemonSet becomes an Advanced one, or the other way round, and its pods keep running. Pure.
 
-`observed`       what there is of the two, and of their pods and revisions
-`forms`       the one as the other
+In this package "ours" is the Advanced DaemonSet, "native" the one of apps/v1, and a "side" either of them.
+
+`observed`       what the server has: both sides, their pods and revisions
+`forms`       each side written as the other
 `step`        what can be done next
-`to_ours`, `to_native`   the next step from what there is: nothing is remembered between two steps, so whoever is
-              interrupted goes on by asking again, and turns back by asking for the other direction
+`to_ours`, `to_native`   the next step, worked out from `observed` alone: nothing is remembered between two steps, so
+              an interrupted migration goes on when it is called again, and turns back in the other direction
 `outlook`     what a person should know before
 `manifest`    the new object for a repository
 """

@@ -1,4 +1,4 @@
-"""One DaemonSet in two forms, native and Advanced, and the annotation that either has during its migration."""
+"""One DaemonSet in two forms, native and Advanced, and the annotation that both carry during the migration."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied, note_of
 from kubectl_plugin.edits.migration.managers import FIELD, NATIVE_VERSION, fitted, managers_of
 
 MARK: Final = "kruise-ds/migration"
-"""Annotation on either object: how it is to be when all is done."""
+"""Annotation on both sides: what each is to be when the migration is over."""
 FINALIZER: Final = "kruise-ds/migration"
-"""On ours: it was deleted and is still needed, to know what the native one is to be."""
+"""On ours: it is deleted but still needed, to know what the native one is to be."""
 EVERYBODY: Final = "100%"
 FROZEN: Final[JSONObject] = {"type": "OnDelete"}
-"""Of a native DaemonSet: it replaces what is lost, and updates nothing."""
+"""The strategy of a native DaemonSet during the migration: it replaces lost pods and updates none."""
 SHARED: Final = ("selector", "template", "minReadySeconds", "revisionHistoryLimit")
-"""What both have in their spec; the update strategies differ."""
+"""Fields that both kinds have in their spec; the update strategies differ."""
 _STRATEGY: Final = ("spec", "updateStrategy")
 _SCALE: Final = ("spec", "scaleStrategy")
 _MARKED: Final = ("metadata", "annotations", MARK)
 GENERATION: Final = "deprecated.daemonset.template.generation"
-"""Annotation of a native one: how often its template was changed. Its pods have that number as a label, and one with
-the newest number is current for its controller, whatever its revision is."""
+"""Annotation of a native DaemonSet: how often its template was changed. Its pods carry that number as a label, and
+its controller takes pods with the newest number for current ones, whatever their revision is."""
 _NATIVE_ONLY: Final = (GENERATION, "argocd.argoproj.io/tracking-id")
-"""Annotations that are true of the native object only."""
+"""Annotations that are only true of the native object."""
 _OURS_ONLY: Final = ("kruise-ds/", "daemonset.kruise.io/", "apps.kruise.io/", LAST_APPLIED[-1], *_NATIVE_ONLY)
 
 
 class Mark(Value):
-    """The note."""
+    """The value of the annotation `MARK`."""
 
     strategy: JSONObject
-    """`spec.updateStrategy` at the end."""
+    """`spec.updateStrategy` when the migration is over."""
     scale: JSONObject | None = None
-    """`spec.scaleStrategy` of ours at the end."""
+    """`spec.scaleStrategy` of ours when the migration is over."""
     uid: str = ""
-    """On ours: of the native one that it was made from; empty where it is to become a native one."""
+    """On ours: uid of the native DaemonSet that it was made from; empty where ours is to become native."""
     hold: bool = False
-    """Whether nodes with an older revision are to keep it at the end."""
+    """Whether nodes with an older revision are to keep it when the migration is over."""
     managers: tuple[JSONObject, ...] = ()
-    """`metadata.managedFields` at the end, as the one had it that all began with."""
+    """`metadata.managedFields` when the migration is over: those of the object that it began with."""
     acting: bool = False
-    """It is in charge, and only its managers are missing."""
+    """The object is already in charge of the pods; only its `managers` are still to be written."""
 
     def holds(self, old: int) -> bool:
-        """Whether something has to be done so that `old` nodes keep it."""
+        """Whether something has to be set so that `old` nodes keep their older revision."""
         return self.hold and old > 0 and self.strategy.get("type") != "OnDelete"
 
 
 def mark_of(document: JSONObject) -> Mark | None:
-    """None where there is none, or one that is not ours."""
+    """None where there is no such annotation, or one that the plugin has not written."""
     text = found(document, *_MARKED)
     try:
         return msgspec.json.decode(text, type=Mark) if isinstance(text, str) else None
@@ -68,7 +68,7 @@ def marked(mark: Mark) -> str:
 
 
 def as_ours(native: JSONObject) -> JSONObject:
-    """As it should be at the end."""
+    """Ours as it should be when the migration of `native` is over."""
     spec: JSONObject = {key: value for key in SHARED if (value := found(native, "spec", key)) is not None}
     spec["updateStrategy"] = wanted_strategy(native)
     kept = {
@@ -80,7 +80,7 @@ def as_ours(native: JSONObject) -> JSONObject:
 
 
 def as_native(ours: JSONObject) -> JSONObject:
-    """As it should be at the end, as far as a native one can be like it."""
+    """The native DaemonSet as it should be at the end, as far as that kind has the fields of ours."""
     spec: JSONObject = {key: value for key in SHARED if (value := found(ours, "spec", key)) is not None}
     noted = mark_of(ours)
     spec["updateStrategy"] = native_strategy(noted.strategy if noted else fields_of(found(ours, *_STRATEGY)))
@@ -91,7 +91,7 @@ def as_native(ours: JSONObject) -> JSONObject:
 
 
 def as_it_is(document: JSONObject) -> JSONObject:
-    """Either of them, without what the server and we have noted on it."""
+    """Either side without the fields that the server and the plugin have added."""
     kept = {key: text for key, text in _annotations(document).items() if key not in (*_NATIVE_ONLY, MARK)}
     fields: JSONObject = {key: document[key] for key in ("apiVersion", "kind", "spec")}
     return {**fields, "metadata": _metadata(document, kept)}
@@ -105,12 +105,12 @@ def native_strategy(strategy: JSONObject) -> JSONObject:
     limits: JSONObject = {"maxUnavailable": rolling.get("maxUnavailable"), "maxSurge": surge}
     given: JSONObject = {key: value for key, value in limits.items() if value is not None}
     if surge not in (None, 0, "0%"):
-        given["maxUnavailable"] = 0  # its default is 1, and both together are refused
+        given["maxUnavailable"] = 0  # its default is 1, and the server refuses both together
     return {"type": "RollingUpdate", "rollingUpdate": given} if given else {"type": "RollingUpdate"}
 
 
 def waiting(native: JSONObject) -> JSONObject:
-    """One of ours that takes over pods and makes none: no node without a pod of it gets one, and none is updated."""
+    """Ours at the start: it takes over pods but creates none on nodes without one, and updates none."""
     draft = Draft(as_ours(native))
     mark = Mark(
         strategy=fields_of(draft.get(*_STRATEGY)),
@@ -124,7 +124,8 @@ def waiting(native: JSONObject) -> JSONObject:
 
 
 def leaving(ours: JSONObject) -> tuple[JSONObject, ...]:
-    """Operations after which it updates nothing, and may be deleted and still be read. What is lost it replaces."""
+    """Operations after which ours updates nothing, and stays readable when it is deleted. It still replaces lost
+    pods."""
     draft = Draft(ours)
     scale = draft.get(*_SCALE)
     fresh = Mark(
@@ -141,14 +142,15 @@ def leaving(ours: JSONObject) -> tuple[JSONObject, ...]:
 
 
 def still(ours: JSONObject) -> tuple[JSONObject, ...]:
-    """After which it makes no pod either; none where that is so."""
+    """Operations after which ours creates no pod either; empty where that is so already."""
     draft = Draft(ours)
     hold_still(draft)
     return draft.operations
 
 
 def frozen(ours: JSONObject, generation: int) -> JSONObject:
-    """A new native one that updates nothing before it is thawed. `generation`: of its template, and no pod has it."""
+    """The native DaemonSet at the start: it updates nothing until `thaw`. `generation`: of its template; no pod has
+    it yet."""
     draft = Draft(as_native(ours))
     strategy = fields_of(draft.get(*_STRATEGY))
     draft.set(str(generation), "metadata", "annotations", GENERATION)
@@ -158,18 +160,19 @@ def frozen(ours: JSONObject, generation: int) -> JSONObject:
 
 
 def is_frozen(native: JSONObject) -> bool:
-    """Somebody who applies his manifest meanwhile leaves our note and sets his strategy."""
+    """Whether our annotation and the strategy are both still there: applying a manifest in between replaces the
+    strategy."""
     return mark_of(native) is not None and fields_of(found(native, *_STRATEGY)).get("type") == FROZEN["type"]
 
 
 def wanted_strategy(native: JSONObject) -> JSONObject:
-    """Which it is to have at the end."""
+    """The strategy that the native DaemonSet is to have when the migration is over."""
     noted = mark_of(native)
     return noted.strategy if noted is not None and is_frozen(native) else fields_of(found(native, *_STRATEGY))
 
 
 def follow(draft: Draft, mark: Mark, native: JSONObject) -> None:
-    """Ours is to have the strategy that the native one was to have."""
+    """Set the strategy that ours will get at the end to the one wanted for the native DaemonSet."""
     strategy = wanted_strategy(native)
     if mark.strategy != strategy:
         draft.set(marked(replace(mark, strategy=strategy)), *_MARKED)
@@ -184,7 +187,8 @@ def freeze(native: JSONObject) -> tuple[JSONObject, ...]:
 
 
 def thaw(native: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
-    """From now on a native one acts. It has no partition: where old pods are to stay it goes on updating nothing."""
+    """Operations that put the native DaemonSet in charge. It has no partition: where `old` nodes are to keep their
+    pods it goes on updating nothing."""
     draft = Draft(native)
     if not mark.holds(old):
         draft.set(mark.strategy, *_STRATEGY)
@@ -193,7 +197,7 @@ def thaw(native: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
 
 
 def release(ours: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
-    """From now on one of ours acts. `old` nodes keep what they have."""
+    """Operations that put ours in charge, with a partition that keeps `old` nodes on their revision."""
     draft = Draft(ours)
     draft.set(mark.strategy, *_STRATEGY)
     if mark.holds(old):
@@ -208,8 +212,8 @@ def release(ours: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
 
 
 def give_back(document: JSONObject, mark: Mark) -> tuple[JSONObject, ...]:
-    """The last write to either: its fields have the managers that they had. Not before, since each field that is
-    changed becomes that of the one who changes it."""
+    """The last write to either side: its fields get their former managers back. Not earlier, because each later
+    change would make the plugin the manager of the changed field."""
     draft = Draft(document)
     draft.drop(*_MARKED)
     draft.set(fitted(mark.managers, document), *FIELD)
@@ -257,7 +261,8 @@ def _annotations(document: JSONObject) -> dict[str, JSON]:
 
 
 def _native_note(note: JSONObject) -> JSONObject:
-    """Without what a native one has no field for: kubectl refuses to compare a manifest with that."""
+    """kubectl's copy of the manifest without fields that the native kind lacks: kubectl refuses to compare with
+    those."""
     theirs = fields_of(note.get("spec"))
     spec: JSONObject = {key: theirs[key] for key in SHARED if key in theirs}
     if "updateStrategy" in theirs:

@@ -1,7 +1,7 @@
-"""Who manages which field: what was `metadata.managedFields` of the one, as that of the other.
+"""Who manages which field: `metadata.managedFields` of one side, rewritten for the other.
 
-Whoever makes an object manages all of its fields. Left at that, each server-side apply of the manifest would be a
-conflict, and what the manifest no longer says would stay for ever.
+The creator of an object manages all of its fields. Left so, each server-side apply of the manifest would conflict,
+and fields that the manifest no longer has would stay for ever.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _ITEMWISE: Final = (
     ("f:spec", "f:template", "f:spec", "f:containers"),
     ("f:spec", "f:template", "f:spec", "f:initContainers"),
 )
-"""Lists in the spec of ours that may have a manager for each item; of any other the CRD knows nothing, and it has
-managers as a whole only."""
+"""Lists in the spec of ours whose items may have a manager each. The CRD's schema has no keys for other lists, so
+each of them has managers as a whole only."""
 
 
 def managers_of(document: JSONObject) -> tuple[JSONObject, ...]:
-    """Without those of the status."""
+    """The field managers of a document, without those of its status."""
     return tuple(one for one in items_of(found(document, *FIELD)) if not one.get("subresource"))
 
 
 def fitted(managers: tuple[JSONObject, ...], document: JSONObject) -> list[JSON]:
-    """`managers` for `document`, which may be of the other kind: without fields that it does not have."""
+    """`managers` for `document`, which may be of the other kind: without the fields that it does not have."""
     version = str(document["apiVersion"])
     made: list[JSON] = []
     for one in managers:
@@ -45,7 +45,8 @@ def _is_native(version: JSON) -> bool:
 
 
 def _there(fields: JSONObject, value: JSON, path: tuple[str, ...], *, whole_lists: bool) -> JSONObject:
-    """Those that `value` has. Empty: none, where there were any; else all of it."""
+    """Those of `fields` that `value` has. An empty result means that it has none; an empty entry in it, the whole
+    field."""
     kept: JSONObject = {}
     for key, below in fields.items():
         part = value if key == "." else _part(value, key)
@@ -61,7 +62,8 @@ def _there(fields: JSONObject, value: JSON, path: tuple[str, ...], *, whole_list
 
 
 def _part(value: JSON, key: str) -> JSON:
-    """`f:NAME` of an object; of a list `k:FIELDS`, the item with these fields, or `v:ITEM`. None: it is not there."""
+    """The member of `value` that a key of fieldsV1 names: `f:NAME` of an object, or of a list `k:FIELDS` (the item
+    with these fields) and `v:ITEM`. None: there is no such member."""
     how, _, text = key.partition(":")
     if how == "f":
         return fields_of(value).get(text)

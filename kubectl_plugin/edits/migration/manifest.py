@@ -1,4 +1,4 @@
-"""The new manifest for a repository, and how it gets there."""
+"""The new manifest for a repository, and the steps that put it there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kubectl_plugin.report.revisions.phrases import summary
 
 
 class MigrationManifest(Value):
-    """The manifest to apply after a migration, in place of the one that made the DaemonSet."""
+    """The manifest to apply after the migration, in place of the one that made the DaemonSet."""
 
     document: JSONObject
     comments: tuple[str, ...]
@@ -26,7 +26,7 @@ class MigrationManifest(Value):
 
 
 def printed(observed: Observed, *, native: bool) -> MigrationManifest:
-    """What `migrate --print` prints. Raises CommandError where there is nothing to start from."""
+    """What `migrate --print` prints. Raises CommandError where neither side exists."""
     former, other = (observed.ours, observed.native) if native else (observed.native, observed.ours)
     if former is None and other is None:
         raise absent(observed)
@@ -50,7 +50,8 @@ def _between(observed: Observed, *, native: bool) -> CommandError:
 
 
 def _told(side: MigrationSide, whole: JSONObject, comments: tuple[str, ...]) -> MigrationManifest:
-    """As its author wrote it where kubectl has noted that; somebody else may have changed it since."""
+    """The manifest as its author wrote it, if kubectl has kept a copy, and a comment where the object has changed
+    since."""
     document = _written(whole, last_applied(side.document))
     changes = differences(side.template, fields_of(found(document, "spec", "template")))
     if words := " ".join(summary(changes, only_ascii=True).split()):
@@ -59,7 +60,7 @@ def _told(side: MigrationSide, whole: JSONObject, comments: tuple[str, ...]) -> 
 
 
 def _written(whole: JSONObject, author: JSONObject) -> JSONObject:
-    """What the author wrote of it, where there is one."""
+    """The object as `author`, the last manifest, wrote it; as it is where that is empty."""
     meta = fields_of((author if "metadata" in author else whole).get("metadata"))
     true = fields_of(found(whole, "metadata", "annotations")).keys() - {LAST_APPLIED[-1]}
     kept = {key: text for key, text in fields_of(meta.get("annotations")).items() if key in true}
@@ -71,7 +72,8 @@ def _written(whole: JSONObject, author: JSONObject) -> JSONObject:
 
 
 def _held(native: JSONObject, old: int) -> tuple[JSONObject, tuple[str, ...]]:
-    """As `migrate` leaves it where nodes keep an older revision: or who applies it would update them."""
+    """The manifest as `migrate` leaves the object where nodes keep an older revision; RollingUpdate would update
+    them."""
     strategy = fields_of(found(native, "spec", "updateStrategy"))
     if not Mark(strategy=strategy, hold=True).holds(old):
         return native, ()
@@ -89,7 +91,8 @@ def _lost(ours: MigrationSide) -> Iterator[str]:
 
 
 def _steps(observed: Observed, *, native: bool) -> tuple[str, ...]:
-    """For whoever keeps it in a repository: in this order no node has two pods and none is without one."""
+    """The steps for whoever keeps it in a repository. In this order no node gets two pods, and none
+    is without one."""
     direction = " --to-native" if native else ""
     return (
         "1. Stop whoever applies the repository: or the former object comes back, and with it a second pod a node:",

@@ -1,4 +1,4 @@
-"""What there is: the native DaemonSet, ours of the same name, and what belongs to either or to nobody."""
+"""What the server has at one moment: both sides, and the pods and revisions of either or of nobody."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kubectl_plugin.edits.migration.forms import FINALIZER, Mark, mark_of
 from kubectl_plugin.edits.migration.managers import NATIVE_VERSION
 
 QUIET: Final = 3.0
-"""Seconds: the garbage collector makes no orphan of a pod that it has not seen yet, but deletes it later."""
+"""Seconds. The garbage collector orphans only the pods that it has seen, and would later delete the others."""
 
 
 class Kind(StrEnum):
-    """As kubectl writes them."""
+    """The kinds as kubectl names them."""
 
     NATIVE = "daemonset.apps"
     OURS = "daemonset.apps.kruise.io"
@@ -27,22 +27,22 @@ class Kind(StrEnum):
 
 
 class Daemon(Value):
-    """A pod that the selector matches and that has not ended."""
+    """A running or starting pod that the selector matches."""
 
     name: str
     uid: str
     owner: str
-    """uid of its controller; empty when nobody controls it."""
+    """UID of its controller; empty where it has none."""
     node: str
     hash: str
     created: float
     """Seconds since 1970."""
     generation: int = 0
-    """Of the template, as the native controller that made it counted; 0 where another one did."""
+    """Generation of the template that the native controller made it from; 0 where another controller made it."""
     busy: str = ""
-    """Why nobody else can take it over now, such as an update in place; empty where somebody can."""
+    """Why no other controller can take it over now, such as an update in place; empty where one can."""
     ends: float | None = None
-    """Seconds since 1970 by which its node is to have ended it; None: nobody has deleted it."""
+    """Seconds since 1970 by which its kubelet should have ended it; None for a pod that is not deleted."""
 
 
 class RevisionRecord(Value):
@@ -94,7 +94,7 @@ class MigrationSide(Value):
 
     @property
     def kept(self) -> bool:
-        """Whether it stays until we let it go, deleted or not."""
+        """Whether the plugin's finalizer keeps the object readable, even once it is deleted."""
         return FINALIZER in self.finalizers
 
     @property
@@ -104,7 +104,7 @@ class MigrationSide(Value):
         return seen is not None and seen == found(self.document, "metadata", "generation")
 
     def counted(self, field: str) -> int:
-        """A number of its status, where 0 is left out."""
+        """A number of its status; the server leaves out 0."""
         number = found(self.document, "status", field)
         return number if isinstance(number, int) else 0
 
@@ -122,24 +122,24 @@ class MigrationSide(Value):
 
 
 class Observed(Value):
-    """At one moment."""
+    """Both sides and everything around them, at one moment."""
 
     name: str
     namespace: str
     native: MigrationSide | None
     ours: MigrationSide | None
     pods: tuple[Daemon, ...]
-    """Those that nobody has deleted."""
+    """Pods that are not deleted."""
     revisions: tuple[RevisionRecord, ...]
     now: float
-    """Seconds since 1970, by the server."""
+    """Seconds since 1970, by the server's clock."""
     as_native: JSONObject | None = None
-    """The template of ours as the server would store it in a native DaemonSet, where it was asked."""
+    """The template of ours as the server would store it in a native DaemonSet; None where it was not asked."""
     ending: tuple[Daemon, ...] = ()
-    """Those that are deleted and still there. Nobody adopts them, and beside one that it does not own a controller
-    makes a second pod."""
+    """Pods that are deleted but still there. Nobody adopts them, and a controller creates a second pod beside one
+    that it does not own."""
     emptied: frozenset[str] = frozenset()
-    """Nodes whose pod has ended not long ago and was to be replaced."""
+    """Nodes whose pod has ended not long ago and should be replaced."""
 
     def pods_of(self, *owners: str) -> tuple[Daemon, ...]:
         return tuple(one for one in self.pods if one.owner in owners)
@@ -148,38 +148,38 @@ class Observed(Value):
         return tuple(one for one in self.ending if one.owner == owner)
 
     def unreplaced(self, side: MigrationSide) -> tuple[str, ...]:
-        """Nodes where the pod of it that has just ended has no successor yet."""
+        """Nodes where a pod of this side has just ended and has no successor yet."""
         return tuple(sorted(self.emptied - {one.node for one in self.pods_of(side.uid)}))
 
     def revisions_of(self, *owners: str) -> tuple[RevisionRecord, ...]:
-        """The newest number first."""
+        """The revisions of these owners that are not deleted, the newest first."""
         its = [one for one in self.revisions if one.owner in owners and not one.dying]
         return tuple(sorted(its, key=lambda one: (one.number, one.name), reverse=True))
 
     def owned_by(self, *owners: str) -> int:
-        """Pods and revisions."""
+        """How many pods and revisions these owners have."""
         return len(self.pods_of(*owners)) + len(self.revisions_of(*owners))
 
     def current(self, side: MigrationSide) -> RevisionRecord | None:
-        """The stored revision that means the same as its template."""
+        """The stored revision that means the same as the template of this side; None where there is none yet."""
         wanted, its = side.identity, self.revisions_of(side.uid)
         return next((one for one in its if canonical.identity(one.template) == wanted), None)
 
     def old_nodes(self, side: MigrationSide) -> int:
-        """Nodes whose pods are all of another revision than the current one."""
+        """How many nodes have only pods of revisions other than the current one."""
         return len({one.node for one in self.pods_of(side.uid)}) - self.new_nodes(side)
 
     def new_nodes(self, side: MigrationSide) -> int:
-        """Nodes with a pod of the current revision."""
+        """How many nodes have a pod of the current revision."""
         current = self.current(side)
         return len({one.node for one in self.pods_of(side.uid) if current is not None and one.hash == current.hash})
 
     def doubled(self, side: MigrationSide) -> tuple[str, ...]:
-        """Nodes with two live pods of it, as in a surge."""
+        """Nodes with two live pods of this side, as in a surge."""
         return tuple(
             sorted(node for node, count in Counter(one.node for one in self.pods_of(side.uid)).items() if count > 1)
         )
 
     def youngest(self, side: MigrationSide) -> float:
-        """Seconds since its last pod was made."""
+        """Seconds since the newest pod of this side was created."""
         return self.now - max((one.created for one in self.pods_of(side.uid)), default=0.0)

@@ -1,4 +1,4 @@
-"""What it comes to, told before anything is written."""
+"""What the migration comes to, told before anything is written."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.network_plugin import network_sign
 
 _ROLLING_DEFAULTS: Final[JSONObject] = {"partition": 0, "paused": False, "rollingUpdateType": "Standard"}
-"""What means the same as a native one without it."""
+"""Values that change nothing when the native kind has no such field."""
 _SPEC_DEFAULTS: Final[JSONObject] = {"burstReplicas": 250}
 _PREFIXES: Final = ("kruise-ds/", "daemonset.kruise.io/", "apps.kruise.io/")
 
 
 class Outlook(Value):
-    """Of one DaemonSet."""
+    """What a person is told of one DaemonSet."""
 
     summary: str
     over: bool = False
-    """There is nothing to do."""
+    """The migration is over: there is nothing to do."""
     lines: tuple[str, ...] = ()
     cautions: tuple[Caution, ...] = ()
     named_only: str = ""
-    """Why it is left out where nobody has given its name; empty where it is not."""
+    """Why it is migrated only when its name was given; empty where there is no such reason."""
 
 
 def next_step(observed: Observed, *, native: bool) -> MigrationStep:
-    """Raises CommandError where there is nothing to start from, or not what it takes."""
+    """The next step to take. Raises CommandError where it cannot start, or cannot go on."""
     return _with_managers(observed) or (to_native(observed) if native else to_ours(observed))
 
 
 def _with_managers(observed: Observed) -> ChangeObject | None:
-    """Whatever the direction, one that is in charge first gets the managers that are missing."""
+    """The write of the missing field managers, which comes first for a side that is in charge already, in either
+    direction."""
     for side in (observed.native, observed.ours):
         if side is not None and not side.dying and (mark := side.mark) is not None and mark.acting:
             operations = forms.give_back(side.document, mark)
@@ -50,7 +51,7 @@ def _with_managers(observed: Observed) -> ChangeObject | None:
 
 
 def outlook(observed: Observed, *, native: bool) -> Outlook:
-    """Raises CommandError where it may not begin."""
+    """What is to come. Raises CommandError where the migration may not begin."""
     step = next_step(observed, native=native)
     if isinstance(step, HandedOver):
         return Outlook(summary=step.says, over=True)
@@ -99,7 +100,7 @@ def _held(old: int, start: MigrationSide, *, native: bool) -> str:
 
 
 def lost(ours: MigrationSide) -> Iterator[str]:
-    """What a native one has no field for."""
+    """Fields and annotations of ours that the native kind does not have."""
     spec = fields_of(ours.document.get("spec"))
     rolling = fields_of(found(spec, "updateStrategy", "rollingUpdate"))
     for key in ("partition", "selector", "paused", "rollingUpdateType"):

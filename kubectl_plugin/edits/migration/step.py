@@ -1,4 +1,5 @@
-"""What can be done next. Each write demands that the object is as it was seen; whoever comes too late looks again."""
+"""The steps of a migration. Each write demands the object as it was observed; if that fails, look again and decide
+anew."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class ChangeObject(Value):
 
 
 class Delete(Value):
-    """`orphan`: what it owns stays."""
+    """`orphan`: its pods and revisions are not deleted with it."""
 
     kind: Kind
     name: str
@@ -40,8 +41,8 @@ class Delete(Value):
 
 
 class WaitForPods(Value):
-    """For somebody else. `left`: how many are still missing; as long as they get fewer it goes on. `seconds`: for
-    which it is to be waited at least without that."""
+    """Wait until somebody else has acted. `left`: how many are still missing; while that number falls, waiting goes
+    on. `seconds`: how long to wait at least while it does not."""
 
     what: str
     left: int = 0
@@ -54,9 +55,9 @@ class HandedOver(Value):
 
 
 ORPHANING: Final = "orphan"
-"""The finalizer with which the garbage collector takes the pods away from their owner."""
+"""The finalizer with which the garbage collector removes the owner from its pods."""
 GRACE: Final = 30.0
-"""Seconds after which a kubelet may be late with the end of a pod."""
+"""Seconds by which a kubelet may be late in ending a pod."""
 
 MigrationStep: TypeAlias = CreateObject | ChangeObject | Delete | WaitForPods | HandedOver
 
@@ -70,8 +71,10 @@ def wait_for_ours(what: str, left: int = 0) -> WaitForPods:
 
 
 def replaced(observed: Observed, side: MigrationSide) -> WaitForPods | None:
-    """Until its pods that were deleted have ended and have successors: else the other controller makes those, beside
-    a pod that still runs, and of the older revision where the newer one was to come."""
+    """Wait until deleted pods of this side have ended and have successors; None where there are none.
+
+    Otherwise the other side would create the successors: beside a pod that still runs, perhaps of the older revision.
+    """
     if ending := observed.ending_of(side.uid):
         names = ", ".join(one.name for one in ending[:3])
         latest = max(one.ends or 0.0 for one in ending)
@@ -85,7 +88,8 @@ def replaced(observed: Observed, side: MigrationSide) -> WaitForPods | None:
 
 
 def released(observed: Observed, side: MigrationSide, *, ours: tuple[str, ...] = ()) -> WaitForPods:
-    """It is deleted, and stays until everybody who has a finalizer on it takes that away. `ours`: those of us."""
+    """Wait for a deleted side to disappear, once all finalizers on it are removed. `ours`: finalizers that the plugin
+    removes."""
     left = observed.owned_by(side.uid)
     others = [one for one in side.finalizers if one not in (ORPHANING, *ours)]
     if others and ORPHANING not in side.finalizers:
@@ -95,7 +99,8 @@ def released(observed: Observed, side: MigrationSide, *, ours: tuple[str, ...] =
 
 
 def orphaning(observed: Observed, side: MigrationSide) -> MigrationStep:
-    """Delete it without its pods: once the garbage collector has seen all of them, as it deletes the others."""
+    """Delete this side but not its pods. Only once the garbage collector has seen all of them: it deletes those that
+    it has not seen."""
     if (waits := replaced(observed, side)) is not None:
         return waits
     if observed.youngest(side) < QUIET:

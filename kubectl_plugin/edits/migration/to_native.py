@@ -1,8 +1,8 @@
-"""The next step from one of ours to a native DaemonSet.
+"""The next step from an Advanced DaemonSet (ours) to a native one.
 
-A native one cannot be told to wait: it makes a pod on each node where it owns none. So ours is deleted first, without
-its pods, and stays to be read until the native one has taken over all of them. That one updates nothing until it is
-sure that it takes their revision for the current one.
+A native one cannot be told to wait: it creates a pod on each node where it owns none. So ours is deleted first,
+without its pods, and a finalizer keeps it readable until the native one has taken over all of them. The native one
+updates nothing until it certainly takes the revision of the pods for the current one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kubectl_plugin.failures import CommandError, ExitCode
 
 
 def to_native(observed: Observed) -> step.MigrationStep:
-    """Raises CommandError where there is nothing to start from, or not what it takes."""
+    """Raises CommandError where the migration cannot start, or cannot go on."""
     native, ours = observed.native, observed.ours
     if ours is None:
         return _alone(observed, native)
@@ -37,7 +37,8 @@ def _alone(observed: Observed, native: MigrationSide | None) -> step.MigrationSt
 
 
 def _back(observed: Observed, native: MigrationSide, ours: MigrationSide) -> step.MigrationStep:
-    """Ours owns nothing yet, or the native one is on its way out and everything goes on from there."""
+    """Turns back a migration to ours: either ours owns nothing yet and is deleted, or the native one is being deleted
+    and the migration to native begins once it is gone."""
     if ours.mark is None or ours.mark.uid != native.uid:
         raise step.both(observed)
     if native.dying:
@@ -71,8 +72,9 @@ def _leaving(observed: Observed, ours: MigrationSide) -> step.MigrationStep:
 
 
 def _twin(observed: Observed, ours: MigrationSide, current: RevisionRecord) -> step.MigrationStep | None:
-    """The native controller takes a revision for the current one if its bytes are those that it would write itself:
-    so one is stored that has them, and the hash that the pods carry. Our controller keeps it for its own."""
+    """A second revision for the native controller, which takes a revision for current only if it has the bytes that
+    it would write itself. The new one has these, and the hash of the pods; our controller takes it for its own. None:
+    not needed."""
     template = observed.as_native or {}
     wanted = _bytes(template)
     if _bytes(current.template) == wanted:
@@ -133,19 +135,19 @@ def _taking_over(observed: Observed, native: MigrationSide | None, ours: Migrati
 
 
 def _generation(observed: Observed) -> int:
-    """One that none of the pods has: a former native DaemonSet made some of them, and has counted from 1."""
+    """A generation that no pod has. Pods of a former native DaemonSet may have some, counted from 1."""
     return 1 + max((one.generation for one in observed.pods), default=0)
 
 
 def _miscounted(observed: Observed, native: MigrationSide) -> int:
-    """Nodes on which it takes an old pod for a new one, or the other way round. It does not count those on which no
-    pod of it should be."""
+    """How many nodes' pods the native controller takes for new when they are old, or the other way round. Its status
+    leaves out nodes that should not have a pod."""
     new, counted = observed.new_nodes(native), native.counted("updatedNumberScheduled")
     return max(counted - new, new - native.counted("numberMisscheduled") - counted, 0)
 
 
 def _freed(name: str, uid: str) -> step.ChangeObject:
-    """The garbage collector had not seen it when it made orphans of the others, and would delete it with ours."""
+    """Removes the owner from a pod that the garbage collector missed, and would delete along with ours."""
     drop = patch.remove("metadata", "ownerReferences")
     return step.ChangeObject(
         kind=Kind.POD,
@@ -162,7 +164,7 @@ def _thawed(observed: Observed, native: MigrationSide, mark: Mark) -> step.Migra
     old = observed.old_nodes(native)
     says = "is in charge"
     if mark.holds(old):
-        # with its whole strategy: the type alone would stand for the defaults, another budget and no surge
+        # the whole strategy: its type alone would mean the default limits
         change = as_bytes({"spec": {"updateStrategy": mark.strategy}}).decode()
         on = f"kubectl patch daemonset.apps {observed.name} -n {observed.namespace} --type=merge -p '{change}'"
         says += f"; it stays OnDelete, which keeps what is old. To go on: {on}"

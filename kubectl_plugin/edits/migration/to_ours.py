@@ -1,8 +1,8 @@
-"""The next step from a native DaemonSet to one of ours.
+"""The next step from a native DaemonSet to an Advanced one (ours).
 
-Ours is made first, and so that it makes no pod: its controller shows that it acts while the native one is still in
-charge, and until that is deleted everything can be taken back. The native one updates nothing from then on and is
-deleted without its pods. When ours has taken over all of them, and their history, it begins to act.
+Ours is created first, such that it creates no pod. Its controller shows that it acts while the native one is still in
+charge, and until that one is deleted everything can be taken back. The native one updates nothing from then on and is
+deleted without its pods. Once ours has taken over all pods and revisions, it begins to act.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kubectl_plugin.edits.migration.observed import Kind, MigrationSide, Observe
 
 
 def to_ours(observed: Observed) -> step.MigrationStep:
-    """Raises CommandError where there is nothing to start from, or not what it takes."""
+    """Raises CommandError where the migration cannot start, or cannot go on."""
     native, ours = observed.native, observed.ours
     if ours is not None and ours.dying:
         return _after_a_deletion(observed, ours)
@@ -24,7 +24,7 @@ def to_ours(observed: Observed) -> step.MigrationStep:
         if native.dying:
             raise step.deleted(native)
         if left := observed.owned_by(""):
-            # Both would adopt them, and the native one makes a pod where it does not get the one that is there.
+            # Both sides would adopt them, and the native one creates a pod wherever it loses one.
             return step.wait_for_native("the native controller to take over pods and history", left)
         body = forms.waiting(native.document)
         return step.CreateObject(kind=Kind.OURS, body=body, says="created; it makes no pod yet")
@@ -34,7 +34,8 @@ def to_ours(observed: Observed) -> step.MigrationStep:
 
 
 def _after_a_deletion(observed: Observed, ours: MigrationSide) -> step.MigrationStep:
-    """On its way to a native one it is turned round once that is there: nobody else knows how it is to be."""
+    """Turns back a migration to native. It must first go on until the native one exists: the finalizer's object is
+    the only record of what that is to be."""
     if not ours.kept:
         return step.wait_for_native("the one of ours that was deleted to be gone")
     if observed.native is None or set(ours.finalizers) != {forms.FINALIZER} or observed.pods_of(ours.uid):
@@ -57,8 +58,8 @@ def _side_by_side(observed: Observed, native: MigrationSide, ours: MigrationSide
     if twice := observed.doubled(native):
         return step.WaitForPods(what=f"one pod on {', '.join(twice)}, where there are two", left=len(twice))
     if current.number < 2:
-        # Ours has stored one of number 1 itself. Of two that mean the same it keeps the higher one, which is to be
-        # the one that the pods have.
+        # Our controller has stored a revision 1 itself. Of two that mean the same it keeps the one with the higher
+        # number, which must be the revision that the pods have.
         return step.ChangeObject(
             kind=Kind.REVISION,
             name=current.name,
