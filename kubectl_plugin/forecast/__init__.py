@@ -1,1 +1,2 @@
-"""What would happen next, and what if: the controller's own decision core, asked again and again. Pure."""
+"""What would happen next, and what if: the controller's own planner, run again and again on a
+simulated world. Pure."""

@@ -1,4 +1,5 @@
-"""A plan for programs: `apiVersion: kruise-ds/v1`, `kind: RolloutPlan`. Fields may be added, never renamed."""
+"""A plan as a document for programs: `apiVersion: kruise-ds/v1`, `kind: RolloutPlan`. Fields are added, never
+renamed."""
 
 from __future__ import annotations
 
@@ -14,11 +15,10 @@ KIND: Final = "RolloutPlan"
 
 
 def document_of(plan: RolloutPlan) -> JSONObject:
-    """Names of nodes are in update order everywhere. Times are seconds from now; null where nothing tells.
+    """Nodes are listed in update order everywhere. Times are seconds from now, null where they cannot be estimated.
 
-    `wouldChange` is what `--exit-code` tells. `waves` are worked out by the controller's own planner; `rest` are the
-    nodes of the waves after `--waves`, in the order of their turn. `kept` are those that do not get the revision, by
-    what keeps it from them.
+    `wouldChange`: what `--exit-code` reports. `waves`: worked out by the controller's own planner. `rest`: the nodes
+    of the waves after `--waves`, in update order. `kept`: the nodes that do not get the revision, by the obstacle.
     """
     found, daemonset = plan.forecast, plan.survey.daemonset
     fields: JSONObject = {

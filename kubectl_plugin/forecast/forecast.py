@@ -1,7 +1,7 @@
-"""What the controller would do next, and after that: its own decision core, asked again and again.
+"""What the controller would do next, and after that: its own planner, run again and again on a simulated world.
 
-Order and grouping are the planner's. A wave is what happens until something else has to happen first: a pod gets
-ready, or time goes by.
+Order and grouping are the planner's. A wave is everything that happens before something else has to happen first: a
+pod gets ready, or time passes.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ from kubectl_plugin.forecast.simulation import NeverReady, at_last_drained, carr
 
 NEVER: NeverReady = frozenset()
 _FAR = 365 * 86_400.0
-"""Seconds: what is to happen later than that is not foretold."""
+"""Seconds: nothing later than that is forecast."""
 _PASSING = (Obstacle.TERMINATING, Obstacle.BACK_OFF, Obstacle.STALE)
-"""They end by themselves, so nobody is told of them here."""
+"""Obstacles that end by themselves, and so are not reported here."""
 
 
 class Wave(Value):
-    """Nodes that move together, in the order in which the controller turns to them."""
+    """Nodes that are updated together, in the order in which the controller takes them."""
 
     begins: float
-    """Seconds from now, as far as the pace of the last updates tells."""
+    """Seconds from now, as far as the pace of the last updates allows an estimate."""
     after: tuple[str, ...]
-    """The nodes whose pods get ready first; empty where it begins at once, or only time goes by before."""
+    """The nodes whose pods get ready first; empty where the wave begins at once, or only waits for time to pass."""
     holding: tuple[str, ...]
-    """Other nodes without an available pod when it begins: they use up maxUnavailable."""
+    """Other nodes that have no available pod when the wave begins: they count against maxUnavailable."""
     moves: tuple[NodeMove, ...]
 
 
 class Forecast(Value, gc=True):
-    """Everything that would happen if nobody changed anything and every new pod got well."""
+    """Everything that would happen if nobody changed anything and every new pod became available."""
 
     waves: tuple[Wave, ...]
     rest: tuple[str, ...]
     """Nodes of the waves that were not worked out one by one, in update order."""
     start: Board
     end: Board
-    """When nothing more happens, or when the last one of `waves` is done."""
+    """The board when nothing more happens, or after the last of `waves`."""
     kept: Mapping[Obstacle, tuple[str, ...]]
-    """Nodes with an older revision, or with no pod, in update order; only obstacles that there are, as they are
-    told."""
+    """Nodes that keep an old revision, or get no pod, in update order, by the obstacle. Obstacles without nodes are
+    left out."""
     phase: Phase | None
-    """The last one; None where there is more than was worked out."""
+    """The phase at `end`; None where the waves after it were not worked out."""
     most_unavailable: int
-    """The most nodes without an available pod at any moment, those that are so now included."""
+    """The most nodes that are without an available pod at any moment, including those without one now."""
     seconds: float
-    """From now until the last pod of `waves` is available."""
+    """Seconds from now until the last pod of `waves` is available."""
 
     @property
     def changes(self) -> bool:
@@ -68,20 +68,20 @@ class Forecast(Value, gc=True):
 
     @property
     def width(self) -> int:
-        """Nodes a wave, as far as was seen: how `rest` would go on."""
+        """Nodes per wave in the last waves that were worked out: an estimate for `rest`."""
         return max((len(wave.moves) for wave in self.waves[-2:]), default=1)
 
 
 class RestlessError(RuntimeError):
-    """The planner never comes to rest: a mistake in the planner, or in how the world is made to go on."""
+    """The planner never stops acting: a bug in the planner or in the simulation."""
 
 
 def forecast(world: World, *, never_ready: NeverReady = NEVER, waves: int = 0, pace: float = 0.0) -> Forecast:
-    """`waves`: how many are worked out, 0 for all. `pace`: seconds from a pod's creation until it is ready.
+    """`waves`: how many to work out, 0 for all. `pace`: seconds from a pod's creation until it is ready.
 
-    The world is taken as fresh. The server accepts what it is asked, unless `world.verdicts` says otherwise: then no
-    pod of that revision is created, and it is asked again at `world.ask_at`. Raises ValueError for a spec with which
-    nothing can be done.
+    The world is taken as fresh. The server accepts every write, unless `world.verdicts` refuses a revision: then no
+    pod of that revision is created, and the server is asked again at `world.ask_at`. Raises ValueError for a spec
+    that the planner cannot use.
     """
     return _Foreseeing(replace(world, fresh=True), never_ready, waves, pace).run()
 
@@ -109,7 +109,7 @@ class _Foreseeing:
         raise RestlessError(f"no end after {most} passes")
 
     def _pass(self) -> bool:
-        """Whether there may be more."""
+        """Run one pass; returns whether there may be another."""
         decided = plan(self._world)
         if refused := self._refused(decided):
             self._world = replace(self._world, held_back={**self._world.held_back, **refused})
@@ -132,14 +132,14 @@ class _Foreseeing:
         return True
 
     def _refused(self, decided: Plan) -> dict[Place, float]:
-        """Nodes that cannot get the pod that they should, and until when: the server accepts none of its revision."""
+        """The nodes whose new pod the server refuses, and until when (seconds since 1970) they are held back."""
         verdicts, until = self._world.verdicts, self._world.ask_at
         creates = [one for one in decided.actions if isinstance(one, CreatePod)]
         refused = [one for one in creates if isinstance(verdicts.get(one.revision.hash), TemplateRefused)]
         return {Place.of_node(one.node): until for one in refused}
 
     def _ends_a_surge(self, move: NodeMove) -> bool:
-        """Whether it is only the old pod of an earlier wave that goes."""
+        """Whether the move only deletes the old pod of an earlier wave."""
         return move.how in (How.FINISH, How.REMOVE) and move.node in self._surged
 
     def _move(self, board: Board, moves: list[NodeMove]) -> None:
@@ -190,7 +190,7 @@ class _Foreseeing:
 
 
 def _kept_on(board: Board) -> Mapping[Obstacle, tuple[str, ...]]:
-    """Who is left when the planner does nothing more on this board."""
+    """The nodes that are left, by obstacle, when the planner does nothing more on this board."""
     explainer = Explainer(board)
     found: dict[Obstacle, list[str]] = {}
     for slot in reversed(board.eligible):
@@ -198,14 +198,15 @@ def _kept_on(board: Board) -> Mapping[Obstacle, tuple[str, ...]]:
             continue
         obstacle = explainer.obstacle(slot)
         if obstacle is None and slot.old is not None:
-            obstacle = Obstacle.BUDGET  # taken by those before it
+            obstacle = Obstacle.BUDGET  # the nodes before it use up the budget
         elif obstacle is Obstacle.HELD_BACK:
-            obstacle = Obstacle.REFUSED  # a forecast knows no other failure
+            obstacle = Obstacle.REFUSED  # the only failure that a forecast knows
         if obstacle is not None and obstacle not in _PASSING:
             found.setdefault(obstacle, []).append(slot.node)
     return {obstacle: tuple(found[obstacle]) for obstacle in Obstacle if obstacle in found}
 
 
 def left_to_update(board: Board) -> tuple[str, ...]:
-    """Who would be next on this board, in update order: without those that a hook holds or nobody can reach."""
+    """The nodes that would be updated next on this board, in update order, without those that a hook or a lost
+    kubelet holds."""
     return tuple([slot.node for slot in Explainer(board).in_turn])

@@ -1,4 +1,4 @@
-"""The further steps of a rollout (`kruise-ds/steps`): what each smaller partition would move, one after the other."""
+"""The later steps of a rollout (`kruise-ds/steps`): which nodes each smaller partition would update."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from kubectl_plugin.report.steps import Steps, steps_of
 
 
 class Later(Value):
-    """One step that somebody may promote to."""
+    """One step that somebody may promote to later."""
 
     step: int
-    """The first one is 1."""
+    """Counted from 1."""
     partition: IntOrPercent
     waves: tuple[tuple[str, ...], ...]
     rest: tuple[str, ...]
-    """Nodes that were not grouped, in update order."""
+    """Nodes whose waves were not worked out, in update order."""
 
 
 def later_steps(found: Forecast, waves: int) -> tuple[Later, ...]:
-    """The steps after the present one, if each before has been finished and all its pods have got well by then.
+    """The steps after the present one, each worked out as if the one before it had finished with all pods available.
 
-    `waves`: how many are worked out in all, those of `found` included; 0 for all. Raises CommandError for steps that
-    cannot be read.
+    `waves`: how many to work out in all, including those of `found`; 0 for all. Raises CommandError for invalid
+    steps.
     """
     board = found.end
     daemonset = board.world.daemonset
@@ -64,7 +64,7 @@ def _worked_out(found: Forecast, steps: Steps, values: tuple[IntOrPercent, ...],
 
 
 def _finished(board: Board) -> World:
-    """The world once everything that was under way has come to a good end."""
+    """The world once everything under way has succeeded."""
     world = board.world
     passed = come_to_pass(world, NEVER, 0.0)
     world = world if passed is None else passed[0]
@@ -72,6 +72,6 @@ def _finished(board: Board) -> World:
 
 
 def _with(world: World, partition: IntOrPercent) -> World:
-    """Placement and selector stay as they are, so the compiled rules do too."""
+    """Placement and selector do not change, so the rules compiled from them are kept."""
     changed = with_partition(world.daemonset, partition)
     return replace(world, daemonset=replace(changed, generation=changed.generation + 1))

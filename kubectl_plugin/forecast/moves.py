@@ -1,4 +1,4 @@
-"""What the actions of a plan mean for a node, in a word and a reason."""
+"""What the actions of a plan do to each node, in a word and a reason."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class How(StrEnum):
     """What happens to the pod of a node."""
 
     RECREATE = "re-create"
-    """Deleted, and another one created."""
+    """The pod is deleted, and another one created."""
     IN_PLACE = "in place"
-    """It stays, and only what differs is changed in it."""
+    """The pod stays, and only what differs is changed in it."""
     SURGE = "surge"
-    """A new one is created beside the old one, which goes once the new one is available."""
+    """A new pod is created beside the old one, which is deleted once the new one is available."""
     CREATE = "create"
-    """There is none yet, or none any more."""
+    """The node has no pod, or none any more, and gets one."""
     FINISH = "finish"
-    """Its new pod is there already: the old one goes."""
+    """The new pod is there already: the old one is deleted."""
     REMOVE = "remove"
-    """Deleted, and no other one created."""
+    """The pod is deleted, and none is created."""
 
 
 AT_ONCE = "old pod not available: outside the budget"
@@ -51,22 +51,22 @@ class NodeMove(Value):
     node: str
     how: How
     why: str
-    """More than that it is its turn; mostly empty."""
+    """The reason, where it is more than the node's turn; mostly empty."""
     detail: str | None = None
-    """What an update in place restarts; or where one was asked for, why the pod is re-created instead."""
+    """What an update in place restarts; or where one was wanted, why the pod is re-created instead."""
     pod: str | None = None
-    """Name of the pod that goes."""
+    """Name of the pod that is deleted; None where none is."""
     revision: int | None = None
-    """Number of the new pod's revision; None where no pod is created."""
+    """Revision number of the new pod; None where no pod is created."""
 
     @property
     def urgent(self) -> bool:
-        """Whether it is outside the budget."""
+        """Whether the node is updated outside the budget."""
         return self.why == AT_ONCE
 
 
 def moves_of(board: Board, actions: Iterable[Action]) -> Iterator[NodeMove]:
-    """What these actions, planned for this board, mean node by node; `Harmless` ones mean nothing."""
+    """The moves of `actions`, which were planned for `board`. `Harmless` actions are no moves."""
     slots = {slot.node: slot for slot in board.slots}
     for action in actions:
         if isinstance(action, Harmless):
@@ -81,7 +81,8 @@ def moves_of(board: Board, actions: Iterable[Action]) -> Iterator[NodeMove]:
 
 
 def together(moves: Iterable[NodeMove]) -> tuple[NodeMove, ...]:
-    """One move a node, in the order of the first: a pod that goes and one that comes are one move."""
+    """One move per node, in the order of the first: deleting a pod and creating another on the same node are one
+    move."""
     merged: dict[str, NodeMove] = {}
     for move in moves:
         before = merged.get(move.node)

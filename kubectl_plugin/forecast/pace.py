@@ -1,4 +1,4 @@
-"""How long a new pod takes to get ready, by those that did lately."""
+"""How long a new pod takes to get ready, estimated from the newest ready pods."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from controller.api.base import Value
 from kubectl_plugin.report.snapshot import PodDetail
 
 _LAST: Final = 5
-"""Of older ones the images may have been others."""
+"""Older pods may have had other images."""
 
 
 class Pace(Value):
     seconds: float
-    """From a pod's creation, or its update in place, until it is ready: the median."""
+    """The median time from a pod's creation, or its update in place, until it is ready."""
     nodes: int
-    """How many pods it is taken from."""
+    """How many pods the median is taken from."""
 
 
 def pace_of(pods: Iterable[PodDetail], revision_hash: str) -> Pace | None:
-    """From the newest pods of that revision, or of any where it has none that is ready; None without any.
+    """The pace of the newest ready pods of that revision, or of any where it has none; None where no pod can be used.
 
-    A pod whose containers were started again says when it became ready the last time, so it is not asked; one that
-    was updated in place says how long that took.
+    A pod whose containers were restarted is left out, because it only records when it last became ready. One that was
+    updated in place records how long that took.
     """
     told = [one for one in pods if one.pod.ready and one.pod.ready_since is not None]
     told = [one for one in told if one.updated is not None or not one.restarts]

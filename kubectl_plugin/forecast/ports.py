@@ -1,4 +1,4 @@
-"""Ports of the node that a pod claims: two pods with the same one never run beside each other."""
+"""Host ports that a pod claims: two pods with the same one never run on the same node at once."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from kubectl_plugin.forecast.simulation import NeverReady
 
 
 def portless_in(board: Board) -> NeverReady:
-    """While surging: nodes whose new pod waits for a port that the old one holds for as long as it is ready.
+    """When surging: the nodes, each with the new revision's hash, whose new pod never gets ready because it waits for
+    a host port that the old pod holds while it is ready.
 
-    An old pod that is not ready goes as soon as the new one is there, and sets its ports free.
+    An old pod that is not ready is deleted as soon as the new one exists, which frees its ports.
     """
     if not board.surging:
         return frozenset()
@@ -23,7 +24,8 @@ def portless_in(board: Board) -> NeverReady:
 
 
 def host_ports(template: JSONObject) -> Iterator[tuple[int, str]]:
-    """Each with its container's name; on the node's network every declared port is one."""
+    """The host ports of a template, each with its container's name. With hostNetwork every declared port is a host
+    port."""
     spec = fields_of(template.get("spec"))
     on_node = spec.get("hostNetwork") is True
     for container in items_of(spec.get("containers")):

@@ -1,4 +1,4 @@
-"""All that a plan tells: the forecast, the steps after it, how long it takes, and what was checked."""
+"""Everything that a plan shows: the forecast, the steps after it, how long it takes, and what was checked."""
 
 from __future__ import annotations
 
@@ -32,55 +32,55 @@ from kubectl_plugin.report.survey import Survey, survey, world_of
 from kubectl_plugin.report.trouble import trouble_of
 
 _CREATING: Final = "create pods"
-"""How the controller's account of a create that failed begins."""
+"""How the controller's Degraded message begins after a failed create."""
 
 
 class DryRunAnswer(Value):
-    """What the server's dry run said of a pod of the planned template."""
+    """The result of the server's dry run for a pod of the planned template."""
 
     result: CheckResult
     text: str = ""
-    """Its words, or why it was not asked."""
+    """The server's words, or why the dry run was not made."""
 
 
 class Effect(Value, rename="camel"):
-    """What a plan comes to, in nodes; those that were not worked out too."""
+    """What a plan comes to, counted in nodes, including those whose waves were not worked out."""
 
     in_place: int
-    """Their pod stays and is changed."""
+    """The pod stays and is changed."""
     recreated: int
-    """Their pod goes before another one comes."""
+    """The old pod is deleted before the new one is created."""
     surged: int
-    """Their pod goes after another one came."""
+    """The old pod is deleted after the new one is available."""
     beside: int
-    """They get another pod while the old one stays for good: the new one never gets available."""
+    """The new pod stays beside the old one, because it never becomes available."""
     created: int
     finished: int
     removed: int
     most_unavailable: int
-    """Without an available pod at any moment, at most; what was not worked out keeps to the limit."""
+    """The most nodes without an available pod at any moment. Waves that were not worked out count with the limit."""
 
 
 class RolloutPlan(Value, dict=True, gc=True):
     survey: Survey
-    """Of the DaemonSet as it is planned for."""
+    """The survey of the DaemonSet as it is planned for."""
     forecast: Forecast
     later: tuple[Later, ...]
     pace: Pace | None
     checks: tuple[ForecastWarning, ...]
     asked: tuple[str, ...]
-    """What was tried out, in words; empty for the DaemonSet as it is."""
+    """The settings that were tried out, in words; empty for the DaemonSet as it is."""
     refusal: str = ""
-    """The server's words where it accepts no new pod; empty while nothing speaks against it."""
+    """Why the server accepts no new pod, in its words; empty while no such reason is known."""
 
     @property
     def number(self) -> int:
-        """Of the revision that is rolled out, as it is or will be."""
+        """Number of the revision that is rolled out, as it is or will be."""
         return number_of(self.forecast.start.revision, self.forecast.start.older)
 
     @property
     def former(self) -> int | None:
-        """Of the revision that it replaces somewhere; None where none is left."""
+        """Number of the revision that is replaced; None where no node runs an old one."""
         outdated = any(slot.old is not None for slot in self.forecast.start.eligible)
         return self.survey.previous if outdated else None
 
@@ -120,24 +120,24 @@ class RolloutPlan(Value, dict=True, gc=True):
 
     @cached_property
     def _rest(self) -> Ways:
-        """Of the nodes that were not worked out."""
+        """How the nodes whose waves were not worked out are updated."""
         rest = set(self.forecast.rest)
         return ways_of(self.forecast.end, lambda slot: slot.node in rest)
 
     @property
     def updated(self) -> int:
-        """Nodes that have the revision in the end, those that were not worked out too."""
+        """How many nodes have the revision in the end, including those whose waves were not worked out."""
         there = sum(slot.current is not None for slot in self.forecast.end.eligible)
         return there + len(self.forecast.rest)
 
     @property
     def available(self) -> int:
-        """Nodes with an available pod in the end, of any revision."""
+        """How many nodes have an available pod in the end, of any revision."""
         return sum(slot.serves for slot in self.forecast.end.eligible)
 
     @property
     def seconds(self) -> float | None:
-        """Until everything that is not held back is available; None where nothing tells."""
+        """Seconds until everything that is not held back is available; None where that cannot be estimated."""
         if self.pace is None or not self.forecast.changes:
             return None
         waves = math.ceil(len(self.forecast.rest) / self.forecast.width)
@@ -150,9 +150,8 @@ class RolloutPlan(Value, dict=True, gc=True):
 def rollout_plan(
     snapshot: Snapshot, *, waves: int, answer: DryRunAnswer | None = None, asked: tuple[str, ...] = ()
 ) -> RolloutPlan:
-    """`snapshot` has the DaemonSet to plan for. `waves`: how many are worked out, 0 for all.
-
-    `answer`: of the server's dry run, where it was asked. Raises ValueError for a spec that nothing can be done with.
+    """The plan for the DaemonSet in `snapshot`. `waves`: how many to work out, 0 for all. `answer`: of the server's
+    dry run; None where it was not made. Raises ValueError for a spec that the planner cannot use.
     """
     surveyed = survey(snapshot)
     pace = pace_of(snapshot.pods, surveyed.board.revision.hash)
@@ -167,15 +166,15 @@ def rollout_plan(
 
 
 def with_answer(plan: RolloutPlan, answer: DryRunAnswer, *, waves: int) -> RolloutPlan:
-    """`plan` with the server's answer to the dry run; worked out anew where the server refuses, now or when it was
-    asked last."""
+    """`plan` with the answer to the server's dry run. It is worked out anew where the server refuses the pod, or did
+    so in the answer before."""
     if refusal_in(plan.survey.daemonset, answer):
         return rollout_plan(plan.survey.snapshot, waves=waves, answer=answer, asked=plan.asked)
     return replace(plan, checks=(*_answered(answer), *plan.checks))
 
 
 def probe_of(board: Board) -> ProbeTemplate | None:
-    """What to ask the server: would it accept the next new pod? None where no node should run one."""
+    """The pod to send in a dry run: the next new one. None where no node should run one."""
     if not board.budget.desired:
         return None
     node = (board.outdated or board.eligible)[0].node
@@ -184,10 +183,10 @@ def probe_of(board: Board) -> ProbeTemplate | None:
 
 
 def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
-    """Why no new pod comes to be; empty where nothing speaks against it, and before the server was asked.
+    """Why no new pod can be created; empty where no reason is known, and before the dry run was made.
 
-    What the controller was told when it tried counts for this very spec only, and where the server could not be
-    asked: it may have been mended meanwhile. A dry run says nothing against a quota that is used up.
+    The controller's own failure counts only if it was about this very spec, and the dry run was not possible: it may
+    be mended by now. A dry run does not notice a quota that is used up, so there the controller's failure counts too.
     """
     if answer is None:
         return ""
@@ -226,7 +225,7 @@ def _answered(answer: DryRunAnswer | None) -> tuple[ForecastWarning, ...]:
 
 
 def _stated(answer: DryRunAnswer | None, refusal: str) -> tuple[ForecastWarning, ...]:
-    """What the controller was told, where the dry run does not say it."""
+    """The controller's own failure, where the dry run did not show it."""
     if not refusal or answer is None or answer.result is CheckResult.FAILED:
         return ()
     text = f"the controller is refused its pods: {refusal}"

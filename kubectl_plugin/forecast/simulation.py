@@ -1,7 +1,7 @@
-"""How a world goes on: what a plan asks for is done, and what is waited for comes to pass. Nothing here decides.
+"""How a world goes on: everything planned is done, and everything waited for happens. Nothing here decides.
 
-A cluster as it should be: the server accepts, a deleted pod is gone at once, a created one gets ready after the usual
-time. Pods that fail now go on failing, and of silent nodes nothing more is heard.
+The cluster behaves ideally: the server accepts every write, a deleted pod disappears at once, a created one gets
+ready after the usual time. Pods that fail now keep failing, and unreachable nodes stay so.
 """
 
 from __future__ import annotations
@@ -26,25 +26,27 @@ from controller.planner.stops import hooked
 from controller.planner.world import Accepted, Predecessor, World, predecessor
 
 NeverReady: TypeAlias = Set[tuple[str, str]]
-"""Node and revision hash: a pod of that revision never gets ready there."""
+"""Pairs of node and revision hash: a pod of that revision never gets ready on that node."""
 
 
 def at_last_drained(world: World) -> World:
-    """With pods that lose their traffic now as `carried_out` leaves those that will: the time alone is to go by."""
+    """`world` with pods that are losing their traffic now in the state that `carried_out` leaves later ones in: only
+    the grace period has to pass."""
     grace, now = world.daemonset.in_place_grace, world.now
     pods = (_drained(one, grace, now) if one.draining and one.underway is None else one for one in world.pods)
     return replace(world, pods=tuple(pods))
 
 
 def _drained(pod: Pod, grace: float, now: float) -> Pod:
-    """Nothing is in the way of its update; what counts as its birth is the end of its grace period."""
+    """The pod with its gates closed for an update in place. `created` is set to the end of its grace period, from
+    which the simulation counts the time until it is ready."""
     since = min((gate.since for gate in pod.gates if gate.draining and gate.since is not None), default=now)
     gates = tuple(replace(gate, open=False, draining=True, since=None) for gate in pod.gates)
     return replace(pod, gates=gates, ready=False, ready_since=None, created=min(since, now) + grace)
 
 
 def carried_out(world: World, decided: Plan) -> World:
-    """The world as it is once the server has done everything that was planned for it, and has the new status."""
+    """The world after the server has carried out the plan and stored the new status."""
     if decided.status is not None:
         daemonset = world.daemonset
         world = replace(world, daemonset=replace(daemonset, status=_written(daemonset.status, decided.status)))
@@ -57,10 +59,11 @@ def carried_out(world: World, decided: Plan) -> World:
 
 
 def come_to_pass(world: World, never_ready: NeverReady, pace: float) -> tuple[World, tuple[str, ...]] | None:
-    """What is waited for: pods get ready `pace` seconds after they were made, or restarted in place, which counts as
-    their birth here, and comes after the grace period; dying ones go, lost ones are collected.
+    """The world once what is waited for has happened: pods get ready `pace` seconds after they were created or
+    restarted in place (which sets `created` here, to the end of the grace period), dying pods disappear, lost ones
+    are deleted.
 
-    Also the nodes whose pods got ready, by name, descending. None when nothing is waited for.
+    Also returns the nodes whose pods got ready, by descending name. None where nothing is waited for.
     """
     silent = {node.name for node in world.nodes if node.unreachable}
     known = {node.name for node in world.nodes}
@@ -76,7 +79,7 @@ def come_to_pass(world: World, never_ready: NeverReady, pace: float) -> tuple[Wo
         if pod.dying and pod.node not in silent:
             gone[pod.node] = predecessor(pod)
         elif pod.bound and pod.node not in known:
-            continue  # the cluster's garbage collector takes it
+            continue  # the cluster's garbage collector deletes it
         elif hook is not None and pod.held_by_hook and hooked(pod, hook):
             pods.append(_let_go(pod, hook))
             released = True
@@ -92,7 +95,7 @@ def come_to_pass(world: World, never_ready: NeverReady, pace: float) -> tuple[Wo
 
 
 def is_not_ready(node: Node) -> bool:
-    """Whether its kubelet says, or the control plane believes, that it is not ready."""
+    """Whether the kubelet reports that the node is not ready, or the control plane believes so."""
     return any(taint.key in (TAINT_NOT_READY, TAINT_UNREACHABLE) for taint in node.taints)
 
 
@@ -104,26 +107,26 @@ def _may_get_ready(pod: Pod, never_ready: NeverReady) -> bool:
 
 
 def _settled(pod: Pod) -> Pod:
-    """With its readiness gates open, and no update in place underway."""
+    """The pod with its readiness gates open and no update in place under way."""
     return replace(pod, gates=tuple(replace(gate, open=True, draining=False) for gate in pod.gates), underway=None)
 
 
 def _let_go(pod: Pod, hook: LifecycleHook) -> Pod:
-    """Who is asked by the hook has done what they wanted to do first."""
+    """The pod after its `preDelete` hook has been answered."""
     labels = {key: value for key, value in pod.labels.items() if (hook.labels_handler or {}).get(key) != value}
     finalizers = tuple(one for one in pod.finalizers if one not in (hook.finalizers_handler or ()))
     return replace(pod, labels=labels, finalizers=finalizers)
 
 
 def _staying(pod: Pod) -> Pod:
-    """Not prepared for its deletion any more."""
+    """The pod, no longer prepared for deletion."""
     labels = {key: value for key, value in pod.labels.items() if key != LIFECYCLE_STATE_LABEL}
     gates = tuple(replace(gate, open=gate.open or not gate.kept, marked=False) for gate in pod.gates)
     return replace(pod, labels=labels, gates=gates, ready=pod.able, drained=False)
 
 
 class _WorldAfter:
-    """Carries out one plan on copies of the world's collections, so that a plan costs one copy and not one each."""
+    """Carries out one plan on copies of the world's collections: one copy per plan, not one per action."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -153,7 +156,7 @@ class _WorldAfter:
             case actions.CreatePod():
                 pod = _created(action, self._world)
                 self._pods[pod.uid] = pod
-            case actions.DeletePod() | actions.PrepareDelete():  # who is asked by the hook lets it go
+            case actions.DeletePod() | actions.PrepareDelete():  # the hook is answered at once
                 pod = self._pods.pop(action.pod.uid)
                 if action.node in self._silent:
                     self._pods[pod.uid] = replace(pod, dying=True)
@@ -217,7 +220,7 @@ class _WorldAfter:
 
 
 def _created(action: actions.CreatePod, world: World) -> Pod:
-    """Names are never used twice, so they serve as uids as well."""
+    """Names are never used twice, so the name serves as the uid, too."""
     meta = fields_of(action.revision.template.get("metadata"))
     labels = {key: str(one) for key, one in fields_of(meta.get("labels")).items()}
     finalizers = meta.get("finalizers")
@@ -241,7 +244,7 @@ def _created(action: actions.CreatePod, world: World) -> Pod:
 
 
 def _written(before: DaemonSetStatus | None, status: Status) -> DaemonSetStatus:
-    """What the next decision reads of a status."""
+    """The fields of a status that the next decision reads."""
     last = before or DaemonSetStatus()
     return DaemonSetStatus(
         observed_generation=status.observed_generation or last.observed_generation,

@@ -1,4 +1,4 @@
-"""What a person should know before a rollout goes on: sentences about this very DaemonSet and these nodes."""
+"""Warnings before a rollout goes on: sentences about this very DaemonSet and its nodes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CheckResult(StrEnum):
 
 
 class ForecastWarning(Value):
-    """`name` is for programs and never changes; the words may."""
+    """One line of the checks. `name` is for programs and never changes; the words may."""
 
     name: str
     result: CheckResult
@@ -41,11 +41,11 @@ class ForecastWarning(Value):
 
 
 Question: TypeAlias = Callable[[Snapshot, Forecast], Iterator[Caution]]
-"""Looks at one thing; yields nothing where all is well."""
+"""A function that checks one thing; it yields nothing where all is well."""
 
 
 def warnings_of(snapshot: Snapshot, found: Forecast) -> tuple[ForecastWarning, ...]:
-    """`snapshot` has the DaemonSet that was planned for, as it is or as it would be."""
+    """`snapshot` has the DaemonSet that `found` was worked out for, as it is or as it would be."""
     return tuple(
         ForecastWarning(name=name, result=CheckResult.WARNING, text=caution.text, hints=caution.hints)
         for name, ask in QUESTIONS.items()
@@ -73,7 +73,7 @@ def _selector(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 
 
 def _partition(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
-    """Also a percentage that comes to nothing or to everything on so few nodes."""
+    """Also for a percentage that comes to no node or to all nodes."""
     board, name = found.start, snapshot.key.name
     kept, desired = board.budget.partition, board.budget.desired
     asked = board.rolling_update.partition if board.rolling_update else None
@@ -124,7 +124,7 @@ def _surge(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 
 
 def _in_place(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
-    """What a plan cannot know: whether the controller may change resources in place."""
+    """What a forecast cannot know: whether the controller has the feature gate for resizes in place."""
     start = found.start
     moving = {move.node for wave in found.waves for move in wave.moves if move.how is How.RECREATE} | set(found.rest)
     if not start.in_place or start.world.resizable or not moving:
@@ -160,7 +160,7 @@ def _hook(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 
 
 def _prepared(found: Forecast) -> Iterator[str]:
-    """Those that wait already."""
+    """Nodes whose pod is already prepared for deletion."""
     hook = found.start.world.daemonset.pre_delete
     for slot in found.start.outdated:
         if slot.old is not None and waits_for_hook(found.start, slot.old):
@@ -212,4 +212,4 @@ QUESTIONS: Final[dict[str, Question]] = {
     "OneZone": _one_zone,
     "ManagedElsewhere": _managed,
 }
-"""Every warning that a plan can give, by name, in the order in which they are told."""
+"""Every warning that a plan can give, by name, in the order in which they are printed."""

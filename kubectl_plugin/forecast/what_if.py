@@ -1,4 +1,4 @@
-"""The DaemonSet as it would be: what `kubectl apply` of a manifest makes of it, and single settings tried out."""
+"""The DaemonSet as it would be: after `kubectl apply` of a manifest, or with single settings changed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from kubectl_plugin.report.snapshot import Snapshot
 
 
 class TriedSettings(Value):
-    """Settings to try out; None: as it is."""
+    """Settings to try out; None leaves the live value."""
 
     partition: IntOrPercent | None = None
     max_unavailable: IntOrPercent | None = None
     images: Mapping[str, str] = {}
-    """By container; `*` for all."""
+    """By container name; `*` for all."""
 
 
 def as_tried(snapshot: Snapshot, wish: TriedSettings) -> JSONObject:
-    """The document with these settings. Raises CommandError for OnDelete, and for a container that there is not."""
+    """The document with these settings. Raises CommandError for OnDelete, and for a container that does not exist."""
     draft = Draft(snapshot.document)
     if wish.partition is not None:
         settings_of(snapshot, "plan another partition of")
@@ -39,7 +39,7 @@ def as_tried(snapshot: Snapshot, wish: TriedSettings) -> JSONObject:
 
 
 def differences(live: DaemonSet, planned: DaemonSet) -> tuple[str, ...]:
-    """In words: `partition 16 -> 0`, `image agent 1.9.0 -> 1.9.1`; empty when both would be rolled out alike."""
+    """In words: `partition 16 -> 0`, `image agent 1.9.0 -> 1.9.1`; empty where both would be rolled out alike."""
     found = [*_image_differences(live, planned)]
     if not found and live.identity != planned.identity:
         found.append("another pod template")
@@ -77,10 +77,10 @@ def _word(value: object) -> str:
 
 
 def as_applied(live: JSONObject, manifest: JSONObject) -> JSONObject:
-    """`live` after `kubectl apply` of `manifest`, as the client merges custom resources.
+    """`live` after `kubectl apply` of `manifest`, merged as the client does for custom resources.
 
-    What the manifest says counts; what it said at the last apply and says no more goes; the rest stays: a partition
-    that was set by hand survives unless the manifest has one. Lists are replaced as a whole. Status is not touched.
+    A value in the manifest is set; one that only the last applied manifest has is removed; others stay, such as a
+    partition set by hand that the manifest does not have. Lists are replaced as a whole. The status is not touched.
     """
     before = last_applied(live)
     merged = _merged(live, before, {key: one for key, one in manifest.items() if key != "status"})

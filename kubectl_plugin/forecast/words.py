@@ -19,7 +19,7 @@ _UNTIL_MENDED: Final = "nothing happens until the server accepts its pods"
 
 
 class PlanWords:
-    """Every sentence about one plan."""
+    """The sentences about one plan."""
 
     def __init__(self, plan: RolloutPlan, *, only_ascii: bool) -> None:
         self._plan, self._found = plan, plan.forecast
@@ -28,7 +28,7 @@ class PlanWords:
 
     @property
     def _moves(self) -> bool:
-        """Whether there is a revision to go from: without one, the partition that the CRD fills in says nothing."""
+        """Whether an older revision is replaced: without one, the partition that the CRD fills in says nothing."""
         return self._plan.former is not None and self._plan.former != self._plan.number
 
     def headline(self) -> str:
@@ -39,7 +39,7 @@ class PlanWords:
         return f"{self._daemonset.name}: revision {numbers}{first}"
 
     def limits(self) -> Iterator[str]:
-        """`partition 16`, `maxUnavailable 2` …"""
+        """The settings that limit the rollout, such as `partition 16` and `maxUnavailable 2`."""
         rolling, budget = self._daemonset.rolling_update, self._found.start.budget
         if rolling is None:
             yield "OnDelete"
@@ -58,11 +58,11 @@ class PlanWords:
             yield "paused"
 
     def asked(self) -> tuple[str, ...]:
-        """What is tried out."""
+        """The settings that are tried out."""
         return tuple(words.replace("->", self._arrow) for words in self._plan.asked)
 
     def now(self) -> str:
-        """What uses the budget at this moment; empty when nothing does."""
+        """Which nodes use the budget at this moment; empty where none does."""
         rows, board = self._plan.unavailable, self._found.start
         if not rows or not board.older:
             return ""
@@ -84,7 +84,7 @@ class PlanWords:
         return "not available" if waits_for_nothing else row.state.value
 
     def when(self, wave: Wave) -> str:
-        """What a wave waits for, and what is special about it."""
+        """What a wave waits for, and what is special about its nodes."""
         reasons = dict.fromkeys(move.why for move in wave.moves if move.why)
         whys = [
             why if len(_with(wave, why)) == len(wave.moves) else f"{some(_with(wave, why))}: {why}" for why in reasons
@@ -102,12 +102,12 @@ class PlanWords:
         return f"{words} ({between(wave.holding, self.dots)} still {verb} {counted(len(wave.holding), 'slot')})"
 
     def rest(self) -> str:
-        """The nodes that were not worked out."""
+        """The nodes whose waves were not worked out."""
         nodes, width = self._found.rest, self._found.width
         return f"{counted(len(nodes), 'more node')} in this order, {width} at a time: {between(nodes, self.dots)}"
 
     def end(self) -> str:
-        """How it ends when nobody does anything."""
+        """The state at the end, if nobody changes anything."""
         plan, found = self._plan, self._found
         desired = found.end.budget.desired
         words = [f"{plan.updated} of {desired} nodes have revision {plan.number}"]
@@ -125,7 +125,7 @@ class PlanWords:
         return f"{', '.join(words)}: phase {verb} {found.phase.value}{'' if verb == 'stays' else later}"
 
     def kept(self) -> Iterator[str]:
-        """Who does not get the revision, one sentence for each reason."""
+        """The nodes that do not get the revision, one sentence for each reason."""
         partition = self._found.start.budget.partition
         for obstacle, nodes in self._found.kept.items():
             who = f"{counted(len(nodes), 'node')}: {between(nodes, self.dots)}"
@@ -133,7 +133,7 @@ class PlanWords:
             yield obstacle.row.of_planned.format(partition=partition, limit=self._found.start.limit, who=who, are=are)
 
     def effect(self) -> str:
-        """What it comes to, in pods and in nodes that are down."""
+        """What the plan comes to, in pods and in nodes without an available pod."""
         effect = self._plan.effect
         parts = (
             (effect.in_place, "updated in place", How.IN_PLACE),
@@ -160,7 +160,7 @@ class PlanWords:
         return f" ({'; '.join(details)})" if details else ""
 
     def estimate(self) -> str:
-        """Empty where nothing tells how long a pod takes."""
+        """How long it takes; empty where that cannot be estimated."""
         plan = self._plan
         if plan.pace is None or plan.seconds is None or plan.seconds < 1.0:
             return ""
