@@ -1,4 +1,4 @@
-"""What all acting verbs share: which objects, the question, and one guarded write each.
+"""What all acting verbs share: which objects to change, the question, and one guarded write for each.
 
 A verb reads snapshots (`choose`), makes an `EditOfOne` of each, which is pure, and has them carried out
 (`carrying_out`).
@@ -33,9 +33,9 @@ HINT = "add --yes if that is what you want"
 async def choose(
     invocation: Invocation, asked: ChangeOptions, names: tuple[str, ...], *, within: float | None = None
 ) -> tuple[Snapshot, ...]:
-    """The objects, at least one. `within`: seconds for whatever else is read, which is done without then.
+    """The objects to change, at least one. `within`: seconds for reading anything else; after that it is left out.
 
-    Raises CommandError: (2) when nothing was chosen, (6) for `-A` without `--yes`.
+    Raises CommandError where nothing was found, and with exit code 6 for `-A` without `--yes`.
     """
     asked.check_with(names)
     async with waiting.deadline_of(invocation, asked).kept():
@@ -50,19 +50,19 @@ async def choose(
 
 
 def everywhere(count: int, hint: str) -> CommandError:
-    """(6), for what would change `count` of them in all namespaces."""
+    """The error (exit code 6) for a verb that would change `count` objects in all namespaces without being sure."""
     words = f"-A would change {counted(count, 'DaemonSet')} in all namespaces"
     return CommandError(words, hints=(hint,), exit_code=ExitCode.REFUSED)
 
 
 def tell_failures(invocation: Invocation, found: Sequence[Snapshot]) -> None:
-    """What could not be read though one may: less can be said without it."""
+    """Print what could not be read, except for want of rights, because the verb then says less."""
     for words in dict.fromkeys(unread.words for one in found for unread in one.unread if not unread.is_forbidden):
         invocation.terminal.note(f"less can be said: {words}")
 
 
 def will_ask(invocation: Invocation, acting: Acting) -> bool:
-    """Whether a change with a question is really asked for: what the question tells need not be told again after."""
+    """Whether a person is asked before the write: what the question says need not be printed again afterwards."""
     return invocation.terminal.may_ask and writes(acting) and not acting.yes
 
 
@@ -75,13 +75,14 @@ async def carry_out(
     verb: str,
     deadline: Deadline | None = None,
 ) -> int:
-    """The changes, from their cautions to the last line; returns the highest of the exit codes.
+    """Carry out the changes, from their cautions to the last line; returns the highest exit code.
 
-    An edit without operations is told and not written. Its operations must keep to the spec: annotations may change
-    meanwhile, and those of the verb itself are added here. Of several objects there is one question for all, and what
-    fails at one does not stop the others; nor does a reader that goes away. `plan` may raise CommandError for an
-    object that it refuses. `deadline`: of the writes and what belongs to them, `--timeout` of `acting` unless given.
-    Raises CommandError and ApiError for a single one.
+    An edit without operations is printed but not written. Operations may only touch the spec: annotations may change
+    in the meantime, and those of the verb are added here. For several objects there is one question, and a failure at
+    one does not stop the others; nor does a reader of stdout that goes away.
+
+    `plan` may raise CommandError for an object that it refuses. `deadline`: for the writes and what belongs to them;
+    `--timeout` of `acting` unless given. For a single object raises CommandError and ApiError.
     """
     if acting.print_patch and invocation.output is not None:
         raise UsageError("give -o or --print-patch, not both")
@@ -121,14 +122,15 @@ def _planned(
 
 
 def failed(invocation: Invocation, error: CommandError | ApiError) -> int:
-    """Tells it, where that stops nothing else; returns its exit code."""
+    """Print the error of one object among several; returns its exit code."""
     failure = error if isinstance(error, CommandError) else explained(error, invocation.session)
     invocation.terminal.fail(failure)
     return failure.exit_code
 
 
 def _caution(invocation: Invocation, change: EditOfOne) -> None:
-    """What to know before; also without a question, since it may still be stopped or taken back."""
+    """Print what to know before the change. Also where no question is asked: the change may still be interrupted or
+    undone."""
     snapshot, cautions = change.snapshot, change.edit.warnings
     if change.edit.operations:
         foreign = gitops.caution_of(snapshot.key.name, snapshot.document, snapshot.owners)
@@ -138,9 +140,10 @@ def _caution(invocation: Invocation, change: EditOfOne) -> None:
 
 
 def consented(terminal: Terminal, what: str, question: str, *, yes: bool, hint: str = HINT) -> bool:
-    """Whether it was asked, and agreed to; it is not asked where `yes`, or the environment, says so beforehand.
+    """Ask; returns whether a person said yes, False where `yes` or KRUISE_DS_PROMPT=never makes the question
+    unnecessary.
 
-    Raises CommandError (6) for a no, and where nobody can be asked about `what`.
+    Raises CommandError with exit code 6 for a no, and where nobody can be asked about `what`.
     """
     if yes or terminal.never_asks:
         return False
@@ -153,7 +156,7 @@ def consented(terminal: Terminal, what: str, question: str, *, yes: bool, hint: 
 
 
 async def agree(invocation: Invocation, what: str, question: str, acting: Acting, judge: Judge | None = None) -> bool:
-    """As `consented`; nor is it asked where nothing is written. `judge` looks again after a yes."""
+    """As `consented`, but nothing is asked where nothing would be written. `judge` checks again after a yes."""
     terminal = invocation.terminal
     if not writes(acting) or not consented(terminal, what, legible(terminal, question), yes=acting.yes):
         return False
@@ -163,7 +166,7 @@ async def agree(invocation: Invocation, what: str, question: str, acting: Acting
 
 
 async def _agreed_to_all(invocation: Invocation, changes: Sequence[EditOfOne], acting: Acting) -> list[EditOfOne]:
-    """The changes that are to be carried out: what was told in the question is not told again."""
+    """The changes to carry out. Lines that the question has shown are not printed again."""
     terminal = invocation.terminal
     if any(change.edit.operations for change in changes):
         lines = (line for change in changes for line in _outlook(change, quiet=terminal.quiet))
@@ -174,7 +177,7 @@ async def _agreed_to_all(invocation: Invocation, changes: Sequence[EditOfOne], a
 
 
 def _outlook(change: EditOfOne, *, quiet: bool) -> Iterator[str]:
-    """What a question for several says of one: its result, and what its own question would tell before it asks."""
+    """The lines about one change in a question for several: its result, and what its own question would say."""
     yield f"{change.snapshot.key}  {change.edit.result}"
     if change.edit.operations:
         *told, _ = (change.ask or "").split("\n")

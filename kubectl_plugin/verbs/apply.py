@@ -1,4 +1,4 @@
-"""apply: a manifest and, with --hold-at, the partition in one write."""
+"""`apply`: writes a manifest and, with --hold-at, the partition in one write."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kubectl_plugin.verbs.waiting import deadline_of
 
 
 async def apply(invocation: Invocation, asked: Asked) -> int:
-    """Other kinds of the same files are left to kubectl, and that is said."""
+    """Objects of other kinds in the files are left to kubectl, and a note says so."""
     hold_at = None if asked.hold_at is None else int_or_percent(asked.hold_at, "--hold-at")
     manifests, others = await read(asked, invocation.host)
     for one in manifests:
@@ -50,7 +50,7 @@ async def apply(invocation: Invocation, asked: Asked) -> int:
 
 
 def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOrPercent | None) -> None:
-    """Raises CommandError (2)."""
+    """Raises UsageError for flags that contradict the manifest."""
     written = found(manifest.document, *ROLLING, "partition")
     if hold_at is not None and written not in (None, hold_at):
         words = f"{manifest.source} sets partition {written} for {manifest.name}, --hold-at says {hold_at}"
@@ -62,7 +62,10 @@ def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOr
 async def _change(
     invocation: Invocation, target: ForecastTarget, asked: Asked, hold_at: IntOrPercent | None
 ) -> EditOfOne:
-    """What it comes to is what the server says in a dry run. Raises CommandError and ApiError."""
+    """The change that applies the manifest, compared with what a dry run of the server makes of it.
+
+    Raises CommandError and ApiError.
+    """
     assert target.manifest is not None
     live, key = target.snapshot, target.snapshot.key
     if not target.exists:
@@ -74,7 +77,7 @@ async def _change(
     document = target.manifest.document
     meta = fields_of(document.get("metadata"))
     noted = {**fields_of(meta.get("annotations"))}
-    noted.pop(edits.LAST_APPLIED[-1], None)  # of a file that the server has written
+    noted.pop(edits.LAST_APPLIED[-1], None)  # a file that the server has written may contain it
     given: JSONObject = {**document, "metadata": {**meta, "annotations": noted, "namespace": key.namespace}}
     wanted = as_applied(live.document, given)
     draft = Draft(wanted if hold_at is None else edits.held(wanted, hold_at))
@@ -90,7 +93,8 @@ async def _change(
 
 
 def _refuse_older(manifest: Manifest, live: JSONObject) -> None:
-    """A file that the server has written says of which state it is. Raises CommandError (6) for another one."""
+    """Refuse a file that was read from the server before the object last changed. Raises CommandError with exit code
+    6."""
     for field in ("uid", "resourceVersion"):
         if found(manifest.document, "metadata", field) not in (None, "", found(live, "metadata", field)):
             raise CommandError(
@@ -101,7 +105,7 @@ def _refuse_older(manifest: Manifest, live: JSONObject) -> None:
 
 
 def _bare(manifest: Manifest, namespace: str) -> JSONObject:
-    """What there is of a DaemonSet before it is made."""
+    """The document of a DaemonSet before its spec is set."""
     document = manifest.document
     meta: JSONObject = {"name": manifest.name, "namespace": namespace, "labels": {}, "annotations": {}}
     return {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": meta, "spec": {}}

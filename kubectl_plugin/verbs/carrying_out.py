@@ -1,4 +1,4 @@
-"""One change after the other: written, or only shown, and what is printed of each."""
+"""Carries out one change after the other, or only shows it, and prints the result of each."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from kubectl_plugin.terminal import Terminal, one_line
 from kubectl_plugin.verbs.deadline import Deadline
 
 DRY_RUN_SUFFIX: Final = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (server dry run)"}
-"""What stands behind the result, where nothing was written."""
+"""Printed behind the result where nothing was written."""
 
 
 @dataclass(frozen=True)
 class EditOfOne:
-    """An edit of one object, and whether a person at a terminal is asked before."""
+    """An edit of one object, and the question before it."""
 
     snapshot: Snapshot
     edit: Edit
     ask: str | None = None
-    """The question in its last line; it may have a preview in the lines before. None: goes ahead."""
+    """The question on the last line, perhaps with a preview on the lines before. None: nothing is asked."""
     judge: writing.Judge | None = None
-    """Asked after the answer, and before a write is tried again."""
+    """Called after a yes, and before a write is tried again; it raises CommandError to stop the change."""
 
 
 def asking(change: EditOfOne, headline: str) -> EditOfOne:
-    """The look ahead stands in the question, and not again under the result."""
+    """`change` with its details as the preview of a question, instead of lines under the result."""
     edit = change.edit
     if not edit.operations:
         return change
@@ -54,14 +54,14 @@ def asking(change: EditOfOne, headline: str) -> EditOfOne:
 
 
 def question(headline: str, lines: Iterable[str]) -> str:
-    """What is told and then asked; each line is one, whatever breaks there are in foreign texts."""
+    """A preview and the question. A line break in a foreign text does not begin a new line."""
     return "\n".join((headline, *(f"  {one_line(line)}" for line in lines), "Continue?"))
 
 
 class ChangeWriter:
-    """Writes changes one after the other; who we are is asked once, and before the first write.
+    """Writes changes one after the other. The server is asked for our user name once, before the first write.
 
-    `several`: one document in JSON holds all objects, as kubectl's List; in YAML they are separated.
+    `several`: JSON is one document with all objects, kubectl's List; YAML is one document for each.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ChangeWriter:
         self._by: str | None = None
         self._documents: list[JSONObject] = []
         self.changed: list[Snapshot] = []
-        """As they are after the change, also those that were so already."""
+        """Snapshots after the change, including objects that needed none."""
 
     async def carry_out(self, change: EditOfOne) -> None:
         """Raises CommandError and ApiError for a change that was not made, never for one that was."""
@@ -91,7 +91,7 @@ class ChangeWriter:
             await self._write(change, dry_run=acting.dry_run is DryRun.SERVER)
 
     def finish(self) -> int:
-        """Print what could not be printed before all was done; call it also after an error. Returns the exit code."""
+        """Print what has to wait for all changes; call it after an error, too. Returns the exit code."""
         terminal = self._invocation.terminal
         if self._several and self._invocation.output is Output.JSON:
             whole: JSONObject = {"apiVersion": "v1", "kind": "List", "items": [*self._documents]}
@@ -144,7 +144,7 @@ class ChangeWriter:
 
     def _tell_of_nothing(self, change: EditOfOne) -> None:
         self.changed.append(change.snapshot)
-        if self._acting.print_patch:  # stdout is for a shell
+        if self._acting.print_patch:  # stdout is read by a shell
             self._invocation.terminal.note(f"{_name(change)} {change.edit.result}: no patch")
         else:
             self._print(change, change.snapshot.document, suffix="")
@@ -170,7 +170,7 @@ def writes(acting: Acting) -> bool:
 
 
 def legible(terminal: Terminal, text: str) -> str:
-    """The only character beyond ASCII that edits use."""
+    """`text` in ASCII if the terminal is: the ellipsis is the only other character in edits."""
     return text.replace("…", "...") if terminal.ascii else text
 
 
@@ -179,10 +179,10 @@ def _name(change: EditOfOne) -> str:
 
 
 def _kubectl_patch(change: EditOfOne, reason: str, flags: tuple[str, ...], *, only_ascii: bool) -> str:
-    """To be pasted later, with the `flags` that chose the cluster: without the version that it was made for, and
-    without our note of who did it and when.
+    """A kubectl command that makes the change later, with the `flags` that chose the cluster. It carries neither the
+    resourceVersion nor the annotation of who changed it and when.
 
-    Where it brings a map that is not there yet, such as the annotations, it is refused if one was made meanwhile.
+    A map that it creates, such as the annotations, must not exist by then; else the server refuses the command.
     """
     key, document = change.snapshot.key, change.snapshot.document
     words = ["kubectl", *flags, "patch", DAEMONSETS.name, key.name, "-n", key.namespace, "--type=json", "-p"]

@@ -1,4 +1,4 @@
-"""pause, resume, restart, set-image: one edit of each object that was chosen."""
+"""`pause`, `resume`, `restart`, `set-image`: one edit of each chosen object."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kubectl_plugin.verbs.carrying_out import EditOfOne, asking
 
 
 async def pause(invocation: Invocation, asked: PauseOptions) -> int:
-    """Without a question: it is what one types in a hurry, and `resume` takes it back."""
+    """Asks nothing: it is typed in a hurry, and `resume` undoes it."""
     found = await choose(invocation, asked, asked.names, within=HURRY)
     return await carry_out(invocation, found, lambda one: EditOfOne(one, pausing.pause(one)), asked, verb="pause")
 
@@ -26,7 +26,7 @@ async def resume(invocation: Invocation, asked: ResumeOptions) -> int:
 
 
 async def restart(invocation: Invocation, asked: RestartOptions) -> int:
-    """The look ahead stands in the question, or where nobody is asked, under the result."""
+    """Shows which nodes will be updated: in the question, or where nobody is asked, under the result."""
     found = await choose(invocation, asked, asked.names)
     changes = {one.key: EditOfOne(one, edits.restart(one), ask="Continue?") for one in found}
     if will_ask(invocation, asked) and len(found) == 1:

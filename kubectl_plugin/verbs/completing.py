@@ -1,7 +1,7 @@
-"""Candidates that have to be looked up, by the names that `candidates` has for them.
+"""Candidates for <TAB> that have to be looked up; `candidates` calls them by the names of these functions.
 
-A person waits with a half-typed line, so nothing takes longer than `PATIENCE`. Whatever goes wrong is raised, and
-`main.candidates` then offers nothing and tells nobody.
+A person waits with a half-typed line, so nothing takes longer than `PATIENCE`. Errors are raised, and
+`main.candidates` then offers nothing without a word.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Status(View):
 
 
 class _Item(View):
-    """What is offered of an object, whatever its kind is."""
+    """The fields of any object that completion reads."""
 
     metadata: ObjectMeta
     revision: int = 0
@@ -48,8 +48,9 @@ class _Items(View):
 
 
 def names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """With the phase of each. The word may begin with `ads/` or the like. What was typed already is left out."""
-    if ctx.params.get("words"):  # the name is there: now comes the value of `set-partition`, or an image
+    """Names of DaemonSets, each with its phase, without those already typed. The word may begin with `ads/` or the
+    like."""
+    if ctx.params.get("words"):  # the name is typed already; a partition or an image follows
         return []
     prefix, slash, _ = incomplete.rpartition("/")
     typed = {word.rpartition("/")[2] for word in _typed(ctx)}
@@ -65,7 +66,7 @@ def namespaces(ctx: typer.Context, _: str) -> list[str]:
 
 
 def revisions(ctx: typer.Context, _: str) -> list[str]:
-    """The newest first, with the template's hash."""
+    """Revision numbers, the newest first, each with the hash of its template."""
     name = next((word.rpartition("/")[2] for word in _typed(ctx)), "")
     if not name:
         return []
@@ -75,7 +76,7 @@ def revisions(ctx: typer.Context, _: str) -> list[str]:
 
 
 def contexts(ctx: typer.Context, _: str) -> list[str]:
-    """With the cluster of each, from all files that kubectl would read."""
+    """Contexts, each with its cluster, from all files that kubectl would read."""
     files = read_files(kubeconfigs(_flags(ctx).kubeconfig))
     entries = [entry for file in files.values() for entry in file.get("contexts") or ()]
     return [_line(str(entry["name"]), str(entry["context"]["cluster"])) for entry in entries]
@@ -96,7 +97,7 @@ def _items(ctx: typer.Context, path: Callable[[str], str], what: str) -> tuple[_
 
 
 def _flags(ctx: typer.Context) -> Global:
-    """Those before the verb and those after it, of which the later win."""
+    """The flags typed before the verb and after it; the later ones win."""
     typed: dict[str, Any] = {}
     for one in (ctx.parent, ctx):
         values = one.params if one is not None else {}
@@ -105,7 +106,8 @@ def _flags(ctx: typer.Context) -> Global:
 
 
 def _typed(ctx: typer.Context) -> list[str]:
-    """The words of the verb's own arguments; behind a flag that waits for its value typer leaves them in `args`."""
+    """The words typed for the verb's own arguments. Behind a flag that still lacks its value typer leaves them in
+    `args`."""
     values = (ctx.params.get(field) for field in ("name", "names", "words"))
     given = (value for value in values if value)
     return [str(word) for value in given for word in ([value] if isinstance(value, str) else value)] or [*ctx.args]

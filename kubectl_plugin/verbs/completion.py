@@ -1,6 +1,6 @@
-"""`completion`: how a shell is told, and the second program for installers that bring only one.
+"""`completion`: how a shell learns to complete, and the second program for installers that bring only one.
 
-kubectl (from 1.26) completes its plugins itself: it calls `kubectl_complete-kruise_ds`, which has to be on the PATH.
+kubectl (from 1.26) completes its plugins itself: it calls `kubectl_complete-kruise_ds`, which must be on the PATH.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LOADED: Final = {
     Shell.FISH: "kubectl completion fish | source",
     Shell.POWERSHELL: "kubectl completion powershell | Out-String | Invoke-Expression",
 }
-"""How kubectl's own completion is loaded."""
+"""The command that loads kubectl's own completion."""
 STARTUP: Final = {
     Shell.BASH: "~/.bashrc",
     Shell.ZSH: "~/.zshrc",
@@ -36,9 +36,9 @@ MARK: Final = "# Written by `kubectl kruise-ds completion install`."
 
 
 def completion(host: Host, terminal: Terminal, _: Output | None, asked: CompletionOptions) -> int:
-    """Lines that may be put into the shell's startup file as they are; or with `install` the second program.
+    """Prints lines for the shell's startup file; or with `install` writes the second program.
 
-    Raises CommandError: 6 where another file has its name, 1 where it cannot be written.
+    Raises CommandError: exit code 6 where a foreign file has that name, 1 where the file cannot be written.
     """
     environ, shell = host.environ, asked.shell
     if shell is Shell.INSTALL:
@@ -55,7 +55,7 @@ def completion(host: Host, terminal: Terminal, _: Output | None, asked: Completi
 
 
 def script(plugin: Path) -> str:
-    """The second program: it calls the first one, by the name under which kubectl finds that."""
+    """The second program for a POSIX shell: it calls the first one, by the path under which kubectl finds that."""
     return f'#!/bin/sh\n{MARK}\nexec {shlex.quote(str(plugin))} __complete "$@"\n'
 
 
@@ -88,7 +88,8 @@ def _install(environ: Mapping[str, str], terminal: Terminal, folder: Path | None
 
 
 def _plugin(environ: Mapping[str, str]) -> Path:
-    """Where kubectl finds us, links not followed: krew's link stays where it is when the plugin is upgraded."""
+    """The path under which kubectl finds the plugin. Links are not resolved: krew's link stays when the plugin is
+    upgraded."""
     called = Path(sys.argv[0])
     if called.name.partition(".")[0] == PLUGIN and called.exists():
         return called.absolute()

@@ -1,4 +1,4 @@
-"""`--timeout`: one end for everything that a verb waits for, the server's answers too."""
+"""`--timeout`: one deadline for everything that a verb waits for, the server's answers included."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import CommandError, ExitCode
 
 GRACE: Final = 0.5
-"""Seconds for who notices by itself, and can say how far it is."""
+"""Seconds past the deadline for code that checks it by itself, and can say how far the rollout is."""
 
 
 class TimedOut(CommandError):
-    """The server had not answered when the time was over."""
+    """The server had not answered by the deadline."""
 
     def __init__(self, after: str) -> None:
         super().__init__(f"timed out after {after}: the server does not answer", exit_code=ExitCode.TIMED_OUT)
@@ -25,18 +25,21 @@ class TimedOut(CommandError):
 
 class Deadline:
     def __init__(self, invocation: Invocation, text: str) -> None:
-        """`text`: such as 10m, since the command began; nothing, or 0, is no end. Raises CommandError (2)."""
+        """`text`: a length of time such as 10m, counted from the start of the command; empty or 0 for no deadline.
+
+        Raises UsageError.
+        """
         self.text = text
         self._at = invocation.began + (seconds_of(text, "--timeout") or math.inf)
 
     @property
     def left(self) -> float:
-        """Seconds."""
+        """Seconds left; negative after the deadline, infinite without one."""
         return self._at - asyncio.get_running_loop().time()
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
-        """What is in the block is given up at the deadline, and not begun after it. Raises TimedOut."""
+        """The block is cancelled at the deadline, and not begun after it. Raises TimedOut."""
         if self.left <= -GRACE:
             raise TimedOut(self.text)
         try:

@@ -1,4 +1,4 @@
-"""`diff`: two revisions, or the live template and a file, side by side."""
+"""`diff`: compares two revisions, or the live template and a file, side by side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kubectl_plugin.verbs.history import need_revisions
 
 
 async def diff(invocation: Invocation, asked: Asked) -> int:
-    """The second side is the live one, the second revision, or the file."""
+    """The second side is the live template, the second revision, or the file."""
     most = 1 if asked.file else 2
     if len(asked.revisions) > most:
         instead = "one revision and a file" if asked.file else "two revisions"
@@ -44,6 +44,6 @@ def _sides(snapshot: Snapshot, asked: Asked, objects: list[JSONObject]) -> tuple
 
 
 def _revision(snapshot: Snapshot, number: int | None) -> ComparedSide:
-    """None: the newest that differs from the live template."""
+    """`number` None: the newest revision that differs from the live template."""
     need_revisions(snapshot)
     return revision_side(snapshot, target_of(snapshot, number))

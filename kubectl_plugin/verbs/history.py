@@ -1,4 +1,4 @@
-"""`history`: the kept revisions, or all of one."""
+"""`history`: lists the stored revisions, or shows everything about one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def history(invocation: Invocation, asked: HistoryOptions) -> int:
 
 
 def need_revisions(snapshot: Snapshot) -> None:
-    """Raises CommandError without the right to read them."""
+    """Raises CommandError where revisions may not be read."""
     if not snapshot.revisions_readable:
         key = snapshot.key
         needed = f'needed: list controllerrevisions.apps in "{key.namespace}"; ask for ClusterRole kruise-ds-operator'

@@ -1,4 +1,5 @@
-"""A pause of another person: where nobody is asked, no verb but `resume` lifts it unless told to."""
+"""Protects a pause that somebody else has set: where nobody is asked, only `resume` lifts it, unless a flag allows
+it."""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ from kubectl_plugin.verbs.carrying_out import EditOfOne, writes
 async def lifting(
     invocation: Invocation, acting: Acting, snapshots: Iterable[Snapshot], *, told: bool, what: str, instead: str
 ) -> Callable[[EditOfOne], EditOfOne]:
-    """Gives back each change. That raises CommandError (6) for one that may not be made.
+    """A function that returns a change if it may be made, else raises CommandError with exit code 6.
 
-    `told`: whether the command line says to lift a pause. `what` would lift it, `instead` would not.
+    `told`: whether the command line allows lifting a pause. `what` would lift it; with `instead` it would stay.
     """
     allowed = told or not writes(acting) or will_ask(invocation, acting)
     asks_who = not allowed and any(one.daemonset.paused for one in snapshots)

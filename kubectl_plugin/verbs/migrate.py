@@ -1,4 +1,4 @@
-"""migrate: a native DaemonSet becomes one of ours, or one of ours a native one; its pods run on."""
+"""`migrate`: makes a native DaemonSet an Advanced one, or the other way round; its pods keep running."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _TO_NATIVE = (
     *((verb, "", "pods") for verb in ("list", "patch")),
     *((verb, "apps", "controllerrevisions") for verb in ("list", "create")),
 )
-"""Verb, group and resource of what is done."""
+"""Verb, group and resource of every right that the migration needs."""
 _LOOK = "look first, with --dry-run; then add --yes"
 
 
 async def migrate(invocation: Invocation, asked: MigrateOptions) -> int:
-    """One after the other; the first that fails is the last one."""
+    """One DaemonSet after the other; the first failure ends it."""
     keys, terminal = await _chosen(invocation, asked), invocation.terminal
     if asked.print_:
         return await _print(invocation, asked, keys)
@@ -67,9 +67,9 @@ async def migrate(invocation: Invocation, asked: MigrateOptions) -> int:
 
 
 async def _chosen(invocation: Invocation, asked: MigrateOptions) -> list[Key]:
-    """Those with the names; else all that are to be changed, and those where it was begun.
+    """The named DaemonSets; without names all of the kind to be migrated, and those whose migration was begun.
 
-    Raises CommandError: (6) for `-A` without `--yes`.
+    Raises CommandError, with exit code 6 for `-A` without `--yes`.
     """
     namespace = "" if asked.all_namespaces else invocation.session.namespace
     if asked.names:
@@ -93,7 +93,7 @@ async def _chosen(invocation: Invocation, asked: MigrateOptions) -> list[Key]:
 
 
 async def _planned(invocation: Invocation, asked: MigrateOptions, keys: list[Key]) -> tuple[int, dict[Key, Outlook]]:
-    """Of several those that may begin; why not of the others is told."""
+    """The DaemonSets that may be migrated. Of several the others are reported and left out."""
     code, plans = 0, {}
     for key in keys:
         try:
@@ -106,7 +106,7 @@ async def _planned(invocation: Invocation, asked: MigrateOptions, keys: list[Key
 
 
 async def _looked_at(invocation: Invocation, asked: MigrateOptions, key: Key) -> Outlook:
-    """Raises CommandError and ApiError where it may not begin."""
+    """What the migration comes to. Raises CommandError and ApiError where it may not begin."""
     observed = await sight_of(invocation, key, as_native=asked.to_native)
     found = outlook(observed, native=asked.to_native)
     if found.over:
@@ -130,7 +130,7 @@ async def _looked_at(invocation: Invocation, asked: MigrateOptions, key: Key) ->
 
 
 async def _may(invocation: Invocation, asked: MigrateOptions, key: Key) -> None:
-    """Half of it is worse than nothing of it."""
+    """Refuse to begin without all rights: a half migration is worse than none."""
     wanted = _TO_NATIVE if asked.to_native else _TO_OURS
     answers = [await right(invocation.session, *one, key.namespace) for one in wanted]
     lacking = [f"{one.verb} {one.resource}" for one in answers if one.allowed is False]

@@ -21,11 +21,11 @@ from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.verbs.table_watch import Picture, print_table, table_screen
 
 TICK: Final = 5.0
-"""Seconds after which ages are drawn anew though nothing happened."""
+"""Seconds after which ages are redrawn, even if nothing happened."""
 
 
 async def nodes(invocation: Invocation, asked: Asked) -> int:
-    """With `watch` until it is interrupted, or the DaemonSet is gone."""
+    """With `watch` it runs until it is interrupted, or the DaemonSet is deleted."""
     wanted = choice(asked.only, excluded=asked.excluded, group=asked.zone, sort=asked.sort)
     if asked.watch and invocation.output in (Output.YAML, Output.NAME):
         raise UsageError(f"-w has no output format {invocation.output}: use json or wide")
@@ -81,5 +81,5 @@ def _picture(invocation: Invocation, surveyed: Survey, wanted: Choice) -> Pictur
 
 
 def _said(row: NodeRow) -> tuple[Hashable, ...]:
-    """What is worth another line in a log."""
+    """The values whose change is worth another line in a log."""
     return row.state, row.revision, row.pod and row.pod.pod.uid, row.trouble, row.image and row.image.stage

@@ -1,4 +1,4 @@
-"""set-partition."""
+"""`set-partition`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kubectl_plugin.verbs.carrying_out import EditOfOne
 
 PartitionOf = Callable[[Snapshot], IntOrPercent]
 _VALUE = re.compile(r"[0-9]+%?")
-"""Behind --update a word like this is no name, although one could be."""
+"""With --update such a word is a mistyped value, although it could be a name."""
 
 
 async def set_partition(invocation: Invocation, asked: Asked) -> int:
@@ -35,7 +35,7 @@ async def set_partition(invocation: Invocation, asked: Asked) -> int:
 
 
 def _parsed(asked: Asked) -> tuple[tuple[str, ...], PartitionOf]:
-    """The names, and the partition that is wanted for an object."""
+    """The names, and a function that gives the partition for an object."""
     words, update = asked.words, asked.update
     if len(words) + (update is not None) < (1 if asked.by_selection else 2):
         raise UsageError(
@@ -52,7 +52,7 @@ def _parsed(asked: Asked) -> tuple[tuple[str, ...], PartitionOf]:
 
 
 def _change(snapshot: Snapshot, value: IntOrPercent, *, by_nodes: bool) -> EditOfOne:
-    """Asked is where the number may mean something else than was meant, or goes further than was planned."""
+    """Asks only where the number may have been meant differently, or skips steps."""
     edit = edits.set_partition(snapshot, value)
     if not edit.operations:
         return EditOfOne(snapshot, edit)

@@ -47,7 +47,7 @@ async def plan(invocation: Invocation, asked: Asked) -> int:
 
 
 def _wish(asked: Asked) -> TriedSettings:
-    """Raises CommandError (2) for what is no number, no percentage, no image."""
+    """Raises UsageError for a text that is no number, percentage or image."""
     unavailable = asked.max_unavailable
     return TriedSettings(
         partition=None if asked.partition is None else int_or_percent(asked.partition, "partition"),
@@ -93,7 +93,8 @@ async def _planned(invocation: Invocation, target: ForecastTarget, asked: Asked,
 
 
 async def _answer(invocation: Invocation, made: RolloutPlan) -> DryRunAnswer:
-    """What the server says of the next new pod; of one without an owner it could only say no."""
+    """The server's answer to a dry run of the next new pod. Without an existing DaemonSet as owner it would always
+    refuse, so it is not asked."""
     daemonset, probe = made.survey.daemonset, probe_of(made.forecast.start)
     if probe is None:
         return DryRunAnswer(result=CheckResult.SKIPPED, text="no node should run a pod")
@@ -103,7 +104,7 @@ async def _answer(invocation: Invocation, made: RolloutPlan) -> DryRunAnswer:
 
 
 async def _as_it_would_be(invocation: Invocation, target: ForecastTarget, wish: TriedSettings) -> Snapshot:
-    """The snapshot with the DaemonSet that is asked about, as the server would have it."""
+    """The snapshot with the DaemonSet that the plan is for, as the server would store it."""
     live = target.snapshot
     wanted = live
     if target.manifest is not None and target.exists:
@@ -125,7 +126,7 @@ def _with(snapshot: Snapshot, document: JSONObject) -> Snapshot:
 
 
 def _refuse_nonsense(daemonset: DaemonSet) -> None:
-    """What the controller itself would refuse to act on."""
+    """Raises CommandError for a spec that the controller itself would refuse to act on."""
     if found := problems(daemonset):
         raise CommandError(f"the controller would do nothing for {daemonset.name}: {'; '.join(found)}")
     if daemonset.dying:

@@ -1,4 +1,4 @@
-"""promote: the next step, if the present one is finished. `--wait` waits until it is, and then for the next one."""
+"""`promote`: the next step, if the present one is finished. `--wait` waits until it is, and then for the next one."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ async def promote(invocation: Invocation, asked: Asked) -> int:
     tell_failures(invocation, (snapshot,))
 
     async def judge() -> None:
-        """Canaries may have crashed since."""
+        """Check again after the question: canaries may have crashed since."""
         if not asked.force:
             _refuse_if_closed(survey(await reads.snapshot(invocation, asked.name)), soak)
 
     if asked.wait and seen.snapshot.unread:
-        _refuse_if_closed(seen, soak)  # with --force neither: nobody could tell when to stop waiting
+        _refuse_if_closed(seen, soak)  # nor with --force: a wait would not know when to end
     if not asked.wait:
         if not asked.force:
             _refuse_if_closed(seen, soak)
@@ -67,7 +67,7 @@ async def promote(invocation: Invocation, asked: Asked) -> int:
 
 
 def _within(invocation: Invocation, asked: Asked) -> float | None:
-    """What nothing is made to depend on need not be waited for."""
+    """Seconds for reading what the promotion does not depend on; None where it depends on everything."""
     if not asked.force or asked.wait:
         return None
     may_ask = will_ask(invocation, asked) and (asked.full or asked.to is not None)
@@ -86,7 +86,7 @@ def _change(seen: Survey, asked: Asked, judge: Judge) -> EditOfOne:
 
 
 def _desired(seen: Survey) -> int:
-    """Where nodes or pods cannot be seen, the controller's own count."""
+    """The number of eligible nodes: the controller's own count where nodes or pods may not be read."""
     return desired_of(seen.snapshot) or 0
 
 
@@ -99,7 +99,7 @@ def _refuse_if_closed(seen: Survey, soak: float) -> None:
 
 
 def _otherwise(seen: Survey, shut: ClosedGate) -> str:
-    """What may be done instead of going on; empty where there is nothing."""
+    """The hint at what may be done instead of promoting; empty where there is nothing."""
     where = seen.snapshot.key.typed
     match shut.why:
         case ClosedReason.BLIND:

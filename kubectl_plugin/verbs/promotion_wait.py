@@ -1,4 +1,5 @@
-"""Waits until a rollout may go on; a person is told what it waits for, a program by the exit code why it did not."""
+"""Waits until a promotion may go on. A note tells people what it waits for; the exit code tells programs why it
+failed."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.status_watch import UNATTENDED, ControllerPresence
 
 LOOK_EVERY: Final = 2.0
-"""Seconds between two looks where nothing happens: a soak and a deadline go on."""
+"""Seconds between two looks when nothing happens, because soak and deadline depend on the time."""
 
 
 class PromotionWait:
-    """Follows one generation of one DaemonSet: what somebody else makes of it is not what was to be waited for."""
+    """Follows one generation of one DaemonSet; a change by anybody else ends the wait."""
 
     def __init__(self, invocation: Invocation, seen: Survey, deadline: Deadline, follow: Following) -> None:
         """See `promotion_wait`."""
@@ -31,15 +32,15 @@ class PromotionWait:
         self._presence = ControllerPresence(invocation, several=False)
 
     def expect_a_change(self) -> None:
-        """We have just written the spec; it is no matter when the watch tells of it."""
+        """Call it after our own write: the next generation is ours, whenever the watch reports it."""
         self._generation += 1
 
     async def until_open(self, soak: float) -> Survey:
-        """The first look with which it may go on. `soak`: seconds for which it has to have been quiet.
+        """The first survey with which the promotion may go on. `soak`: seconds without an update that are required.
 
-        Raises CommandError: (1) when it is gone, (3) when the time is over, (4) when it stalled or no controller is
-        active, (5) when it is paused, (6) when somebody else changed the spec, or when something may not be looked at
-        any more.
+        Raises CommandError with exit code 1 when the DaemonSet is deleted, 3 at the deadline, 4 when the rollout has
+        stalled or no controller is active, 5 when it is paused, 6 when somebody else has changed the spec, or
+        something may not be read any more.
         """
         while True:
             seen = self._look()
@@ -53,7 +54,7 @@ class PromotionWait:
             await self._follow.changed(min(LOOK_EVERY, max(self._deadline.left, 0.0)))
 
     def tell_the_end(self, seen: Survey) -> None:
-        """What was waited for is there."""
+        """Print that the step is finished."""
         nodes = f"{seen.standing.done} of {seen.board.budget.desired} nodes run revision {seen.current}"
         self._invocation.terminal.note(f"finished: {nodes}")
 
@@ -97,7 +98,7 @@ class PromotionWait:
             raise CommandError(words, hints=("kubectl kruise-ds doctor",), exit_code=ExitCode.STUCK)
 
     def _tell(self, shut: ClosedGate) -> None:
-        """Once for each thing that is waited for; the time that passes is none."""
+        """Print each reason for waiting once; the time that passes in it is no new reason."""
         interruption = self._follow.interruption
         told = interruption or (shut.why if shut.why in (ClosedReason.SOAKING, ClosedReason.UNSEEN) else shut.text)
         if told != self._told:
@@ -111,7 +112,7 @@ class PromotionWait:
 
 @asynccontextmanager
 async def promotion_wait(invocation: Invocation, seen: Survey, deadline: Deadline) -> AsyncIterator[PromotionWait]:
-    """Follows it while the block runs. Raises ApiError."""
+    """Watches the DaemonSet while the block runs. Raises ApiError."""
     async with AsyncExitStack() as stack:
         async with deadline.kept():
             follow = await stack.enter_async_context(following(invocation, (seen.snapshot,)))

@@ -1,4 +1,4 @@
-"""pull: makes an ImagePullJob, and shows how far it is until it is over."""
+"""`pull`: creates an ImagePullJob, and shows its progress until it is over."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.table_watch import Picture, TableScreen, table_screen
 
 TICK: Final = 5.0
-"""Seconds until it is looked again whether anybody carries it out, though nothing was heard."""
+"""Seconds until the wait checks again, though nothing was heard, whether a controller carries out the job."""
 UNATTENDED: Final = 60.0
-"""Seconds without a word of a controller after which nobody waits for one any longer."""
+"""Seconds without a status from a controller after which the wait ends."""
 GATE: Final = "is its feature gate PreDownloadImageForDaemonSetUpdate on?"
 
 
@@ -99,7 +99,7 @@ class _PullWatch:
         self._silent_until = asyncio.get_running_loop().time() + UNATTENDED
 
     async def run(self) -> int:
-        """Where stdout has the document already, not a word more."""
+        """Prints nothing where stdout already has the document."""
         if self._invocation.output is not None or self._invocation.terminal.quiet:
             return self._told(await self._until_over(None))
         with table_screen(self._invocation) as screen:
@@ -110,7 +110,7 @@ class _PullWatch:
         return self._told(ended)
 
     async def _until_over(self, screen: TableScreen | None) -> PullProgress:
-        """Raises CommandError where it does not come to an end."""
+        """Raises CommandError where the job is deleted, at the deadline, and where no controller carries it out."""
         while True:
             found = self._follow.pull()
             if found is None:
@@ -127,7 +127,7 @@ class _PullWatch:
             await self._follow.changed(min(TICK, max(self._deadline.left, 0.0)))
 
     async def _attended(self, found: PullProgress) -> None:
-        """Raises CommandError (4) where nobody carries it out."""
+        """Raises CommandError with exit code 4 where no controller carries out the job."""
         if found.job.status is not None or asyncio.get_running_loop().time() < self._silent_until:
             return
         session, now = self._invocation.session, self._invocation.terminal.now()
@@ -143,7 +143,7 @@ class _PullWatch:
         raise CommandError(words, exit_code=ExitCode.STUCK)
 
     def _picture(self, found: PullProgress) -> Picture:
-        """On whom something happens; the others are counted."""
+        """A row for each node on which something happens; the other nodes are only counted."""
         nodes, only_ascii = found.by_node(), self._invocation.terminal.ascii
         rows = [(node, one) for node, one in nodes.items() if one.why or one.stage is PullStage.PULLING]
         return Picture(
@@ -156,7 +156,7 @@ class _PullWatch:
 
 
 def _said(one: NodePull) -> tuple[str, str]:
-    """What is worth another line in a log: not each turn of words between two attempts."""
+    """The values whose change is worth another line in a log; the words after the colon change with each attempt."""
     return one.stage, one.why.partition(":")[0]
 
 

@@ -1,4 +1,4 @@
-"""rollback: back to an earlier revision, with a look ahead at who moves."""
+"""`rollback`: back to an earlier revision, with a preview of the nodes that move."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def rollback(invocation: Invocation, asked: Asked) -> int:
 
 
 async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapshot:
-    """What other verbs can do without is all of this one. Raises Forbidden, with the server's own words."""
+    """Revisions are optional for other verbs but not for this one. Raises Forbidden, with the server's own words."""
     if snapshot.revisions_readable:
         return snapshot
     others = tuple(one for one in snapshot.unread if one.what != "controllerrevisions")
@@ -51,7 +51,7 @@ async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapsho
 
 
 def _change(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, asked: Asked) -> EditOfOne:
-    """The look ahead stands in the question, or where nobody is asked, under the result."""
+    """Shows the preview in the question, or where nobody is asked, under the result."""
     if wish.to_revision is None and (back := already_back(snapshot)) is not None:
         return _nothing_more(invocation, snapshot, back)
     target = target_of(snapshot, wish.to_revision)
@@ -66,11 +66,12 @@ def _change(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, aske
 
 
 def _nothing_more(invocation: Invocation, snapshot: Snapshot, back: RevisionDetail) -> EditOfOne:
-    """A double press, a retry: the revision that was abandoned must not come back by that."""
+    """For a rollback that is made already: pressed twice or retried, it must not bring the
+    abandoned revision back."""
     try:
         number = target_of(snapshot, None).revision.number
         invocation.terminal.note(f"to go to revision {number} instead: --to-revision {number}")
     except CommandError:
-        pass  # there is no other one
+        pass  # no other revision exists
     result = f"already rolled back to revision {back.revision.number}"
     return EditOfOne(snapshot, Edit(result=result, operations=(), warnings=still_kept(snapshot, back)))

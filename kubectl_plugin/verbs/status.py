@@ -39,7 +39,7 @@ async def status(invocation: Invocation, asked: Asked) -> int:
 
 
 def _refuse_flags_of_watching(asked: Asked) -> None:
-    """Who gives one relies on what it does, and without -w nothing is waited for. Raises CommandError (2)."""
+    """Whoever gives such a flag relies on it, but without -w nothing is waited for. Raises UsageError."""
     given = {"--timeout": bool(seconds_of(asked.timeout, "--timeout")), "--plain": asked.plain}
     for flag in (flag for flag, is_given in given.items() if is_given):
         raise UsageError(f"{flag} is for -w: without it nothing is waited for")
@@ -50,7 +50,7 @@ def _refuse_flags_of_watching(asked: Asked) -> None:
 
 
 def show(invocation: Invocation, looks: Sequence[Look], *, single: bool) -> None:
-    """`single`: one was asked for by name, so a document is not a list."""
+    """`single`: one object was asked for by name, so its document is not put into a list."""
 
     def whole() -> JSONObject:
         documents = [one.status.document for one in looks]

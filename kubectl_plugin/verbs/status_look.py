@@ -1,4 +1,4 @@
-"""`status`, up to what is known: which objects, and what one look at each tells."""
+"""What `status` reads: the chosen objects, and everything that is known of each at one moment."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Look:
     brief: Brief
     status: RolloutStatus
     obstacle: str = ""
-    """Why its nodes cannot be told one by one."""
+    """Why its nodes cannot be listed one by one; empty where they can."""
     absence: str = ""
-    """Why no controller seems to be active; asked only while it is Pending."""
+    """Why no controller seems to be active; only looked up while the rollout is Pending."""
 
     @property
     def survey(self) -> Survey | None:
@@ -43,17 +43,17 @@ class Look:
 
 
 def wanted_of(asked: Asked) -> Awaited:
-    """What is waited for."""
+    """What the flags say to wait for."""
     return Awaited(**{field: getattr(asked, field) for field in Awaited.__struct_fields__})
 
 
 async def chosen(
     invocation: Invocation, asked: Asked, *, everything: bool = True
 ) -> tuple[tuple[Snapshot, ...], tuple[CommandError, ...]]:
-    """The objects of the command line, or all of the namespace; and what to say of those that it names and that do
-    not exist. `everything`: with their pods and nodes.
+    """The objects of the command line, or all of the namespace, and an error for each that was named but does not
+    exist. `everything`: with their pods and nodes.
 
-    Raises CommandError (2) where several are asked for something that is the number of one.
+    Raises UsageError for several objects and a flag, such as --revision, that is about one.
     """
     keys: list[Key] | None = None
     if asked.given:
@@ -85,7 +85,7 @@ async def look(
     words: LastLogLines | None = None,
     presence: Callable[[float], Awaitable[str | None]] | None = None,
 ) -> Look:
-    """`words`, `presence`: what remembers from one look to the next."""
+    """`words` keeps log lines between looks; `presence` gives the absence of a controller, by default without a cache."""
     brief, obstacle = brief_at(snapshot, asked.by)
     status = rollout_status(brief)
     runs = runs_without_words(snapshot.key.namespace, status.problems)
@@ -98,7 +98,8 @@ async def look(
 
 
 def brief_at(snapshot: Snapshot, by: str) -> tuple[Brief, str]:
-    """Off the nodes; or where they cannot be told one by one, by the controller's own account, and why."""
+    """The brief worked out from the nodes, or where they cannot be listed one by one, from the controller's own
+    status; and the reason for that, else empty."""
     if not snapshot.pods_readable:
         words = f"the nodes of {snapshot.daemonset.name} cannot be told without the right to list pods"
         return stated_brief(snapshot), words
@@ -109,7 +110,7 @@ def brief_at(snapshot: Snapshot, by: str) -> tuple[Brief, str]:
 
 
 def view_of(invocation: Invocation, one: Look, surveyed: Survey) -> StatusView:
-    """As it is painted on this terminal."""
+    """The view that is painted on this terminal."""
     terminal, wide = invocation.terminal, invocation.output is Output.WIDE
     return StatusView(
         survey=surveyed,

@@ -1,4 +1,4 @@
-"""The three forms of `status -w`: a block that is drawn anew, lines for a log, documents for a program."""
+"""The three screens of `status -w`: a block that is redrawn, lines for a log, documents for a program."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from kubectl_plugin.verbs.status_look import Look, view_of
 from kubectl_plugin.verbs.table_watch import Interruptions
 
 HEARTBEAT: Final = 30.0
-"""Seconds of quiet after which a log gets a line all the same: some tools end a job that says nothing."""
+"""Seconds without output after which a log gets a line all the same: some CI systems end a silent job."""
 
 
 class Screen(Protocol):
     def show(self, looks: Sequence[Look], interruption: str, *, final: bool) -> None:
-        """How it stands now. `interruption`: why it may be out of date. `final`: nothing is shown after it."""
+        """Show the present state. `interruption`: why it may be out of date. `final`: it is the last call."""
         ...
 
 
 class _Obstacles:
-    """Says once of each object why little is told of it."""
+    """Prints once for each object why its nodes cannot be listed."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal, self._said = terminal, set[str]()
@@ -47,12 +47,12 @@ class _Obstacles:
 
 
 class MilestoneLines:
-    """One line for each milestone, and now and then one that says that nothing has changed."""
+    """One line for each milestone, and after `HEARTBEAT` a line that nothing has changed."""
 
     def __init__(self, invocation: Invocation, *, several: bool) -> None:
         self._terminal, self._several = invocation.terminal, several
         self._said: dict[str, tuple[str, float, float]] = {}
-        """By name: the last milestone, when it was reached, and when something was said last."""
+        """By name of the object: its last milestone, when that was reached, and when a line was last printed."""
         self._interruptions = Interruptions(self._terminal)
         self._obstacles = _Obstacles(self._terminal)
 
@@ -80,7 +80,7 @@ class MilestoneLines:
 
 
 class StatusDocuments:
-    """One JSON object a line, when something has changed, and at the latest after `HEARTBEAT`."""
+    """One JSON object per line whenever something has changed, and at least every `HEARTBEAT` seconds."""
 
     def __init__(self, invocation: Invocation) -> None:
         self._terminal = invocation.terminal
@@ -100,14 +100,14 @@ class StatusDocuments:
 
 
 class LiveScreen:
-    """Blocks one below the other, in place."""
+    """One block below the other, redrawn in place."""
 
     def __init__(self, invocation: Invocation, scope: ExitStack) -> None:
         self._invocation = invocation
         self._live = scope.enter_context(LiveBlock(invocation.terminal))
 
     def show(self, looks: Sequence[Look], interruption: str, *, final: bool) -> None:
-        """The last time all of it, however long: then it may scroll."""
+        """The last block is printed whole, however long: it may scroll."""
         lines, terminal = self._lines(looks, Detail.ALL), self._invocation.terminal
         if not final:
             header = Text(f"{clock(terminal.now())}  watching, Ctrl-C to stop", DIM)
@@ -134,7 +134,7 @@ class LiveScreen:
 
 
 def screen(invocation: Invocation, *, plain: bool, several: bool, scope: ExitStack) -> Screen:
-    """The form that suits where stdout goes; `scope` ends it. `several`: namespaces are named."""
+    """The screen that suits stdout; `scope` closes it. `several`: names are printed with their namespaces."""
     terminal = invocation.terminal
     if invocation.output is Output.JSON:
         return StatusDocuments(invocation)
@@ -144,5 +144,5 @@ def screen(invocation: Invocation, *, plain: bool, several: bool, scope: ExitSta
 
 
 def clock(now: float) -> str:
-    """`12:04:10Z`."""
+    """The time of day in UTC, such as `12:04:10Z`. `now`: seconds since 1970."""
     return rfc3339(now)[11:]

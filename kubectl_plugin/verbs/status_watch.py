@@ -1,4 +1,4 @@
-"""`status -w`: shows what happens until there is an ending, and says it with the exit code."""
+"""`status -w`: shows what happens until each rollout has an ending, which becomes the exit code."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ from kubectl_plugin.verbs.status_look import Look, chosen, look, wanted_of
 from kubectl_plugin.verbs.status_screens import Screen, screen
 
 TICK: Final = 1.0
-"""Seconds between two looks where nothing happens: ages and deadlines go on."""
+"""Seconds between two looks when nothing happens, because ages and deadlines depend on the time."""
 REST: Final = 4.0
-"""So many times as long as a look takes, the next one waits: large clusters are looked at less often."""
+"""The next look waits at least so many times as long as a look takes: large clusters are looked at less often."""
 HINT: Final = 30.0
-"""Seconds of Pending after which one may ask whether there is a controller."""
+"""Seconds of Pending after which a hint asks whether the controller is running."""
 UNATTENDED: Final = 60.0
-"""Seconds of Pending after which nobody waits any longer where there is none."""
+"""Seconds of Pending after which the wait ends if no controller is running."""
 ASK_EVERY: Final = 10.0
 
 
 async def watch(invocation: Invocation, asked: Asked) -> int:
-    """The highest code of all objects."""
+    """Returns the highest exit code of all objects."""
     if invocation.output not in (None, Output.JSON, Output.WIDE):
         raise UsageError(f"-w has no output format {invocation.output}: use json")
     deadline = Deadline(invocation, asked.timeout)
@@ -68,7 +68,8 @@ async def follow_up(
     deadline: Deadline,
     generations: Mapping[Key, int] | None = None,
 ) -> int:
-    """Until each has an ending; the highest code. `generations`: of the specs that are waited for, where known."""
+    """Watch until each object has an ending; returns the highest exit code. `generations`: the spec to wait for, by
+    object."""
     several = len({one.daemonset.namespace for one in found}) > 1
     with ExitStack() as scope:
         async with following(invocation, found) as follow:
@@ -80,7 +81,7 @@ async def follow_up(
 
 
 def told(invocation: Invocation, endings: Sequence[Ending], namespaces: Sequence[str]) -> int:
-    """The highest code of all; what nothing fits did not end well."""
+    """Print the endings; returns the highest exit code. No object at all is a failure."""
     for ending in named_apart(endings, namespaces):
         if ending.error is not None:
             invocation.terminal.fail(ending.error)
@@ -106,11 +107,11 @@ class _StatusWatch:
         self._deadline = deadline
         self._words = LastLogLines(invocation.session)
         self._met: set[Key] = set()
-        """Those that have had the image that is waited for."""
+        """Objects that have had the image that is waited for."""
         self._presence = ControllerPresence(invocation, several=several)
 
     async def run(self, keys: Sequence[Key], generations: Mapping[Key, int]) -> list[Ending]:
-        """One ending for each."""
+        """Returns one ending for each key."""
         loop = asyncio.get_running_loop()
         asked = wanted_of(self._asked)
         wanted = [replace(asked, generation=generations.get(key, asked.generation)) for key in keys]
@@ -153,10 +154,11 @@ class _StatusWatch:
 
 
 class ControllerPresence:
-    """Whether somebody takes care of what is Pending. The server is asked now and then only."""
+    """Whether a controller takes care of an object that is Pending. The server is asked at most every `ASK_EVERY`
+    seconds."""
 
     def __init__(self, invocation: Invocation, *, several: bool) -> None:
-        """`several`: namespaces are named."""
+        """`several`: names are printed with their namespaces."""
         self._invocation, self._several = invocation, several
         self._since: dict[Key, float] = {}
         self._hinted: set[Key] = set()
@@ -164,7 +166,8 @@ class ControllerPresence:
         self._asked = -math.inf
 
     async def absence(self, now: float) -> str:
-        """`now`: seconds since 1970."""
+        """Why no controller seems to be active; empty when one is. `now`: seconds since 1970, by
+        the server's clock."""
         moment = asyncio.get_running_loop().time()
         if moment - self._asked >= ASK_EVERY:
             self._absence = await controller.absence(self._invocation.session, now) or ""
@@ -172,7 +175,8 @@ class ControllerPresence:
         return self._absence
 
     def pending_for(self, key: Key, phase: Phase) -> float:
-        """Seconds; 0 where it is not Pending. Says once that a controller may be missing."""
+        """For how many seconds it has been Pending; 0 in another phase. After `HINT` seconds it prints the hint,
+        once."""
         now = asyncio.get_running_loop().time()
         if phase is not Phase.PENDING:
             self._since.pop(key, None)

@@ -1,5 +1,5 @@
-"""A table, printed once or kept up to date: drawn anew in its place on a terminal, as the rows that changed in a log,
-and as documents for a program.
+"""A table that is printed once or kept up to date: redrawn in place on a terminal, as the changed rows in a log, as
+documents for a program.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ class Picture:
     """One state of a table."""
 
     table: Callable[[int | None], Text]
-    """For a width, or None for a table that is never cut. The first line is the header."""
+    """Draws the table for a width in columns; None: nothing is cut. The first line is the header."""
     footer: str
     rows: tuple[tuple[str, Hashable], ...]
-    """Of each row, in the order of the table: who it is about, and what must change to be worth a line in a log."""
+    """For each row in order: the name it is about, and the values whose change is worth a line in a log."""
     others: Mapping[str, str]
-    """Who is there but in no row, and in which state."""
+    """What has no row of its own: its state, by name."""
     document: JSONObject
 
 
 class TableScreen(Protocol):
     def show(self, picture: Picture, interruption: str = "") -> None:
-        """How it stands now. `interruption`: why it may be out of date."""
+        """Show the present state. `interruption`: why it may be out of date."""
         ...
 
 
@@ -52,7 +52,7 @@ class _InPlace:
 
 
 class Interruptions:
-    """Says each once, beside the result."""
+    """Prints each interruption once, to stderr."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal, self._said = terminal, ""
@@ -101,7 +101,7 @@ class _Documents:
 
 
 def print_table(invocation: Invocation, picture: Picture, names: Iterable[str]) -> None:
-    """Once. `names`: for `-o name`."""
+    """Print the table once. `names`: what `-o name` prints instead."""
     terminal, whole = invocation.terminal, invocation.output is Output.WIDE
     if not invocation.answers_a_program(names, lambda: picture.document):
         if picture.rows:
@@ -111,7 +111,7 @@ def print_table(invocation: Invocation, picture: Picture, names: Iterable[str]) 
 
 @contextmanager
 def table_screen(invocation: Invocation) -> Iterator[TableScreen]:
-    """The form that suits where stdout goes."""
+    """The screen that suits stdout."""
     terminal = invocation.terminal
     if invocation.output is Output.JSON:
         yield _Documents(terminal)

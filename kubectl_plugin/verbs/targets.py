@@ -1,4 +1,4 @@
-"""What a manifest is for: the DaemonSet of its name as it is, or one that there will be."""
+"""The DaemonSet that a manifest is for, as it is; or a new one, as it would be."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kubectl_plugin.report.snapshot import Snapshot, Unread
 
 @dataclass(frozen=True)
 class ForecastTarget:
-    """A DaemonSet as it is, and perhaps a manifest that would be applied."""
+    """A DaemonSet as it is, and perhaps the manifest that would be applied to it."""
 
     snapshot: Snapshot
     manifest: Manifest | None = None
@@ -30,13 +30,13 @@ class ForecastTarget:
 
 
 async def targets_of(invocation: Invocation, manifests: Iterable[Manifest]) -> Sequence[ForecastTarget]:
-    """Of two manifests for the same object the later one counts."""
+    """One target for each object; of several manifests for it the last one counts."""
     last = {(one.namespace, one.name): one for one in manifests}
     return [await _target(invocation, one) for one in last.values()]
 
 
 async def _target(invocation: Invocation, manifest: Manifest) -> ForecastTarget:
-    """An object that is not there yet is planned for as one that has just been created."""
+    """For an object that does not exist yet, the snapshot is as if it had just been created."""
     session = invocation.session
     key = Key(manifest.namespace or session.namespace, manifest.name)
     try:

@@ -1,4 +1,4 @@
-"""`--wait`: what a change sets going is waited for, and nothing that somebody else makes of it."""
+"""`--wait`: waits for what the change sets going, not for what somebody else changes afterwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kubectl_plugin.verbs.status_watch import follow_up, told
 
 
 def check(acting: Acting) -> None:
-    """Raises CommandError (2)."""
+    """Raises UsageError for --timeout or --wait where there is nothing to wait for."""
     if not isinstance(acting, Waiting):
         return
     if not acting.wait and seconds_of(acting.timeout, "--timeout"):
@@ -28,16 +28,16 @@ def check(acting: Acting) -> None:
 
 
 def deadline_of(invocation: Invocation, acting: Acting) -> Deadline:
-    """Of all that comes before the write too. Raises CommandError (2)."""
+    """The deadline of the whole command, including what comes before the write. Raises UsageError."""
     check(acting)
     return Deadline(invocation, acting.timeout if isinstance(acting, Waiting) else "0")
 
 
 async def wait(invocation: Invocation, acting: Acting, changed: Sequence[Snapshot]) -> int:
-    """0 at once where it was not asked for. `changed`: as the server answered to the change."""
+    """Returns 0 at once without --wait. `changed`: the objects as the server returned them after the change."""
     if not isinstance(acting, Waiting) or not acting.wait or not changed:
         return ExitCode.DONE
-    if invocation.output is not None:  # stdout has the document already
+    if invocation.output is not None:  # stdout already has the document
         invocation.terminal.quiet = True
         invocation = replace(invocation, output=None)
     deadline = deadline_of(invocation, acting)
@@ -45,6 +45,6 @@ async def wait(invocation: Invocation, acting: Acting, changed: Sequence[Snapsho
     try:
         async with deadline.kept():
             return await follow_up(invocation, StatusOptions(timeout=acting.timeout), changed, deadline, generations)
-    except TimedOut:  # it may be the write that took so long
+    except TimedOut:  # perhaps the write alone took that long
         endings = [unfinished(brief_at(one, StatusOptions().by)[0], acting.timeout) for one in changed]
         return told(invocation, endings, [one.key.namespace for one in changed])
