@@ -27,7 +27,7 @@ class ServerClock:
         """Seconds since 1970, by the server's clock."""
         return self.local() + min(max(0.0, self._least), self._most)
 
-    def heard(self, date: str, asked: float) -> None:
+    def learn(self, date: str, asked: float) -> None:
         """Learn from an answer that has just arrived. `date`: its header, in whole seconds. `asked`: what `local`
         returned when the request was sent."""
         try:

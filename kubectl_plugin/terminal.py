@@ -145,18 +145,18 @@ class Terminal:
             self.say(*map(one_line, lines))
 
     def warn(self, text: str, *hints: str) -> None:
-        self._tell(one_line(f"warning: {text}"), *self._as_lines(hints))
+        self._print_to_stderr(one_line(f"warning: {text}"), *self._as_lines(hints))
 
     def note(self, text: str) -> None:
         """Print to stderr what is worth knowing but no reason to worry; not with -q."""
         if not self.quiet:
-            self._tell(one_line(f"note: {text}"))
+            self._print_to_stderr(one_line(f"note: {text}"))
 
     def fail(self, error: CommandError) -> None:
-        self._tell(one_line(f"{error.prefix}{error.message}"), *self._as_lines(error.hints))
+        self._print_to_stderr(one_line(f"{error.prefix}{error.message}"), *self._as_lines(error.hints))
 
     def trace(self, line: str) -> None:
-        self._tell(line)
+        self._print_to_stderr(line)
 
     def ask(self, question: str) -> bool:
         """Whether a person answers yes; anything else, the end of the input included, is a no.
@@ -165,10 +165,10 @@ class Terminal:
         """
         try:
             with _interruptible():
-                self._tell(f"{question} [y/N] ", end="")
+                self._print_to_stderr(f"{question} [y/N] ", end="")
                 return self._in.readline().strip().lower() in ("y", "yes")
         except KeyboardInterrupt:
-            self._tell("")
+            self._print_to_stderr("")
             raise
 
     @property
@@ -186,7 +186,7 @@ class Terminal:
     def _as_lines(self, hints: tuple[str, ...]) -> Iterator[str]:
         return (one_line(f"  hint: {for_cluster(hint, self.cluster_flags)}") for hint in hints)
 
-    def _tell(self, *lines: str, end: str = "\n") -> None:
+    def _print_to_stderr(self, *lines: str, end: str = "\n") -> None:
         """Print to stderr. That nobody reads it is no reason to stop."""
         try:
             for line in lines:

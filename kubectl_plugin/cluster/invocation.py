@@ -37,7 +37,7 @@ class Invocation:
             return False
         return True
 
-    def tell_missing(self, missing: Iterable[str]) -> None:
+    def note_unread(self, missing: Iterable[str]) -> None:
         """Print a note for each thing that could not be read, once."""
         for words in dict.fromkeys(missing):
             self.terminal.note(f"not everything could be read: {words}")

@@ -19,7 +19,7 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import NATIVE, read_as
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.cluster.side_by_side import side_by_side
-from kubectl_plugin.edits.applying import found
+from kubectl_plugin.edits.applying import value_at
 from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.observed import Daemon, Kind, MigrationSide, Observed, RevisionRecord
 from kubectl_plugin.edits.migration.step import ChangeObject, CreateObject, Delete
@@ -96,7 +96,7 @@ async def sight_of(invocation: Invocation, key: Key, *, as_native: bool) -> Obse
     pods: list[Daemon] = []
     revisions: list[RevisionRecord] = []
     if either is not None:
-        selector = msgspec.convert(found(either.document, "spec", "selector"), LabelSelector)
+        selector = msgspec.convert(value_at(either.document, "spec", "selector"), LabelSelector)
         query = (("labelSelector", as_text(selector)),)
         pods, revisions = await side_by_side(
             listed(session.client, _DAEMONS, key.namespace, query),
@@ -106,14 +106,14 @@ async def sight_of(invocation: Invocation, key: Key, *, as_native: bool) -> Obse
     if as_native and native is None and ours is not None:
         body = forms.as_native(ours.document)
         native_one = await documents.create(session, NATIVE, key.namespace, body, dry_run=True)
-        template = found(native_one, "spec", "template")
+        template = value_at(native_one, "spec", "template")
     return Observed(
         name=key.name,
         namespace=key.namespace,
         native=native,
         ours=ours,
         pods=tuple(one for one in pods if one.ends is None),
-        ending=tuple(one for one in pods if one.ends is not None),
+        ending_pods=tuple(one for one in pods if one.ends is not None),
         revisions=tuple(revisions),
         now=invocation.terminal.now(),
         as_native=template if isinstance(template, dict) else None,

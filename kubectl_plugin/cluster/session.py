@@ -123,7 +123,7 @@ class Timed:
         asked = self._clock.local()
         response = await self._inner.exchange(request)
         if response.status < 300:
-            self._clock.heard(response.date, asked)
+            self._clock.learn(response.date, asked)
         return response
 
 

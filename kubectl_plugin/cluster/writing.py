@@ -17,8 +17,8 @@ from controller.planner.board import current_revision
 from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.interruption import telling_of_an_interruption
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.edits.annotations import recorded
-from kubectl_plugin.edits.applying import applied
+from kubectl_plugin.edits.annotations import action_operations
+from kubectl_plugin.edits.applying import with_operations
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.outlook import number_of
 from kubectl_plugin.failures import CommandError, ExitCode
@@ -55,13 +55,13 @@ async def write(
     words = f" while {key.name} was written: it may have been done"
     way = f"kubectl kruise-ds status {key.typed}"
     for _ in range(ATTEMPTS):
-        changes = (*edit.operations, *recorded(document, edit.operations, done))
+        changes = (*edit.operations, *action_operations(document, edit.operations, done))
         guarded = patch.guarded_by_version(reads.meta_of(document).resource_version, *changes)
         how: Any = {"dry_run": dry_run, "field_manager": field_manager, "strict": True}
         try:
             with nullcontext() if dry_run else telling_of_an_interruption(invocation.terminal, words, way):
                 if not reads.meta_of(document).uid:
-                    body = applied(document, changes)
+                    body = with_operations(document, changes)
                     return await documents.create(session, DAEMONSETS, key.namespace, body, **how)
                 return await documents.patch(session, DAEMONSETS, key, guarded, **how)
         except (AlreadyExists, Conflict) as error:

@@ -31,7 +31,7 @@ class Draft:
 
     def get(self, *path: str) -> JSON:
         """The value at `path`, also None where nothing is there."""
-        return found(self._document, *path)
+        return value_at(self._document, *path)
 
     def set(self, value: JSON, *path: str) -> None:
         if is_same(self.get(*path), value):
@@ -49,11 +49,11 @@ class Draft:
             self._do(patch.remove(*path))
 
     def _do(self, operation: JSONObject) -> None:
-        self._document = applied(self._document, (operation,))
+        self._document = with_operations(self._document, (operation,))
         self._operations.append(operation)
 
 
-def found(document: JSON, *path: str) -> JSON:
+def value_at(document: JSON, *path: str) -> JSON:
     """The value at `path`; None where nothing is there."""
     here = document
     for segment in path:
@@ -66,7 +66,7 @@ def found(document: JSON, *path: str) -> JSON:
     return here
 
 
-def applied(document: JSONObject, operations: Iterable[JSONObject]) -> JSONObject:
+def with_operations(document: JSONObject, operations: Iterable[JSONObject]) -> JSONObject:
     """A copy of `document` after `operations`, which may be `add`, `replace` and `remove`.
 
     Raises LookupError where the server would refuse: for a missing parent, or nothing to replace or remove.
@@ -77,13 +77,13 @@ def applied(document: JSONObject, operations: Iterable[JSONObject]) -> JSONObjec
     return fields_of(whole[""])
 
 
-def segments(operation: JSONObject) -> tuple[str, ...]:
+def path_segments(operation: JSONObject) -> tuple[str, ...]:
     """The segments of the operation's path, unescaped."""
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in str(operation["path"]).split("/")[1:])
 
 
 def _apply(whole: JSONObject, operation: JSONObject) -> None:
-    *above, last = "", *segments(operation)
+    *above, last = "", *path_segments(operation)
     parent: JSON = whole
     for segment in above:
         parent = parent[int(segment)] if isinstance(parent, list) else fields_of(parent)[segment]

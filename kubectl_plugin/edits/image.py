@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from controller.api.number import IntOrPercent
-from kubectl_plugin.edits.applying import Draft, found
+from kubectl_plugin.edits.applying import Draft, value_at
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
-from kubectl_plugin.edits.outlook import edit_of, on_delete, paused
+from kubectl_plugin.edits.outlook import edit_of, on_delete_caution, pause_caution
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.report.revisions.images import change, short
 from kubectl_plugin.report.snapshot import Snapshot
@@ -17,7 +17,7 @@ EVERY: Final = "*"
 _FIELDS: Final = ("initContainers", "containers")
 
 
-def parse(words: Sequence[str]) -> dict[str, str]:
+def parse_images(words: Sequence[str]) -> dict[str, str]:
     """The images by container, from words such as `agent=agent:1.9.1`; `*=IMAGE` stands alone, for all. Raises
     UsageError."""
     images: dict[str, str] = {}
@@ -38,7 +38,7 @@ def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPerc
 
     Raises CommandError for a container that does not exist, or where there is none at all.
     """
-    places = dict(_places(snapshot))
+    places = dict(_images_by_container(snapshot))
     if not places:
         raise CommandError(f"{snapshot.key.name} has no containers: there is no image to set")
     unknown = [name for name in images if name != EVERY and name not in places]
@@ -59,14 +59,14 @@ def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPerc
     if not draft.operations:
         wanted = ", ".join(dict.fromkeys(short(image) for image in images.values()))
         return Edit(result=f"already on {wanted}", operations=())
-    cautions = on_delete_held(snapshot, hold_at), paused(snapshot)
+    cautions = unused_hold_caution(snapshot, hold_at), pause_caution(snapshot)
     return edit_of(snapshot, draft, ", ".join(results), *cautions, details=changed)
 
 
-def _places(snapshot: Snapshot) -> Iterator[tuple[str, tuple[tuple[str, ...], str]]]:
+def _images_by_container(snapshot: Snapshot) -> Iterator[tuple[str, tuple[tuple[str, ...], str]]]:
     """For each container, by name: the path of its image in the document, and the image."""
     for field in _FIELDS:
-        containers = found(snapshot.document, "spec", "template", "spec", field)
+        containers = value_at(snapshot.document, "spec", "template", "spec", field)
         for index, one in enumerate(containers if isinstance(containers, list) else ()):
             if isinstance(one, dict) and isinstance(one.get("name"), str):
                 yield str(one["name"]), (("spec", "template", "spec", field, str(index)), str(one.get("image") or ""))
@@ -78,8 +78,8 @@ def _unknown(snapshot: Snapshot, places: Mapping[str, tuple[tuple[str, ...], str
     return CommandError(f'{snapshot.key.name} has no container "{name}"; it has: {ones}{more}')
 
 
-def on_delete_held(snapshot: Snapshot, hold_at: IntOrPercent | None) -> Caution | None:
-    caution = on_delete(snapshot)
+def unused_hold_caution(snapshot: Snapshot, hold_at: IntOrPercent | None) -> Caution | None:
+    caution = on_delete_caution(snapshot)
     if caution is None or hold_at is None:
         return caution
     return Caution(text=f"{caution.text}; --hold-at changes nothing", hints=caution.hints)

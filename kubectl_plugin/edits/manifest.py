@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from controller.api.base import JSON, JSONObject, as_bytes, fields_of
 from controller.api.number import IntOrPercent
 from controller.planner.board import Board
-from kubectl_plugin.edits.applying import Draft, found, segments
+from kubectl_plugin.edits.applying import Draft, path_segments, value_at
 from kubectl_plugin.edits.edit import ROLLING, Edit
-from kubectl_plugin.edits.image import on_delete_held
-from kubectl_plugin.edits.outlook import board_after, cautions, course, paused
+from kubectl_plugin.edits.image import unused_hold_caution
+from kubectl_plugin.edits.outlook import board_after, cautions, course_words, pause_caution
 from kubectl_plugin.report.moves import moves_of
 from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.masking import masked
@@ -28,7 +28,7 @@ _WRITTEN = (("metadata", "labels"), ("metadata", "annotations"), ("spec",))
 
 def last_applied(document: JSONObject) -> JSONObject:
     """The manifest in kubectl's annotation; empty where there is none, or none that can be read."""
-    text = found(document, *LAST_APPLIED)
+    text = value_at(document, *LAST_APPLIED)
     try:
         return msgspec.json.decode(text, type=dict[str, JSON]) if isinstance(text, str) else {}
     except (msgspec.MsgspecError, RecursionError):
@@ -42,8 +42,8 @@ def note_of(manifest: JSONObject) -> str:
 
 def held(document: JSONObject, hold_at: IntOrPercent) -> JSONObject:
     """`document` with this partition; for OnDelete, which has no partition, unchanged."""
-    on_delete = found(document, "spec", "updateStrategy", "type") == "OnDelete"
-    return document if on_delete else _with(document, hold_at, *ROLLING, "partition")
+    on_delete = value_at(document, "spec", "updateStrategy", "type") == "OnDelete"
+    return document if on_delete else _with_value(document, hold_at, *ROLLING, "partition")
 
 
 def apply(
@@ -55,31 +55,34 @@ def apply(
     like changes, nor does a template that means the same.
     """
     live = snapshot.document
-    before, after = (fields_of(found(one, *_TEMPLATE)) for one in (live, expected))
+    before, after = (fields_of(value_at(one, *_TEMPLATE)) for one in (live, expected))
     told = differences(before, after)
     if before and not told:
-        wanted, expected = (_with(one, before, *_TEMPLATE) for one in (wanted, expected))
-    lines = [*phrases(told, only_ascii=True), *_fields(live, expected)]
+        wanted, expected = (_with_value(one, before, *_TEMPLATE) for one in (wanted, expected))
+    lines = [*phrases(told, only_ascii=True), *_field_changes(live, expected)]
     if not lines and not is_new:
-        return _noted(live, wanted)
-    draft = _draft(live, wanted)
+        return _update_last_applied(live, wanted)
+    draft = _written_draft(live, wanted)
     board = board_after(snapshot, draft.operations)
     then = replace(snapshot, daemonset=board.world.daemonset) if board else snapshot
     return Edit(
         result="created" if is_new else "configured",
         operations=draft.operations,
-        details=(*lines, *(() if board is None else (_first_pods(board),) if is_new else course(snapshot, board))),
-        warnings=cautions(snapshot, on_delete_held(then, hold_at), paused(then)),
+        details=(
+            *lines,
+            *(() if board is None else (_first_pods(board),) if is_new else course_words(snapshot, board)),
+        ),
+        warnings=cautions(snapshot, unused_hold_caution(then, hold_at), pause_caution(then)),
     )
 
 
-def _noted(live: JSONObject, wanted: JSONObject) -> Edit:
+def _update_last_applied(live: JSONObject, wanted: JSONObject) -> Edit:
     """The edit where only kubectl's annotation differs. Left as it is, it would list fields that the manifest no
     longer has, and the next apply would take them from whoever has set them since.
     """
     draft = Draft(live)
     if last_applied(live) != last_applied(wanted):
-        draft.set(found(wanted, *LAST_APPLIED), *LAST_APPLIED)
+        draft.set(value_at(wanted, *LAST_APPLIED), *LAST_APPLIED)
     lines = ("only what is noted of the manifest changes",) if draft.operations else ()
     return Edit(result="configured" if lines else "unchanged", operations=draft.operations, details=lines)
 
@@ -92,30 +95,30 @@ def _first_pods(board: Board) -> str:
     return f"{first} of {desired} nodes get their first pod"
 
 
-def _fields(live: JSONObject, expected: JSONObject) -> Iterator[str]:
+def _field_changes(live: JSONObject, expected: JSONObject) -> Iterator[str]:
     """Changes such as `spec.minReadySeconds 0 -> 10`, labels and annotations one by one; without the template."""
     live = {**live, "metadata": {"labels": {}, "annotations": {}, **fields_of(live.get("metadata"))}}
     hidden = masked(live), masked(expected)
-    for operation in _draft(live, expected).operations:
-        path = segments(operation)
+    for operation in _written_draft(live, expected).operations:
+        path = path_segments(operation)
         if path != LAST_APPLIED and path[:2] != _TEMPLATE:
-            yield f"{'.'.join(path)} {' -> '.join(_word(found(one, *path)) for one in hidden)}"
+            yield f"{'.'.join(path)} {' -> '.join(_value_word(value_at(one, *path)) for one in hidden)}"
 
 
-def _word(value: JSON) -> str:
+def _value_word(value: JSON) -> str:
     if value is None:
         return "none"
     return value if isinstance(value, str) else as_bytes(value, ordered=True).decode()
 
 
-def _draft(live: JSONObject, wanted: JSONObject) -> Draft:
+def _written_draft(live: JSONObject, wanted: JSONObject) -> Draft:
     draft = Draft(live)
     for path in _WRITTEN:
-        _turn(draft, fields_of(found(live, *path)), fields_of(found(wanted, *path)), *path)
+        _set_by_field(draft, fields_of(value_at(live, *path)), fields_of(value_at(wanted, *path)), *path)
     return draft
 
 
-def _turn(draft: Draft, live: JSONObject, wanted: JSONObject, *path: str) -> None:
+def _set_by_field(draft: Draft, live: JSONObject, wanted: JSONObject, *path: str) -> None:
     """Change the value at `path` into the wanted one field by field, so that the operations' paths
     name what changes."""
     for key in sorted(live.keys() - wanted.keys()):
@@ -123,12 +126,12 @@ def _turn(draft: Draft, live: JSONObject, wanted: JSONObject, *path: str) -> Non
     for key, value in wanted.items():
         there = live.get(key)
         if isinstance(value, dict) and isinstance(there, dict) and (*path, key) != _TEMPLATE:
-            _turn(draft, there, value, *path, key)
+            _set_by_field(draft, there, value, *path, key)
         else:
             draft.set(value, *path, key)
 
 
-def _with(document: JSONObject, value: JSON, *path: str) -> JSONObject:
+def _with_value(document: JSONObject, value: JSON, *path: str) -> JSONObject:
     draft = Draft(document)
     draft.set(value, *path)
     return draft.document

@@ -12,7 +12,7 @@ from controller.api.revision import Revision
 from controller.planner.board import Board, lay_out
 from controller.planner.eligibility import Placement
 from controller.planner.obstacles import Obstacle
-from kubectl_plugin.edits.applying import Draft, applied
+from kubectl_plugin.edits.applying import Draft, with_operations
 from kubectl_plugin.edits.edit import Caution, Edit
 from kubectl_plugin.report.counts_in_words import between, counted
 from kubectl_plugin.report.in_place import ways_of
@@ -30,7 +30,7 @@ def board_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> 
     if not snapshot.pods_readable:
         return None
     try:
-        after = project(msgspec.convert(applied(snapshot.document, operations), DaemonSetView))
+        after = project(msgspec.convert(with_operations(snapshot.document, operations), DaemonSetView))
         if snapshot.nodes is None and _chooses_nodes(after):
             return None
         return lay_out(world_of(snapshot, after))
@@ -58,25 +58,25 @@ def revision_of(snapshot: Snapshot, board: Board) -> str:
     return f"revision {number_of(board.revision, board.older)}"
 
 
-def course(snapshot: Snapshot, board: Board) -> tuple[str, ...]:
+def course_words(snapshot: Snapshot, board: Board) -> tuple[str, ...]:
     """Which nodes get the current revision from now on and in which order; which do not, and why."""
     moves = moves_of(board)
     revision, desired = revision_of(snapshot, board), board.budget.desired
     moving, waiting = moves.moving, moves.held.get(Obstacle.PAUSED, ())
     if moving:
-        first = f"{_get(moving, desired)} {revision}: {', then '.join(_turns(moves))}"
+        first = f"{_nodes_get(moving, desired)} {revision}: {', then '.join(_turn_lines(moves))}"
     elif waiting:
-        first = f"{_get(waiting, desired)} {revision} after resume: {between(waiting)}"
+        first = f"{_nodes_get(waiting, desired)} {revision} after resume: {between(waiting)}"
     else:
         first = f"no node gets {revision} now; {len(moves.staying)} of {desired} have it"
-    return (first, *_held(board, moves), *(ways_of(board).words() if moving else ()))
+    return (first, *_kept_lines(board, moves), *(ways_of(board).words() if moving else ()))
 
 
-def _get(nodes: Sequence[str], desired: int) -> str:
+def _nodes_get(nodes: Sequence[str], desired: int) -> str:
     return f"{len(nodes)} of {desired} nodes {'gets' if len(nodes) == 1 else 'get'}"
 
 
-def _turns(moves: Moves) -> Iterator[str]:
+def _turn_lines(moves: Moves) -> Iterator[str]:
     if moves.at_once:
         yield f"{between(moves.at_once)} at once (no available pod)"
     if moves.later and not moves.wave:
@@ -87,7 +87,7 @@ def _turns(moves: Moves) -> Iterator[str]:
         yield f"{between(moves.later)}{pace}"
 
 
-def _held(board: Board, moves: Moves) -> Iterator[str]:
+def _kept_lines(board: Board, moves: Moves) -> Iterator[str]:
     """Nodes that keep an old revision, except those that the first line or a caution already mentions."""
     partition = board.rolling_update.partition if board.rolling_update else None
     for obstacle, nodes in moves.held.items():
@@ -103,7 +103,7 @@ def edit_of(
     result: str,
     *warnings: Caution | None,
     details: Sequence[str] = (),
-    told: Callable[[Snapshot, Board], tuple[str, ...]] = course,
+    told: Callable[[Snapshot, Board], tuple[str, ...]] = course_words,
 ) -> Edit:
     """`details` are printed before the lines on what the edit comes to, which `told` makes."""
     board = board_after(snapshot, draft.operations)
@@ -121,7 +121,7 @@ def cautions(snapshot: Snapshot, *others: Caution | None) -> tuple[Caution, ...]
     return tuple(one for one in (dying, *others) if one is not None)
 
 
-def on_delete(snapshot: Snapshot) -> Caution | None:
+def on_delete_caution(snapshot: Snapshot) -> Caution | None:
     """A caution that updateStrategy OnDelete updates no pod by itself; None with another strategy."""
     daemonset = snapshot.daemonset
     if daemonset.rolling_update is not None:
@@ -132,7 +132,7 @@ def on_delete(snapshot: Snapshot) -> Caution | None:
     )
 
 
-def paused(snapshot: Snapshot) -> Caution | None:
+def pause_caution(snapshot: Snapshot) -> Caution | None:
     """A caution that nothing is updated while the DaemonSet is paused; None where it is not."""
     daemonset = snapshot.daemonset
     if not daemonset.paused:

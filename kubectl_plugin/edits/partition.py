@@ -26,7 +26,7 @@ def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:
     draft = Draft(snapshot.document)
     draft.set(value, *ROLLING, "partition")
     before, after = board_after(snapshot), board_after(snapshot, draft.operations)
-    details, warnings = _told(snapshot, before, after) if before and after else ((), ())
+    details, warnings = _outcome(snapshot, before, after) if before and after else ((), ())
     return Edit(
         result=f"partition {present} -> {value}",
         operations=draft.operations,
@@ -35,7 +35,7 @@ def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:
     )
 
 
-def for_nodes(snapshot: Snapshot, updated: IntOrPercent) -> IntOrPercent:
+def partition_for_nodes(snapshot: Snapshot, updated: IntOrPercent) -> IntOrPercent:
     """The partition that lets `updated` nodes be updated. For a percentage it is the rest of 100%, so that the same
     share is updated when nodes join.
 
@@ -63,7 +63,7 @@ def desired_of(snapshot: Snapshot) -> int | None:
     return status.desired_number_scheduled if status is not None and status.observed_generation else None
 
 
-def misread(snapshot: Snapshot, value: IntOrPercent) -> Caution | None:
+def misread_caution(snapshot: Snapshot, value: IntOrPercent) -> Caution | None:
     """A caution for a partition that lets no node be updated, which few people mean; None for any other."""
     desired = desired_of(snapshot)
     if not desired or (kept := number.scaled(value, desired, round_up=False)) < desired:
@@ -93,13 +93,13 @@ def skipped_steps(snapshot: Snapshot, value: IntOrPercent) -> tuple[IntOrPercent
     return steps.values[steps.index : -1] if steps is not None else ()
 
 
-def _told(snapshot: Snapshot, before: Board, after: Board) -> tuple[tuple[str, ...], tuple[Caution, ...]]:
+def _outcome(snapshot: Snapshot, before: Board, after: Board) -> tuple[tuple[str, ...], tuple[Caution, ...]]:
     revision, desired, quota = revision_of(snapshot, after), after.budget.desired, after.quota
     updated = sum(slot.current is not None for slot in after.eligible)
     if updated == desired:
         return (f"all {desired} nodes run {revision}; the next one may go to {quota} of them",), ()
     if updated > quota and quota < before.quota:
-        return (f"no more than {quota} of {desired} nodes may",), (_raised(snapshot, updated, revision),)
+        return (f"no more than {quota} of {desired} nodes may",), (_raised_caution(snapshot, updated, revision),)
     if updated > quota:
         return (f"{updated} of {desired} nodes run {revision} already, and no more may",), ()
     could = {slot.node for slot in before.target}
@@ -108,10 +108,10 @@ def _told(snapshot: Snapshot, before: Board, after: Board) -> tuple[tuple[str, .
     lines = [f"up to {quota} of {desired} nodes may now run {revision}{gained}"]
     if after.world.daemonset.paused:
         lines.append("it is paused: no node is updated before resume")
-    return tuple(lines), _failing(snapshot, revision)
+    return tuple(lines), _failing_caution(snapshot, revision)
 
 
-def _raised(snapshot: Snapshot, updated: int, revision: str) -> Caution:
+def _raised_caution(snapshot: Snapshot, updated: int, revision: str) -> Caution:
     already = "1 node already runs" if updated == 1 else f"{updated} nodes already run"
     back = "it" if updated == 1 else "them"
     return Caution(
@@ -120,7 +120,7 @@ def _raised(snapshot: Snapshot, updated: int, revision: str) -> Caution:
     )
 
 
-def _failing(snapshot: Snapshot, revision: str) -> tuple[Caution, ...]:
+def _failing_caution(snapshot: Snapshot, revision: str) -> tuple[Caution, ...]:
     nodes = [row.node for row in survey(snapshot).rows_in(NodeState.FAILING)]
     if not nodes:
         return ()

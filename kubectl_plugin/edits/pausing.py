@@ -20,7 +20,7 @@ def pause(snapshot: Snapshot) -> Edit:
         return Edit(result="already paused", operations=())
     draft = Draft(snapshot.document)
     draft.set(True, *ROLLING, "paused")
-    return edit_of(snapshot, draft, "paused", told=_stopped)
+    return edit_of(snapshot, draft, "paused", told=_nodes_stopped)
 
 
 def resume(snapshot: Snapshot) -> Edit:
@@ -32,18 +32,18 @@ def resume(snapshot: Snapshot) -> Edit:
     return edit_of(snapshot, draft, "resumed")
 
 
-def _stopped(snapshot: Snapshot, board: Board) -> tuple[str, ...]:
+def _nodes_stopped(snapshot: Snapshot, board: Board) -> tuple[str, ...]:
     revision, desired = revision_of(snapshot, board), board.budget.desired
     updated = sum(slot.current is not None for slot in board.eligible)
     if updated == desired:
         return (f"all {desired} nodes are on {revision}; a later one is not rolled out before resume",)
     return (
         f"{updated} of {desired} nodes are on {revision}; no more will be updated",
-        f"not stopped: {', '.join(_not_stopped(snapshot, board))}",
+        f"not stopped: {', '.join(_nodes_going_on(snapshot, board))}",
     )
 
 
-def _not_stopped(snapshot: Snapshot, board: Board) -> Iterator[str]:
+def _nodes_going_on(snapshot: Snapshot, board: Board) -> Iterator[str]:
     """What goes on during a pause: lost pods and new nodes still get a pod, of the revision that they should have."""
     updating = [row.node for row in survey(snapshot).rows_in(NodeState.UPDATING)]
     if updating:

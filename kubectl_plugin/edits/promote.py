@@ -29,7 +29,7 @@ class Goal(Value):
         return self.words == _FULLY
 
 
-def course_of(snapshot: Snapshot, desired: int) -> Steps | None:
+def steps_for_promotion(snapshot: Snapshot, desired: int) -> Steps | None:
     """The steps of this DaemonSet; None where it has none. Raises CommandError with exit code 6 for OnDelete and for
     invalid steps."""
     rolling = settings_of(snapshot, "promote")
@@ -44,12 +44,12 @@ def goal_of(snapshot: Snapshot, steps: Steps | None, desired: int, *, to: IntOrP
     """
     present = settings_of(snapshot, "promote").partition or 0
     if to is not None:
-        return _given(snapshot, steps, desired, to)
+        return _goal_of_partition(snapshot, steps, desired, to)
     if steps is None and number.scaled(present, desired, round_up=False):
         raise _without_steps(snapshot)
     if steps is None or steps.next is None:
         return None
-    return _step(steps, steps.next, desired)
+    return _step_goal(steps, steps.next, desired)
 
 
 def promote(snapshot: Snapshot, goal: Goal | None) -> Edit:
@@ -61,7 +61,7 @@ def promote(snapshot: Snapshot, goal: Goal | None) -> Edit:
     return replace(edit, result=f"{words} ({edit.result})") if edit.operations else edit
 
 
-def _given(snapshot: Snapshot, steps: Steps | None, desired: int, to: IntOrPercent) -> Goal | None:
+def _goal_of_partition(snapshot: Snapshot, steps: Steps | None, desired: int, to: IntOrPercent) -> Goal | None:
     present = settings_of(snapshot, "promote").partition or 0
     kept, wanted = (number.scaled(one, desired, round_up=False) for one in (present, to))
     if wanted > kept:
@@ -73,10 +73,10 @@ def _given(snapshot: Snapshot, steps: Steps | None, desired: int, to: IntOrPerce
         )
     if not wanted:
         return Goal(partition=to, words=_FULLY) if kept else None
-    return _step(steps, to, desired) if steps is not None else Goal(partition=to)
+    return _step_goal(steps, to, desired) if steps is not None else Goal(partition=to)
 
 
-def _step(steps: Steps, value: IntOrPercent, desired: int) -> Goal:
+def _step_goal(steps: Steps, value: IntOrPercent, desired: int) -> Goal:
     """The goal for the partition `value`. Of steps that come to the same number of nodes the last one counts."""
     passed = [number.scaled(one, desired, round_up=False) for one in steps.values]
     kept = number.scaled(value, desired, round_up=False)

@@ -6,7 +6,7 @@ from controller.api.meta import rfc3339
 from controller.api.wellknown import RESTARTED_AT
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import Edit
-from kubectl_plugin.edits.outlook import edit_of, on_delete, paused
+from kubectl_plugin.edits.outlook import edit_of, on_delete_caution, pause_caution
 from kubectl_plugin.report.snapshot import Snapshot
 
 
@@ -18,4 +18,4 @@ def restart(snapshot: Snapshot) -> Edit:
     draft.set(rfc3339(snapshot.now), "spec", "template", "metadata", "annotations", RESTARTED_AT)
     if not draft.operations:
         return Edit(result="already restarted", operations=())
-    return edit_of(snapshot, draft, "restarted", on_delete(snapshot), paused(snapshot))
+    return edit_of(snapshot, draft, "restarted", on_delete_caution(snapshot), pause_caution(snapshot))

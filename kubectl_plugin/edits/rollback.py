@@ -11,10 +11,10 @@ from collections import Counter
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
 from controller.planner.slot import Slot
-from kubectl_plugin.edits.annotations import went_back_to
+from kubectl_plugin.edits.annotations import template_gone_back_to
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
-from kubectl_plugin.edits.outlook import board_after, cautions, on_delete
+from kubectl_plugin.edits.outlook import board_after, cautions, on_delete_caution
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.revisions.history import kept_revisions, live_revision
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
@@ -47,13 +47,13 @@ def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
     older = [one for one in kept if one.revision.identity != daemonset.identity]
     if not older:
         raise _nothing_earlier(daemonset, kept)
-    left = _left(snapshot)
+    left = _nodes_left(snapshot)
     return next((one for one in older if left[one.revision.hash] * 2 > left.total()), older[0])
 
 
 def choice_explained(snapshot: Snapshot, target: RevisionDetail) -> str:
     """Why `target_of` chose this revision; empty where it is the one that everybody would expect."""
-    left, number = _left(snapshot), target.revision.number
+    left, number = _nodes_left(snapshot), target.revision.number
     between = [
         one.revision.number
         for one in kept_revisions(snapshot)
@@ -62,14 +62,14 @@ def choice_explained(snapshot: Snapshot, target: RevisionDetail) -> str:
     if between:
         run = "nodes left to update runs it" if left.total() == 1 else "nodes left to update run it"
         return f"{left[target.revision.hash]} of {left.total()} {run}, not revision {max(between)}"
-    older = len(forward(snapshot, target))
+    older = len(nodes_going_forward(snapshot, target))
     run = "1 node runs an older one" if older == 1 else f"{older} nodes run older ones"
     return f"it is the one before; {run}" if older else ""
 
 
-def _left(snapshot: Snapshot) -> Counter[str]:
+def _nodes_left(snapshot: Snapshot) -> Counter[str]:
     """The nodes that this update may still move, counted by the hash of the revision that they run."""
-    free = (slot for slot in _running(snapshot) if slot.only_old and slot.selected and not slot.unreachable)
+    free = (slot for slot in _eligible_slots(snapshot) if slot.only_old and slot.selected and not slot.unreachable)
     return Counter(slot.old.hash for slot in free if slot.old is not None)
 
 
@@ -78,21 +78,21 @@ def already_back(snapshot: Snapshot) -> RevisionDetail | None:
 
     Whoever asks again, perhaps because no answer came, does not want the abandoned revision back.
     """
-    return live_revision(snapshot) if went_back_to(snapshot) == snapshot.daemonset.identity else None
+    return live_revision(snapshot) if template_gone_back_to(snapshot) == snapshot.daemonset.identity else None
 
 
-def forward(snapshot: Snapshot, target: RevisionDetail) -> frozenset[str]:
+def nodes_going_forward(snapshot: Snapshot, target: RevisionDetail) -> frozenset[str]:
     """The nodes that run an older revision than `target`: for them the rollback is an update."""
     numbers = {one.revision.hash: one.revision.number for one in snapshot.revisions}
     return frozenset(
         slot.node
-        for slot in _running(snapshot)
+        for slot in _eligible_slots(snapshot)
         for pod in (slot.old,)
         if pod is not None and numbers.get(pod.hash, target.revision.number) < target.revision.number
     )
 
 
-def _running(snapshot: Snapshot) -> list[Slot]:
+def _eligible_slots(snapshot: Snapshot) -> list[Slot]:
     """The slots of the nodes that should have a pod; empty where they cannot be worked out."""
     board = board_after(snapshot)
     return board.eligible if board is not None else []
@@ -121,11 +121,11 @@ def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) ->
     return Edit(
         result=f"rolled back to revision {revision.number}{renumbered}",
         operations=draft.operations,
-        warnings=cautions(snapshot, _guessed(snapshot, target, wish), on_delete(snapshot)),
+        warnings=cautions(snapshot, _guess_caution(snapshot, target, wish), on_delete_caution(snapshot)),
     )
 
 
-def _guessed(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) -> Caution | None:
+def _guess_caution(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) -> Caution | None:
     """A caution that perhaps no node ever ran the target; None where one did, or where the target was named by
     number."""
     older = [one for one in snapshot.revisions if one.revision.identity != snapshot.daemonset.identity]

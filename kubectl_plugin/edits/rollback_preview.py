@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from controller.planner.board import Board
 from controller.planner.obstacles import Obstacle
 from kubectl_plugin.durations import short as short_time
-from kubectl_plugin.edits.applying import found, segments
+from kubectl_plugin.edits.applying import path_segments, value_at
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
 from kubectl_plugin.edits.outlook import board_after
-from kubectl_plugin.edits.rollback import RollbackWish, choice_explained, forward, roll_back
+from kubectl_plugin.edits.rollback import RollbackWish, choice_explained, nodes_going_forward, roll_back
 from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.in_place import ways_of
 from kubectl_plugin.report.moves import Moves, moves_of
@@ -62,21 +62,21 @@ def preview(
     if board is None:
         unread = "pods" if not snapshot.pods_readable else "nodes" if snapshot.nodes is None else ""
         unseen = "cannot be told" + (f": the {unread} could not be read" if unread else "")
-        rows = [("who moves", unseen), *_settings(snapshot, target, wish, edit, None)]
+        rows = [("who moves", unseen), *_setting_rows(snapshot, target, wish, edit, None)]
     else:
         why = choice_explained(snapshot, target) if wish.to_revision is None else ""
         moves = moves_of(board)
         rows = [
-            *_paths(moves, forward(snapshot, target)),
+            *_moving_rows(moves, nodes_going_forward(snapshot, target)),
             *(("how", words) for words in ways_of(board).words() if moves.moving),
-            *_settings(snapshot, target, wish, edit, moves),
-            *_held(moves, board),
+            *_setting_rows(snapshot, target, wish, edit, moves),
+            *_kept_rows(moves, board),
             *([("why", why)] if why else []),
         ]
     return tuple(line for label, text in rows for line in _row(label, text, width))
 
 
-def still_kept(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, ...]:
+def kept_cautions(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, ...]:
     """For a template that is live again already: what still keeps nodes on a younger revision.
 
     Nodes on an older revision are not mentioned: a rollout keeps them there on purpose.
@@ -95,38 +95,38 @@ def still_kept(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, ...
     cautions = []
     for obstacle, (why, way) in ways.items():
         if nodes := [node for node in held.get(obstacle, ()) if node in bad]:
-            text = f"{why} {_counted(nodes)} from going back: {_listed(nodes)}".replace(_FAST, " ")
+            text = f"{why} {_node_count(nodes)} from going back: {_name_list(nodes)}".replace(_FAST, " ")
             cautions.append(Caution(text=text, hints=(f"kubectl kruise-ds {way}",)))
     return tuple(cautions)
 
 
-def _paths(moves: Moves, forward: Collection[str]) -> Iterator[tuple[str, str]]:
-    """`forward`: nodes that run an older revision than the one they get."""
+def _moving_rows(moves: Moves, forward: Collection[str]) -> Iterator[tuple[str, str]]:
+    """`nodes_going_forward`: nodes that run an older revision than the one they get."""
     on = [node for node in moves.moving if node in forward]
     if on and len(on) == len(moves.moving):
-        yield "go forward", f"{_counted(on)} from an older revision{_order(moves)}"
+        yield "go forward", f"{_node_count(on)} from an older revision{_order_words(moves)}"
     elif on:
         back = [node for node in moves.moving if node not in forward]
-        yield "move back", f"{_counted(back)}: {_listed(back)}"
-        yield "go forward", f"{_counted(on)} from an older revision: {_listed(on)}"
-        yield "order", _order(moves).removeprefix(": ")
+        yield "move back", f"{_node_count(back)}: {_name_list(back)}"
+        yield "go forward", f"{_node_count(on)} from an older revision: {_name_list(on)}"
+        yield "order", _order_words(moves).removeprefix(": ")
     else:
-        yield "move back", f"{_counted(moves.moving)}{_order(moves)}"
+        yield "move back", f"{_node_count(moves.moving)}{_order_words(moves)}"
     if moves.starting:
-        yield "start", f"{_counted(moves.starting)} without a pod: {_listed(moves.starting)}"
+        yield "start", f"{_node_count(moves.starting)} without a pod: {_name_list(moves.starting)}"
     if moves.staying:
-        yield "stay", f"{_counted(moves.staying)} already on it"
+        yield "stay", f"{_node_count(moves.staying)} already on it"
 
 
-def _order(moves: Moves) -> str:
+def _order_words(moves: Moves) -> str:
     parts = []
     if moves.at_once:
         they = "it is" if len(moves.at_once) == 1 else "they are"
-        parts.append(f"{_listed(moves.at_once)} at once ({they} down)")
+        parts.append(f"{_name_list(moves.at_once)} at once ({they} down)")
     if moves.waves:
         parts.append(_in_waves(moves.waves))
     elif moves.later:
-        parts.append(f"{_listed(moves.later)} once {_listed(moves.spent_by)} can do without the budget")
+        parts.append(f"{_name_list(moves.later)} once {_name_list(moves.spent_by)} can do without the budget")
     return f": {', then '.join(parts)}{_FAST * 5}{moves.how}".rstrip(_FAST) if parts else ""
 
 
@@ -136,50 +136,50 @@ def _in_waves(waves: Sequence[Sequence[str]]) -> str:
     for wave in waves:
         if left <= 0:
             break
-        shown.append(_listed(wave, left))
+        shown.append(_name_list(wave, left))
         left -= len(wave)
     more = len(waves) - len(shown)
     return " | ".join((*shown, *([f"{more} more waves" if more > 1 else "1 more wave"] if more else [])))
 
 
-def _settings(
+def _setting_rows(
     snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, edit: Edit, moves: Moves | None
 ) -> Iterator[tuple[str, str]]:
     """The other fields that are written, each with what would happen without it, where that can be known."""
     label = iter(("also set",))
     for operation in edit.operations:
-        *above, field = path = segments(operation)
+        *above, field = path = path_segments(operation)
         if tuple(above) != ROLLING:
             continue
-        before = found(snapshot.document, *path)
+        before = value_at(snapshot.document, *path)
         gone = operation["op"] == "remove"
         words = f"{field} removed" if gone else f"{field} {before} -> {operation['value']}".lower()
         called, kept = _AS_IT_WAS[field]
-        without = _without(snapshot, target, replace(wish, **kept), moves) if moves is not None else ""
+        without = _moves_without(snapshot, target, replace(wish, **kept), moves) if moves is not None else ""
         yield next(label, ""), words + (f"   ({called.format(before)}, {without})" if without else "")
 
 
-def _without(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, moves: Moves) -> str:
+def _moves_without(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, moves: Moves) -> str:
     """Which nodes would move if `wish` left one field as it is; empty where that makes no difference."""
     board = board_after(snapshot, roll_back(snapshot, target, wish).operations)
     moving = moves_of(board).moving if board is not None else moves.moving
     if len(moving) == len(moves.moving):
         return ""
-    return f"{'only ' if moving else ''}{_counted(moving)} would move back"
+    return f"{'only ' if moving else ''}{_node_count(moving)} would move back"
 
 
-def _held(moves: Moves, board: Board) -> Iterator[tuple[str, str]]:
+def _kept_rows(moves: Moves, board: Board) -> Iterator[tuple[str, str]]:
     rolling = board.rolling_update
     for obstacle, nodes in moves.held.items():
         why = _FLAGS.get(obstacle, obstacle.row.of_rollback).format(partition=rolling.partition if rolling else 0)
-        yield "will NOT", f"{_counted(nodes)}: {_listed(nodes)} ({why})"
+        yield "will NOT", f"{_node_count(nodes)}: {_name_list(nodes)} ({why})"
 
 
-def _counted(nodes: Sequence[str]) -> str:
+def _node_count(nodes: Sequence[str]) -> str:
     return counted(len(nodes), "node") if nodes else "no node"
 
 
-def _listed(nodes: Sequence[str], most: int = _NAMED) -> str:
+def _name_list(nodes: Sequence[str], most: int = _NAMED) -> str:
     """Names of nodes, of which at most `most` are listed; a name and its comma stay together on a line."""
     if len(nodes) <= most:
         return (_FAST if len(nodes) <= 3 else _BREAKABLE).join(nodes)

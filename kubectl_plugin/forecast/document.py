@@ -23,22 +23,24 @@ def document_of(plan: RolloutPlan) -> JSONObject:
     found, daemonset = plan.forecast, plan.survey.daemonset
     fields: JSONObject = {
         "metadata": {"name": daemonset.name, "namespace": daemonset.namespace},
-        "asked": list(plan.asked),
+        "asked": list(plan.tried),
         "wouldChange": found.changes,
         "revision": {"from": plan.former, "to": plan.number, "hash": found.start.revision.hash},
         "limits": _limits(plan),
-        "unavailableNow": [{"node": row.node, "state": row.state.value, "why": row.why} for row in plan.unavailable],
+        "unavailableNow": [
+            {"node": row.node, "state": row.state.value, "why": row.why} for row in plan.unavailable_rows
+        ],
         "waves": [
             {"number": number, **msgspec.to_builtins(wave), "begins": round(wave.begins)}
             for number, wave in enumerate(found.waves, start=1)
         ],
         "rest": {"nodes": list(found.rest), "perWave": found.width if found.rest else 0},
-        "kept": {_camel(what): list(nodes) for what, nodes in found.kept.items()},
+        "kept": {_camel(what): list(nodes) for what, nodes in found.kept_nodes.items()},
         "later": msgspec.to_builtins(plan.later),
         "end": {
             "phase": found.phase.value if found.phase else None,
-            "updated": plan.updated,
-            "available": plan.available,
+            "updated": plan.updated_nodes,
+            "available": plan.available_nodes,
             "desired": found.end.budget.desired,
         },
         "effect": msgspec.to_builtins(plan.effect),

@@ -51,7 +51,7 @@ class Forecast(Value, gc=True):
     start: Board
     end: Board
     """The board when nothing more happens, or after the last of `waves`."""
-    kept: Mapping[Obstacle, tuple[str, ...]]
+    kept_nodes: Mapping[Obstacle, tuple[str, ...]]
     """Nodes that keep an old revision, or get no pod, in update order, by the obstacle. Obstacles without nodes are
     left out."""
     phase: Phase | None
@@ -182,7 +182,7 @@ class _Foreseeing:
             rest=left_to_update(end) if more else (),
             start=start,
             end=end,
-            kept={one: nodes for one, nodes in kept.items() if not (more and one is Obstacle.BUDGET)},
+            kept_nodes={one: nodes for one, nodes in kept.items() if not (more and one is Obstacle.BUDGET)},
             phase=None if more or self._status is None else Phase(self._status.rollout.phase),
             most_unavailable=self._most_unavailable,
             seconds=self._seconds,

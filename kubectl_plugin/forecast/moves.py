@@ -60,7 +60,7 @@ class NodeMove(Value):
     """Revision number of the new pod; None where no pod is created."""
 
     @property
-    def urgent(self) -> bool:
+    def is_urgent(self) -> bool:
         """Whether the node is updated outside the budget."""
         return self.why == AT_ONCE
 

@@ -68,7 +68,7 @@ class RolloutPlan(Value, dict=True, gc=True):
     later: tuple[Later, ...]
     pace: Pace | None
     checks: tuple[ForecastWarning, ...]
-    asked: tuple[str, ...]
+    tried: tuple[str, ...]
     """The settings that were tried out, in words; empty for the DaemonSet as it is."""
     refusal: str = ""
     """Why the server accepts no new pod, in its words; empty while no such reason is known."""
@@ -85,7 +85,7 @@ class RolloutPlan(Value, dict=True, gc=True):
         return self.survey.previous if outdated else None
 
     @property
-    def unavailable(self) -> tuple[NodeRow, ...]:
+    def unavailable_rows(self) -> tuple[NodeRow, ...]:
         """The nodes that have no available pod now, in update order."""
         idle = set(self.forecast.start.unserved_nodes)
         return tuple(row for row in reversed(self.survey.rows) if row.node in idle)
@@ -125,13 +125,13 @@ class RolloutPlan(Value, dict=True, gc=True):
         return ways_of(self.forecast.end, lambda slot: slot.node in rest)
 
     @property
-    def updated(self) -> int:
+    def updated_nodes(self) -> int:
         """How many nodes have the revision in the end, including those whose waves were not worked out."""
         there = sum(slot.current is not None for slot in self.forecast.end.eligible)
         return there + len(self.forecast.rest)
 
     @property
-    def available(self) -> int:
+    def available_nodes(self) -> int:
         """How many nodes have an available pod in the end, of any revision."""
         return sum(slot.serves for slot in self.forecast.end.eligible)
 
@@ -161,7 +161,7 @@ def rollout_plan(
     answered = (*_answered(answer), *_stated(answer, refusal))
     checks = (*answered, *_missing(snapshot), *wrong, *warnings_of(snapshot, found))
     return RolloutPlan(
-        survey=surveyed, forecast=found, later=later, pace=pace, checks=checks, asked=asked, refusal=refusal
+        survey=surveyed, forecast=found, later=later, pace=pace, checks=checks, tried=asked, refusal=refusal
     )
 
 
@@ -169,7 +169,7 @@ def with_answer(plan: RolloutPlan, answer: DryRunAnswer, *, waves: int) -> Rollo
     """`plan` with the answer to the server's dry run. It is worked out anew where the server refuses the pod, or did
     so in the answer before."""
     if refusal_in(plan.survey.daemonset, answer):
-        return rollout_plan(plan.survey.snapshot, waves=waves, answer=answer, asked=plan.asked)
+        return rollout_plan(plan.survey.snapshot, waves=waves, answer=answer, asked=plan.tried)
     return replace(plan, checks=(*_answered(answer), *plan.checks))
 
 

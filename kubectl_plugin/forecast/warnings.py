@@ -54,7 +54,7 @@ def warnings_of(snapshot: Snapshot, found: Forecast) -> tuple[ForecastWarning, .
 
 
 def _urgent(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
-    nodes = [move.node for wave in found.waves for move in wave.moves if move.urgent]
+    nodes = [move.node for wave in found.waves for move in wave.moves if move.is_urgent]
     if nodes:
         pods = "1 old pod is" if len(nodes) == 1 else f"{len(nodes)} old pods are"
         they = "it is" if len(nodes) == 1 else "they are"

@@ -8,7 +8,7 @@ from typing import Final
 from controller.api.base import JSONObject, Value, fields_of
 from controller.api.daemonset import DaemonSet
 from controller.api.number import IntOrPercent
-from kubectl_plugin.edits.applying import Draft, applied
+from kubectl_plugin.edits.applying import Draft, with_operations
 from kubectl_plugin.edits.edit import ROLLING, settings_of
 from kubectl_plugin.edits.image import set_images
 from kubectl_plugin.edits.manifest import last_applied
@@ -34,8 +34,8 @@ def as_tried(snapshot: Snapshot, wish: TriedSettings) -> JSONObject:
     if wish.max_unavailable is not None:
         settings_of(snapshot, "plan another maxUnavailable of")
         draft.set(wish.max_unavailable, *ROLLING, "maxUnavailable")
-    document = applied(snapshot.document, draft.operations)
-    return applied(document, set_images(snapshot, wish.images, None).operations) if wish.images else document
+    document = with_operations(snapshot.document, draft.operations)
+    return with_operations(document, set_images(snapshot, wish.images, None).operations) if wish.images else document
 
 
 def differences(live: DaemonSet, planned: DaemonSet) -> tuple[str, ...]:

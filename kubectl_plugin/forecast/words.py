@@ -38,7 +38,7 @@ class PlanWords:
         first = "" if self._found.start.older else " (first deployment)"
         return f"{self._daemonset.name}: revision {numbers}{first}"
 
-    def limits(self) -> Iterator[str]:
+    def limiting_settings(self) -> Iterator[str]:
         """The settings that limit the rollout, such as `partition 16` and `maxUnavailable 2`."""
         rolling, budget = self._daemonset.rolling_update, self._found.start.budget
         if rolling is None:
@@ -57,13 +57,13 @@ class PlanWords:
         if rolling.paused:
             yield "paused"
 
-    def asked(self) -> tuple[str, ...]:
+    def tried_settings(self) -> tuple[str, ...]:
         """The settings that are tried out."""
-        return tuple(words.replace("->", self._arrow) for words in self._plan.asked)
+        return tuple(words.replace("->", self._arrow) for words in self._plan.tried)
 
-    def now(self) -> str:
+    def budget_in_use(self) -> str:
         """Which nodes use the budget at this moment; empty where none does."""
-        rows, board = self._plan.unavailable, self._found.start
+        rows, board = self._plan.unavailable_rows, self._found.start
         if not rows or not board.older:
             return ""
         states = [f"{row.node} {self._state(row)}" for row in sorted(rows, key=lambda row: row.node)[:4]]
@@ -83,7 +83,7 @@ class PlanWords:
         waits_for_nothing = row.state in (NodeState.NEXT, NodeState.OLD)
         return "not available" if waits_for_nothing else row.state.value
 
-    def when(self, wave: Wave) -> str:
+    def start_of(self, wave: Wave) -> str:
         """What a wave waits for, and what is special about its nodes."""
         reasons = dict.fromkeys(move.why for move in wave.moves if move.why)
         whys = [
@@ -101,22 +101,22 @@ class PlanWords:
         verb = "holds" if len(wave.holding) == 1 else "hold"
         return f"{words} ({between(wave.holding, self.dots)} still {verb} {counted(len(wave.holding), 'slot')})"
 
-    def rest(self) -> str:
+    def nodes_of_later_waves(self) -> str:
         """The nodes whose waves were not worked out."""
         nodes, width = self._found.rest, self._found.width
         return f"{counted(len(nodes), 'more node')} in this order, {width} at a time: {between(nodes, self.dots)}"
 
-    def end(self) -> str:
+    def state_at_the_end(self) -> str:
         """The state at the end, if nobody changes anything."""
         plan, found = self._plan, self._found
         desired = found.end.budget.desired
-        words = [f"{plan.updated} of {desired} nodes have revision {plan.number}"]
-        failing = {row.node for row in plan.unavailable if row.trouble is not None}
+        words = [f"{plan.updated_nodes} of {desired} nodes have revision {plan.number}"]
+        failing = {row.node for row in plan.unavailable_rows if row.trouble is not None}
         still = [slot.node for slot in found.end.slots if slot.node in failing and not slot.serves]
         if still:
             words.append(f"{some(still)} {'fails' if len(still) == 1 else 'fail'}")
-        elif plan.available < desired:
-            words.append(f"{counted(desired - plan.available, 'node')} without an available pod")
+        elif plan.available_nodes < desired:
+            words.append(f"{counted(desired - plan.available_nodes, 'node')} without an available pod")
         if found.phase is None:
             return ", ".join(words)
         deadline = self._daemonset.progress_deadline
@@ -124,10 +124,10 @@ class PlanWords:
         verb = "stays" if plan.survey.phase is found.phase else "becomes"
         return f"{', '.join(words)}: phase {verb} {found.phase.value}{'' if verb == 'stays' else later}"
 
-    def kept(self) -> Iterator[str]:
+    def kept_nodes(self) -> Iterator[str]:
         """The nodes that do not get the revision, one sentence for each reason."""
         partition = self._found.start.budget.partition
-        for obstacle, nodes in self._found.kept.items():
+        for obstacle, nodes in self._found.kept_nodes.items():
             who = f"{counted(len(nodes), 'node')}: {between(nodes, self.dots)}"
             are = "is" if len(nodes) == 1 else "are"
             yield obstacle.row.of_planned.format(partition=partition, limit=self._found.start.limit, who=who, are=are)

@@ -57,7 +57,7 @@ class PlanBlock:
     def _headline(self) -> Iterator[Text]:
         """The limits get a line of their own where they do not fit."""
         name, colon, rest = self._words.headline().partition(":")
-        line, limits = Text.assemble((name, LABEL), colon, rest), ", ".join(self._words.limits())
+        line, limits = Text.assemble((name, LABEL), colon, rest), ", ".join(self._words.limiting_settings())
         if self._wide or line.cell_len + len(limits) + 2 <= self._width:
             yield line.append(f", {limits}")
             return
@@ -65,7 +65,7 @@ class PlanBlock:
         yield from self._wrapped(self._row("limits", limits))
 
     def _asked(self) -> Iterator[Text]:
-        for line in self._words.asked():
+        for line in self._words.tried_settings():
             yield from self._wrapped(self._row("what if", line))
 
     def _waves(self) -> Iterator[Text]:
@@ -73,14 +73,14 @@ class PlanBlock:
         rows = [(f"wave {number}", *self._moves(wave), wave) for number, wave in enumerate(waves, 1)]
         names = max((len(nodes) for _, nodes, _, _ in rows), default=0)
         verbs = max((len(how) for _, _, how, _ in rows), default=0)
-        if now := self._words.now():
+        if now := self._words.budget_in_use():
             waits = bool(waves and waves[0].after)
             yield from self._wrapped(self._row("now", f"{'wait':<{names + 3}}{now}" if waits else now))
         for label, nodes, how, wave in rows:
             line = self._row(label, f"{nodes:<{names}}   ")
-            yield line.append(f"{how:<{verbs}}   ").append(self._words.when(wave), style=DIM)
+            yield line.append(f"{how:<{verbs}}   ").append(self._words.start_of(wave), style=DIM)
         if self._found.rest:
-            yield from self._wrapped(self._row("then", self._words.rest()))
+            yield from self._wrapped(self._row("then", self._words.nodes_of_later_waves()))
             yield self._row("", f"({len(waves)} waves were worked out; --waves 0 works out all)")
 
     def _moves(self, wave: Wave) -> tuple[str, str]:
@@ -99,9 +99,9 @@ class PlanBlock:
         return names[0]
 
     def _end(self) -> Iterator[Text]:
-        label = "hold" if self._found.kept else "end"
-        yield from self._wrapped(self._row(label, self._words.end()))
-        for sentence in self._words.kept():
+        label = "hold" if self._found.kept_nodes else "end"
+        yield from self._wrapped(self._row(label, self._words.state_at_the_end()))
+        for sentence in self._words.kept_nodes():
             yield from self._wrapped(self._row("", sentence))
 
     def _later(self) -> Iterator[Text]:

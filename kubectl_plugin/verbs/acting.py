@@ -38,7 +38,7 @@ async def choose(
     Raises CommandError where nothing was found, and with exit code 6 for `-A` without `--yes`.
     """
     asked.check_with(names)
-    async with waiting.deadline_of(invocation, asked).kept():
+    async with waiting.deadline_of(invocation, asked).enforced():
         found = await reads.snapshots(invocation, names, asked, everything=asked.everything, within=within)
     tell_failures(invocation, found)
     if not found:

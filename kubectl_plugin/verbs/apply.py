@@ -11,7 +11,7 @@ from kubectl_plugin.cluster import dry_runs
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import Manifest, read
 from kubectl_plugin.edits import manifest as edits
-from kubectl_plugin.edits.applying import Draft, found
+from kubectl_plugin.edits.applying import Draft, value_at
 from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.forecast.what_if import as_applied
@@ -33,7 +33,7 @@ async def apply(invocation: Invocation, asked: Asked) -> int:
     if others:
         named = ", ".join(sorted({str(one.get("kind")) for one in others}))
         invocation.terminal.note(f"not applied, since only Advanced DaemonSets are: {named}; kubectl apply does")
-    async with deadline_of(invocation, asked).kept():
+    async with deadline_of(invocation, asked).enforced():
         targets = await targets_of(invocation, manifests)
         changes = {one.snapshot.key: await _change(invocation, one, asked, hold_at) for one in targets}
     asks = will_ask(invocation, asked) and len(changes) == 1
@@ -51,7 +51,7 @@ async def apply(invocation: Invocation, asked: Asked) -> int:
 
 def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOrPercent | None) -> None:
     """Raises UsageError for flags that contradict the manifest."""
-    written = found(manifest.document, *ROLLING, "partition")
+    written = value_at(manifest.document, *ROLLING, "partition")
     if hold_at is not None and written not in (None, hold_at):
         words = f"{manifest.source} sets partition {written} for {manifest.name}, --hold-at says {hold_at}"
         raise UsageError(words, hints=("leave one of them out",))
@@ -96,7 +96,7 @@ def _refuse_older(manifest: Manifest, live: JSONObject) -> None:
     """Refuse a file that was read from the server before the object last changed. Raises CommandError with exit code
     6."""
     for field in ("uid", "resourceVersion"):
-        if found(manifest.document, "metadata", field) not in (None, "", found(live, "metadata", field)):
+        if value_at(manifest.document, "metadata", field) not in (None, "", value_at(live, "metadata", field)):
             raise CommandError(
                 f"{manifest.name} was changed since {manifest.source} was read from the server ({field})",
                 hints=(f"read it anew, or leave metadata.{field} out",),

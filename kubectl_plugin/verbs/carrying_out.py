@@ -18,8 +18,8 @@ from kubectl_plugin.change_options import Acting, DryRun
 from kubectl_plugin.cluster import controller, events, reads, self_reviews, writing
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.side_by_side import side_by_side
-from kubectl_plugin.edits.annotations import caused, recorded
-from kubectl_plugin.edits.applying import applied, found, segments
+from kubectl_plugin.edits.annotations import action_operations, cause_operations
+from kubectl_plugin.edits.applying import path_segments, value_at, with_operations
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
@@ -85,8 +85,8 @@ class ChangeWriter:
                 _kubectl_patch(change, acting.reason or "", terminal.cluster_flags, only_ascii=terminal.ascii)
             )
         elif acting.dry_run is DryRun.CLIENT:
-            notes = recorded(snapshot.document, edit.operations, await self._action())
-            self._print(change, applied(snapshot.document, (*edit.operations, *notes)))
+            notes = action_operations(snapshot.document, edit.operations, await self._action())
+            self._print(change, with_operations(snapshot.document, (*edit.operations, *notes)))
         else:
             await self._write(change, dry_run=acting.dry_run is DryRun.SERVER)
 
@@ -105,7 +105,7 @@ class ChangeWriter:
 
     async def _write(self, change: EditOfOne, *, dry_run: bool) -> None:
         invocation, done = self._invocation, await self._action()
-        async with self._deadline.kept():
+        async with self._deadline.enforced():
             document = await writing.write(
                 invocation,
                 change.snapshot,
@@ -186,8 +186,8 @@ def _kubectl_patch(change: EditOfOne, reason: str, flags: tuple[str, ...], *, on
     """
     key, document = change.snapshot.key, change.snapshot.document
     words = ["kubectl", *flags, "patch", DAEMONSETS.name, key.name, "-n", key.namespace, "--type=json", "-p"]
-    operations = (*change.edit.operations, *caused(document, change.edit.operations, reason))
+    operations = (*change.edit.operations, *cause_operations(document, change.edit.operations, reason))
     maps = [one for one in operations if isinstance(one.get("value"), dict)]
-    absent = [one["path"] for one in maps if found(document, *segments(one)) is None]
+    absent = [one["path"] for one in maps if value_at(document, *path_segments(one)) is None]
     tests: list[JSONObject] = [{"op": "test", "path": path, "value": None} for path in absent]
     return shlex.join([*words, as_line(patch.encode((*tests, *operations)), only_ascii=only_ascii)])

@@ -7,7 +7,7 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.reads import HURRY
 from kubectl_plugin.edits import pausing
 from kubectl_plugin.edits import restart as edits
-from kubectl_plugin.edits.image import parse, set_images
+from kubectl_plugin.edits.image import parse_images, set_images
 from kubectl_plugin.failures import UsageError
 from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.verbs.acting import carry_out, choose, will_ask
@@ -35,7 +35,7 @@ async def restart(invocation: Invocation, asked: RestartOptions) -> int:
 
 
 async def set_image(invocation: Invocation, asked: SetImageOptions) -> int:
-    images = parse([word for word in asked.words if "=" in word])
+    images = parse_images([word for word in asked.words if "=" in word])
     if not images:
         raise UsageError("which image? use set-image NAME CONTAINER=IMAGE, or *=IMAGE")
     hold_at = int_or_percent(asked.hold_at, "--hold-at") if asked.hold_at is not None else None

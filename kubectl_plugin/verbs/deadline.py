@@ -33,14 +33,14 @@ class Deadline:
         self._at = invocation.began + (seconds_of(text, "--timeout") or math.inf)
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds left; negative after the deadline, infinite without one."""
         return self._at - asyncio.get_running_loop().time()
 
     @asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
+    async def enforced(self) -> AsyncIterator[None]:
         """The block is cancelled at the deadline, and not begun after it. Raises TimedOut."""
-        if self.left <= -GRACE:
+        if self.seconds_left <= -GRACE:
             raise TimedOut(self.text)
         try:
             async with asyncio.timeout_at(None if self._at == math.inf else self._at + GRACE) as scope:

@@ -31,7 +31,7 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
     else:
         drawn = comparison_text(found, now=snapshot.now, only_ascii=invocation.terminal.ascii)
         invocation.terminal.show(drawn, whole=True)
-    invocation.tell_missing(snapshot.unread_words)
+    invocation.note_unread(snapshot.unread_words)
     return ExitCode.DIFFERENT if asked.exit_code and found.changes else 0
 
 

@@ -25,7 +25,7 @@ async def history(invocation: Invocation, asked: HistoryOptions) -> int:
         wanted = target_of(snapshot, revision).revision
         row = next(row for row in rows if row.revision == wanted)
         _print_one(invocation, snapshot, row, show_values)
-    invocation.tell_missing(snapshot.unread_words)
+    invocation.note_unread(snapshot.unread_words)
     return 0
 
 

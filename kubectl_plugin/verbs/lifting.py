@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from kubectl_plugin.change_options import Acting
 from kubectl_plugin.cluster import self_reviews
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.edits.applying import applied, found
+from kubectl_plugin.edits.applying import value_at, with_operations
 from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.last_action import pause_of, paused_words
@@ -32,7 +32,7 @@ async def lifting(
         snapshot = change.snapshot
         words, pause = paused_words(snapshot), pause_of(snapshot)
         mine = pause is not None and me != "" and pause.by == me
-        stays = found(applied(snapshot.document, change.edit.operations), *ROLLING, "paused") is True
+        stays = value_at(with_operations(snapshot.document, change.edit.operations), *ROLLING, "paused") is True
         if allowed or mine or not words or stays:
             return change
         raise CommandError(

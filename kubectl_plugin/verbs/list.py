@@ -46,7 +46,7 @@ async def list_(invocation: Invocation, many: ListOptions) -> int:
     if many.watch and invocation.output in (Output.YAML, Output.NAME):
         raise UsageError(f"-w has no output format {invocation.output}: use json or wide")
     found = await _look(invocation, many, wanted)
-    invocation.tell_missing(sorted(found.unreadable))
+    invocation.note_unread(sorted(found.unreadable))
     if many.watch:
         await _watch(invocation, many, found)
     _print(invocation, many, found)

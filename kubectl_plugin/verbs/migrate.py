@@ -45,9 +45,9 @@ async def migrate(invocation: Invocation, asked: MigrateOptions) -> int:
         return await _print(invocation, asked, keys)
     code, plans = await _planned(invocation, asked, keys)
     for key, found in plans.items():
-        if found.over:
+        if found.is_over:
             terminal.say(f"{key.name} {found.summary} already")
-    plans = {key: found for key, found in plans.items() if not found.over}
+    plans = {key: found for key, found in plans.items() if not found.is_over}
     if not plans:
         return code
     if asked.dry_run:
@@ -109,12 +109,12 @@ async def _looked_at(invocation: Invocation, asked: MigrateOptions, key: Key) ->
     """What the migration comes to. Raises CommandError and ApiError where it may not begin."""
     observed = await sight_of(invocation, key, as_native=asked.to_native)
     found = outlook(observed, native=asked.to_native)
-    if found.over:
+    if found.is_over:
         return found
-    if found.named_only and not asked.names:
+    if found.why_named_only and not asked.names:
         command = f"kubectl kruise-ds migrate {key.typed}"
         hints = (f"if it is to be one of ours all the same: {command}",)
-        raise CommandError(f"{found.named_only}; left out", hints=hints, exit_code=ExitCode.REFUSED)
+        raise CommandError(f"{found.why_named_only}; left out", hints=hints, exit_code=ExitCode.REFUSED)
     await _may(invocation, asked, key)
     if absence := await controller.absence(invocation.session, invocation.terminal.now()):
         invocation.terminal.warn(absence, "kubectl kruise-ds doctor")
@@ -163,7 +163,7 @@ async def _print(invocation: Invocation, asked: MigrateOptions, keys: list[Key])
     terminal = invocation.terminal
     for number, key in enumerate(keys):
         observed = await sight_of(invocation, key, as_native=False)
-        page = manifest.printed(observed, native=asked.to_native)
+        page = manifest.migration_manifest(observed, native=asked.to_native)
         terminal.say(*(["---"] if number else []), *(f"# {line}" for line in page.comments))
         terminal.say_document(page.document, Output.YAML)
     return ExitCode.DONE

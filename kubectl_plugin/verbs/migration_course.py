@@ -80,9 +80,9 @@ class MigrationCourse:
 
     def _remembering(self, observed: Observed, now: float) -> Observed:
         """A pod has ended before its successor is there, and for a moment there is neither."""
-        self._emptied |= {one.node: now for one in observed.ending}
+        self._emptied |= {one.node: now for one in observed.ending_pods}
         recent = frozenset(node for node, seen in self._emptied.items() if now - seen < LATE)
-        return replace(observed, emptied=recent)
+        return replace(observed, emptied_nodes=recent)
 
     def _attempts(self, step: CreateObject | ChangeObject | Delete) -> None:
         """Raises CommandError (4) where somebody undoes each time what is done."""

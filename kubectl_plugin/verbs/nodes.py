@@ -38,7 +38,7 @@ async def nodes(invocation: Invocation, asked: Asked) -> int:
     picture = _picture(invocation, surveyed, wanted)
     print_table(invocation, picture, (f"node/{name}" for name, _ in picture.rows))
     if invocation.output in (None, Output.WIDE):
-        invocation.tell_missing(snapshot.unread_words)
+        invocation.note_unread(snapshot.unread_words)
     return 0
 
 

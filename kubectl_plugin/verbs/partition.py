@@ -46,7 +46,7 @@ def _parsed(asked: Asked) -> tuple[tuple[str, ...], PartitionOf]:
         raise UsageError("give VALUE or --update, not both")
     if update is not None:
         nodes = int_or_percent(update, "--update")
-        return words, lambda snapshot: edits.for_nodes(snapshot, nodes)
+        return words, lambda snapshot: edits.partition_for_nodes(snapshot, nodes)
     pods = int_or_percent(words[-1], "partition")
     return words[:-1], lambda snapshot: pods
 
@@ -56,7 +56,7 @@ def _change(snapshot: Snapshot, value: IntOrPercent, *, by_nodes: bool) -> EditO
     edit = edits.set_partition(snapshot, value)
     if not edit.operations:
         return EditOfOne(snapshot, edit)
-    misread = None if by_nodes else edits.misread(snapshot, value)
+    misread = None if by_nodes else edits.misread_caution(snapshot, value)
     if misread is not None:
         return EditOfOne(snapshot, replace(edit, warnings=(misread, *edit.warnings)), ask="Set it all the same?")
     if skipped := edits.skipped_steps(snapshot, value):

@@ -15,7 +15,7 @@ from kubectl_plugin.cluster import dry_runs, reads
 from kubectl_plugin.cluster.images_ahead import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import STDIN, read
-from kubectl_plugin.edits.image import parse
+from kubectl_plugin.edits.image import parse_images
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.forecast.document import KIND, document_of
@@ -52,7 +52,7 @@ def _wish(asked: Asked) -> TriedSettings:
     return TriedSettings(
         partition=None if asked.partition is None else int_or_percent(asked.partition, "partition"),
         max_unavailable=None if unavailable is None else int_or_percent(unavailable, "maxUnavailable"),
-        images=parse(asked.images),
+        images=parse_images(asked.images),
     )
 
 

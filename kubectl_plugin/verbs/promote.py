@@ -15,7 +15,7 @@ from kubectl_plugin.cluster.writing import Judge
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.edits import promote as edits
 from kubectl_plugin.edits.partition import desired_of
-from kubectl_plugin.edits.promote import course_of, goal_of
+from kubectl_plugin.edits.promote import goal_of, steps_for_promotion
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.report.gate import ClosedGate, ClosedReason, closed
@@ -33,7 +33,7 @@ async def promote(invocation: Invocation, asked: Asked) -> int:
     check(asked)
     acting = with_fields(asked, wait=False, timeout="0")
     soak, deadline = seconds_of(asked.soak, "--soak"), Deadline(invocation, asked.timeout)
-    async with deadline.kept():
+    async with deadline.enforced():
         within = _within(invocation, asked)
         snapshot = await reads.snapshot(invocation, asked.name, within=within)
         if within is None:
@@ -78,7 +78,7 @@ def _change(seen: Survey, asked: Asked, judge: Judge) -> EditOfOne:
     """Asked is only before all nodes are updated at the word of one person; a step was thought of before."""
     to = 0 if asked.full else int_or_percent(asked.to, "partition") if asked.to is not None else None
     snapshot, desired = seen.snapshot, _desired(seen)
-    goal = goal_of(snapshot, course_of(snapshot, desired), desired, to=to)
+    goal = goal_of(snapshot, steps_for_promotion(snapshot, desired), desired, to=to)
     edit = edits.promote(snapshot, goal)
     fully = goal is not None and goal.is_full
     ask = question(f"Promote {snapshot.key.name} fully?", edit.details) if fully else None
@@ -91,7 +91,7 @@ def _desired(seen: Survey) -> int:
 
 
 def _refuse_if_closed(seen: Survey, soak: float) -> None:
-    shut = closed(seen, course_of(seen.snapshot, _desired(seen)), soak=soak)
+    shut = closed(seen, steps_for_promotion(seen.snapshot, _desired(seen)), soak=soak)
     if shut is None:
         return
     ways = "; ".join(way for way in ("--force goes on anyway", _otherwise(seen, shut)) if way)

@@ -9,7 +9,7 @@ from typing import Final
 
 from kubectl_plugin.cluster.follow import Following, following
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.edits.promote import course_of
+from kubectl_plugin.edits.promote import steps_for_promotion
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.gate import ClosedGate, ClosedReason, closed
 from kubectl_plugin.report.survey import Survey, survey
@@ -48,10 +48,10 @@ class PromotionWait:
             if shut is None:
                 return seen
             self._give_up_if_over(seen, shut)
-            async with self._deadline.kept():
+            async with self._deadline.enforced():
                 await self._give_up_if_unattended(seen)
             self._tell(shut)
-            await self._follow.changed(min(LOOK_EVERY, max(self._deadline.left, 0.0)))
+            await self._follow.changed(min(LOOK_EVERY, max(self._deadline.seconds_left, 0.0)))
 
     def tell_the_end(self, seen: Survey) -> None:
         """Print that the step is finished."""
@@ -76,7 +76,7 @@ class PromotionWait:
     def _closed(self, seen: Survey, soak: float) -> ClosedGate | None:
         if seen.daemonset.generation < self._generation:
             return ClosedGate(why=ClosedReason.UNSEEN, text="the change is on its way")
-        return closed(seen, course_of(seen.snapshot, seen.board.budget.desired), soak=soak)
+        return closed(seen, steps_for_promotion(seen.snapshot, seen.board.budget.desired), soak=soak)
 
     def _give_up_if_over(self, seen: Survey, shut: ClosedGate) -> None:
         if shut.why is ClosedReason.BLIND:
@@ -87,7 +87,7 @@ class PromotionWait:
         if shut.why is ClosedReason.PAUSED:
             hint = f"kubectl kruise-ds resume {self._where} lets it go on"
             raise CommandError(shut.text, hints=(hint,), exit_code=ExitCode.WAITING)
-        if self._deadline.left <= 0:
+        if self._deadline.seconds_left <= 0:
             raise CommandError(f"gave up after {self._deadline.text}: {shut.text}", exit_code=ExitCode.TIMED_OUT)
 
     async def _give_up_if_unattended(self, seen: Survey) -> None:
@@ -114,6 +114,6 @@ class PromotionWait:
 async def promotion_wait(invocation: Invocation, seen: Survey, deadline: Deadline) -> AsyncIterator[PromotionWait]:
     """Watches the DaemonSet while the block runs. Raises ApiError."""
     async with AsyncExitStack() as stack:
-        async with deadline.kept():
+        async with deadline.enforced():
             follow = await stack.enter_async_context(following(invocation, (seen.snapshot,)))
         yield PromotionWait(invocation, seen, deadline, follow)

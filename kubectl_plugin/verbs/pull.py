@@ -43,7 +43,7 @@ async def pull(invocation: Invocation, asked: Asked) -> int:
         secrets=asked.secrets,
         now=terminal.now(),
     )
-    async with deadline.kept():
+    async with deadline.enforced():
         nodes = await nodes_with_images(invocation.session)
     if nodes is None:
         terminal.note("which nodes they are cannot be told without the right to list nodes")
@@ -51,7 +51,7 @@ async def pull(invocation: Invocation, asked: Asked) -> int:
         where = f" with labels {asked.selector}" if asked.selector else ""
         raise CommandError(f"there is no node{where}: nothing to pull for")
     terminal.outlive_the_reader()
-    async with deadline.kept():
+    async with deadline.enforced():
         document = await _made(invocation, asked, body)
     _print(invocation, asked, document)
     terminal.flush()
@@ -59,7 +59,7 @@ async def pull(invocation: Invocation, asked: Asked) -> int:
         return ExitCode.DONE
     job = _record(document)
     with telling_of_an_interruption(terminal, f": {_name(job)} goes on", _way_out(job)):
-        async with deadline.kept(), following_pull(invocation, job, nodes or ()) as follow:
+        async with deadline.enforced(), following_pull(invocation, job, nodes or ()) as follow:
             return await _PullWatch(invocation, asked, job, follow, deadline).run()
 
 
@@ -119,12 +119,12 @@ class _PullWatch:
                 screen.show(self._picture(found), self._follow.interruption or found.refusal)
             if found.over:
                 return found
-            if self._deadline.left <= 0:
+            if self._deadline.seconds_left <= 0:
                 so_far = "; ".join(filter(None, (_tally(found), found.refusal)))
                 words = f"timed out after {self._asked.timeout}: {so_far}; {_name(self._job)} goes on"
                 raise CommandError(words, hints=(_way_out(self._job),), exit_code=ExitCode.TIMED_OUT)
             await self._attended(found)
-            await self._follow.changed(min(TICK, max(self._deadline.left, 0.0)))
+            await self._follow.changed(min(TICK, max(self._deadline.seconds_left, 0.0)))
 
     async def _attended(self, found: PullProgress) -> None:
         """Raises CommandError with exit code 4 where no controller carries out the job."""

@@ -9,7 +9,7 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.reads import HURRY, PREVIEW, revisions_of
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.rollback import RollbackWish, already_back, roll_back, target_of
-from kubectl_plugin.edits.rollback_preview import headline, preview, still_kept
+from kubectl_plugin.edits.rollback_preview import headline, kept_cautions, preview
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.verbs.acting import carry_out, choose, will_ask
@@ -25,7 +25,7 @@ async def rollback(invocation: Invocation, asked: Asked) -> int:
         keep_paused=asked.keep_paused,
         drop_selector=asked.drop_selector,
     )
-    async with deadline_of(invocation, asked).kept():
+    async with deadline_of(invocation, asked).enforced():
         within = PREVIEW if will_ask(invocation, asked) else HURRY
         chosen = await choose(invocation, asked, asked.names, within=within)
         found = [await _with_revisions(invocation, one) for one in chosen]
@@ -57,7 +57,7 @@ def _change(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, aske
     target = target_of(snapshot, wish.to_revision)
     edit = roll_back(snapshot, target, wish)
     if not edit.operations:
-        return EditOfOne(snapshot, replace(edit, warnings=still_kept(snapshot, target)))
+        return EditOfOne(snapshot, replace(edit, warnings=kept_cautions(snapshot, target)))
     lines = preview(snapshot, target, wish, edit, width=invocation.terminal.width - 2)
     asks = will_ask(invocation, asked)
     return EditOfOne(
@@ -74,4 +74,4 @@ def _nothing_more(invocation: Invocation, snapshot: Snapshot, back: RevisionDeta
     except CommandError:
         pass  # no other revision exists
     result = f"already rolled back to revision {back.revision.number}"
-    return EditOfOne(snapshot, Edit(result=result, operations=(), warnings=still_kept(snapshot, back)))
+    return EditOfOne(snapshot, Edit(result=result, operations=(), warnings=kept_cautions(snapshot, back)))

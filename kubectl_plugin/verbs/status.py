@@ -59,7 +59,7 @@ def show(invocation: Invocation, looks: Sequence[Look], *, single: bool) -> None
     names = (f"daemonset.apps.kruise.io/{one.status.name}" for one in looks)
     if not invocation.answers_a_program(names, whole):
         _print(invocation, looks)
-    invocation.tell_missing(missing for one in looks for missing in one.status.unreadable)
+    invocation.note_unread(missing for one in looks for missing in one.status.unreadable)
 
 
 def _print(invocation: Invocation, looks: Sequence[Look]) -> None:

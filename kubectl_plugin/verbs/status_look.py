@@ -85,7 +85,7 @@ async def look(
     words: LastLogLines | None = None,
     presence: Callable[[float], Awaitable[str | None]] | None = None,
 ) -> Look:
-    """`words` keeps log lines between looks; `presence` gives the absence of a controller, by default without a cache."""
+    """`words` keeps log lines between looks. `presence`: why no controller is active; None asks the server anew."""
     brief, obstacle = brief_at(snapshot, asked.by)
     status = rollout_status(brief)
     runs = runs_without_words(snapshot.key.namespace, status.problems)

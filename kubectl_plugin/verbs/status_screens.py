@@ -39,7 +39,7 @@ class _Obstacles:
     def __init__(self, terminal: Terminal) -> None:
         self._terminal, self._said = terminal, set[str]()
 
-    def tell(self, looks: Sequence[Look]) -> None:
+    def tell_once(self, looks: Sequence[Look]) -> None:
         for look in looks:
             if look.obstacle and look.obstacle not in self._said:
                 self._said.add(look.obstacle)
@@ -57,8 +57,8 @@ class MilestoneLines:
         self._obstacles = _Obstacles(self._terminal)
 
     def show(self, looks: Sequence[Look], interruption: str, *, final: bool) -> None:
-        self._interruptions.tell(interruption)
-        self._obstacles.tell(looks)
+        self._interruptions.tell_once(interruption)
+        self._obstacles.tell_once(looks)
         for look in looks:
             self._tell(look)
 
@@ -88,7 +88,7 @@ class StatusDocuments:
         self._said: dict[tuple[str, str], tuple[bytes, float]] = {}
 
     def show(self, looks: Sequence[Look], interruption: str, *, final: bool) -> None:
-        self._obstacles.tell(looks)
+        self._obstacles.tell_once(looks)
         for look in looks:
             now, key = asyncio.get_running_loop().time(), (look.status.namespace, look.status.name)
             line = msgspec.json.encode(look.status)

@@ -53,7 +53,7 @@ async def watch(invocation: Invocation, asked: Asked) -> int:
     if invocation.output not in (None, Output.JSON, Output.WIDE):
         raise UsageError(f"-w has no output format {invocation.output}: use json")
     deadline = Deadline(invocation, asked.timeout)
-    async with deadline.kept():
+    async with deadline.enforced():
         read = partial(chosen, invocation, asked, everything=False)
         found, absent = await at_last(read, invocation.terminal.note, from_between)
         if absent:
@@ -122,7 +122,7 @@ class _StatusWatch:
             if any(one.survey is not None and one.survey.doubtful for one in seen):
                 self._follow.doubt_the_nodes()
             endings = [self._ending(key.name, one, want) for key, one, want in zip(keys, looks, wanted, strict=True)]
-            late = self._deadline.left <= 0
+            late = self._deadline.seconds_left <= 0
             stuck = any(ending is not None and ending.code == ExitCode.STUCK for ending in endings)
             decided = all(ending is not None for ending in endings) or (self._asked.fail_fast and stuck)
             over = late or decided
@@ -130,7 +130,7 @@ class _StatusWatch:
             if over:
                 return [ending or self._unfinished(one, late) for ending, one in zip(endings, looks, strict=True)]
             took = loop.time() - began
-            pause = min(max(TICK, REST * took), self._deadline.left)
+            pause = min(max(TICK, REST * took), self._deadline.seconds_left)
             await self._follow.changed(pause, apart=max(APART, REST * took))
 
     async def _look(self, snapshot: Snapshot) -> Look:

@@ -57,7 +57,7 @@ class Interruptions:
     def __init__(self, terminal: Terminal) -> None:
         self._terminal, self._said = terminal, ""
 
-    def tell(self, interruption: str) -> None:
+    def tell_once(self, interruption: str) -> None:
         if interruption and interruption != self._said:
             self._terminal.note(f"{interruption}; trying on")
         self._said = interruption
@@ -70,7 +70,7 @@ class _Rows:
         self._said: dict[str, Hashable] | None = None
 
     def show(self, picture: Picture, interruption: str = "") -> None:
-        self._interruptions.tell(interruption)
+        self._interruptions.tell_once(interruption)
         header, *lines = picture.table(None if self._whole else self._terminal.width).split("\n")
         rows = dict(picture.rows)
         if self._said is None:
@@ -93,7 +93,7 @@ class _Documents:
         self._said: tuple[tuple[str, Hashable], ...] | None = None
 
     def show(self, picture: Picture, interruption: str = "") -> None:
-        self._interruptions.tell(interruption)
+        self._interruptions.tell_once(interruption)
         if picture.rows != self._said:
             self._terminal.say(as_line(as_bytes(picture.document), only_ascii=self._terminal.ascii))
             self._terminal.flush()

@@ -43,7 +43,7 @@ async def wait(invocation: Invocation, acting: Acting, changed: Sequence[Snapsho
     deadline = deadline_of(invocation, acting)
     generations = {one.key: one.daemonset.generation for one in changed}
     try:
-        async with deadline.kept():
+        async with deadline.enforced():
             return await follow_up(invocation, StatusOptions(timeout=acting.timeout), changed, deadline, generations)
     except TimedOut:  # perhaps the write alone took that long
         endings = [unfinished(brief_at(one, StatusOptions().by)[0], acting.timeout) for one in changed]

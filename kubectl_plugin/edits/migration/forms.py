@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from controller.api.base import JSON, JSONObject, Value, fields_of
 from controller.api.wellknown import API_VERSION, KIND
-from kubectl_plugin.edits.applying import Draft, found
+from kubectl_plugin.edits.applying import Draft, value_at
 from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied, note_of
-from kubectl_plugin.edits.migration.managers import FIELD, NATIVE_VERSION, fitted, managers_of
+from kubectl_plugin.edits.migration.managers import FIELD, NATIVE_VERSION, managers_for, managers_of
 
 MARK: Final = "kruise-ds/migration"
 """Annotation on both sides: what each is to be when the migration is over."""
@@ -56,20 +56,20 @@ class Mark(Value):
 
 def mark_of(document: JSONObject) -> Mark | None:
     """None where there is no such annotation, or one that the plugin has not written."""
-    text = found(document, *_MARKED)
+    text = value_at(document, *_MARKED)
     try:
         return msgspec.json.decode(text, type=Mark) if isinstance(text, str) else None
     except msgspec.MsgspecError:
         return None
 
 
-def marked(mark: Mark) -> str:
+def mark_text(mark: Mark) -> str:
     return msgspec.json.encode(mark).decode()
 
 
 def as_ours(native: JSONObject) -> JSONObject:
     """Ours as it should be when the migration of `native` is over."""
-    spec: JSONObject = {key: value for key in SHARED if (value := found(native, "spec", key)) is not None}
+    spec: JSONObject = {key: value for key in SHARED if (value := value_at(native, "spec", key)) is not None}
     spec["updateStrategy"] = wanted_strategy(native)
     kept = {
         key: text for key, text in _annotations(native).items() if key not in (*_NATIVE_ONLY, LAST_APPLIED[-1], MARK)
@@ -81,12 +81,12 @@ def as_ours(native: JSONObject) -> JSONObject:
 
 def as_native(ours: JSONObject) -> JSONObject:
     """The native DaemonSet as it should be at the end, as far as that kind has the fields of ours."""
-    spec: JSONObject = {key: value for key in SHARED if (value := found(ours, "spec", key)) is not None}
+    spec: JSONObject = {key: value for key in SHARED if (value := value_at(ours, "spec", key)) is not None}
     noted = mark_of(ours)
-    spec["updateStrategy"] = native_strategy(noted.strategy if noted else fields_of(found(ours, *_STRATEGY)))
+    spec["updateStrategy"] = native_strategy(noted.strategy if noted else fields_of(value_at(ours, *_STRATEGY)))
     kept = {key: text for key, text in _annotations(ours).items() if not key.startswith(_OURS_ONLY)}
     if note := last_applied(ours):
-        kept[LAST_APPLIED[-1]] = note_of(_native_note(note))
+        kept[LAST_APPLIED[-1]] = note_of(_as_native_manifest(note))
     return {"apiVersion": NATIVE_VERSION, "kind": KIND, "metadata": _metadata(ours, kept), "spec": spec}
 
 
@@ -109,21 +109,21 @@ def native_strategy(strategy: JSONObject) -> JSONObject:
     return {"type": "RollingUpdate", "rollingUpdate": given} if given else {"type": "RollingUpdate"}
 
 
-def waiting(native: JSONObject) -> JSONObject:
+def as_waiting_ours(native: JSONObject) -> JSONObject:
     """Ours at the start: it takes over pods but creates none on nodes without one, and updates none."""
     draft = Draft(as_ours(native))
     mark = Mark(
         strategy=fields_of(draft.get(*_STRATEGY)),
-        uid=str(found(native, "metadata", "uid")),
+        uid=str(value_at(native, "metadata", "uid")),
         hold=True,
-        managers=_managers(native),
+        managers=_managers_at_first(native),
     )
-    draft.set(marked(mark), *_MARKED)
-    hold_still(draft)
+    draft.set(mark_text(mark), *_MARKED)
+    keep_all_still(draft)
     return draft.document
 
 
-def leaving(ours: JSONObject) -> tuple[JSONObject, ...]:
+def stop_updates_of_ours(ours: JSONObject) -> tuple[JSONObject, ...]:
     """Operations after which ours updates nothing, and stays readable when it is deleted. It still replaces lost
     pods."""
     draft = Draft(ours)
@@ -131,9 +131,9 @@ def leaving(ours: JSONObject) -> tuple[JSONObject, ...]:
     fresh = Mark(
         strategy=fields_of(draft.get(*_STRATEGY)),
         scale=scale if isinstance(scale, dict) else None,
-        managers=_managers(ours),
+        managers=_managers_at_first(ours),
     )
-    draft.set(marked(replace(mark_of(ours) or fresh, uid="")), *_MARKED)
+    draft.set(mark_text(replace(mark_of(ours) or fresh, uid="")), *_MARKED)
     listed = draft.get("metadata", "finalizers")
     draft.set([*(listed if isinstance(listed, list) else []), FINALIZER], "metadata", "finalizers")
     if draft.get(*_STRATEGY, "type") != FROZEN["type"]:
@@ -141,20 +141,19 @@ def leaving(ours: JSONObject) -> tuple[JSONObject, ...]:
     return draft.operations
 
 
-def still(ours: JSONObject) -> tuple[JSONObject, ...]:
+def stop_creates_of_ours(ours: JSONObject) -> tuple[JSONObject, ...]:
     """Operations after which ours creates no pod either; empty where that is so already."""
     draft = Draft(ours)
-    hold_still(draft)
+    keep_all_still(draft)
     return draft.operations
 
 
-def frozen(ours: JSONObject, generation: int) -> JSONObject:
-    """The native DaemonSet at the start: it updates nothing until `thaw`. `generation`: of its template; no pod has
-    it yet."""
+def as_frozen_native(ours: JSONObject, generation: int) -> JSONObject:
+    """The native DaemonSet at the start: it updates nothing yet. `generation`: of its template; no pod has it yet."""
     draft = Draft(as_native(ours))
     strategy = fields_of(draft.get(*_STRATEGY))
     draft.set(str(generation), "metadata", "annotations", GENERATION)
-    draft.set(marked(Mark(strategy=strategy, hold=True, managers=_managers(ours))), *_MARKED)
+    draft.set(mark_text(Mark(strategy=strategy, hold=True, managers=_managers_at_first(ours))), *_MARKED)
     draft.set(dict(FROZEN), *_STRATEGY)
     return draft.document
 
@@ -162,31 +161,31 @@ def frozen(ours: JSONObject, generation: int) -> JSONObject:
 def is_frozen(native: JSONObject) -> bool:
     """Whether our annotation and the strategy are both still there: applying a manifest in between replaces the
     strategy."""
-    return mark_of(native) is not None and fields_of(found(native, *_STRATEGY)).get("type") == FROZEN["type"]
+    return mark_of(native) is not None and fields_of(value_at(native, *_STRATEGY)).get("type") == FROZEN["type"]
 
 
 def wanted_strategy(native: JSONObject) -> JSONObject:
     """The strategy that the native DaemonSet is to have when the migration is over."""
     noted = mark_of(native)
-    return noted.strategy if noted is not None and is_frozen(native) else fields_of(found(native, *_STRATEGY))
+    return noted.strategy if noted is not None and is_frozen(native) else fields_of(value_at(native, *_STRATEGY))
 
 
-def follow(draft: Draft, mark: Mark, native: JSONObject) -> None:
+def copy_strategy(draft: Draft, mark: Mark, native: JSONObject) -> None:
     """Set the strategy that ours will get at the end to the one wanted for the native DaemonSet."""
     strategy = wanted_strategy(native)
     if mark.strategy != strategy:
-        draft.set(marked(replace(mark, strategy=strategy)), *_MARKED)
+        draft.set(mark_text(replace(mark, strategy=strategy)), *_MARKED)
 
 
-def freeze(native: JSONObject) -> tuple[JSONObject, ...]:
+def freeze_native(native: JSONObject) -> tuple[JSONObject, ...]:
     draft = Draft(native)
-    mark = Mark(strategy=fields_of(draft.get(*_STRATEGY)), managers=_managers(native))
-    draft.set(marked(mark), *_MARKED)
+    mark = Mark(strategy=fields_of(draft.get(*_STRATEGY)), managers=_managers_at_first(native))
+    draft.set(mark_text(mark), *_MARKED)
     draft.set(dict(FROZEN), *_STRATEGY)
     return draft.operations
 
 
-def thaw(native: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
+def put_native_in_charge(native: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
     """Operations that put the native DaemonSet in charge. It has no partition: where `old` nodes are to keep their
     pods it goes on updating nothing."""
     draft = Draft(native)
@@ -196,7 +195,7 @@ def thaw(native: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
     return draft.operations
 
 
-def release(ours: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
+def put_ours_in_charge(ours: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
     """Operations that put ours in charge, with a partition that keeps `old` nodes on their revision."""
     draft = Draft(ours)
     draft.set(mark.strategy, *_STRATEGY)
@@ -207,26 +206,26 @@ def release(ours: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
     else:
         draft.set(mark.scale, *_SCALE)
     _conclude(draft, mark)
-    _let_go(draft)
+    _drop_finalizer(draft)
     return draft.operations
 
 
-def give_back(document: JSONObject, mark: Mark) -> tuple[JSONObject, ...]:
+def give_back_managers(document: JSONObject, mark: Mark) -> tuple[JSONObject, ...]:
     """The last write to either side: its fields get their former managers back. Not earlier, because each later
     change would make the plugin the manager of the changed field."""
     draft = Draft(document)
     draft.drop(*_MARKED)
-    draft.set(fitted(mark.managers, document), *FIELD)
+    draft.set(managers_for(mark.managers, document), *FIELD)
     return draft.operations
 
 
-def let_go(ours: JSONObject) -> tuple[JSONObject, ...]:
+def remove_finalizer(ours: JSONObject) -> tuple[JSONObject, ...]:
     draft = Draft(ours)
-    _let_go(draft)
+    _drop_finalizer(draft)
     return draft.operations
 
 
-def hold_still(draft: Draft) -> None:
+def keep_all_still(draft: Draft) -> None:
     rolling = fields_of(draft.get(*_STRATEGY, "rollingUpdate"))
     draft.set({"type": "RollingUpdate", "rollingUpdate": {**rolling, "partition": EVERYBODY}}, *_STRATEGY)
     draft.set(True, *_SCALE, "partitionedScaling")
@@ -234,33 +233,33 @@ def hold_still(draft: Draft) -> None:
 
 def _conclude(draft: Draft, mark: Mark) -> None:
     if mark.managers:
-        draft.set(marked(replace(mark, uid="", acting=True)), *_MARKED)
+        draft.set(mark_text(replace(mark, uid="", acting=True)), *_MARKED)
     else:
         draft.drop(*_MARKED)
 
 
-def _managers(document: JSONObject) -> tuple[JSONObject, ...]:
+def _managers_at_first(document: JSONObject) -> tuple[JSONObject, ...]:
     noted = mark_of(document)
     return noted.managers if noted else managers_of(document)
 
 
-def _let_go(draft: Draft) -> None:
+def _drop_finalizer(draft: Draft) -> None:
     listed = draft.get("metadata", "finalizers")
     if isinstance(listed, list) and FINALIZER in listed:
         draft.set([one for one in listed if one != FINALIZER], "metadata", "finalizers")
 
 
 def _metadata(document: JSONObject, annotations: dict[str, JSON]) -> JSONObject:
-    fields: JSONObject = {key: found(document, "metadata", key) for key in ("name", "namespace")}
-    labels = found(document, "metadata", "labels")
+    fields: JSONObject = {key: value_at(document, "metadata", key) for key in ("name", "namespace")}
+    labels = value_at(document, "metadata", "labels")
     return {**fields, **({"labels": labels} if labels else {}), "annotations": annotations}
 
 
 def _annotations(document: JSONObject) -> dict[str, JSON]:
-    return dict(fields_of(found(document, "metadata", "annotations")))
+    return dict(fields_of(value_at(document, "metadata", "annotations")))
 
 
-def _native_note(note: JSONObject) -> JSONObject:
+def _as_native_manifest(note: JSONObject) -> JSONObject:
     """kubectl's copy of the manifest without fields that the native kind lacks: kubectl refuses to compare with
     those."""
     theirs = fields_of(note.get("spec"))

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from controller.api.base import JSON, JSONObject, fields_of, items_of
-from kubectl_plugin.edits.applying import found
+from kubectl_plugin.edits.applying import value_at
 
 FIELD: Final = ("metadata", "managedFields")
 NATIVE_VERSION: Final = "apps/v1"
@@ -25,17 +25,17 @@ each of them has managers as a whole only."""
 
 def managers_of(document: JSONObject) -> tuple[JSONObject, ...]:
     """The field managers of a document, without those of its status."""
-    return tuple(one for one in items_of(found(document, *FIELD)) if not one.get("subresource"))
+    return tuple(one for one in items_of(value_at(document, *FIELD)) if not one.get("subresource"))
 
 
-def fitted(managers: tuple[JSONObject, ...], document: JSONObject) -> list[JSON]:
+def managers_for(managers: tuple[JSONObject, ...], document: JSONObject) -> list[JSON]:
     """`managers` for `document`, which may be of the other kind: without the fields that it does not have."""
     version = str(document["apiVersion"])
     made: list[JSON] = []
     for one in managers:
         if _is_native(one.get("apiVersion")) == _is_native(version):
             made.append(one)
-        elif fields := _there(fields_of(one.get("fieldsV1")), document, (), whole_lists=not _is_native(version)):
+        elif fields := _fields_in(fields_of(one.get("fieldsV1")), document, (), whole_lists=not _is_native(version)):
             made.append({**one, "apiVersion": version, "fieldsV1": fields})
     return made
 
@@ -44,24 +44,24 @@ def _is_native(version: JSON) -> bool:
     return version == NATIVE_VERSION
 
 
-def _there(fields: JSONObject, value: JSON, path: tuple[str, ...], *, whole_lists: bool) -> JSONObject:
+def _fields_in(fields: JSONObject, value: JSON, path: tuple[str, ...], *, whole_lists: bool) -> JSONObject:
     """Those of `fields` that `value` has. An empty result means that it has none; an empty entry in it, the whole
     field."""
     kept: JSONObject = {}
     for key, below in fields.items():
-        part = value if key == "." else _part(value, key)
+        part = value if key == "." else _member(value, key)
         if part is None:
             continue
         inner = fields_of(below)
         whole = whole_lists and isinstance(part, list) and path[:1] == ("f:spec",) and (*path, key) not in _ITEMWISE
         if whole or not inner:
             kept[key] = {}
-        elif left := _there(inner, part, (*path, key), whole_lists=whole_lists):
+        elif left := _fields_in(inner, part, (*path, key), whole_lists=whole_lists):
             kept[key] = left
     return kept
 
 
-def _part(value: JSON, key: str) -> JSON:
+def _member(value: JSON, key: str) -> JSON:
     """The member of `value` that a key of fieldsV1 names: `f:NAME` of an object, or of a list `k:FIELDS` (the item
     with these fields) and `v:ITEM`. None: there is no such member."""
     how, _, text = key.partition(":")

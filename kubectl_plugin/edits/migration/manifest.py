@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.api.base import JSONObject, Value, as_bytes, fields_of
-from kubectl_plugin.edits.applying import Draft, found
+from kubectl_plugin.edits.applying import Draft, value_at
 from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied
 from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.forms import FROZEN, Mark
 from kubectl_plugin.edits.migration.observed import MigrationSide, Observed
-from kubectl_plugin.edits.migration.outlook import keeping, lost
-from kubectl_plugin.edits.migration.step import absent
+from kubectl_plugin.edits.migration.outlook import kept_nodes_words, lost_fields
+from kubectl_plugin.edits.migration.step import neither_exists
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.phrases import summary
@@ -25,44 +25,44 @@ class MigrationManifest(Value):
     """What to know before it is applied, line by line."""
 
 
-def printed(observed: Observed, *, native: bool) -> MigrationManifest:
+def migration_manifest(observed: Observed, *, native: bool) -> MigrationManifest:
     """What `migrate --print` prints. Raises CommandError where neither side exists."""
     former, other = (observed.ours, observed.native) if native else (observed.native, observed.ours)
     if former is None and other is None:
-        raise absent(observed)
+        raise neither_exists(observed)
     if former is None and other is not None and other.mark is None:
         says = f"{observed.name} is {'a native one' if native else 'one of ours'} already: this is its manifest."
-        return _told(other, forms.as_it_is(other.document), (says,))
+        return _as_last_applied(other, forms.as_it_is(other.document), (says,))
     if former is None or former.dying:
-        raise _between(observed, native=native)
+        raise _half_way_error(observed, native=native)
     steps = _steps(observed, native=native)
     if not native:
-        return _told(former, forms.as_ours(former.document), steps)
-    document, held = _held(forms.as_native(former.document), observed.old_nodes(former))
-    document = _written(document, {**last_applied(former.document), "spec": document["spec"]})
-    return MigrationManifest(document=document, comments=(*steps, *held, *_lost(former)))
+        return _as_last_applied(former, forms.as_ours(former.document), steps)
+    document, held = _keeping_old(forms.as_native(former.document), observed.old_nodes(former))
+    document = _as_written_by(document, {**last_applied(former.document), "spec": document["spec"]})
+    return MigrationManifest(document=document, comments=(*steps, *held, *_lost_comment(former)))
 
 
-def _between(observed: Observed, *, native: bool) -> CommandError:
+def _half_way_error(observed: Observed, *, native: bool) -> CommandError:
     words = f"{observed.name} is half-way, or being deleted: it is not as it is to be"
     on = f"on: kubectl kruise-ds migrate {observed.name} -n {observed.namespace}{' --to-native' if native else ''}"
     return CommandError(words, hints=(on,), exit_code=ExitCode.REFUSED)
 
 
-def _told(side: MigrationSide, whole: JSONObject, comments: tuple[str, ...]) -> MigrationManifest:
+def _as_last_applied(side: MigrationSide, whole: JSONObject, comments: tuple[str, ...]) -> MigrationManifest:
     """The manifest as its author wrote it, if kubectl has kept a copy, and a comment where the object has changed
     since."""
-    document = _written(whole, last_applied(side.document))
-    changes = differences(side.template, fields_of(found(document, "spec", "template")))
+    document = _as_written_by(whole, last_applied(side.document))
+    changes = differences(side.template, fields_of(value_at(document, "spec", "template")))
     if words := " ".join(summary(changes, only_ascii=True).split()):
         comments = (*comments, f"This is what was applied last, and differs from what runs: {words}.")
     return MigrationManifest(document=document, comments=comments)
 
 
-def _written(whole: JSONObject, author: JSONObject) -> JSONObject:
+def _as_written_by(whole: JSONObject, author: JSONObject) -> JSONObject:
     """The object as `author`, the last manifest, wrote it; as it is where that is empty."""
     meta = fields_of((author if "metadata" in author else whole).get("metadata"))
-    true = fields_of(found(whole, "metadata", "annotations")).keys() - {LAST_APPLIED[-1]}
+    true = fields_of(value_at(whole, "metadata", "annotations")).keys() - {LAST_APPLIED[-1]}
     kept = {key: text for key, text in fields_of(meta.get("annotations")).items() if key in true}
     meta = {key: value for key, value in meta.items() if key not in ("annotations", "creationTimestamp")}
     if kept:
@@ -71,22 +71,22 @@ def _written(whole: JSONObject, author: JSONObject) -> JSONObject:
     return {"apiVersion": whole["apiVersion"], "kind": whole["kind"], "metadata": meta, "spec": spec}
 
 
-def _held(native: JSONObject, old: int) -> tuple[JSONObject, tuple[str, ...]]:
+def _keeping_old(native: JSONObject, old: int) -> tuple[JSONObject, tuple[str, ...]]:
     """The manifest as `migrate` leaves the object where nodes keep an older revision; RollingUpdate would update
     them."""
-    strategy = fields_of(found(native, "spec", "updateStrategy"))
+    strategy = fields_of(value_at(native, "spec", "updateStrategy"))
     if not Mark(strategy=strategy, hold=True).holds(old):
         return native, ()
     draft = Draft(native)
     draft.set(dict(FROZEN), "spec", "updateStrategy")
     return draft.document, (
-        f"updateStrategy is OnDelete: {keeping(old)}, which RollingUpdate would update at once. To go on:",
+        f"updateStrategy is OnDelete: {kept_nodes_words(old)}, which RollingUpdate would update at once. To go on:",
         f"     updateStrategy: {as_bytes(strategy, ordered=True).decode()}",
     )
 
 
-def _lost(ours: MigrationSide) -> Iterator[str]:
-    if fields := tuple(lost(ours)):
+def _lost_comment(ours: MigrationSide) -> Iterator[str]:
+    if fields := tuple(lost_fields(ours)):
         yield f"Lost, as a native DaemonSet does not have it: {', '.join(fields)}."
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from controller.api import canonical
 from controller.api.base import JSONObject, Value, fields_of
 from controller.api.wellknown import HASH_LABEL
-from kubectl_plugin.edits.applying import found
+from kubectl_plugin.edits.applying import value_at
 from kubectl_plugin.edits.migration.forms import FINALIZER, Mark, mark_of
 from kubectl_plugin.edits.migration.managers import NATIVE_VERSION
 
@@ -73,39 +73,39 @@ class MigrationSide(Value):
 
     @property
     def name(self) -> str:
-        return str(found(self.document, "metadata", "name"))
+        return str(value_at(self.document, "metadata", "name"))
 
     @property
     def uid(self) -> str:
-        return str(found(self.document, "metadata", "uid"))
+        return str(value_at(self.document, "metadata", "uid"))
 
     @property
     def version(self) -> str:
-        return str(found(self.document, "metadata", "resourceVersion"))
+        return str(value_at(self.document, "metadata", "resourceVersion"))
 
     @property
     def dying(self) -> bool:
-        return found(self.document, "metadata", "deletionTimestamp") is not None
+        return value_at(self.document, "metadata", "deletionTimestamp") is not None
 
     @property
     def finalizers(self) -> tuple[str, ...]:
-        listed = found(self.document, "metadata", "finalizers")
+        listed = value_at(self.document, "metadata", "finalizers")
         return tuple(map(str, listed)) if isinstance(listed, list) else ()
 
     @property
-    def kept(self) -> bool:
+    def is_kept(self) -> bool:
         """Whether the plugin's finalizer keeps the object readable, even once it is deleted."""
         return FINALIZER in self.finalizers
 
     @property
-    def observed(self) -> bool:
+    def is_observed(self) -> bool:
         """Whether its controller has acted on the newest spec."""
-        seen = found(self.document, "status", "observedGeneration")
-        return seen is not None and seen == found(self.document, "metadata", "generation")
+        seen = value_at(self.document, "status", "observedGeneration")
+        return seen is not None and seen == value_at(self.document, "metadata", "generation")
 
-    def counted(self, field: str) -> int:
+    def status_number(self, field: str) -> int:
         """A number of its status; the server leaves out 0."""
-        number = found(self.document, "status", field)
+        number = value_at(self.document, "status", field)
         return number if isinstance(number, int) else 0
 
     @property
@@ -114,7 +114,7 @@ class MigrationSide(Value):
 
     @property
     def template(self) -> JSONObject:
-        return fields_of(found(self.document, "spec", "template"))
+        return fields_of(value_at(self.document, "spec", "template"))
 
     @property
     def identity(self) -> str:
@@ -135,32 +135,32 @@ class Observed(Value):
     """Seconds since 1970, by the server's clock."""
     as_native: JSONObject | None = None
     """The template of ours as the server would store it in a native DaemonSet; None where it was not asked."""
-    ending: tuple[Daemon, ...] = ()
+    ending_pods: tuple[Daemon, ...] = ()
     """Pods that are deleted but still there. Nobody adopts them, and a controller creates a second pod beside one
     that it does not own."""
-    emptied: frozenset[str] = frozenset()
+    emptied_nodes: frozenset[str] = frozenset()
     """Nodes whose pod has ended not long ago and should be replaced."""
 
     def pods_of(self, *owners: str) -> tuple[Daemon, ...]:
         return tuple(one for one in self.pods if one.owner in owners)
 
     def ending_of(self, owner: str) -> tuple[Daemon, ...]:
-        return tuple(one for one in self.ending if one.owner == owner)
+        return tuple(one for one in self.ending_pods if one.owner == owner)
 
-    def unreplaced(self, side: MigrationSide) -> tuple[str, ...]:
+    def unreplaced_nodes(self, side: MigrationSide) -> tuple[str, ...]:
         """Nodes where a pod of this side has just ended and has no successor yet."""
-        return tuple(sorted(self.emptied - {one.node for one in self.pods_of(side.uid)}))
+        return tuple(sorted(self.emptied_nodes - {one.node for one in self.pods_of(side.uid)}))
 
     def revisions_of(self, *owners: str) -> tuple[RevisionRecord, ...]:
         """The revisions of these owners that are not deleted, the newest first."""
         its = [one for one in self.revisions if one.owner in owners and not one.dying]
         return tuple(sorted(its, key=lambda one: (one.number, one.name), reverse=True))
 
-    def owned_by(self, *owners: str) -> int:
+    def count_owned_by(self, *owners: str) -> int:
         """How many pods and revisions these owners have."""
         return len(self.pods_of(*owners)) + len(self.revisions_of(*owners))
 
-    def current(self, side: MigrationSide) -> RevisionRecord | None:
+    def current_revision(self, side: MigrationSide) -> RevisionRecord | None:
         """The stored revision that means the same as the template of this side; None where there is none yet."""
         wanted, its = side.identity, self.revisions_of(side.uid)
         return next((one for one in its if canonical.identity(one.template) == wanted), None)
@@ -171,15 +171,15 @@ class Observed(Value):
 
     def new_nodes(self, side: MigrationSide) -> int:
         """How many nodes have a pod of the current revision."""
-        current = self.current(side)
+        current = self.current_revision(side)
         return len({one.node for one in self.pods_of(side.uid) if current is not None and one.hash == current.hash})
 
-    def doubled(self, side: MigrationSide) -> tuple[str, ...]:
+    def doubled_nodes(self, side: MigrationSide) -> tuple[str, ...]:
         """Nodes with two live pods of this side, as in a surge."""
         return tuple(
             sorted(node for node, count in Counter(one.node for one in self.pods_of(side.uid)).items() if count > 1)
         )
 
-    def youngest(self, side: MigrationSide) -> float:
+    def age_of_newest_pod(self, side: MigrationSide) -> float:
         """Seconds since the newest pod of this side was created."""
         return self.now - max((one.created for one in self.pods_of(side.uid)), default=0.0)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from controller.api.base import JSONObject, Value, fields_of
-from kubectl_plugin.edits.applying import found
+from kubectl_plugin.edits.applying import value_at
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.observed import MigrationSide, Observed
-from kubectl_plugin.edits.migration.step import ChangeObject, HandedOver, MigrationStep, changing
+from kubectl_plugin.edits.migration.step import ChangeObject, HandedOver, MigrationStep, change_of
 from kubectl_plugin.edits.migration.to_native import to_native
 from kubectl_plugin.edits.migration.to_ours import to_ours
 from kubectl_plugin.failures import CommandError, ExitCode
@@ -27,26 +27,26 @@ class Outlook(Value):
     """What a person is told of one DaemonSet."""
 
     summary: str
-    over: bool = False
+    is_over: bool = False
     """The migration is over: there is nothing to do."""
     lines: tuple[str, ...] = ()
     cautions: tuple[Caution, ...] = ()
-    named_only: str = ""
+    why_named_only: str = ""
     """Why it is migrated only when its name was given; empty where there is no such reason."""
 
 
 def next_step(observed: Observed, *, native: bool) -> MigrationStep:
     """The next step to take. Raises CommandError where it cannot start, or cannot go on."""
-    return _with_managers(observed) or (to_native(observed) if native else to_ours(observed))
+    return _return_of_managers(observed) or (to_native(observed) if native else to_ours(observed))
 
 
-def _with_managers(observed: Observed) -> ChangeObject | None:
+def _return_of_managers(observed: Observed) -> ChangeObject | None:
     """The write of the missing field managers, which comes first for a side that is in charge already, in either
     direction."""
     for side in (observed.native, observed.ours):
         if side is not None and not side.dying and (mark := side.mark) is not None and mark.acting:
-            operations = forms.give_back(side.document, mark)
-            return changing(side, operations, "has the field managers of the former one")
+            operations = forms.give_back_managers(side.document, mark)
+            return change_of(side, operations, "has the field managers of the former one")
     return None
 
 
@@ -54,11 +54,11 @@ def outlook(observed: Observed, *, native: bool) -> Outlook:
     """What is to come. Raises CommandError where the migration may not begin."""
     step = next_step(observed, native=native)
     if isinstance(step, HandedOver):
-        return Outlook(summary=step.says, over=True)
+        return Outlook(summary=step.says, is_over=True)
     start = observed.ours if native else observed.native
     if start is None or start.mark is not None or (observed.native and observed.ours):
         return Outlook(summary="was begun and goes on")
-    if twice := observed.doubled(start):
+    if twice := observed.doubled_nodes(start):
         words = (
             f"{observed.name} has two pods on {', '.join(twice[:3])}, as in a surge: let that come to its end first"
         )
@@ -68,16 +68,16 @@ def outlook(observed: Observed, *, native: bool) -> Outlook:
     summary = f"{counted(len(pods), 'pod')} {'runs' if len(pods) == 1 else 'run'} on, none is restarted"
     lines = [f"history   {counted(len(history), 'revision')} {'goes' if len(history) == 1 else 'go'} along"]
     if old:
-        lines.append(f"old       {_held(old, start, native=native)}")
+        lines.append(f"old       {_kept_words(old, start, native=native)}")
     if ending := len(observed.ending_of(start.uid)):
         lines.append(f"ending    {counted(ending, 'pod')} {'is' if ending == 1 else 'are'} waited for")
-    if native and (fields := tuple(lost(start))):
+    if native and (fields := tuple(lost_fields(start))):
         lines.append(f"lost      a native DaemonSet has no {', '.join(fields)}")
     network = "" if native else network_sign(start.document)
     why = f"{observed.name} {network}: our controller's own pods may need it to start" if network else ""
     hint = "leave it native, unless the controller runs with hostNetwork"
     cautions = (*_finalizers(start), *((Caution(text=why, hints=(hint,)),) if why else ()))
-    return Outlook(summary=summary, lines=tuple(lines), cautions=cautions, named_only=why)
+    return Outlook(summary=summary, lines=tuple(lines), cautions=cautions, why_named_only=why)
 
 
 def _finalizers(start: MigrationSide) -> Iterator[Caution]:
@@ -88,26 +88,26 @@ def _finalizers(start: MigrationSide) -> Iterator[Caution]:
         yield Caution(text=words, hints=("find out who has set it, and whether he takes it away at a deletion",))
 
 
-def keeping(old: int) -> str:
+def kept_nodes_words(old: int) -> str:
     return "1 node keeps an older revision" if old == 1 else f"{old} nodes keep an older revision"
 
 
-def _held(old: int, start: MigrationSide, *, native: bool) -> str:
-    what = keeping(old)
-    if found(start.document, "spec", "updateStrategy", "type") == "OnDelete":
+def _kept_words(old: int, start: MigrationSide, *, native: bool) -> str:
+    what = kept_nodes_words(old)
+    if value_at(start.document, "spec", "updateStrategy", "type") == "OnDelete":
         return what
     return f"{what}: {'the native one will be OnDelete' if native else f'partition {old}'}"
 
 
-def lost(ours: MigrationSide) -> Iterator[str]:
+def lost_fields(ours: MigrationSide) -> Iterator[str]:
     """Fields and annotations of ours that the native kind does not have."""
     spec = fields_of(ours.document.get("spec"))
-    rolling = fields_of(found(spec, "updateStrategy", "rollingUpdate"))
+    rolling = fields_of(value_at(spec, "updateStrategy", "rollingUpdate"))
     for key in ("partition", "selector", "paused", "rollingUpdateType"):
         if rolling.get(key) not in (None, _ROLLING_DEFAULTS.get(key)):
             yield key
     for key in ("burstReplicas", "scaleStrategy", "lifecycle"):
         if spec.get(key) not in (None, {}, _SPEC_DEFAULTS.get(key)):
             yield key
-    annotations = fields_of(found(ours.document, "metadata", "annotations"))
+    annotations = fields_of(value_at(ours.document, "metadata", "annotations"))
     yield from (f"annotation {key}" for key in sorted(annotations) if key.startswith(_PREFIXES))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from controller.api.base import JSONObject, Value
-from kubectl_plugin.edits.applying import found
+from kubectl_plugin.edits.applying import value_at
 from kubectl_plugin.edits.migration.observed import QUIET, Kind, MigrationSide, Observed
 from kubectl_plugin.failures import CommandError, ExitCode
 
@@ -18,7 +18,7 @@ class CreateObject(Value):
 
     @property
     def name(self) -> str:
-        return str(found(self.body, "metadata", "name"))
+        return str(value_at(self.body, "metadata", "name"))
 
 
 class ChangeObject(Value):
@@ -70,7 +70,7 @@ def wait_for_ours(what: str, left: int = 0) -> WaitForPods:
     return WaitForPods(what=what, left=left, hints=("kubectl kruise-ds doctor",))
 
 
-def replaced(observed: Observed, side: MigrationSide) -> WaitForPods | None:
+def wait_for_successors(observed: Observed, side: MigrationSide) -> WaitForPods | None:
     """Wait until deleted pods of this side have ended and have successors; None where there are none.
 
     Otherwise the other side would create the successors: beside a pod that still runs, perhaps of the older revision.
@@ -82,15 +82,15 @@ def replaced(observed: Observed, side: MigrationSide) -> WaitForPods | None:
         hints = (f"where a node is gone for good: {delete}",)
         what = f"{names}{' …' if len(ending) > 3 else ''} to end"
         return WaitForPods(what=what, left=len(ending), hints=hints, seconds=latest - observed.now + GRACE)
-    if nodes := observed.unreplaced(side):
+    if nodes := observed.unreplaced_nodes(side):
         return WaitForPods(what=f"a new pod on {', '.join(nodes[:3])}", left=len(nodes))
     return None
 
 
-def released(observed: Observed, side: MigrationSide, *, ours: tuple[str, ...] = ()) -> WaitForPods:
+def wait_for_removal(observed: Observed, side: MigrationSide, *, ours: tuple[str, ...] = ()) -> WaitForPods:
     """Wait for a deleted side to disappear, once all finalizers on it are removed. `ours`: finalizers that the plugin
     removes."""
-    left = observed.owned_by(side.uid)
+    left = observed.count_owned_by(side.uid)
     others = [one for one in side.finalizers if one not in (ORPHANING, *ours)]
     if others and ORPHANING not in side.finalizers:
         hints = (f"whoever has set it on {side.kind}/{side.name} has to take it away",)
@@ -98,31 +98,31 @@ def released(observed: Observed, side: MigrationSide, *, ours: tuple[str, ...] =
     return wait_for_native("the garbage collector to let go of the pods", left)
 
 
-def orphaning(observed: Observed, side: MigrationSide) -> MigrationStep:
+def delete_without_pods(observed: Observed, side: MigrationSide) -> MigrationStep:
     """Delete this side but not its pods. Only once the garbage collector has seen all of them: it deletes those that
     it has not seen."""
-    if (waits := replaced(observed, side)) is not None:
+    if (waits := wait_for_successors(observed, side)) is not None:
         return waits
-    if observed.youngest(side) < QUIET:
+    if observed.age_of_newest_pod(side) < QUIET:
         hints = ("pods are being replaced, or nodes come, all the time: run it again when that has ended",)
         return WaitForPods(what=f"no new pod for {QUIET:g} s", hints=hints)
-    return deleting(side, "deleted, its pods run on", orphan=True)
+    return delete_of(side, "deleted, its pods run on", orphan=True)
 
 
-def deleting(side: MigrationSide, says: str, *, orphan: bool) -> Delete:
+def delete_of(side: MigrationSide, says: str, *, orphan: bool) -> Delete:
     return Delete(kind=side.kind, name=side.name, uid=side.uid, version=side.version, orphan=orphan, says=says)
 
 
-def changing(side: MigrationSide, operations: tuple[JSONObject, ...], says: str) -> ChangeObject:
+def change_of(side: MigrationSide, operations: tuple[JSONObject, ...], says: str) -> ChangeObject:
     return ChangeObject(kind=side.kind, name=side.name, version=side.version, operations=operations, says=says)
 
 
-def absent(observed: Observed) -> CommandError:
+def neither_exists(observed: Observed) -> CommandError:
     whose = f'no DaemonSet "{observed.name}" in namespace "{observed.namespace}"'
     return CommandError(f"{whose}, neither of apps/v1 nor of apps.kruise.io")
 
 
-def both(observed: Observed) -> CommandError:
+def both_exist(observed: Observed) -> CommandError:
     name, namespace = observed.name, observed.namespace
     return CommandError(
         f"{name} is there twice, as a native DaemonSet and as one of ours: nodes may have two pods",
@@ -136,6 +136,6 @@ def both(observed: Observed) -> CommandError:
     )
 
 
-def deleted(side: MigrationSide) -> CommandError:
+def deleted_by_somebody(side: MigrationSide) -> CommandError:
     words = f"{side.kind}/{side.name} is being deleted by somebody else"
     return CommandError(words, exit_code=ExitCode.REFUSED)

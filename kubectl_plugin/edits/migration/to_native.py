@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from controller.api import patch, revision
 from controller.api.base import JSONObject, as_bytes
-from kubectl_plugin.edits.applying import found
+from kubectl_plugin.edits.applying import value_at
 from kubectl_plugin.edits.migration import forms, step
 from kubectl_plugin.edits.migration.forms import Mark
 from kubectl_plugin.edits.migration.observed import Kind, MigrationSide, Observed, RevisionRecord
@@ -20,58 +20,58 @@ def to_native(observed: Observed) -> step.MigrationStep:
     """Raises CommandError where the migration cannot start, or cannot go on."""
     native, ours = observed.native, observed.ours
     if ours is None:
-        return _alone(observed, native)
+        return _without_ours(observed, native)
     if ours.dying:
-        return _taking_over(observed, native, ours)
+        return _hand_to_native(observed, native, ours)
     if native is not None:
-        return _back(observed, native, ours)
-    return _leaving(observed, ours)
+        return _take_back_ours(observed, native, ours)
+    return _retire_ours(observed, ours)
 
 
-def _alone(observed: Observed, native: MigrationSide | None) -> step.MigrationStep:
+def _without_ours(observed: Observed, native: MigrationSide | None) -> step.MigrationStep:
     if native is None:
-        raise step.absent(observed)
+        raise step.neither_exists(observed)
     if native.mark is None:
         return step.HandedOver(says="is a native one")
-    return _thawed(observed, native, native.mark)
+    return _put_in_charge(observed, native, native.mark)
 
 
-def _back(observed: Observed, native: MigrationSide, ours: MigrationSide) -> step.MigrationStep:
+def _take_back_ours(observed: Observed, native: MigrationSide, ours: MigrationSide) -> step.MigrationStep:
     """Turns back a migration to ours: either ours owns nothing yet and is deleted, or the native one is being deleted
     and the migration to native begins once it is gone."""
     if ours.mark is None or ours.mark.uid != native.uid:
-        raise step.both(observed)
+        raise step.both_exist(observed)
     if native.dying:
-        return step.released(observed, native)
+        return step.wait_for_removal(observed, native)
     if observed.pods_of(ours.uid):
-        raise step.both(observed)
-    return step.deleting(ours, "is taken back", orphan=False)
+        raise step.both_exist(observed)
+    return step.delete_of(ours, "is taken back", orphan=False)
 
 
-def _leaving(observed: Observed, ours: MigrationSide) -> step.MigrationStep:
+def _retire_ours(observed: Observed, ours: MigrationSide) -> step.MigrationStep:
     mark = ours.mark
-    current = observed.current(ours)
-    if mark is not None and (left := observed.owned_by("", mark.uid)):
+    current = observed.current_revision(ours)
+    if mark is not None and (left := observed.count_owned_by("", mark.uid)):
         return step.wait_for_ours("our controller to take over pods and history", left)
-    if not ours.observed or current is None:
+    if not ours.is_observed or current is None:
         return step.wait_for_ours("our controller to look at it")
-    if (twin := _twin(observed, ours, current)) is not None:
+    if (twin := _native_revision(observed, ours, current)) is not None:
         return twin
-    if not ours.kept:
-        return step.changing(ours, forms.leaving(ours.document), "updates nothing from now on")
+    if not ours.is_kept:
+        return step.change_of(ours, forms.stop_updates_of_ours(ours.document), "updates nothing from now on")
     busy = [one for one in observed.pods_of(ours.uid) if one.busy]
     if busy:
         return step.WaitForPods(what=f"{busy[0].name}: {busy[0].busy}", left=len(busy))
-    if (waits := step.replaced(observed, ours)) is not None:
+    if (waits := step.wait_for_successors(observed, ours)) is not None:
         return waits
-    if operations := forms.still(ours.document):
-        return step.changing(ours, operations, "makes no pod any more")
-    if twice := observed.doubled(ours):
+    if operations := forms.stop_creates_of_ours(ours.document):
+        return step.change_of(ours, operations, "makes no pod any more")
+    if twice := observed.doubled_nodes(ours):
         return step.WaitForPods(what=f"one pod on {', '.join(twice)}, where there are two", left=len(twice))
-    return step.orphaning(observed, ours)
+    return step.delete_without_pods(observed, ours)
 
 
-def _twin(observed: Observed, ours: MigrationSide, current: RevisionRecord) -> step.MigrationStep | None:
+def _native_revision(observed: Observed, ours: MigrationSide, current: RevisionRecord) -> step.MigrationStep | None:
     """A second revision for the native controller, which takes a revision for current only if it has the bytes that
     it would write itself. The new one has these, and the hash of the pods; our controller takes it for its own. None:
     not needed."""
@@ -102,27 +102,27 @@ def _bytes(template: JSONObject) -> bytes:
     return revision.encode(revision.payload(template))
 
 
-def _taking_over(observed: Observed, native: MigrationSide | None, ours: MigrationSide) -> step.MigrationStep:
-    if not ours.kept or ours.mark is None:
+def _hand_to_native(observed: Observed, native: MigrationSide | None, ours: MigrationSide) -> step.MigrationStep:
+    if not ours.is_kept or ours.mark is None:
         if native is None:
-            raise step.deleted(ours)
+            raise step.deleted_by_somebody(ours)
         return step.wait_for_native("the one of ours to be gone")
     if set(ours.finalizers) != {forms.FINALIZER}:
-        return step.released(observed, ours, ours=(forms.FINALIZER,))
+        return step.wait_for_removal(observed, ours, ours=(forms.FINALIZER,))
     if late := observed.pods_of(ours.uid):
-        return _freed(late[0].name, late[0].uid)
+        return _free_pod(late[0].name, late[0].uid)
     if native is None:
         return step.CreateObject(
             kind=Kind.NATIVE,
-            body=forms.frozen(ours.document, _generation(observed)),
+            body=forms.as_frozen_native(ours.document, _unused_generation(observed)),
             says="created; it updates nothing yet",
         )
-    left = observed.owned_by("")
-    if left or not native.observed:
+    left = observed.count_owned_by("")
+    if left or not native.is_observed:
         return step.wait_for_native("the native controller to take over pods and history", left)
     if native.mark is not None:
         newest = next(iter(observed.revisions_of(native.uid)), None)
-        if newest is None or newest.hash != found(ours.document, "status", "updateRevision"):
+        if newest is None or newest.hash != value_at(ours.document, "status", "updateRevision"):
             raise CommandError(
                 f"the native controller takes the pods of {observed.name} for old ones; it updates nothing as it is",
                 hints=(f"back: kubectl kruise-ds migrate {observed.name} -n {observed.namespace}",),
@@ -130,11 +130,11 @@ def _taking_over(observed: Observed, native: MigrationSide | None, ours: Migrati
             )
         if left := _miscounted(observed, native):
             return step.wait_for_native("the native controller to tell old pods from new ones", left)
-        return _thawed(observed, native, native.mark)
-    return step.changing(ours, forms.let_go(ours.document), "is let go")
+        return _put_in_charge(observed, native, native.mark)
+    return step.change_of(ours, forms.remove_finalizer(ours.document), "is let go")
 
 
-def _generation(observed: Observed) -> int:
+def _unused_generation(observed: Observed) -> int:
     """A generation that no pod has. Pods of a former native DaemonSet may have some, counted from 1."""
     return 1 + max((one.generation for one in observed.pods), default=0)
 
@@ -142,11 +142,11 @@ def _generation(observed: Observed) -> int:
 def _miscounted(observed: Observed, native: MigrationSide) -> int:
     """How many nodes' pods the native controller takes for new when they are old, or the other way round. Its status
     leaves out nodes that should not have a pod."""
-    new, counted = observed.new_nodes(native), native.counted("updatedNumberScheduled")
-    return max(counted - new, new - native.counted("numberMisscheduled") - counted, 0)
+    new, counted = observed.new_nodes(native), native.status_number("updatedNumberScheduled")
+    return max(counted - new, new - native.status_number("numberMisscheduled") - counted, 0)
 
 
-def _freed(name: str, uid: str) -> step.ChangeObject:
+def _free_pod(name: str, uid: str) -> step.ChangeObject:
     """Removes the owner from a pod that the garbage collector missed, and would delete along with ours."""
     drop = patch.remove("metadata", "ownerReferences")
     return step.ChangeObject(
@@ -158,8 +158,8 @@ def _freed(name: str, uid: str) -> step.ChangeObject:
     )
 
 
-def _thawed(observed: Observed, native: MigrationSide, mark: Mark) -> step.MigrationStep:
-    if not native.observed or native.dying:
+def _put_in_charge(observed: Observed, native: MigrationSide, mark: Mark) -> step.MigrationStep:
+    if not native.is_observed or native.dying:
         return step.wait_for_native("the native controller to look at it")
     old = observed.old_nodes(native)
     says = "is in charge"
@@ -168,4 +168,4 @@ def _thawed(observed: Observed, native: MigrationSide, mark: Mark) -> step.Migra
         change = as_bytes({"spec": {"updateStrategy": mark.strategy}}).decode()
         on = f"kubectl patch daemonset.apps {observed.name} -n {observed.namespace} --type=merge -p '{change}'"
         says += f"; it stays OnDelete, which keeps what is old. To go on: {on}"
-    return step.changing(native, forms.thaw(native.document, mark, old), says)
+    return step.change_of(native, forms.put_native_in_charge(native.document, mark, old), says)

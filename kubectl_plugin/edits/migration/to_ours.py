@@ -8,7 +8,7 @@ deleted without its pods. Once ours has taken over all pods and revisions, it be
 from __future__ import annotations
 
 from controller.api.base import JSONObject
-from kubectl_plugin.edits.applying import Draft, found
+from kubectl_plugin.edits.applying import Draft, value_at
 from kubectl_plugin.edits.migration import forms, step, to_native
 from kubectl_plugin.edits.migration.observed import Kind, MigrationSide, Observed
 
@@ -17,45 +17,45 @@ def to_ours(observed: Observed) -> step.MigrationStep:
     """Raises CommandError where the migration cannot start, or cannot go on."""
     native, ours = observed.native, observed.ours
     if ours is not None and ours.dying:
-        return _after_a_deletion(observed, ours)
+        return _turn_back(observed, ours)
     if native is None:
-        return _taking_over(observed)
+        return _hand_to_ours(observed)
     if ours is None:
         if native.dying:
-            raise step.deleted(native)
-        if left := observed.owned_by(""):
+            raise step.deleted_by_somebody(native)
+        if left := observed.count_owned_by(""):
             # Both sides would adopt them, and the native one creates a pod wherever it loses one.
             return step.wait_for_native("the native controller to take over pods and history", left)
-        body = forms.waiting(native.document)
+        body = forms.as_waiting_ours(native.document)
         return step.CreateObject(kind=Kind.OURS, body=body, says="created; it makes no pod yet")
     if ours.mark is None or ours.mark.uid != native.uid:
-        raise step.both(observed)
+        raise step.both_exist(observed)
     return _side_by_side(observed, native, ours)
 
 
-def _after_a_deletion(observed: Observed, ours: MigrationSide) -> step.MigrationStep:
+def _turn_back(observed: Observed, ours: MigrationSide) -> step.MigrationStep:
     """Turns back a migration to native. It must first go on until the native one exists: the finalizer's object is
     the only record of what that is to be."""
-    if not ours.kept:
+    if not ours.is_kept:
         return step.wait_for_native("the one of ours that was deleted to be gone")
     if observed.native is None or set(ours.finalizers) != {forms.FINALIZER} or observed.pods_of(ours.uid):
         return to_native.to_native(observed)
-    return step.changing(ours, forms.let_go(ours.document), "is let go")
+    return step.change_of(ours, forms.remove_finalizer(ours.document), "is let go")
 
 
 def _side_by_side(observed: Observed, native: MigrationSide, ours: MigrationSide) -> step.MigrationStep:
     if native.dying:
-        return step.released(observed, native)
-    if edits := _alignment(native, ours):
-        return step.changing(ours, edits, "follows the native one")
-    if not ours.observed:
+        return step.wait_for_removal(observed, native)
+    if edits := _copy_of_spec(native, ours):
+        return step.change_of(ours, edits, "follows the native one")
+    if not ours.is_observed:
         return step.wait_for_ours("our controller to look at it")
     if not forms.is_frozen(native.document):
-        return step.changing(native, forms.freeze(native.document), "updates nothing from now on")
-    current = observed.current(native)
-    if not native.observed or current is None:
+        return step.change_of(native, forms.freeze_native(native.document), "updates nothing from now on")
+    current = observed.current_revision(native)
+    if not native.is_observed or current is None:
         return step.wait_for_native("the native controller to look at it")
-    if twice := observed.doubled(native):
+    if twice := observed.doubled_nodes(native):
         return step.WaitForPods(what=f"one pod on {', '.join(twice)}, where there are two", left=len(twice))
     if current.number < 2:
         # Our controller has stored a revision 1 itself. Of two that mean the same it keeps the one with the higher
@@ -67,36 +67,36 @@ def _side_by_side(observed: Observed, native: MigrationSide, ours: MigrationSide
             operations=({"op": "replace", "path": "/revision", "value": 2},),
             says="is number 2",
         )
-    return step.orphaning(observed, native)
+    return step.delete_without_pods(observed, native)
 
 
-def _alignment(native: MigrationSide, ours: MigrationSide) -> tuple[JSONObject, ...]:
+def _copy_of_spec(native: MigrationSide, ours: MigrationSide) -> tuple[JSONObject, ...]:
     draft = Draft(ours.document)
     for key in forms.SHARED:
-        wanted = found(native.document, "spec", key)
+        wanted = value_at(native.document, "spec", key)
         if key == "template" and ours.identity == native.identity:
             continue
         if wanted is not None:
             draft.set(wanted, "spec", key)
     if ours.mark is not None:
-        forms.follow(draft, ours.mark, native.document)
+        forms.copy_strategy(draft, ours.mark, native.document)
     return draft.operations
 
 
-def _taking_over(observed: Observed) -> step.MigrationStep:
+def _hand_to_ours(observed: Observed) -> step.MigrationStep:
     ours = observed.ours
     if ours is None:
-        raise step.absent(observed)
+        raise step.neither_exists(observed)
     mark = ours.mark
     if mark is None:
-        if not ours.observed:
+        if not ours.is_observed:
             return step.wait_for_ours("our controller to go on")
         return step.HandedOver(says="is one of ours")
-    if left := observed.owned_by("", mark.uid):
+    if left := observed.count_owned_by("", mark.uid):
         return step.wait_for_ours("our controller to take over pods and history", left)
-    current = observed.current(ours)
-    if not ours.observed or current is None or found(ours.document, "status", "updateRevision") != current.hash:
+    current = observed.current_revision(ours)
+    if not ours.is_observed or current is None or value_at(ours.document, "status", "updateRevision") != current.hash:
         return step.wait_for_ours("our controller to look at it")
     old = observed.old_nodes(ours)
     held = f"; partition {old} keeps what is old" if mark.holds(old) else ""
-    return step.changing(ours, forms.release(ours.document, mark, old), f"is in charge{held}")
+    return step.change_of(ours, forms.put_ours_in_charge(ours.document, mark, old), f"is in charge{held}")

@@ -28,7 +28,7 @@ def heard(clock: ServerClock, local: Local, took: float = 0.0) -> None:
     """One exchange that took so long; the server answers at its very end."""
     asked = clock.local()
     local.true += took
-    clock.heard(formatdate(local.true, usegmt=True), asked)
+    clock.learn(formatdate(local.true, usegmt=True), asked)
 
 
 @pytest.mark.parametrize("off", [0.0, 0.3, -0.3])
@@ -67,5 +67,5 @@ def test_a_machine_that_slept_is_put_right_again() -> None:
 @pytest.mark.parametrize("date", ["", "yesterday", "Mon, 99 Foo 2026"])
 def test_who_says_no_time_is_not_heard(date: str) -> None:
     clock = ServerClock(lambda: 0.0, NOW)
-    clock.heard(date, NOW)
+    clock.learn(date, NOW)
     assert clock.now() == NOW

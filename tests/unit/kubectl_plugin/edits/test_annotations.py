@@ -7,8 +7,8 @@ import pytest
 
 from controller.api import canonical
 from controller.api.base import JSONObject
-from kubectl_plugin.edits.annotations import recorded, went_back_to
-from kubectl_plugin.edits.applying import applied, found
+from kubectl_plugin.edits.annotations import action_operations, template_gone_back_to
+from kubectl_plugin.edits.applying import value_at, with_operations
 from kubectl_plugin.report.last_action import LAST_ACTION, LastAction, action, last_action
 from kubectl_plugin.report.snapshot import CHANGE_CAUSE
 from tests.beds.worlds import NOW, template
@@ -25,8 +25,8 @@ def done(reason: str | None = None, by: str = "alice@example.com") -> LastAction
 
 def noted(document: JSONObject, change: JSONObject, reason: str | None = None) -> dict[str, str]:
     """The annotations afterwards."""
-    after = applied(document, recorded(document, (change,), done(reason)))
-    return msgspec.convert(found(after, "metadata", "annotations"), dict[str, str])
+    after = with_operations(document, action_operations(document, (change,), done(reason)))
+    return msgspec.convert(value_at(after, "metadata", "annotations"), dict[str, str])
 
 
 @pytest.mark.parametrize("annotations", [None, {}, {"team": "agents"}])
@@ -73,8 +73,8 @@ def test_a_change_cause_that_comes_with_the_change_stays() -> None:
     brought: JSONObject = {"op": "add", "path": "/metadata/annotations", "value": {CHANGE_CAUSE: "new"}}
     document = live(annotations={CHANGE_CAUSE: "old"})
     change = (WHOLE_TEMPLATE, brought)
-    after = applied(document, (*change, *recorded(document, change, done())))
-    assert found(after, "metadata", "annotations", CHANGE_CAUSE) == "new"
+    after = with_operations(document, (*change, *action_operations(document, change, done())))
+    assert value_at(after, "metadata", "annotations", CHANGE_CAUSE) == "new"
 
 
 def test_a_field_whose_name_begins_like_the_template_is_another_one() -> None:
@@ -85,14 +85,14 @@ def test_a_field_whose_name_begins_like_the_template_is_another_one() -> None:
 def rolled_back(document: JSONObject, verb: str = "rollback") -> JSONObject:
     change: JSONObject = {"op": "add", "path": "/spec/template", "value": template("v1")}
     by = action(verb, by="", now=NOW, reason=None, client="kubectl-kruise-ds/1")
-    return applied(document, recorded(document, (change,), by))
+    return with_operations(document, action_operations(document, (change,), by))
 
 
 def test_a_rollback_notes_the_meaning_of_the_template_that_it_brought_back() -> None:
     after = rolled_back(live())
-    assert went_back_to(seen(after)) == canonical.identity(template("v1", restartPolicy="Always"))
+    assert template_gone_back_to(seen(after)) == canonical.identity(template("v1", restartPolicy="Always"))
 
 
 @pytest.mark.parametrize("document", [live(), rolled_back(live(), "restart")], ids=["nothing", "another verb"])
 def test_of_other_uses_nothing_is_noted(document: JSONObject) -> None:
-    assert went_back_to(seen(document)) == ""
+    assert template_gone_back_to(seen(document)) == ""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.api.base import JSONObject
-from kubectl_plugin.edits.applying import Draft, applied, found
+from kubectl_plugin.edits.applying import Draft, value_at, with_operations
 
 PARTITION = ("spec", "updateStrategy", "rollingUpdate", "partition")
 
@@ -36,14 +36,14 @@ def test_missing_parents_are_made_by_the_one_operation(document: JSONObject, pat
     draft = Draft(document)
     draft.set(8, *PARTITION)
     assert draft.operations == ({"op": "add", "path": path, "value": value},)
-    assert found(applied(document, draft.operations), *PARTITION) == 8
+    assert value_at(with_operations(document, draft.operations), *PARTITION) == 8
 
 
 def test_a_second_setting_finds_the_parents_that_the_first_one_made() -> None:
     draft = Draft({"spec": {}})
     draft.set(8, *PARTITION)
     draft.set(True, *PARTITION[:-1], "paused")
-    assert applied({"spec": {}}, draft.operations) == {
+    assert with_operations({"spec": {}}, draft.operations) == {
         "spec": {"updateStrategy": {"rollingUpdate": {"partition": 8, "paused": True}}}
     }
 
@@ -68,7 +68,10 @@ def test_an_entry_of_a_list_is_replaced_and_nothing_moves() -> None:
     draft = Draft(document)
     draft.set(9, "list", "1")
     draft.set("c", "containers", "0", "image")
-    assert applied(document, draft.operations) == {"list": [1, 9, 3], "containers": [{"image": "c"}, {"image": "b"}]}
+    assert with_operations(document, draft.operations) == {
+        "list": [1, 9, 3],
+        "containers": [{"image": "c"}, {"image": "b"}],
+    }
 
 
 def test_keys_with_slashes_and_tildes_are_keys() -> None:
@@ -76,14 +79,16 @@ def test_keys_with_slashes_and_tildes_are_keys() -> None:
     draft.set("x", "metadata", "annotations", "kruise-ds/last-action")
     draft.drop("metadata", "annotations", "kruise-ds/steps")
     draft.drop("metadata", "annotations", "a~b")
-    after = applied({"metadata": {"annotations": {"kruise-ds/steps": "8,0", "a~b": "1"}}}, draft.operations)
+    after = with_operations({"metadata": {"annotations": {"kruise-ds/steps": "8,0", "a~b": "1"}}}, draft.operations)
     assert after == {"metadata": {"annotations": {"kruise-ds/last-action": "x"}}}
 
 
 def test_the_original_stays_as_it_was() -> None:
     document: JSONObject = {"spec": {"list": [{"a": 1}]}}
     before = copy.deepcopy(document)
-    applied(document, ({"op": "add", "path": "/spec/list/0/a", "value": 2}, {"op": "remove", "path": "/spec/list/0"}))
+    with_operations(
+        document, ({"op": "add", "path": "/spec/list/0/a", "value": 2}, {"op": "remove", "path": "/spec/list/0"})
+    )
     Draft(document).set(2, "spec", "list", "0", "a")
     assert document == before
 
@@ -93,7 +98,7 @@ def test_a_list_takes_an_addition_at_its_end_and_before_an_entry() -> None:
         {"op": "add", "path": "/list/-", "value": 3},
         {"op": "add", "path": "/list/0", "value": 0},
     )
-    assert applied({"list": [1]}, operations) == {"list": [0, 1, 3]}
+    assert with_operations({"list": [1]}, operations) == {"list": [0, 1, 3]}
 
 
 @pytest.mark.parametrize(
@@ -107,9 +112,9 @@ def test_a_list_takes_an_addition_at_its_end_and_before_an_entry() -> None:
 )
 def test_what_the_server_refuses_is_refused(operation: JSONObject) -> None:
     with pytest.raises(LookupError):
-        applied({"list": []}, (operation,))
+        with_operations({"list": []}, (operation,))
 
 
 def test_other_operations_are_not_ours() -> None:
     with pytest.raises(ValueError, match="test is not in our dialect"):
-        applied({"a": 1}, ({"op": "test", "path": "/a", "value": 1},))
+        with_operations({"a": 1}, ({"op": "test", "path": "/a", "value": 1},))

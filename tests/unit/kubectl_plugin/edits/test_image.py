@@ -8,9 +8,9 @@ import pytest
 
 from controller.api.base import JSONObject
 from controller.api.number import IntOrPercent
-from kubectl_plugin.edits.applying import applied, found
+from kubectl_plugin.edits.applying import value_at, with_operations
 from kubectl_plugin.edits.edit import Edit
-from kubectl_plugin.edits.image import parse, set_images
+from kubectl_plugin.edits.image import parse_images, set_images
 from kubectl_plugin.failures import CommandError
 from tests.beds.worlds import served
 from tests.unit.kubectl_plugin.edits.documents import ON_DELETE, live, rolling, seen
@@ -27,10 +27,10 @@ def edited(images: dict[str, str], hold_at: IntOrPercent | None = None, document
 
 
 def images_after(edit: Edit) -> dict[str, str]:
-    after = applied(live(**THREE), edit.operations)
+    after = with_operations(live(**THREE), edit.operations)
     listed: list[Any] = []
     for field in ("initContainers", "containers"):
-        containers = found(after, "spec", "template", "spec", field)
+        containers = value_at(after, "spec", "template", "spec", field)
         listed += containers if isinstance(containers, list) else []
     return {one["name"]: one["image"] for one in listed}
 
@@ -47,7 +47,7 @@ def images_after(edit: Edit) -> dict[str, str]:
     ],
 )
 def test_words_are_containers_and_images(words: list[str], images: dict[str, str]) -> None:
-    assert parse(words) == images
+    assert parse_images(words) == images
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_words_are_containers_and_images(words: list[str], images: dict[str, str
 )
 def test_other_words_are_wrong_usage(words: list[str], message: str) -> None:
     with pytest.raises(CommandError) as refused:
-        parse(words)
+        parse_images(words)
     assert (refused.value.message, refused.value.exit_code) == (message, 2)
 
 
@@ -99,7 +99,7 @@ def test_images_that_are_there_already_are_no_change() -> None:
 def test_a_container_without_an_image_gets_one() -> None:
     document = live(containers=[{"name": "agent"}])
     edit = edited({"agent": "agent:1"}, document=document)
-    assert found(applied(document, edit.operations), "spec", "template", "spec", "containers", "0") == {
+    assert value_at(with_operations(document, edit.operations), "spec", "template", "spec", "containers", "0") == {
         "name": "agent",
         "image": "agent:1",
     }
@@ -120,9 +120,9 @@ def test_a_container_that_there_is_not(document: JSONObject, message: str) -> No
 
 def test_image_and_partition_are_one_write() -> None:
     edit = edited({"agent": "agent:2"}, hold_at=3)
-    after = applied(live(**THREE), edit.operations)
+    after = with_operations(live(**THREE), edit.operations)
     assert edit.result == "image updated, partition 0 -> 3"
-    assert found(after, "spec", "updateStrategy", "rollingUpdate", "partition") == 3
+    assert value_at(after, "spec", "updateStrategy", "rollingUpdate", "partition") == 3
     assert images_after(edit)["agent"] == "agent:2"
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from controller.api.base import JSONObject
-from kubectl_plugin.edits.outlook import board_after, course, number_of
+from kubectl_plugin.edits.outlook import board_after, course_words, number_of
 from kubectl_plugin.report.snapshot import Snapshot, Unread
 from tests.beds.worlds import node, pod, revision, served, taint
 from tests.unit.kubectl_plugin.edits.documents import live, rolling, seen
@@ -24,7 +24,7 @@ def test_the_current_template_always_gets_the_highest_number(current: str, older
 def told(snapshot: Snapshot) -> tuple[str, ...]:
     board = board_after(snapshot)
     assert board is not None
-    return course(snapshot, board)
+    return course_words(snapshot, board)
 
 
 @pytest.mark.parametrize(

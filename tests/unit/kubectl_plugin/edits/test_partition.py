@@ -8,9 +8,9 @@ import pytest
 from controller.api.base import JSONObject, fields_of
 from controller.api.number import IntOrPercent
 from controller.api.pod import Pod
-from kubectl_plugin.edits.applying import applied, found
+from kubectl_plugin.edits.applying import value_at, with_operations
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
-from kubectl_plugin.edits.partition import for_nodes, misread, set_partition, skipped_steps
+from kubectl_plugin.edits.partition import misread_caution, partition_for_nodes, set_partition, skipped_steps
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import Snapshot, Unread
 from tests.beds.snapshots import crashing, detail
@@ -27,7 +27,7 @@ def test_it_needs_no_parents(strategy: JSONObject | None) -> None:
     edit = set_partition(seen(document), 3)
     assert edit.result == "partition 0 -> 3"
     settings = {**fields_of((strategy or {}).get("rollingUpdate")), "partition": 3}
-    assert found(applied(document, edit.operations), *ROLLING) == settings
+    assert value_at(with_operations(document, edit.operations), *ROLLING) == settings
 
 
 @pytest.mark.parametrize("strategy", NO_PARENTS)
@@ -139,29 +139,29 @@ def test_where_nothing_can_be_told_it_is_done_all_the_same() -> None:
     ],
 )
 def test_update_counts_the_other_way_round(nodes: int | None, updated: IntOrPercent, partition: IntOrPercent) -> None:
-    assert for_nodes(seen(nodes=nodes), updated) == partition
+    assert partition_for_nodes(seen(nodes=nodes), updated) == partition
 
 
 def test_without_the_right_to_list_nodes_the_controllers_count_serves() -> None:
-    assert for_nodes(seen(live(desired=24), nodes=None), 1) == 23
+    assert partition_for_nodes(seen(live(desired=24), nodes=None), 1) == 23
 
 
 def test_where_nobody_knows_the_number_it_is_refused() -> None:
     with pytest.raises(CommandError) as refused:
-        for_nodes(seen(nodes=None), 1)
+        partition_for_nodes(seen(nodes=None), 1)
     assert (refused.value.message, refused.value.exit_code) == ("it is not known how many nodes should run demo", 1)
 
 
 @pytest.mark.parametrize("snapshot", [seen(nodes=0), seen(live(desired=0), nodes=None)], ids=["counted", "told"])
 def test_where_no_node_is_eligible_yet_it_is_refused(snapshot: Snapshot) -> None:
     with pytest.raises(CommandError) as refused:
-        for_nodes(snapshot, 3)
+        partition_for_nodes(snapshot, 3)
     words = "it is not known how many nodes should run demo: no node is eligible now"
     assert (refused.value.message, refused.value.exit_code) == (words, 1)
 
 
 def test_one_pod_and_one_node_are_told_as_one() -> None:
-    assert misread(seen(nodes=1), 1) == caution(
+    assert misread_caution(seen(nodes=1), 1) == caution(
         "partition 1 keeps 1 pod OLD, and there is only 1 node: nothing will be updated",
         "to update all nodes: set-partition demo 0",
     )
@@ -208,12 +208,12 @@ def caution(text: str, hint: str) -> Caution:
     ],
 )
 def test_message_5_a_partition_that_leaves_nothing_to_update(value: IntOrPercent, expected: Caution | None) -> None:
-    assert misread(seen(), value) == expected
+    assert misread_caution(seen(), value) == expected
 
 
 @pytest.mark.parametrize("nodes", [0, None])
 def test_no_nodes_or_an_unknown_number_of_them_is_nothing_to_misread(nodes: int | None) -> None:
-    assert misread(seen(nodes=nodes), 30) is None
+    assert misread_caution(seen(nodes=nodes), 30) is None
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from controller.api.base import JSONObject, fields_of
 from controller.api.pod import Pod
-from kubectl_plugin.edits.applying import applied, found
+from kubectl_plugin.edits.applying import value_at, with_operations
 from kubectl_plugin.edits.edit import ROLLING, Edit
 from kubectl_plugin.edits.pausing import pause, resume
 from kubectl_plugin.failures import CommandError
@@ -27,7 +27,7 @@ def test_pause_needs_no_parents(strategy: JSONObject | None) -> None:
     document = live(strategy)
     edit = pause(seen(document))
     assert edit.result == "paused"
-    assert found(applied(document, edit.operations), *ROLLING, "paused") is True
+    assert value_at(with_operations(document, edit.operations), *ROLLING, "paused") is True
 
 
 @pytest.mark.parametrize("strategy", NO_PARENTS)
@@ -35,7 +35,7 @@ def test_pause_touches_nothing_else(strategy: JSONObject | None) -> None:
     (operation,) = pause(seen(live(strategy))).operations
     assert str(operation["path"]).startswith("/spec/updateStrategy")
     settings = {**fields_of((strategy or {}).get("rollingUpdate")), "paused": True}
-    assert found(applied(live(strategy), (operation,)), *ROLLING) == settings
+    assert value_at(with_operations(live(strategy), (operation,)), *ROLLING) == settings
 
 
 def test_paused_already_is_no_change() -> None:

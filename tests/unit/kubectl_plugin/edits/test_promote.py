@@ -7,7 +7,7 @@ import pytest
 from controller.api.base import JSONObject
 from controller.api.number import IntOrPercent
 from kubectl_plugin.edits.edit import Edit
-from kubectl_plugin.edits.promote import Goal, course_of, goal_of, promote
+from kubectl_plugin.edits.promote import Goal, goal_of, promote, steps_for_promotion
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import Snapshot
 from tests.beds.worlds import served
@@ -25,7 +25,7 @@ def at(partition: IntOrPercent | None, steps: str | None = "3,2,0") -> Snapshot:
 
 
 def goal(snapshot: Snapshot, to: IntOrPercent | None = None) -> Goal | None:
-    return goal_of(snapshot, course_of(snapshot, 4), 4, to=to)
+    return goal_of(snapshot, steps_for_promotion(snapshot, 4), 4, to=to)
 
 
 @pytest.mark.parametrize(
@@ -97,4 +97,4 @@ def test_it_does_not_go_back() -> None:
 
 def test_on_delete_has_no_steps() -> None:
     with pytest.raises(CommandError, match=r"^cannot promote demo: updateStrategy is OnDelete, "):
-        course_of(seen(live(ON_DELETE)), 4)
+        steps_for_promotion(seen(live(ON_DELETE)), 4)

@@ -7,7 +7,7 @@ import pytest
 from controller.api import canonical
 from controller.api.base import JSONObject
 from controller.api.wellknown import RESTARTED_AT
-from kubectl_plugin.edits.applying import applied, found
+from kubectl_plugin.edits.applying import value_at, with_operations
 from kubectl_plugin.edits.restart import restart
 from tests.beds.worlds import pod, served
 from tests.unit.kubectl_plugin.edits.documents import ON_DELETE, live, rolling, seen
@@ -20,20 +20,20 @@ AT = "2027-01-15T08:00:00Z"
 def test_the_template_is_stamped_whatever_annotations_it_has(annotations: dict[str, str] | None) -> None:
     document = live(template_annotations=annotations)
     edit = restart(seen(document))
-    after = applied(document, edit.operations)
-    assert found(after, "spec", "template", "metadata", "annotations") == {**(annotations or {}), RESTARTED_AT: AT}
+    after = with_operations(document, edit.operations)
+    assert value_at(after, "spec", "template", "metadata", "annotations") == {**(annotations or {}), RESTARTED_AT: AT}
     assert edit.result == "restarted"
 
 
 def test_a_template_without_metadata_gets_some() -> None:
     document: JSONObject = {**live(), "spec": {"selector": {}, "template": {"spec": {}}}}
-    after = applied(document, restart(seen(document)).operations)
-    assert found(after, "spec", "template", "metadata") == {"annotations": {RESTARTED_AT: AT}}
+    after = with_operations(document, restart(seen(document)).operations)
+    assert value_at(after, "spec", "template", "metadata") == {"annotations": {RESTARTED_AT: AT}}
 
 
 def test_to_the_controller_it_is_another_revision() -> None:
     document = live()
-    after = found(applied(document, restart(seen(document)).operations), "spec", "template")
+    after = value_at(with_operations(document, restart(seen(document)).operations), "spec", "template")
     assert isinstance(after, dict)
     assert canonical.identity(after) != canonical.identity(seen(document).daemonset.spec.template)
 

@@ -10,7 +10,7 @@ import pytest
 from controller.api.base import JSONObject, fields_of
 from controller.api.node import Node
 from controller.api.revision import Revision
-from kubectl_plugin.edits.applying import applied
+from kubectl_plugin.edits.applying import with_operations
 from kubectl_plugin.edits.rollback import RollbackWish, choice_explained, roll_back, target_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import Snapshot
@@ -43,7 +43,7 @@ def target(seen: Snapshot, to_revision: int | None = None) -> int:
 def written(seen: Snapshot, wish: RollbackWish | None = None) -> JSONObject:
     """The object after the write."""
     wish = wish or RollbackWish()
-    return applied(seen.document, roll_back(seen, target_of(seen, wish.to_revision), wish).operations)
+    return with_operations(seen.document, roll_back(seen, target_of(seen, wish.to_revision), wish).operations)
 
 
 def rolling_of(document: JSONObject) -> JSONObject:

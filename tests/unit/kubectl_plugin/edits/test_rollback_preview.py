@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from controller.api.pod import Pod
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.edits.rollback import RollbackWish, roll_back, target_of
-from kubectl_plugin.edits.rollback_preview import headline, preview, still_kept
+from kubectl_plugin.edits.rollback_preview import headline, kept_cautions, preview
 from kubectl_plugin.report.snapshot import Snapshot, Unread
 from tests.beds.worlds import pod, served
 from tests.unit.kubectl_plugin.edits.documents import ON_DELETE, live, rolling, seen
@@ -171,7 +171,7 @@ def kept(*pods: Pod, back: bool = True, **settings: Any) -> tuple[Caution, ...]:
     snapshot = seen(live(rolling(**settings), rev="v1"), pods=pods)
     v2, v1 = snapshot.revisions
     v2 = replace(v2, created=v1.created + (60.0 if back else -60.0))
-    return still_kept(replace(snapshot, revisions=(v2, v1)), v1)
+    return kept_cautions(replace(snapshot, revisions=(v2, v1)), v1)
 
 
 def test_nodes_that_a_canary_is_to_spare_are_not_called_bad() -> None:

@@ -44,7 +44,7 @@ def told(found: Forecast) -> list[str]:
 
 def _wave(wave: Wave) -> str:
     return " ".join(
-        f"{MARK[one.how]}{one.node.removeprefix('node-')}{'!' if one.urgent else ''}" for one in wave.moves
+        f"{MARK[one.how]}{one.node.removeprefix('node-')}{'!' if one.is_urgent else ''}" for one in wave.moves
     )
 
 
@@ -82,7 +82,7 @@ def test_the_selector_chooses_the_nodes() -> None:
     fleet = [node(f"node-{number}", labels={"track": "canary"} if number in (1, 3) else {}) for number in range(5)]
     found = forecast(world(ds("v2", selector={"track": "canary"}), nodes=fleet, pods=everywhere(5)))
     assert told(found) == ["3", "1"]
-    assert found.kept[Obstacle.SELECTOR] == ("node-4", "node-2", "node-0")
+    assert found.kept_nodes[Obstacle.SELECTOR] == ("node-4", "node-2", "node-0")
     assert found.phase is Phase.HELD
 
 
@@ -91,7 +91,7 @@ def test_of_a_refused_revision_no_pod_is_created_not_even_where_there_is_none(st
     refused = refusing("v2", "not here")
     first = world(ds("v2", **strategy), verdicts=refused, ask_at=inf)
     assert told(forecast(first)) == []
-    assert forecast(first).kept[Obstacle.REFUSED] == ("node-4", "node-3", "node-2", "node-1", "node-0")
+    assert forecast(first).kept_nodes[Obstacle.REFUSED] == ("node-4", "node-3", "node-2", "node-1", "node-0")
     assert forecast(first).phase is not Phase.HEALTHY
 
 
@@ -109,7 +109,10 @@ def test_nodes_on_which_the_older_revision_does_not_run_stay_empty_and_hold_noth
     pods = served("node-2", "node-3")
     found = forecast(world(ds("v2", partition=2), nodes=nodes, pods=pods, revisions=stored))
     assert told(found) == ["3", "2"]
-    assert (found.kept[Obstacle.PLACEMENT], found.kept.get(Obstacle.PARTITION, ())) == (("node-1", "node-0"), ())
+    assert (found.kept_nodes[Obstacle.PLACEMENT], found.kept_nodes.get(Obstacle.PARTITION, ())) == (
+        ("node-1", "node-0"),
+        (),
+    )
     assert found.phase is Phase.HELD
     assert [one.holding for one in found.waves] == [(), ()]
     open_now = forecast(world(ds("v2"), nodes=nodes, pods=pods, revisions=stored))
@@ -195,7 +198,7 @@ def test_a_failing_pod_that_uses_up_the_budget_stops_everything() -> None:
     pods = (*served("node-0", "node-1"), pod("node-2", "v2", ready=None))
     found = forecast(world(ds("v2"), nodes=3, pods=pods), never_ready=frozenset({("node-2", "v2")}))
     assert not found.changes
-    assert found.kept[Obstacle.BUDGET] == ("node-1", "node-0")
+    assert found.kept_nodes[Obstacle.BUDGET] == ("node-1", "node-0")
     assert found.phase is Phase.STALLED
 
 
@@ -204,7 +207,7 @@ def test_a_pod_that_failed_is_made_again_and_fails_again() -> None:
     found = forecast(world(ds("v2"), nodes=3, pods=pods), never_ready=frozenset({("node-2", "v2")}))
     assert told(found) == ["2"]
     assert found.waves[0].moves[0].why == "it failed"
-    assert found.kept[Obstacle.BUDGET] == ("node-1", "node-0")
+    assert found.kept_nodes[Obstacle.BUDGET] == ("node-1", "node-0")
 
 
 def test_the_new_version_may_mend_what_fails_with_the_old_one() -> None:
@@ -234,7 +237,7 @@ def test_partitioned_scaling_keeps_new_nodes_without_a_pod() -> None:
         world(ds("v2", partition=3, partitioned_scaling=True), pods=served("node-4", "node-3", rev="v2"))
     )
     assert not found.changes
-    assert found.kept[Obstacle.SCALING] == ("node-2", "node-1", "node-0")
+    assert found.kept_nodes[Obstacle.SCALING] == ("node-2", "node-1", "node-0")
 
 
 def test_a_surge_under_way_is_finished_before_the_next_begins() -> None:
@@ -249,7 +252,7 @@ def test_a_refused_template_moves_nobody() -> None:
     start = replace(old(3), verdicts=refusing("v2", "no such luck"), ask_at=float("inf"))
     found = forecast(start)
     assert not found.changes
-    assert (found.kept[Obstacle.REFUSED], found.phase) == (("node-2", "node-1", "node-0"), Phase.STALLED)
+    assert (found.kept_nodes[Obstacle.REFUSED], found.phase) == (("node-2", "node-1", "node-0"), Phase.STALLED)
 
 
 def test_an_unwanted_pod_is_removed() -> None:
@@ -272,14 +275,14 @@ def test_an_unwanted_pod_is_removed() -> None:
     ],
 )
 def test_who_is_kept_and_by_what(strategy: dict[str, Any], kept: dict[str, tuple[str, ...]]) -> None:
-    assert dict(forecast(old(**strategy)).kept) == kept
+    assert dict(forecast(old(**strategy)).kept_nodes) == kept
 
 
 def test_a_silent_node_is_left_alone_and_counts() -> None:
     silent = node("node-4", taint("node.kubernetes.io/unreachable", "NoExecute"))
     found = forecast(world(ds("v2", max_unavailable=2), nodes=[*numbered(4), silent], pods=everywhere(5)))
     assert told(found) == ["3", "2", "1", "0"]
-    assert found.kept[Obstacle.UNREACHABLE] == ("node-4",)
+    assert found.kept_nodes[Obstacle.UNREACHABLE] == ("node-4",)
 
 
 def test_on_a_node_that_is_not_ready_no_pod_gets_ready() -> None:
@@ -297,14 +300,14 @@ def test_a_pod_that_ended_comes_back_where_a_new_node_would_wait() -> None:
     found = forecast(world(daemonset, pods=pods))
     assert told(found) == ["3"]
     assert found.waves[0].moves[0].revision == 1
-    assert found.kept[Obstacle.SCALING] == ("node-4",)
+    assert found.kept_nodes[Obstacle.SCALING] == ("node-4",)
 
 
 def test_only_so_many_waves_are_worked_out_and_the_rest_is_listed_in_order() -> None:
     found = forecast(old(9, max_unavailable=2, partition=1), waves=2)
     assert told(found) == ["8 7", "6 5"]
     assert found.rest == ("node-4", "node-3", "node-2", "node-1")
-    assert (found.width, found.phase, found.kept.get(Obstacle.PARTITION, ())) == (2, None, ("node-0",))
+    assert (found.width, found.phase, found.kept_nodes.get(Obstacle.PARTITION, ())) == (2, None, ("node-0",))
 
 
 def test_exactly_as_many_waves_as_there_are_leave_no_rest() -> None:

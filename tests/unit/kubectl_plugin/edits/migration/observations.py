@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from controller.api.base import JSONObject
-from kubectl_plugin.edits.applying import applied
+from kubectl_plugin.edits.applying import with_operations
 from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.forms import FINALIZER, Mark
 from kubectl_plugin.edits.migration.observed import Daemon, MigrationSide, Observed, RevisionRecord
@@ -40,7 +40,7 @@ def _side(version: str, uid: str, mark: Mark | None, strategy: JSONObject, more:
         "generation": 3,
     }
     meta["labels"] = {"team": "infra"}
-    meta["annotations"] = {**more.pop("annotations", {}), **({forms.MARK: forms.marked(mark)} if mark else {})}
+    meta["annotations"] = {**more.pop("annotations", {}), **({forms.MARK: forms.mark_text(mark)} if mark else {})}
     if more.pop("dying", False):
         meta["deletionTimestamp"] = "2026-11-23T00:00:00Z"
     if kept := more.pop("kept", ()):
@@ -61,7 +61,7 @@ def _side(version: str, uid: str, mark: Mark | None, strategy: JSONObject, more:
 def still(**more: Any) -> MigrationSide:
     """Ours, when it is to be deleted."""
     found = ours(GOING, kept=KEPT, **more).document
-    return MigrationSide(document=applied(found, forms.still(found)))
+    return MigrationSide(document=with_operations(found, forms.stop_creates_of_ours(found)))
 
 
 def pods(
@@ -122,8 +122,8 @@ def observed(
         pods=pods,
         revisions=revisions,
         now=NOW,
-        ending=ending,
-        emptied=emptied,
+        ending_pods=ending,
+        emptied_nodes=emptied,
         as_native=TEMPLATES["v2"] if native is None and ours is not None else None,
     )
 

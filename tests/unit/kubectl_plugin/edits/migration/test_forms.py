@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from controller.api.base import JSONObject, fields_of
-from kubectl_plugin.edits.applying import applied, found
+from kubectl_plugin.edits.applying import value_at, with_operations
 from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied
 from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.forms import Mark
@@ -51,7 +51,7 @@ def test_ours_is_the_native_one_but_for_what_is_true_of_that_only() -> None:
 def test_kubectl_knows_what_it_applied() -> None:
     noted = '{"apiVersion":"apps/v1","kind":"DaemonSet","spec":{}}\n'
     made = forms.as_ours(native(annotations={LAST_APPLIED[-1]: noted}).document)
-    assert found(made, *LAST_APPLIED) == '{"apiVersion":"apps.kruise.io/v1beta1","kind":"DaemonSet","spec":{}}\n'
+    assert value_at(made, *LAST_APPLIED) == '{"apiVersion":"apps.kruise.io/v1beta1","kind":"DaemonSet","spec":{}}\n'
 
 
 def test_kubectl_knows_what_it_applied_as_far_as_a_native_one_has_it() -> None:
@@ -68,24 +68,24 @@ def test_kubectl_knows_what_it_applied_as_far_as_a_native_one_has_it() -> None:
 
 def test_at_first_it_makes_no_pod_and_updates_none() -> None:
     strategy: JSONObject = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
-    made = forms.waiting(native(strategy=strategy).document)
-    assert found(made, *STRATEGY, "rollingUpdate") == {"maxSurge": 1, "maxUnavailable": 0, "partition": "100%"}
-    assert found(made, "spec", "scaleStrategy", "partitionedScaling") is True
+    made = forms.as_waiting_ours(native(strategy=strategy).document)
+    assert value_at(made, *STRATEGY, "rollingUpdate") == {"maxSurge": 1, "maxUnavailable": 0, "partition": "100%"}
+    assert value_at(made, "spec", "scaleStrategy", "partitionedScaling") is True
     assert forms.mark_of(made) == Mark(strategy=strategy, uid=NATIVE, hold=True)
 
 
 @pytest.mark.parametrize("strategy", [ROLLING, {"type": "OnDelete"}, {}])
 @pytest.mark.parametrize("old", [0, 2])
 def test_at_the_end_it_is_as_it_should_be(strategy: JSONObject, old: int) -> None:
-    made = forms.waiting(native(strategy=strategy).document)
+    made = forms.as_waiting_ours(native(strategy=strategy).document)
     mark = forms.mark_of(made)
     assert mark is not None
-    done = applied(made, forms.release(made, mark, old))
+    done = with_operations(made, forms.put_ours_in_charge(made, mark, old))
     expected: Any = msgspec.json.decode(msgspec.json.encode(strategy))
     if old and strategy.get("type") != "OnDelete":
         expected.setdefault("rollingUpdate", {})["partition"] = old
-    assert found(done, *STRATEGY) == expected
-    assert found(done, "spec", "scaleStrategy") is None
+    assert value_at(done, *STRATEGY) == expected
+    assert value_at(done, "spec", "scaleStrategy") is None
     assert forms.mark_of(done) is None
 
 
@@ -95,23 +95,23 @@ def test_taken_back_before_it_is_deleted_it_is_what_it_was() -> None:
         scaleStrategy={"partitionedScaling": False},
         kept=("example.io/other",),
     ).document
-    leaving = applied(before, forms.leaving(before))
-    assert found(leaving, "metadata", "finalizers") == ["example.io/other", forms.FINALIZER]
-    assert found(leaving, *STRATEGY, "rollingUpdate") == {"partition": 3, "paused": True}
-    still = applied(leaving, forms.still(leaving))
-    assert found(still, *STRATEGY, "rollingUpdate", "partition") == "100%"
-    assert found(still, "spec", "scaleStrategy", "partitionedScaling") is True
-    assert not forms.still(still)
+    leaving = with_operations(before, forms.stop_updates_of_ours(before))
+    assert value_at(leaving, "metadata", "finalizers") == ["example.io/other", forms.FINALIZER]
+    assert value_at(leaving, *STRATEGY, "rollingUpdate") == {"partition": 3, "paused": True}
+    still = with_operations(leaving, forms.stop_creates_of_ours(leaving))
+    assert value_at(still, *STRATEGY, "rollingUpdate", "partition") == "100%"
+    assert value_at(still, "spec", "scaleStrategy", "partitionedScaling") is True
+    assert not forms.stop_creates_of_ours(still)
     mark = forms.mark_of(leaving)
     assert mark is not None
     for one in (leaving, still):
-        assert applied(one, forms.release(one, mark, 2)) == before
+        assert with_operations(one, forms.put_ours_in_charge(one, mark, 2)) == before
 
 
 def test_who_turns_back_half_way_keeps_the_strategy_of_the_end() -> None:
-    made = forms.waiting(native().document)
-    leaving = applied(made, forms.leaving(made))
-    assert found(forms.as_native(leaving), *STRATEGY) == ROLLING
+    made = forms.as_waiting_ours(native().document)
+    leaving = with_operations(made, forms.stop_updates_of_ours(made))
+    assert value_at(forms.as_native(leaving), *STRATEGY) == ROLLING
     mark = forms.mark_of(leaving)
     assert mark is not None
     assert mark.uid == ""
@@ -133,27 +133,29 @@ def test_a_native_strategy(rolling: JSONObject, expected: JSONObject) -> None:
 
 
 def test_a_native_one_that_was_frozen_is_thawed_unless_that_moved_pods() -> None:
-    body = forms.frozen(ours().document, 1)
+    body = forms.as_frozen_native(ours().document, 1)
     mark = forms.mark_of(body)
     assert mark is not None
-    assert found(applied(body, forms.thaw(body, mark, 0)), *STRATEGY) == ROLLING
-    assert found(applied(body, forms.thaw(body, mark, 1)), *STRATEGY) == {"type": "OnDelete"}
+    assert value_at(with_operations(body, forms.put_native_in_charge(body, mark, 0)), *STRATEGY) == ROLLING
+    assert value_at(with_operations(body, forms.put_native_in_charge(body, mark, 1)), *STRATEGY) == {
+        "type": "OnDelete"
+    }
 
 
 def test_whoever_applies_a_manifest_half_way_has_its_strategy_in_the_end() -> None:
     """Our note stays on the object, and says what was to be before."""
     two: JSONObject = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
-    assert found(forms.as_ours(native(FROZEN).document), *STRATEGY) == ROLLING
-    assert found(forms.as_ours(native(FROZEN, strategy=two).document), *STRATEGY) == two
+    assert value_at(forms.as_ours(native(FROZEN).document), *STRATEGY) == ROLLING
+    assert value_at(forms.as_ours(native(FROZEN, strategy=two).document), *STRATEGY) == two
 
 
 def test_one_that_is_taken_back_goes_on_with_its_rollout() -> None:
     before = native().document
-    frozen = applied(before, forms.freeze(before))
-    assert found(frozen, *STRATEGY) == {"type": "OnDelete"}
+    frozen = with_operations(before, forms.freeze_native(before))
+    assert value_at(frozen, *STRATEGY) == {"type": "OnDelete"}
     mark = forms.mark_of(frozen)
     assert mark is not None
-    assert applied(frozen, forms.thaw(frozen, mark, 2)) == before
+    assert with_operations(frozen, forms.put_native_in_charge(frozen, mark, 2)) == before
 
 
 def test_what_a_native_one_has_no_field_for_is_told() -> None:
@@ -181,7 +183,7 @@ def test_a_network_plugin_is_warned_of() -> None:
     told = outlook(observed(plugin, None, pods(NATIVE), history(NATIVE)), native=False)
     (caution,) = told.cautions
     assert caution.text.startswith("agent mounts /etc/cni/net.d as a network plugin does: our controller's own pods")
-    assert told.named_only == caution.text
+    assert told.why_named_only == caution.text
 
 
 @pytest.mark.parametrize("back", [False, True])

@@ -6,9 +6,9 @@ import pytest
 
 from controller.api import patch
 from controller.api.base import JSONObject
-from kubectl_plugin.edits.applying import applied, found
+from kubectl_plugin.edits.applying import value_at, with_operations
 from kubectl_plugin.edits.migration import forms
-from kubectl_plugin.edits.migration.managers import FIELD, fitted, managers_of
+from kubectl_plugin.edits.migration.managers import FIELD, managers_for, managers_of
 from tests.unit.kubectl_plugin.edits.migration.observations import native, ours
 
 OURS, THEIRS = "apps.kruise.io/v1beta1", "apps/v1"
@@ -38,7 +38,7 @@ def test_containers_have_managers_one_by_one_and_other_lists_as_a_whole() -> Non
     there: JSONObject = {"name": "agent", "image": "v1", "env": [{"name": "A", "value": "1"}]}
     pod: JSONObject = {"containers": [{"name": "first"}, there], "volumes": [{"name": "scratch"}]}
     whole = below({"f:containers": {AGENT: {**container, "f:env": {}}}, "f:volumes": {}}, *POD)
-    assert fitted((entry(THEIRS, fields),), document(OURS, pod)) == [entry(OURS, whole)]
+    assert managers_for((entry(THEIRS, fields),), document(OURS, pod)) == [entry(OURS, whole)]
 
 
 @pytest.mark.parametrize("version", [OURS, THEIRS])
@@ -54,14 +54,14 @@ def test_what_is_not_there_has_no_manager(version: str) -> None:
         **below({"f:containers": {AGENT: {"f:image": {}}}}, *POD),
     }
     nothing = entry(former, below({}, "f:spec", "f:minReadySeconds"))
-    assert fitted((entry(former, fields), nothing), there) == [entry(version, kept)]
+    assert managers_for((entry(former, fields), nothing), there) == [entry(version, kept)]
 
 
 @pytest.mark.parametrize("version", [OURS, THEIRS, "apps.kruise.io/v1alpha1"])
 def test_the_managers_of_the_same_kind_are_kept_as_they_were(version: str) -> None:
     one = entry(version, {"f:spec": {"f:gone": {}}})
     there = document(THEIRS if version == THEIRS else OURS, {})
-    assert fitted((one,), there) == [one]
+    assert managers_for((one,), there) == [one]
 
 
 def test_those_of_the_status_are_left_out() -> None:
@@ -77,9 +77,13 @@ def test_they_are_noted_from_the_first_write_to_the_last(back: bool) -> None:
     former = (ours() if back else native()).document
     fields: JSONObject = {"f:spec": {"f:template": {}}}
     mine = entry(str(former["apiVersion"]), fields)
-    former = applied(former, (patch.add([mine], *FIELD),))
-    there = forms.frozen(applied(former, forms.leaving(former)), 1) if back else forms.waiting(former)
-    begun = applied(former, forms.leaving(former) if back else forms.freeze(former))
+    former = with_operations(former, (patch.add([mine], *FIELD),))
+    there = (
+        forms.as_frozen_native(with_operations(former, forms.stop_updates_of_ours(former)), 1)
+        if back
+        else forms.as_waiting_ours(former)
+    )
+    begun = with_operations(former, forms.stop_updates_of_ours(former) if back else forms.freeze_native(former))
     _ends_with(there, entry(str(there["apiVersion"]), fields))
     _ends_with(begun, mine)
 
@@ -87,11 +91,11 @@ def test_they_are_noted_from_the_first_write_to_the_last(back: bool) -> None:
 def _ends_with(begun: JSONObject, manager: JSONObject) -> None:
     mark = forms.mark_of(begun)
     assert mark is not None
-    end = forms.thaw if begun["apiVersion"] == THEIRS else forms.release
-    acting = applied(begun, end(begun, mark, 0))
+    end = forms.put_native_in_charge if begun["apiVersion"] == THEIRS else forms.put_ours_in_charge
+    acting = with_operations(begun, end(begun, mark, 0))
     mark = forms.mark_of(acting)
     assert mark is not None
     assert (mark.acting, mark.uid) == (True, "")
-    done = applied(acting, forms.give_back(acting, mark))
+    done = with_operations(acting, forms.give_back_managers(acting, mark))
     assert forms.mark_of(done) is None
-    assert found(done, *FIELD) == [manager]
+    assert value_at(done, *FIELD) == [manager]
