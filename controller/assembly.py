@@ -71,10 +71,12 @@ class Parts:
         )
         self.informers = Informers(settings.namespaces)
         self.instrumentation = Instrumentation(self.metrics, self.informers.caches, clock)
-        self.fence = Fence(transport)
+        self.fence = Fence()
         throttle = Throttle(qps=settings.qps, burst=settings.burst)
         on_response = self.instrumentation.answered
-        sender = Sender(self.fence, throttle=throttle, on_response=on_response, refresh=refresh)
+        sender = Sender(
+            transport, throttle=throttle, on_response=on_response, refresh=refresh, permission=self.fence.permit
+        )
         self.client = Client(sender).retelling(redacted_error)
         dropped = self.metrics.dropped_events.inc
         self.recorder = Recorder(self.client.apart(), clock, self.identity, dropped)

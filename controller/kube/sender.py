@@ -65,10 +65,12 @@ class Sender:
         throttle: Throttle | None = None,
         on_response: Callable[[Exchange], None] | None = None,
         refresh: Refresh | None = None,
+        permission: Callable[[], None] | None = None,
         call_seconds: float = CALL_SECONDS,
         request_seconds: float | None = None,
     ) -> None:
-        """Without `refresh` a 401 is final.
+        """Without `refresh` a 401 is final. `permission` is asked before each write, and again when its bytes are
+        about to leave: what it raises leaves the call, and nothing was sent.
 
         `request_seconds` bounds every exchange and the opening of every stream, whatever the request itself says. It
         and `call_seconds` may be `inf`.
@@ -78,6 +80,7 @@ class Sender:
         self._lane = Lane(self._throttle)
         self._on_response = on_response
         self._refresh = refresh
+        self._permission = permission
         self._call_seconds = call_seconds
         self._request_seconds = request_seconds
         self._retell: Retell = lambda error: error
@@ -175,6 +178,9 @@ class Sender:
             timeout = _finite(left if own is None else min(own, left))
             if timeout != request.timeout:
                 request = msgspec.structs.replace(request, timeout=timeout)
+            if self._permission is not None and request.method != "GET":
+                self._permission()
+                request = msgspec.structs.replace(request, permission=self._permission)
             response = await self._transport.exchange(request)
             status = response.status
             return response

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeAlias
 
 import pytest
 import pytest_asyncio
 
 from controller.fence import Fence
 from controller.kube.connection import Connection, Fixed
-from controller.kube.request import Request
+from controller.kube.errors import ApiError
+from controller.kube.request import Request, Response
+from controller.kube.sender import Call, Sender
 from controller.kube.transport import open_transport
 from controller.runtime.leader import LeadershipLost
 
@@ -21,6 +24,13 @@ WRITES = (
     Request(method="DELETE", path="/api/v1/namespaces/a/pods/x", timeout=5.0),
 )
 GET = Request(method="GET", path="/api/v1/pods", timeout=5.0)
+CALLS = {
+    method: Call(verb=verb, resource="pods", what="pod a/x")
+    for method, verb in (("POST", "create"), ("PATCH", "patch"), ("DELETE", "delete"), ("GET", "list"))
+}
+
+Send: TypeAlias = Callable[[Request], Awaitable[Response]]
+"""Has a request sent by a sender that asks the fence."""
 
 
 class Listener:
@@ -52,12 +62,13 @@ def _is_whole(request: bytes) -> bool:
 
 
 @pytest_asyncio.fixture
-async def listener() -> AsyncIterator[tuple[Listener, Fence]]:
-    heard = Listener()
+async def listener() -> AsyncIterator[tuple[Listener, Fence, Send]]:
+    heard, fence = Listener(), Fence()
     async with await asyncio.start_server(heard.talk, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         async with open_transport(Connection(server=f"http://127.0.0.1:{port}", credentials=Fixed())) as transport:
-            yield heard, Fence(transport)
+            sender = Sender(transport, permission=fence.permit)
+            yield heard, fence, lambda request: sender.send(CALLS[request.method], request)
 
 
 def lost_at(ask: int) -> Callable[[], None]:
@@ -73,12 +84,12 @@ def lost_at(ask: int) -> Callable[[], None]:
 
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.method)
 async def test_a_write_that_was_allowed_is_refused_when_its_connection_is_there(
-    listener: tuple[Listener, Fence], write: Request
+    listener: tuple[Listener, Fence, Send], write: Request
 ) -> None:
-    server, fence = listener
+    server, fence, send = listener
     fence.open(lost_at(2))
     with pytest.raises(LeadershipLost, match="frozen for too long"):
-        await fence.exchange(write)
+        await send(write)
     async with asyncio.timeout(10):
         await server.left.wait()
     assert server.connections == 1, "it was the connection that came too late"
@@ -87,31 +98,32 @@ async def test_a_write_that_was_allowed_is_refused_when_its_connection_is_there(
 
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.method)
 async def test_nothing_is_even_opened_for_a_write_that_may_not_be(
-    listener: tuple[Listener, Fence], write: Request
+    listener: tuple[Listener, Fence, Send], write: Request
 ) -> None:
-    server, fence = listener
-    with pytest.raises(PermissionError, match="does not lead"):
-        await fence.exchange(write)
+    server, fence, send = listener
+    with pytest.raises(ApiError, match="does not lead") as refused:
+        await send(write)
+    assert isinstance(refused.value.__cause__, PermissionError)
     fence.open(lost_at(1))
     with pytest.raises(LeadershipLost):
-        await fence.exchange(write)
+        await send(write)
     assert server.connections == 0
 
 
 @pytest.mark.parametrize("write", [*WRITES, GET], ids=lambda write: write.method)
 async def test_a_leader_writes_and_whoever_does_not_lead_may_read(
-    listener: tuple[Listener, Fence], write: Request
+    listener: tuple[Listener, Fence, Send], write: Request
 ) -> None:
-    server, fence = listener
+    server, fence, send = listener
     if write is not GET:
         fence.open(lambda: None)
-    assert (await fence.exchange(write)).status == 200
+    assert (await send(write)).status == 200
     assert server.heard.startswith(f"{write.method} {write.path} HTTP/1.1".encode())
     assert server.heard.endswith(write.body)
 
 
-async def test_it_tells_whether_this_process_leads(listener: tuple[Listener, Fence]) -> None:
-    _, fence = listener
+async def test_it_tells_whether_this_process_leads(listener: tuple[Listener, Fence, Send]) -> None:
+    _, fence, _ = listener
     assert not fence.is_open, "nobody has said so"
     fence.open(lost_at(2))
     assert [fence.is_open, fence.is_open] == [True, False]
