@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import NoReturn, Protocol, TypeVar
 
 import msgspec
 
@@ -37,8 +37,12 @@ from controller.runtime.store import Change, Record, StoreWriter, open_scoped_st
 T = TypeVar("T", bound=Record)
 
 
-Running: TypeAlias = Reflector[Any, Any]
-"""A reflector of any resource."""
+class Running(Protocol):
+    """A reflector, whatever its resource."""
+
+    async def run(self) -> NoReturn: ...
+    async def synced(self) -> None: ...
+    def relist(self) -> None: ...
 
 
 class _Watching(msgspec.Struct, frozen=True):

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import msgspec
 
@@ -100,15 +99,16 @@ def read_files(paths: Iterable[str]) -> Files:
 
 def _with_flags(pod: Connection, access: Access) -> Connection:
     """The connection of a pod, with the flags that also apply to the server which a pod finds by itself."""
-    changes: dict[str, Any] = {"impersonation": impersonation({}, access)}
-    if access.token:
-        changes["credentials"] = Fixed(_checked(f"Bearer {access.token}", pod.source))
-    if access.certificate_authority or access.insecure_skip_tls_verify:
-        changes["tls"] = tls_context(access.certificate_authority, verify=not access.insecure_skip_tls_verify)
-        changes["tls_now"] = None
-    if access.tls_server_name:
-        changes["server_name"] = access.tls_server_name
-    return msgspec.structs.replace(pod, **changes)
+    connection = msgspec.structs.replace(
+        pod,
+        impersonation=impersonation({}, access),
+        credentials=Fixed(_checked(f"Bearer {access.token}", pod.source)) if access.token else pod.credentials,
+        server_name=access.tls_server_name or pod.server_name,
+    )
+    if not (access.certificate_authority or access.insecure_skip_tls_verify):
+        return connection
+    tls = tls_context(access.certificate_authority, verify=not access.insecure_skip_tls_verify)
+    return msgspec.structs.replace(connection, tls=tls, tls_now=None)
 
 
 async def _chosen(files: Files, access: Access, clock: Callable[[], float]) -> Connection:
@@ -181,7 +181,7 @@ def _checked(value: str, source: str) -> str:
     return value
 
 
-def _settle_auth_provider(settings: dict[str, Any], source: str, clock: Callable[[], float]) -> None:
+def _settle_auth_provider(settings: KubeconfigEntry, source: str, clock: Callable[[], float]) -> None:
     """Turn an OIDC auth-provider with a valid token into that token. Raises ConfigError for any other: nothing here
     renews it."""
     provider = settings.get("auth-provider")
@@ -212,6 +212,6 @@ def _expiry(token: str) -> float:
 
 
 def _words(error: Exception) -> str:
-    if isinstance(error, AttributeError | TypeError | KeyError | AssertionError):
+    if isinstance(error, AttributeError | TypeError | KeyError | AssertionError | msgspec.ValidationError):
         return "it does not have the form of a kubeconfig"
     return " ".join(str(error).split()) or type(error).__name__

@@ -11,11 +11,13 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
-from controller.api.base import Value
+import msgspec
+
+from controller.api.base import Value, View
 from controller.api.meta import epoch
 from controller.kube.errors import ConfigError
+from controller.kube.kubeconfig import KubeconfigEntry
 
 PATIENCE = 60.0
 """Seconds that a plugin may take. One that waits for a person at a keyboard would never end."""
@@ -34,10 +36,19 @@ class Credential(Value):
     """When it expires (seconds since 1970); None: not known."""
 
 
+class _Status(View):
+    """The `status` of the ExecCredential that a plugin prints."""
+
+    token: str | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+    expiration_timestamp: str | None = None
+
+
 class Program:
     """An exec plugin. `settings` is the `exec` of a user in a kubeconfig."""
 
-    def __init__(self, settings: Mapping[str, Any], source: str) -> None:
+    def __init__(self, settings: KubeconfigEntry, source: str) -> None:
         self.name = f'its exec plugin "{settings.get("command")}"'
         self.source = source
         self._settings = settings
@@ -57,7 +68,7 @@ class Program:
             why = f"cannot be run: {error.strerror}" if installed else "is not installed"
             raise self._failed(why, hint) from error
 
-    async def _status(self) -> Any:
+    async def _status(self) -> _Status:
         for key in ("command", "apiVersion"):
             if not self._settings.get(key):
                 raise self._broken(f"malformed request. missing key '{key}'")
@@ -80,7 +91,7 @@ class Program:
                 raise self._broken(f"malformed response. missing key '{key}'")
         if credential["apiVersion"] != version:
             raise self._broken(f"plugin api version {credential['apiVersion']} does not match {version}")
-        return credential["status"]
+        return msgspec.convert(credential["status"], _Status)
 
     def _broken(self, words: str) -> ConfigError:
         return self._failed(f"failed: {words}", "log in again")
@@ -89,13 +100,13 @@ class Program:
         return ConfigError(f"{self.source}: {self.name} {words}", hint=hint)
 
 
-def _credential(status: Any) -> Credential:
-    expiry = epoch(status.get("expirationTimestamp"))
-    if status.get("token"):
-        return Credential(authorization=f"Bearer {status['token']}", expiry=expiry)
-    if not (status.get("clientCertificateData") and status.get("clientKeyData")):
+def _credential(status: _Status) -> Credential:
+    expiry = epoch(status.expiration_timestamp)
+    if status.token:
+        return Credential(authorization=f"Bearer {status.token}", expiry=expiry)
+    if not (status.client_certificate_data and status.client_key_data):
         return Credential()
-    files = {"client-certificate": status["clientCertificateData"], "client-key": status["clientKeyData"]}
+    files = {"client-certificate": status.client_certificate_data, "client-key": status.client_key_data}
     data = {f"{field}-data": base64.b64encode(text.encode()).decode() for field, text in files.items()}
     return Credential(certificate=data, expiry=expiry)
 

@@ -13,10 +13,10 @@ from controller.kube.access import Access
 from controller.kube.errors import ConfigError
 
 KubeconfigEntry: TypeAlias = dict[str, Any]
-"""The body of one entry, with the kubeconfig's own field names."""
-Files: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""Parsed kubeconfigs by path, the most important first. Using one with another form raises TypeError, KeyError and so
-on."""
+"""Parsed YAML with the kubeconfig's own field names: a file, or the body of one entry. Nobody has checked its form:
+using one with another form raises TypeError, KeyError and so on."""
+Files: TypeAlias = Mapping[str, KubeconfigEntry]
+"""Parsed kubeconfigs by path, the most important first."""
 
 AUTHORITY: Final = ("certificate-authority", "certificate-authority-data")
 TLS_FIELDS: Final = (*AUTHORITY, "client-certificate", "client-certificate-data", "insecure-skip-tls-verify")
@@ -154,7 +154,7 @@ def _source(context: str, where: str, access: Access) -> str:
     return f"{source} with {changed}" if changed else source
 
 
-def impersonation(user: Mapping[str, Any], access: Access) -> tuple[tuple[str, str], ...]:
+def impersonation(user: KubeconfigEntry, access: Access) -> tuple[tuple[str, str], ...]:
     """The headers that impersonate somebody else, with one `Impersonate-Group` for each group. As in kubectl, a flag
     replaces only its own field of `user`.
 
