@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 from datetime import UTC, datetime
 from sys import intern
 from typing import NamedTuple
@@ -109,22 +108,7 @@ def ownership_of(meta: ObjectMeta) -> Ownership | None:
 def epoch(stamp: str | None) -> float | None:
     """An RFC 3339 time, as the API server writes it, in seconds since 1970 (UTC); None for None or "". Raises
     ValueError."""
-    if not stamp:
-        return None
-    if len(stamp) == 20 and stamp[-1] == "Z":  # 2026-11-21T10:12:13Z: metav1.Time, nearly every one
-        return float(
-            calendar.timegm(
-                (
-                    int(stamp[0:4]),
-                    int(stamp[5:7]),
-                    int(stamp[8:10]),
-                    int(stamp[11:13]),
-                    int(stamp[14:16]),
-                    int(stamp[17:19]),
-                )
-            )
-        )
-    return datetime.fromisoformat(stamp).timestamp()
+    return datetime.fromisoformat(stamp).timestamp() if stamp else None
 
 
 def noted(stamp: str | None) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 
 from controller.api import canonical
-from controller.api.base import JSON, JSONObject, View, as_bytes
+from controller.api.base import JSON, JSONObject, View, as_bytes, fields_of
 from controller.api.meta import Named, ObjectMeta, ownership_of
 from controller.api.wellknown import HASH_LABEL
 
@@ -72,8 +72,7 @@ def project(view: RevisionView) -> Revision | None:
 
 def template_of(data: JSON) -> JSONObject | None:
     """The pod template in a payload, without `$patch`; None: it contains none."""
-    spec = data.get("spec") if isinstance(data, dict) else None
-    template = spec.get("template") if isinstance(spec, dict) else None
+    template = fields_of(fields_of(data).get("spec")).get("template")
     if not isinstance(template, dict):
         return None
     return {key: value for key, value in template.items() if key != "$patch"}

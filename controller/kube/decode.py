@@ -71,24 +71,14 @@ class _ListMeta(View):
     continue_: str = msgspec.field(default="", name="continue")
 
 
-class _TypedPage(View, Generic[W]):
+class _List(View, Generic[T]):
     metadata: _ListMeta = _ListMeta()
-    items: list[W] | None = None
+    items: list[T] | None = None
 
 
-class _RawPage(View):
-    metadata: _ListMeta = _ListMeta()
-    items: list[msgspec.Raw] | None = None
-
-
-class _TypedLine(View, Generic[W]):
+class _Line(View, Generic[T]):
     type: str
-    object: W
-
-
-class _RawLine(View):
-    type: str
-    object: msgspec.Raw
+    object: T
 
 
 class _SomeMeta(View):
@@ -106,8 +96,8 @@ class _Code(View):
     code: int = 0
 
 
-_raw_page = msgspec.json.Decoder(_RawPage)
-_raw_line = msgspec.json.Decoder(_RawLine)
+_raw_page = msgspec.json.Decoder(_List[msgspec.Raw])
+_raw_line = msgspec.json.Decoder(_Line[msgspec.Raw])
 _some = msgspec.json.Decoder(_Some)
 _code = msgspec.json.Decoder(_Code)
 
@@ -122,9 +112,9 @@ class Decoder(Generic[W, T]):
     def __init__(self, resource: Resource[W, T]) -> None:
         self._project = resource.project
         wire = resource.wire
-        page, line = cast("Any", _TypedPage)[wire], cast("Any", _TypedLine)[wire]  # types that exist at run time only
-        self._page: msgspec.json.Decoder[_TypedPage[W]] = msgspec.json.Decoder(page, float_hook=_float)
-        self._line: msgspec.json.Decoder[_TypedLine[W]] = msgspec.json.Decoder(line, float_hook=_float)
+        page, line = cast("Any", _List)[wire], cast("Any", _Line)[wire]  # types that exist at run time only
+        self._page: msgspec.json.Decoder[_List[W]] = msgspec.json.Decoder(page, float_hook=_float)
+        self._line: msgspec.json.Decoder[_Line[W]] = msgspec.json.Decoder(line, float_hook=_float)
         self._object: msgspec.json.Decoder[W] = msgspec.json.Decoder(wire, float_hook=_float)
 
     def page(self, body: bytes) -> Page[T]:
@@ -235,22 +225,22 @@ def taken_apart(body: bytes) -> tuple[str, tuple[tuple[Key, bytes], ...]]:
     return page.metadata.continue_, tuple([(_key_of(_meta_of(one)), bytes(one)) for one in page.items or ()])
 
 
-def _split_page(body: bytes) -> _RawPage:
+def _split_page(body: bytes) -> _List[msgspec.Raw]:
     try:
         return _raw_page.decode(body)
     except RecursionError:
         found = nesting.members(body)
         items = [msgspec.Raw(item) for item in nesting.elements(found.get("items", b"[]"))]
-        return _RawPage(metadata=msgspec.json.decode(found.get("metadata", b"{}"), type=_ListMeta), items=items)
+        return _List(metadata=msgspec.json.decode(found.get("metadata", b"{}"), type=_ListMeta), items=items)
 
 
-def _split_line(line: bytes) -> _RawLine:
+def _split_line(line: bytes) -> _Line[msgspec.Raw]:
     try:
         return _raw_line.decode(line)
     except RecursionError:
         found = nesting.members(line)
         kind = msgspec.json.decode(found.get("type", b'""'), type=str)
-        return _RawLine(type=kind, object=msgspec.Raw(found.get("object", b"{}")))
+        return _Line(type=kind, object=msgspec.Raw(found.get("object", b"{}")))
 
 
 def _key_of(meta: _SomeMeta) -> Key:

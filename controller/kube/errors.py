@@ -155,17 +155,12 @@ class Unknown(ApiError):
 
 
 _CLASSES: dict[int, type[ApiError]] = {
-    400: Invalid,
+    **dict.fromkeys((400, 405, 406, 413, 415, 422), Invalid),
     401: Unauthorized,
     403: Forbidden,
     404: NotFound,
-    405: Invalid,
-    406: Invalid,
     409: Conflict,
     410: Gone,
-    413: Invalid,
-    415: Invalid,
-    422: Invalid,
     429: Busy,
 }
 

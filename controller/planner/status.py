@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from controller.api import selector
-from controller.api.base import JSON, Value
+from controller.api.base import JSON, Value, fields_of
 from controller.api.daemonset import Columns, Counts, DaemonSet, Rollout
 from controller.api.text import shortened
 from controller.planner.board import Board
@@ -132,12 +132,9 @@ def refused_status(daemonset: DaemonSet, problem: str, now: float) -> Status:
 
 def columns_of(daemonset: DaemonSet) -> Columns:
     """The strings that `kubectl get` prints; `<none>` if there is nothing."""
-    spec = daemonset.spec.template.get("spec")
-    fields = spec if isinstance(spec, dict) else {}
-    containers = fields.get("containers")
+    fields = fields_of(daemonset.spec.template.get("spec"))
+    containers, labels = fields.get("containers"), fields_of(fields.get("nodeSelector"))
     listed = containers if isinstance(containers, list) else []
-    wanted = fields.get("nodeSelector")
-    labels = wanted if isinstance(wanted, dict) else {}
     return Columns(
         node_selector=_joined(f"{key}={value}" for key, value in sorted(labels.items())),
         containers=_joined(_field(one, "name") for one in listed),
@@ -152,7 +149,7 @@ def _bounded(conditions: Iterable[Verdict]) -> tuple[Verdict, ...]:
 
 
 def _field(container: JSON, name: str) -> str:
-    value = container.get(name) if isinstance(container, dict) else None
+    value = fields_of(container).get(name)
     return value if isinstance(value, str) else ""
 
 

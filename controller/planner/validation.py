@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from controller.api import number, selector
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, fields_of
 from controller.api.daemonset import DaemonSet
 from controller.api.pod import AffinityView
 from controller.api.selector import Requirement, is_label_key, is_label_value, is_subdomain, requirement
@@ -69,9 +69,8 @@ def problems(daemonset: DaemonSet) -> tuple[str, ...]:
 
 
 def _selector_problems(daemonset: DaemonSet) -> list[str]:
-    meta = daemonset.spec.template.get("metadata")
-    labels = meta.get("labels") if isinstance(meta, dict) else None
-    texts = {key: str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
+    labels = fields_of(fields_of(daemonset.spec.template.get("metadata")).get("labels"))
+    texts = {key: str(value) for key, value in labels.items()}
     try:
         if selector.parse(daemonset.spec.selector)(texts):
             return []
@@ -91,8 +90,7 @@ def _placement(template: JSONObject) -> tuple[str, ...]:
     An empty term is no problem: the server accepts it, and everywhere it means no node. For Gt or Lt, a value that is
     no number is a problem although the server accepts it, because it cannot be compared.
     """
-    given = template.get("spec")
-    if not isinstance(given, dict) or not any(given.get(field) for field in _FIELDS):
+    if not any(map(fields_of(template.get("spec")).get, _FIELDS)):
         return ()
     try:
         spec = msgspec.convert(template, Placement).spec

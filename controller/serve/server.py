@@ -78,7 +78,7 @@ async def serving(
     if address is None:
         yield None
         return
-    server = _Bounded(_answering(routes, guard))
+    server = _Bounded(routes, guard)
     loop = asyncio.get_running_loop()
     try:
         listening = await loop.create_server(server, address.host or None, address.port, ssl=tls)
@@ -94,21 +94,16 @@ async def serving(
         await server.shutdown(SHUTDOWN_SECONDS)
 
 
-def _answering(
-    routes: Mapping[str, Route], guard: Guard | None
-) -> Callable[[BaseRequest], Awaitable[StreamResponse]]:
-    async def answer(request: BaseRequest) -> StreamResponse:
-        refusal = None
-        if guard is not None and request.path in routes:
-            refusal = await guard(request.headers.get("Authorization", ""), request.path)
-        page = refusal or await _page(request, routes)
-        headers = {"Content-Type": page.content_type, **MORE_HEADERS.get(page.status, {})}
-        response = Response(status=page.status, body=page.body, headers=headers, zlib_executor_size=ZIP_APART)
-        if len(page.body) >= ZIP_FROM and _takes_gzip(request.headers.get("Accept-Encoding", "")):
-            response.enable_compression(ContentCoding.gzip)
-        return response
-
-    return answer
+async def _answer(request: BaseRequest, routes: Mapping[str, Route], guard: Guard | None) -> StreamResponse:
+    refusal = None
+    if guard is not None and request.path in routes:
+        refusal = await guard(request.headers.get("Authorization", ""), request.path)
+    page = refusal or await _page(request, routes)
+    headers = {"Content-Type": page.content_type, **MORE_HEADERS.get(page.status, {})}
+    response = Response(status=page.status, body=page.body, headers=headers, zlib_executor_size=ZIP_APART)
+    if len(page.body) >= ZIP_FROM and _takes_gzip(request.headers.get("Accept-Encoding", "")):
+        response.enable_compression(ContentCoding.gzip)
+    return response
 
 
 async def _page(request: BaseRequest, routes: Mapping[str, Route]) -> ServedPage:
@@ -138,9 +133,9 @@ class _Bounded(Server):
     How many answers may be due at once is bounded by whoever delays them.
     """
 
-    def __init__(self, answer: Callable[[BaseRequest], Awaitable[StreamResponse]]) -> None:
+    def __init__(self, routes: Mapping[str, Route], guard: Guard | None) -> None:
         super().__init__(self._answered, access_log=None, keepalive_timeout=IDLE_SECONDS)
-        self._answer = answer
+        self._routes, self._guard = routes, guard
         self._idle: dict[RequestHandler, asyncio.Transport] = {}
         """Connections without a due answer, the longest idle first."""
 
@@ -156,7 +151,7 @@ class _Bounded(Server):
         handler = request.protocol
         transport = self._idle.pop(handler, None)
         try:
-            return await self._answer(request)
+            return await _answer(request, self._routes, self._guard)
         finally:
             if transport is not None and not transport.is_closing():
                 self._rests(handler, transport)

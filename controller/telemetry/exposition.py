@@ -71,18 +71,13 @@ class Exposition:
             for family in self._families():
                 found.append(family)
                 await asyncio.sleep(0)  # the others' turn
+            large = sum(len(family.samples) for family in found) >= LARGE
             for modern, page in pages.items():
-                page.set_result(await _encoded_apart(found, modern))
+                page.set_result(await asyncio.to_thread(encoded, found, modern) if large else encoded(found, modern))
         except Exception as error:  # theirs, and not the end of all pages
             for page in pages.values():
                 if not page.done():
                     page.set_exception(error)
-
-
-async def _encoded_apart(families: Sequence[Metric], modern: bool) -> ExposedMetrics:
-    if sum(len(family.samples) for family in families) < LARGE:
-        return encoded(families, modern)
-    return await asyncio.to_thread(encoded, families, modern)
 
 
 def encoded(families: Sequence[Metric], modern: bool = False) -> ExposedMetrics:
