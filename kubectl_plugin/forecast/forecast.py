@@ -122,7 +122,9 @@ class _Foreseeing:
             self._close()
             return self._wait(decided.wake_at)
         board = lay_out(self._world)
-        moves = [move for move in moves_of(board, decided.actions) if not self._ends_a_surge(move)]
+        ends = (How.FINISH, How.REMOVE)  # of a surge: only the old pod of an earlier wave goes
+        found = moves_of(board, decided.actions)
+        moves = [one for one in found if not (one.how in ends and one.node in self._surged)]
         if moves:
             if self._open is None and self._limit and len(self._waves) == self._limit:
                 self._cut_short = True
@@ -137,10 +139,6 @@ class _Foreseeing:
         creates = [one for one in decided.actions if isinstance(one, CreatePod)]
         refused = [one for one in creates if isinstance(verdicts.get(one.revision.hash), TemplateRefused)]
         return {Place.of_node(one.node): until for one in refused}
-
-    def _ends_a_surge(self, move: NodeMove) -> bool:
-        """Whether the move only deletes the old pod of an earlier wave."""
-        return move.how in (How.FINISH, How.REMOVE) and move.node in self._surged
 
     def _move(self, board: Board, moves: list[NodeMove]) -> None:
         self._surged |= {move.node for move in moves if move.how is How.SURGE}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from controller.api.base import JSONObject, Value, fields_of
@@ -40,7 +40,9 @@ def as_tried(snapshot: Snapshot, wish: TriedSettings) -> JSONObject:
 
 def differences(live: DaemonSet, planned: DaemonSet) -> tuple[str, ...]:
     """In words: `partition 16 -> 0`, `image agent 1.9.0 -> 1.9.1`; empty where both would be rolled out alike."""
-    found = [*_image_differences(live, planned)]
+    images, wanted = images_of(live.spec.template), images_of(planned.spec.template)
+    other = [name for name in wanted if images.get(name, wanted[name]) != wanted[name]]
+    found = [f"image {name} {' -> '.join(change(images[name], wanted[name]))}" for name in other]
     if not found and live.identity != planned.identity:
         found.append("another pod template")
     before, after = live.rolling_update, planned.rolling_update
@@ -62,14 +64,6 @@ _SETTINGS: Final = {
     "paused": "paused",
     "rolling_update_type": "rollingUpdateType",
 }
-
-
-def _image_differences(live: DaemonSet, planned: DaemonSet) -> Iterator[str]:
-    before = images_of(live.spec.template)
-    for container, image in images_of(planned.spec.template).items():
-        old = before.get(container, image)
-        if old != image:
-            yield f"image {container} {' -> '.join(change(old, image))}"
 
 
 def _word(value: object) -> str:

@@ -140,11 +140,7 @@ def _look_at(view: StatusView, problem: Problem) -> str:
         return f"kubectl describe ads -n {namespace} {view.status.name}"
     if not problem.restarts:
         return f"kubectl describe pod -n {namespace} {problem.pod}"
-    return f"kubectl logs -n {namespace} {problem.pod}{_container(view, problem)} --previous"
-
-
-def _container(view: StatusView, problem: Problem) -> str:
-    """Which one, where kubectl would have to guess."""
     detail = next((row.pod for row in view.survey.rows if row.pod and row.pod.pod.name == problem.pod), None)
     several = detail is not None and len((*detail.containers, *detail.init_containers)) > 1
-    return f" -c {problem.container}" if several and problem.container else ""
+    which = f" -c {problem.container}" if several and problem.container else ""  # else kubectl would have to guess
+    return f"kubectl logs -n {namespace} {problem.pod}{which} --previous"

@@ -31,7 +31,9 @@ def status_block(view: StatusView, detail: Detail = Detail.ALL) -> list[Text]:
     lines = [*_headline(view)]
     if detail is not Detail.HEADLINE:
         lines += [*rest(view), *facts(view)]
-        lines += [*_apart(_grid(view) if detail is Detail.ALL else []), *_apart(troubles(view))]
+        known = view.survey.snapshot.nodes is not None  # else nobody knows which are missing in the grid
+        rows = view.survey.rows if detail is Detail.ALL and known else ()
+        lines += [*_apart(grid(rows, view.width, view.only_ascii)), *_apart(troubles(view))]
     return [_fitted(one, view) for one in lines]
 
 
@@ -55,13 +57,6 @@ def _headline(view: StatusView) -> Iterator[Text]:
         yield line("So far", headline)
     else:
         yield head.append(f"   {headline}" if headline else "")
-
-
-def _grid(view: StatusView) -> list[Text]:
-    """Without the nodes nobody knows which are missing in it."""
-    if view.survey.snapshot.nodes is None:
-        return []
-    return grid(view.survey.rows, view.width, view.only_ascii)
 
 
 def _apart(lines: list[Text]) -> list[Text]:

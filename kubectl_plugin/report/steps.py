@@ -53,7 +53,9 @@ def steps_of(annotations: Mapping[str, str], partition: IntOrPercent | None, des
 def _parsed(text: str) -> tuple[IntOrPercent, ...]:
     values = tuple(_value(part.strip(), text) for part in text.split(","))
     for before, after in pairwise(values):
-        if _falls(before, after) is False:
+        alike = isinstance(before, str) == isinstance(after, str)  # else it depends on how many nodes there are
+        former, later = (int(str(one).rstrip("%")) for one in (before, after))
+        if alike and later >= former:
             raise _malformed(text, f"{after} is not smaller than {before}")
     return values if values[-1] in (0, "0%") else (*values, 0)
 
@@ -67,14 +69,6 @@ def _value(part: str, text: str) -> IntOrPercent:
     if int(digits) > 100:
         raise _malformed(text, f"{part} is more than all")
     return f"{int(digits)}%"
-
-
-def _falls(before: IntOrPercent, after: IntOrPercent) -> bool | None:
-    """Whether `after` is the smaller partition; None where one is a number and one a percentage, because that depends
-    on how many nodes there are."""
-    if isinstance(before, str) != isinstance(after, str):
-        return None
-    return int(str(after).rstrip("%")) < int(str(before).rstrip("%"))
 
 
 def _malformed(text: str, why: str) -> CommandError:

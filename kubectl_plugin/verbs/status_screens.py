@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 import msgspec
 from rich.text import Text
@@ -25,12 +25,6 @@ from kubectl_plugin.verbs.table_watch import Interruptions
 
 HEARTBEAT: Final = 30.0
 """Seconds without output after which a log gets a line all the same: some CI systems end a silent job."""
-
-
-class Screen(Protocol):
-    def show(self, looks: Sequence[Look], interruption: str, *, final: bool) -> None:
-        """Show the present state. `interruption`: why it may be out of date. `final`: it is the last call."""
-        ...
 
 
 class _Obstacles:
@@ -131,6 +125,10 @@ class LiveScreen:
             return status_block(view_of(self._invocation, look, look.survey), detail)
         head = outline(look.status, width=terminal.width, only_ascii=terminal.ascii)
         return [head] if detail is Detail.HEADLINE else [head, clean(look.obstacle, terminal.ascii)]
+
+
+Screen: TypeAlias = MilestoneLines | StatusDocuments | LiveScreen
+"""`show` shows the present state. `interruption`: why it may be out of date. `final`: it is the last call."""
 
 
 def screen(invocation: Invocation, *, plain: bool, several: bool, scope: ExitStack) -> Screen:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 from rich.text import Text
 
@@ -33,17 +33,11 @@ class Picture:
     document: JSONObject
 
 
-class TableScreen(Protocol):
-    def show(self, picture: Picture, interruption: str = "") -> None:
-        """Show the present state. `interruption`: why it may be out of date."""
-        ...
-
-
 class _InPlace:
     def __init__(self, terminal: Terminal, live: LiveBlock) -> None:
         self._terminal, self._live = terminal, live
 
-    def show(self, picture: Picture, interruption: str = "") -> None:
+    def show(self, picture: Picture, interruption: str) -> None:
         width = self._terminal.width
         footer = Text(picture.footer)
         if interruption:
@@ -69,8 +63,8 @@ class _Rows:
         self._interruptions = Interruptions(terminal)
         self._said: dict[str, Hashable] | None = None
 
-    def show(self, picture: Picture, interruption: str = "") -> None:
-        self._interruptions.tell_once(interruption)
+    def show(self, picture: Picture, interruption: str) -> None:
+        self._interruptions.tell(interruption)
         header, *lines = picture.table(None if self._whole else self._terminal.width).split("\n")
         rows = dict(picture.rows)
         if self._said is None:
@@ -92,12 +86,16 @@ class _Documents:
         self._interruptions = Interruptions(terminal)
         self._said: tuple[tuple[str, Hashable], ...] | None = None
 
-    def show(self, picture: Picture, interruption: str = "") -> None:
-        self._interruptions.tell_once(interruption)
+    def show(self, picture: Picture, interruption: str) -> None:
+        self._interruptions.tell(interruption)
         if picture.rows != self._said:
             self._terminal.say(as_line(as_bytes(picture.document), only_ascii=self._terminal.ascii))
             self._terminal.flush()
         self._said = picture.rows
+
+
+TableScreen: TypeAlias = _InPlace | _Rows | _Documents
+"""`show`: how it stands now. `interruption`: why it may be out of date."""
 
 
 def print_table(invocation: Invocation, picture: Picture, names: Iterable[str]) -> None:

@@ -74,17 +74,13 @@ def verdict(found: Sequence[Difference], *, how: str, on_delete: bool) -> str:
     """What the differences mean for running pods, in one line. `how` such a pod gets them, in words."""
     if not found:
         return "no difference"
-    count = f"{counted(len(found), 'change')}{_only(found)}"
+    count = counted(len(found), "change")
+    if image_only(found):
+        words = {"image" if _is_image(one) else "labels and annotations" for one in found}
+        count += f", {' and '.join(sorted(words))} only"
     if on_delete:
         return f"{count}: a pod changes only when you delete it (OnDelete)"
     return f"{count}: {how}"
-
-
-def _only(found: Sequence[Difference]) -> str:
-    if not image_only(found):
-        return ""
-    words = {"image" if _is_image(one) else "labels and annotations" for one in found}
-    return f", {' and '.join(sorted(words))} only"
 
 
 def _is_image(one: Difference) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from controller.api.base import JSON, JSONObject, fields_of, items_of
+from controller.api.base import JSONObject, fields_of, items_of
 
 _DIGITS: Final = 7
 """How many digits of a digest are shown, as git does with its hashes."""
@@ -17,7 +16,9 @@ def images_of(template: JSONObject) -> dict[str, str]:
     Kubernetes lets no two of them share a name. What has no name or no image is left out.
     """
     spec = fields_of(template.get("spec"))
-    return {name: image for field in ("containers", "initContainers") for name, image in _named(spec.get(field))}
+    containers = (one for field in ("containers", "initContainers") for one in items_of(spec.get(field)))
+    named = ((one.get("name"), one.get("image")) for one in containers)
+    return {name: image for name, image in named if isinstance(name, str) and isinstance(image, str)}
 
 
 def short(image: str) -> str:
@@ -51,10 +52,3 @@ def _split(image: str) -> tuple[str, str]:
 
 def _digits(digest: str) -> str:
     return digest.rpartition(":")[2][:_DIGITS]
-
-
-def _named(containers: JSON) -> Iterator[tuple[str, str]]:
-    for one in items_of(containers):
-        name, image = one.get("name"), one.get("image")
-        if isinstance(name, str) and isinstance(image, str):
-            yield name, image
