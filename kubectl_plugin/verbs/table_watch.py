@@ -64,7 +64,7 @@ class _Rows:
         self._said: dict[str, Hashable] | None = None
 
     def show(self, picture: Picture, interruption: str) -> None:
-        self._interruptions.tell(interruption)
+        self._interruptions.tell_once(interruption)
         header, *lines = picture.table(None if self._whole else self._terminal.width).split("\n")
         rows = dict(picture.rows)
         if self._said is None:
@@ -87,7 +87,7 @@ class _Documents:
         self._said: tuple[tuple[str, Hashable], ...] | None = None
 
     def show(self, picture: Picture, interruption: str) -> None:
-        self._interruptions.tell(interruption)
+        self._interruptions.tell_once(interruption)
         if picture.rows != self._said:
             self._terminal.say(as_line(as_bytes(picture.document), only_ascii=self._terminal.ascii))
             self._terminal.flush()
