@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from math import isinf
 from sys import intern
 from typing import Any, Generic, TypeAlias, TypeVar, cast
@@ -15,11 +16,14 @@ from controller.kube import nesting
 from controller.kube.resource import Resource, W
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends the initial state of a watch (metav1.InitialEventsAnnotationKey)."""
 UNREADABLE = (msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError)
 """What a decoder or a projection raises for an object that has an unexpected form, or is nested too deeply."""
+_LARGE = 64 * 1024
+"""Bytes of JSON. Below, there are too few objects for collections to matter."""
 
 
 class Seen(Value, Generic[T]):
@@ -119,7 +123,7 @@ class Decoder(Generic[W, T]):
 
     def page(self, body: bytes) -> Page[T]:
         try:
-            page = self._page.decode(body)
+            page = _at_once(self._page, body)
         except UNREADABLE:
             raw = _split_page(body)
             return Page(
@@ -132,7 +136,7 @@ class Decoder(Generic[W, T]):
 
     def line(self, line: bytes) -> WatchEvent[T] | ErrorEvent:
         try:
-            event = self._line.decode(line)
+            event = _at_once(self._line, line)
         except UNREADABLE:
             return self._careful_line(line)
         if event.type in ("MODIFIED", "ADDED"):
@@ -141,7 +145,7 @@ class Decoder(Generic[W, T]):
 
     def single(self, body: bytes) -> T | None:
         """One object; None if it is not ours. Raises UNREADABLE for a malformed one."""
-        return self._project(self._object.decode(body))
+        return self._project(_at_once(self._object, body))
 
     def _kept(self, wire: W) -> Item[T]:
         meta = wire.metadata
@@ -153,7 +157,7 @@ class Decoder(Generic[W, T]):
 
     def _item(self, raw: msgspec.Raw) -> Item[T]:
         try:
-            wire = self._object.decode(raw)
+            wire = _at_once(self._object, raw)
         except UNREADABLE as error:
             meta = _meta_of(raw)
             return _malformed(_key_of(meta), meta.resource_version, error)
@@ -178,6 +182,18 @@ class Decoder(Generic[W, T]):
                     version=meta.resource_version,
                     reason=f"unknown watch event {shortened(unknown, LONGEST_ITEM)!r}",
                 )
+
+
+def _at_once(decoder: msgspec.json.Decoder[D], body: bytes | msgspec.Raw) -> D:
+    """Decode without garbage collections in between. A template of a megabyte has 200,000 tracked objects, and would
+    cause hundreds of collections, each over all that is decoded already."""
+    if len(memoryview(body)) < _LARGE or not gc.isenabled():
+        return decoder.decode(body)
+    gc.disable()
+    try:
+        return decoder.decode(body)
+    finally:
+        gc.enable()
 
 
 def _float(text: str) -> float:

@@ -57,6 +57,7 @@ def _same(loop: TimedLoop) -> TimedLoop:
 @given(place=st.sampled_from(PLACES), size=st.sampled_from([1000, 30_000, LARGEST]))
 @example(place=at("spec.template.unknown", "lists in lists"), size=LARGEST)
 @example(place=at("data.spec.template.spec", "objects in objects"), size=LARGEST)
+@example(place=at("data.spec.template.metadata.annotations", "as deep as a decoder goes"), size=LARGEST)
 @example(place=at("spec.template.spec.containers", "numbers"), size=LARGEST)
 @example(place=at("spec.template.spec.containers.0.args", "control characters"), size=1000)
 @example(place=at("data.spec.template.spec.priority", "many"), size=LARGEST)
