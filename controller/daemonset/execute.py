@@ -9,14 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from functools import partial
 from typing import assert_never
 
-from controller.api import revision
 from controller.daemonset import write_events
 from controller.daemonset.answers import Answer, Briefing
 from controller.daemonset.dependencies import Dependencies
-from controller.daemonset.in_place import InPlaceWrites
 from controller.daemonset.live_checks import (
     confirm,
     is_still_there,
@@ -26,39 +23,27 @@ from controller.daemonset.live_checks import (
     look_at_prepared_pod,
     may_have_come_through,
 )
-from controller.daemonset.writes import metadata_patch, revision_body
-from controller.kube.client import Written
+from controller.daemonset.requests import Requests
 from controller.kube.errors import ApiError, Conflict, NotFound
-from controller.kube.kinds import PODS, REVISIONS
 from controller.kube.meaning import ForWrite, meaning_of
 from controller.kube.throttle import CEILING
 from controller.planner.actions import (
     Action,
     AdoptPod,
     AdoptRevision,
-    CancelDelete,
-    ContinueInPlace,
     CreatePod,
-    CreateRevision,
     DeletePod,
-    DeleteReason,
-    DeleteRevision,
     DrainPod,
     InDoubt,
     OnPod,
     OnRevision,
-    OpenGates,
     PrepareDelete,
     ProbeTemplate,
-    RelabelPod,
-    ReleasePod,
-    RenumberRevision,
     ResizePod,
     UpdateInPlace,
 )
 from controller.planner.place import Place
 from controller.planner.step import Note
-from controller.runtime.clock import elapsed
 
 
 class CarryingOut:
@@ -66,20 +51,19 @@ class CarryingOut:
 
     def __init__(self, actions: Sequence[Action], briefing: Briefing, dependencies: Dependencies) -> None:
         self._actions, self._briefing, self._dependencies = actions, briefing, dependencies
-        self._daemonset, self._ledger = briefing.daemonset, dependencies.ledger
-        self._in_place = InPlaceWrites(dependencies.client, dependencies.clock, partial(self._wrote, PODS.name))
+        self._daemonset, self._requests = briefing.daemonset, Requests(briefing, dependencies)
         self.answers: list[Answer] = []
-        """In the order in which they came."""
+        """The answers so far, in the order in which they came."""
         self.underway: dict[Place, Action] = {}
-        """Begun and not answered, by place."""
+        """Actions that were begun and not answered yet, by place."""
         self._late: Callable[[Answer], None] | None = None
         self._look: asyncio.Task[ApiError | None] | None = None
-        """The read of the DaemonSet that precedes adoptions; its result is why none may be made, None where they
-        may."""
+        """The read of the DaemonSet that precedes adoptions. Its result is the error for which none may be made; None
+        if they may be made."""
 
     def leave(self, tell: Callable[[Answer], None]) -> None:
-        """The pass waits no longer. No further action is begun, for the plan gets old; `tell` gets the answers to
-        those that were begun."""
+        """The pass waits no longer. No further action is begun, for the plan gets old; `tell` gets the answers to the
+        actions that were begun."""
         self._late = tell
 
     @property
@@ -93,10 +77,10 @@ class CarryingOut:
         return self._late is None and not self._is_over
 
     async def run(self) -> None:
-        """Try every action, as far as it comes. One look at the DaemonSet is enough for all adoptions.
+        """Try every action, unless the pass leaves before. One read of the DaemonSet is enough for all adoptions.
 
-        So many at once as there are places at the server: what all passes together wait with is bounded, however
-        many pods they want.
+        At most `CEILING` actions are tried at once, as many as may wait at the server: the memory that passes need is
+        bounded, however many pods they want.
         """
         adopts = any(isinstance(action, AdoptPod | AdoptRevision) for action in self._actions)
         async with asyncio.TaskGroup() if adopts else nullcontext() as group:
@@ -112,12 +96,12 @@ class CarryingOut:
                         side_by_side.create_task(self._carry_out(waiting))
 
     def _batches(self) -> Iterator[Sequence[Action]]:
-        """What is tried side by side, one batch after the other: everything but creates, then 1, 2, 4 … of these; a
-        batch of creates with an error is the last one of this pass. Then those that failed before, which are few:
-        they say nothing about the others.
+        """Batches, one after the other, each of actions that are tried side by side: everything but creates, then 1,
+        2, 4 … creates until a batch has an error. Then the creates on nodes where one failed before: they are few,
+        and say nothing about the others.
 
-        Of a revision of which some were accepted, all at once: the doubling is there to find out cheaply that a
-        template is refused.
+        If the server has accepted pods of the revision before, all creates are one batch: the doubling is there to
+        find out cheaply that a template is refused.
         """
         known = self._briefing
         yield [action for action in self._actions if not isinstance(action, CreatePod)]
@@ -135,14 +119,16 @@ class CarryingOut:
         yield again
 
     async def _carry_out(self, waiting: Iterator[Action]) -> None:
-        """One after the other."""
+        """Carry out the actions that are waiting, one after the other."""
         for action in waiting:
             if not self._begins_more:
                 return
             place = action.place
             self.underway[place] = action
             try:
-                await self._attempt(action)
+                if isinstance(action, AdoptPod | AdoptRevision):
+                    await self._may_adopt()
+                await self._requests.send(action)
             except ApiError as error:
                 answer = await self._after_error(action, error)
             else:
@@ -177,7 +163,8 @@ class CarryingOut:
         return Answer(action=action)
 
     async def _counts(self, action: Action, error: ApiError) -> bool:
-        """What fails again and again in one place is left alone there, so that the rest goes on."""
+        """Whether the error counts as a failure of the place, which is left alone after several of them, so that the
+        rest goes on."""
         if not meaning_of(error).write.of_the_place and not self._briefing.is_suspect(action.place):
             return False
         if error.is_terminating_namespace or (isinstance(action, CreatePod) and error.is_full_quota):
@@ -186,52 +173,10 @@ class CarryingOut:
             isinstance(action, InDoubt) and await may_have_come_through(action, self._daemonset, self._dependencies)
         )
 
-    async def _attempt(self, action: Action) -> None:
-        client, daemonset = self._dependencies.client, self._daemonset
-        adopts = isinstance(action, AdoptPod | AdoptRevision)
-        if adopts and self._look is not None and (error := await self._look) is not None:
-            raise error  # the DaemonSet is not there, or could not be looked at
-        match action:
-            case CreatePod() | ProbeTemplate():
-                body = self._briefing.compiled.renderer(daemonset, action.revision).body(action.name, action.node)
-                probes = isinstance(action, ProbeTemplate)  # the server checks everything and stores nothing
-                written = await client.create(PODS, daemonset.namespace, body, name=action.name, dry_run=probes)
-                if not probes:
-                    self._wrote(PODS.name, written)
-            case DeletePod():
-                if action.why is DeleteReason.FAILED:
-                    key = (daemonset.uid, daemonset.generation, action.node)
-                    # however it ends: it may be done and not answered
-                    self._dependencies.failed_pods.strike(key, elapsed())
-                seen = action.pod.version if action.as_seen else ""
-                deleted = await client.delete(PODS, action.pod, version=seen)
-                self._ledger.deleted(daemonset.uid, action.pod.uid, elapsed(), deleted.version)
-            case CreateRevision():
-                document = revision.encode(revision_body(daemonset, action))
-                written = await client.create(REVISIONS, daemonset.namespace, document, name=action.name)
-                self._wrote(REVISIONS.name, written)
-            case DeleteRevision():
-                await client.delete(REVISIONS, action.revision)
-            case AdoptPod() | ReleasePod() | RelabelPod():
-                self._wrote(PODS.name, await client.patch(PODS, action.pod, metadata_patch(action, daemonset)))
-            case AdoptRevision() | RenumberRevision():
-                written = await client.patch(REVISIONS, action.revision, metadata_patch(action, daemonset))
-                self._wrote(REVISIONS.name, written)
-            case (
-                PrepareDelete()
-                | CancelDelete()
-                | DrainPod()
-                | UpdateInPlace()
-                | ContinueInPlace()
-                | ResizePod()
-                | OpenGates()
-            ):
-                await self._in_place.carry_out(action)
-            case _:
-                assert_never(action)
-
-    def _wrote(self, resource: str, written: Written) -> None:
-        self._ledger.wrote(self._daemonset.uid, resource, written.version, elapsed())
+    async def _may_adopt(self) -> None:
+        """Raises the error for which nothing may be adopted: the DaemonSet is not there, or could not be read."""
+        if self._look is not None and (error := await self._look) is not None:
+            raise error
 
     async def _confirmed(self) -> ApiError | None:
         try:
@@ -241,12 +186,12 @@ class CarryingOut:
         return None
 
     async def _left_to_do(self, action: Action, error: ApiError) -> ApiError | None:
-        """What an error means for this action."""
+        """The error for which the action has to be tried again; None: nothing is left to be done."""
         means = meaning_of(error).write
         if self._is_over:
             return error
         if means is ForWrite.ABSENT and isinstance(action, OnPod | OnRevision):
-            # None: somebody was quicker.
+            # if it is not there, somebody was quicker
             return error if await is_still_there(action, self._dependencies) else None
         if means in (ForWrite.EXISTS, ForWrite.REFUSED) and isinstance(action, ProbeTemplate):
             return None  # that is what was asked
@@ -260,7 +205,7 @@ class CarryingOut:
         return error  # derived names and guards make every write safe to try again
 
     async def _look_whether_done(self, action: InDoubt) -> None:
-        """The answer was lost."""
+        """The answer was lost: ask the server what became of the write."""
         match action:
             case DeletePod():
                 await look_at_deleted_pod(action, self._daemonset, self._dependencies)

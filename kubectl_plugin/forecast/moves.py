@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from typing import assert_never
 
 from msgspec.structs import replace
 
@@ -78,6 +79,8 @@ def moves_of(board: Board, actions: Iterable[Action]) -> Iterator[NodeMove]:
                 yield _creation(action, slots.get(action.node))
             case UpdateInPlace() | DrainPod():
                 yield _in_place(board, action, slots.get(action.node))
+            case _:
+                assert_never(action)
 
 
 def together(moves: Iterable[NodeMove]) -> tuple[NodeMove, ...]:

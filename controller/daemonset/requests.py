@@ -1,0 +1,69 @@
+"""The request that each kind of action makes, with its precondition."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import assert_never
+
+from controller.api import revision
+from controller.daemonset.answers import Briefing
+from controller.daemonset.dependencies import Dependencies
+from controller.daemonset.in_place import InPlaceWrites
+from controller.daemonset.writes import metadata_patch, revision_body
+from controller.kube.client import Written
+from controller.kube.kinds import PODS, REVISIONS
+from controller.planner import actions
+from controller.runtime.clock import elapsed
+
+
+class Requests:
+    """Sends the requests of one pass, and notes in the ledger what the server has stored."""
+
+    def __init__(self, briefing: Briefing, dependencies: Dependencies) -> None:
+        self._briefing, self._dependencies = briefing, dependencies
+        self._in_place = InPlaceWrites(dependencies.client, dependencies.clock, partial(self._wrote, PODS.name))
+
+    async def send(self, action: actions.Action) -> None:
+        """Raises the ApiError that the server answers, or by which no answer came."""
+        client, ledger, daemonset = self._dependencies.client, self._dependencies.ledger, self._briefing.daemonset
+        match action:
+            case actions.CreatePod() | actions.ProbeTemplate():
+                body = self._briefing.compiled.renderer(daemonset, action.revision).body(action.name, action.node)
+                probes = isinstance(action, actions.ProbeTemplate)  # the server checks everything and stores nothing
+                written = await client.create(PODS, daemonset.namespace, body, name=action.name, dry_run=probes)
+                if not probes:
+                    self._wrote(PODS.name, written)
+            case actions.DeletePod():
+                if action.why is actions.DeleteReason.FAILED:
+                    key = (daemonset.uid, daemonset.generation, action.node)
+                    # however it ends: it may be done and not answered
+                    self._dependencies.failed_pods.strike(key, elapsed())
+                seen = action.pod.version if action.as_seen else ""
+                deleted = await client.delete(PODS, action.pod, version=seen)
+                ledger.deleted(daemonset.uid, action.pod.uid, elapsed(), deleted.version)
+            case actions.CreateRevision():
+                document = revision.encode(revision_body(daemonset, action))
+                written = await client.create(REVISIONS, daemonset.namespace, document, name=action.name)
+                self._wrote(REVISIONS.name, written)
+            case actions.DeleteRevision():
+                await client.delete(REVISIONS, action.revision)
+            case actions.AdoptPod() | actions.ReleasePod() | actions.RelabelPod():
+                self._wrote(PODS.name, await client.patch(PODS, action.pod, metadata_patch(action, daemonset)))
+            case actions.AdoptRevision() | actions.RenumberRevision():
+                written = await client.patch(REVISIONS, action.revision, metadata_patch(action, daemonset))
+                self._wrote(REVISIONS.name, written)
+            case (
+                actions.PrepareDelete()
+                | actions.CancelDelete()
+                | actions.DrainPod()
+                | actions.UpdateInPlace()
+                | actions.ContinueInPlace()
+                | actions.ResizePod()
+                | actions.OpenGates()
+            ):
+                await self._in_place.carry_out(action)
+            case _:
+                assert_never(action)
+
+    def _wrote(self, resource: str, written: Written) -> None:
+        self._dependencies.ledger.wrote(self._briefing.daemonset.uid, resource, written.version, elapsed())
