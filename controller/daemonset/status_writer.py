@@ -6,6 +6,7 @@ may add theirs, and writing the whole list would remove those.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from math import inf
 from typing import TypeAlias
@@ -26,6 +27,7 @@ from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.plan import Plan
 from controller.planner.readiness import Verdict
 from controller.planner.status import Status
+from controller.planner.step import Note
 from controller.runtime.backoff import Backoff
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import StatusPacer
@@ -89,28 +91,32 @@ class StatusWriter:
             return None
         if (delay := self._pacer.delay(now, urgent=due.urgent)) > 0:
             return delay
-
-        async def write() -> None:
-            version = await self._write(daemonset, due, dependencies)
-            self.own.wrote(due.result, version, elapsed())
-            dependencies.on_status(daemonset, latest[1], due.result)
-            for note in decided.rollout_events:
-                dependencies.say(daemonset, note)
-
-        self._is_unanswered = not await patiently(control, [write], partial(self._answered, control))
+        work = partial(self._write, daemonset, due, latest[1], decided.rollout_events, dependencies)
+        self._is_unanswered = not await patiently(control, [work], partial(self._answered, control))
         return None
 
-    async def _write(self, daemonset: DaemonSet, due: DueStatus, dependencies: Dependencies) -> str:
-        """Write `due`; returns the version that carries it. Raises ApiError."""
+    async def _write(
+        self,
+        daemonset: DaemonSet,
+        due: DueStatus,
+        before: DaemonSetStatus | None,
+        events: Sequence[Note],
+        dependencies: Dependencies,
+    ) -> None:
+        """Write `due` over the status `before`, and then tell of it. Raises ApiError."""
         try:
             version = await write(dependencies.client.apart(), daemonset, due)
         except ApiError as error:
             dependencies.on_status_answer("conflict" if meaning_of(error).write is ForWrite.OVERTAKEN else "error")
             raise
+        moment = elapsed()
         self._rest.reset()
+        self._pacer.wrote(moment)
+        self.own.wrote(due.result, version, moment)
         dependencies.on_status_answer("success")
-        self._pacer.wrote(elapsed())
-        return version
+        dependencies.on_status(daemonset, before, due.result)
+        for note in events:
+            dependencies.say(daemonset, note)
 
     def _answered(self, control: PassControl, failed: Exception | None) -> None:
         self._is_unanswered = False

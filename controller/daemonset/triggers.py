@@ -81,7 +81,11 @@ class Triggers:
         wakes all DaemonSets whose selector matches it."""
         old, new = change.old, change.new
         if old is not None and old.owner_uid and (new is None or new.owner_uid != old.owner_uid):
-            self._lost(old)
+            owner = self._caches.daemonset_of(old.owner_uid)
+            if owner is not None:
+                if Key("", old.node) in self._caches.nodes:  # else nothing would make us forget the pod
+                    self._states.of(owner.uid).lost(old)
+                self._enqueue(owner.key, "urgent", f"pod {old.name} gone")
         if new is None:
             return
         if new.owner_uid:
@@ -159,15 +163,6 @@ class Triggers:
         if old is not None and (new.ended or new.labels is not old.labels or _waits_for_us(old, new)):
             return "urgent"
         return "soon" if self._states.of(owner.uid).eager else "lazy"
-
-    def _lost(self, pod: Pod) -> None:
-        """Handle a pod that is gone or has lost its owner. If its node is gone too, the pod is not remembered,
-        because nothing would ever make us forget it."""
-        owner = self._caches.daemonset_of(pod.owner_uid)
-        if owner is not None:
-            if Key("", pod.node) in self._caches.nodes:
-                self._states.of(owner.uid).lost(pod)
-            self._enqueue(owner.key, "urgent", f"pod {pod.name} gone")
 
     def _wake_matching(self, namespace: str, labels: Labels, reason: str) -> None:
         for daemonset in self._caches.daemonsets_in(namespace):
