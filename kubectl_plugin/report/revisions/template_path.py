@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from controller.api.base import JSON, JSONObject, Value
+from controller.api.base import JSON, JSONObject, Value, fields_of
 
 CONTAINERS: Final = ("containers", "initContainers")
 
@@ -107,11 +107,9 @@ def _name(field: str, item: JSONObject) -> str:
 
 def _env_from(item: JSONObject) -> str:
     for reference, word in (("configMapRef", "configmap"), ("secretRef", "secret")):
-        match item.get(reference):
-            case {"name": str(name)}:
-                return f"{word}/{name}"
-            case _:
-                continue
+        name = fields_of(item.get(reference)).get("name")
+        if isinstance(name, str):
+            return f"{word}/{name}"
     return ""
 
 
