@@ -30,7 +30,6 @@ Events: TypeAlias = Iterator[WatchEvent[T]]
 class Written(View):
     """The metadata of an object after a write. Caches must reach `version` before anything is planned from them."""
 
-    name: str = ""
     uid: str = ""
     version: str = msgspec.field(default="", name="resourceVersion")
 
@@ -80,7 +79,7 @@ class Client:
 
     async def get(self, resource: Resource[W, T], target: Target) -> T | None:
         """The object as the server has it now, not a cache. None: it exists but is not ours (`Resource.project`)."""
-        call = Call(verb="get", resource=resource.name, what=resource.describe(target))
+        call = Call(verb="get", what=resource.describe(target))
         response = await self._sender.send(call, Request(method="GET", path=resource.path(target)))
         try:
             return self.decoder(resource).single(response.body)
@@ -91,7 +90,7 @@ class Client:
         self, resource: Resource[W, T], namespace: str = "", *, limit: int = 0, token: str = "", query: Query = ()
     ) -> Page[T]:
         """One page of a list, or with `limit=0` all of it; `query` is for selectors. The read is consistent."""
-        call = Call(verb="list", resource=resource.name, what=_collection(resource, namespace))
+        call = Call(verb="list", what=_collection(resource, namespace))
         query = (*resource.query, *query)
         if limit:
             query = (*query, ("limit", str(limit)))
@@ -116,7 +115,7 @@ class Client:
         """Create an object. `name` is for error messages only. With `dry_run` the server makes all its checks but no
         object."""
         what = f"{_collection(resource, namespace)} {name}".rstrip()
-        call = Call(verb="create", resource=resource.name, what=what)
+        call = Call(verb="create", what=what)
         request = Request(
             method="POST",
             path=resource.collection(namespace),
@@ -136,7 +135,7 @@ class Client:
     ) -> Written:
         """Send a JSON Patch, which must contain its own guard (`api.patch`). An outdated version or another uid
         raises Conflict."""
-        call = Call(verb="patch", resource=resource.name, what=resource.describe(target, sub))
+        call = Call(verb="patch", what=resource.describe(target, sub))
         request = Request(
             method="PATCH",
             path=resource.path(target, sub),
@@ -155,7 +154,7 @@ class Client:
         `version` must match as well, if it is given; `ref.version` is not used, because a status update must not stop
         a delete. `propagation` is Background, Foreground or Orphan; "" leaves the choice to the server.
         """
-        call = Call(verb="delete", resource=resource.name, what=resource.describe(ref))
+        call = Call(verb="delete", what=resource.describe(ref))
         request = Request(
             method="DELETE",
             path=resource.path(ref),
@@ -178,7 +177,7 @@ class Client:
         raises ApiError if the connection breaks or `STREAM_SILENCE` seconds pass without a byte. The inner one raises
         it for an ERROR event and for a line that is no event.
         """
-        call = Call(verb="watch", resource=resource.name, what=_collection(resource, namespace))
+        call = Call(verb="watch", what=_collection(resource, namespace))
         query = (("watch", "1"), *resource.query, *query)
         path = resource.collection(namespace)
         request = Request(method="GET", path=path, query=query, timeout=STREAM_SILENCE)

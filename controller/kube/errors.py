@@ -36,7 +36,6 @@ class Cause(View):
     """One entry of a Status' `details.causes`."""
 
     reason: str = ""
-    message: str = ""
     field: str = ""
 
 

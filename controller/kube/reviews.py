@@ -67,7 +67,7 @@ class Reviews:
 
     async def _ask(self, group: str, kind: str, spec: JSONObject, answer: type[T]) -> T:
         group, plural = f"{group}.k8s.io", f"{kind.lower()}s"
-        call = Call(verb="create", resource=f"{plural}.{group}", what=f"a {kind}")
+        call = Call(verb="create", what=f"a {kind}")
         body = as_bytes({"apiVersion": f"{group}/v1", "kind": kind, "spec": spec})
         response = await self._sender.send(call, Request(method="POST", path=f"/apis/{group}/v1/{plural}", body=body))
         try:

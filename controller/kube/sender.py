@@ -35,7 +35,6 @@ class Call(Value):
 
     verb: str
     """get, list, watch, create, patch, update or delete."""
-    resource: str
     what: str
     """The object or collection in words."""
 

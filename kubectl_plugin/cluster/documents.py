@@ -37,7 +37,7 @@ async def get(session: Session, resource: AnyResource, key: Key) -> JSONObject:
 
     Raises ApiError: NotFound with an empty `name` where the whole kind is not served.
     """
-    call = Call(verb="get", resource=resource.name, what=resource.describe(key))
+    call = Call(verb="get", what=resource.describe(key))
     return await _document(session, call, Request(method="GET", path=resource.path(key)))
 
 
@@ -53,7 +53,7 @@ async def items(
     token = ""
     while True:
         more = (*query, ("limit", str(PAGE)), *((("continue", token),) if token else ()))
-        call = Call(verb="list", resource=resource.name, what=resource.name)
+        call = Call(verb="list", what=resource.name)
         request = Request(method="GET", path=resource.collection(namespace), query=more)
         body = (await session.sender.send(call, request)).body
         try:
@@ -90,7 +90,7 @@ async def watch(
 ) -> AsyncGenerator[tuple[str, JSONObject]]:
     """The events of one object after `version`, until the server ends the watch: ADDED, MODIFIED, DELETED or
     BOOKMARK, with the document. The caller has to close the generator. Raises ApiError."""
-    call = Call(verb="watch", resource=resource.name, what=resource.describe(key))
+    call = Call(verb="watch", what=resource.describe(key))
     query = (("watch", "1"), ("fieldSelector", f"metadata.name={key.name}"), *from_version(version))
     path = resource.collection(key.namespace)
     request = Request(method="GET", path=path, query=query, timeout=STREAM_SILENCE)
@@ -118,7 +118,7 @@ async def ask(session: Session, path: str, what: str, answer: type[T], *, query:
 
     Raises ApiError.
     """
-    call = Call(verb=verb, resource=what.split()[0], what=what)
+    call = Call(verb=verb, what=what)
     return await answer_to(session, call, Request(method="GET", path=path, query=query), answer)
 
 
@@ -148,7 +148,7 @@ async def patch(
 
     Raises ApiError: Conflict for a stale version or a foreign uid, Unknown where it may or may not have been done.
     """
-    call = Call(verb="patch", resource=resource.name, what=resource.describe(key))
+    call = Call(verb="patch", what=resource.describe(key))
     request = Request(
         method="PATCH",
         path=resource.path(key),
@@ -174,7 +174,7 @@ async def create(
     `strict` as for `patch`. `body` is encoded as the server would encode it, because a ControllerRevision's data can
     never be changed afterwards.
     """
-    call = Call(verb="create", resource=resource.name, what=f"{resource.name} in {namespace}")
+    call = Call(verb="create", what=f"{resource.name} in {namespace}")
     path, query = resource.collection(namespace), _query(dry_run, field_manager, strict)
     request = Request(method="POST", path=path, query=query, body=revision.encode(body))
     return await _document(session, call, request, is_write=True)

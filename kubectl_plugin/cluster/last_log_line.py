@@ -23,7 +23,7 @@ async def last_log_line(session: Session, pod: Key, container: str) -> str:
     """The last line that the former run of `container` wrote; empty where there is none, or we may not read it."""
     named = (("container", container),) if container else ()
     query = (("previous", "true"), ("tailLines", "1"), ("limitBytes", str(LONGEST)), *named)
-    call = Call(verb="get", resource="pods/log", what=f"pods/log {pod}")
+    call = Call(verb="get", what=f"pods/log {pod}")
     try:
         async with asyncio.timeout(SECONDS):
             answer = await session.sender.send(call, Request(method="GET", path=PODS.path(pod, "log"), query=query))

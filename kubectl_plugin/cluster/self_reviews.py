@@ -69,5 +69,5 @@ async def right(session: Session, verb: str, group: str, resource: str, namespac
 
 async def _review(session: Session, path: str, what: str, body: JSONObject, answer: type[T]) -> T:
     """Post a review, which the server answers and does not store. Raises ApiError."""
-    call = Call(verb="create", resource=what.partition(".")[0], what=what)
+    call = Call(verb="create", what=what)
     return await answer_to(session, call, Request(method="POST", path=path, body=as_bytes(body)), answer)

@@ -125,7 +125,7 @@ async def test_the_server_takes_us_for_whom_it_takes_kubectl(
     async with open_session(ALONE, Access(kubeconfig=str(path), **fields)) as session:
         body = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
         request = Request(method="POST", path=self_reviews.REVIEWS, body=body)
-        call = Call(verb="create", resource="selfsubjectreviews", what="me")
+        call = Call(verb="create", what="me")
         review = json.loads((await session.sender.send(call, request)).body)
         assert review["status"]["userInfo"] == json.loads(done.stdout)["status"]["userInfo"]
         assert await self_reviews.who_am_i(session) == review["status"]["userInfo"]["username"]

@@ -298,7 +298,7 @@ def test_requests_are_counted_by_code_and_method() -> None:
     metrics = Metrics(version="0.1.0", host="api")
     instrumentation = alone(metrics)
     for verb, status, seconds in (("create", 201, 0.01), ("create", 409, 0.01), ("patch", 0, 30.0)):
-        call = Call(verb=verb, resource="pods", what="pod shop/agent-x")
+        call = Call(verb=verb, what="pod shop/agent-x")
         instrumentation.answered(Exchange(call=call, status=status, seconds=seconds))
     for code, method in (("201", "POST"), ("409", "POST"), ("<error>", "PATCH")):
         assert told(metrics, "rest_client_requests_total", code=code, method=method, host="api") == 1, code

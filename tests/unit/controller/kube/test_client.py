@@ -34,9 +34,9 @@ def asked(verb: Callable[[Client], Awaitable[object]], answer: Response | None =
     return virtually(main())
 
 
-def test_create_posts_the_body_as_it_is_and_keeps_three_words_of_the_answer() -> None:
+def test_create_posts_the_body_as_it_is_and_keeps_two_words_of_the_answer() -> None:
     written, request = asked(lambda client: client.create(THINGS, "default", b'{"as":"is"}'), ok(status=201))
-    assert written == Written(name="a", uid="u", version="7")
+    assert written == Written(uid="u", version="7")
     assert (request.method, request.path, request.query, request.body) == ("POST", ALL, (), b'{"as":"is"}')
     assert request.timeout == 30.0
 

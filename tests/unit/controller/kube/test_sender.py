@@ -110,7 +110,12 @@ def test_every_exchange_is_reported_also_the_ones_that_are_retried() -> None:
 
     virtually(main())
     assert [(answer.call.verb, answer.status) for answer in seen] == [("create", 429), ("create", 200), ("get", 0)]
-    assert {answer.call.resource for answer in seen} == {"things.example.com"}
+    things = "things.example.com"
+    assert [answer.call.what for answer in seen] == [
+        f"{things} in default",
+        f"{things} in default",
+        f"{things} default/a",
+    ]
 
 
 @virtual_time_from(1000.0)
