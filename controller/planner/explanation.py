@@ -57,6 +57,7 @@ class Explainer:
         world = board.world
         of_daemonset = world.daemonset.pre_delete or world.daemonset.in_place_grace
         self._particular = bool(world.held_back or world.unpulled or of_daemonset)
+        self._stale = None if world.fresh else Obstacle.STALE
 
     def explain(self, slot: Slot) -> Explanation:
         obstacle = self.obstacle(slot)
@@ -216,10 +217,6 @@ class Explainer:
             return {}
         served = refills(board, in_order(board, fillable(board)))
         return {slot.node: found for slot, found in served if isinstance(found, Obstacle)}
-
-    @cached_property
-    def _stale(self) -> Obstacle | None:
-        return None if self.board.world.fresh else Obstacle.STALE
 
     @cached_property
     def _used_up(self) -> bool:

@@ -80,25 +80,20 @@ def change_between(old: JSONObject, new: JSONObject, *, resizable: bool) -> InPl
     Fields are compared by their meaning: a default that is written out is no difference.
     """
     before, after = fields_of(canonical(old)), fields_of(canonical(new))
-    for field in sorted((before.keys() | after.keys()) - {"metadata", "spec"}):
-        if (found := _difference(before.get(field), after.get(field), field)) is not None:
-            return NotPossible(why=found)
     was, will = fields_of(before.get("spec")), fields_of(after.get("spec"))
-    for field in sorted((was.keys() | will.keys()) - {"containers"}):
-        if (found := _difference(was.get(field), will.get(field), f"spec.{field}")) is not None:
-            return NotPossible(why=found)
+    found = _difference(before, after, "", {"metadata", "spec"}) or _difference(was, will, "spec.", {"containers"})
+    if found:
+        return NotPossible(why=found)
     olds, news = items_of(was.get("containers")), items_of(will.get("containers"))
     if [_name(one) for one in olds] != [_name(one) for one in news]:
         return NotPossible(why=_other_containers(olds, news))
     for one, other in zip(olds, news, strict=True):
-        path = f"spec.containers[{_name(one)}]"
-        for field in sorted((one.keys() | other.keys()) - {"name", "image", "resources", "imagePullPolicy"}):
-            if (found := _difference(one.get(field), other.get(field), f"{path}.{field}")) is not None:
-                return NotPossible(why=found)
+        path = f"spec.containers[{_name(one)}]."
+        if found := _difference(one, other, path, {"name", "image", "resources", "imagePullPolicy"}):
+            return NotPossible(why=found)
         if _pull_policy(one) != _pull_policy(other):
-            policies = one.get("imagePullPolicy"), other.get("imagePullPolicy")
-            named = f"{path}.imagePullPolicy"
-            return NotPossible(why=_difference(*policies, named) or f"{named} changed, which the image implies")
+            found = _difference(one, other, path, (one.keys() | other.keys()) - {"imagePullPolicy"})
+            return NotPossible(why=found or f"{path}imagePullPolicy changed, which the image implies")
     resizing = resizing_of(was, will)
     if isinstance(resizing, str):
         return NotPossible(why=resizing, refusal=InPlaceRefusal.RESOURCES)
@@ -113,9 +108,8 @@ def change_between(old: JSONObject, new: JSONObject, *, resizable: bool) -> InPl
 def _change(
     was: JSONObject, will: JSONObject, olds: Sequence[JSONObject], news: Sequence[JSONObject], resizing: Resizing
 ) -> InPlaceChange | NotPossible:
-    for field in sorted((was.keys() | will.keys()) - {"labels", "annotations", "finalizers"}):
-        if (found := _difference(was.get(field), will.get(field), f"metadata.{field}")) is not None:
-            return NotPossible(why=found)
+    if found := _difference(was, will, "metadata.", {"labels", "annotations", "finalizers"}):
+        return NotPossible(why=found)
     noted, notes = _texts(was.get("annotations")), _texts(will.get("annotations"))
     if _asks_for_restart(noted.get(RESTARTED_AT), notes.get(RESTARTED_AT)):
         return NotPossible(
@@ -183,12 +177,13 @@ def _patch(was: Mapping[str, str], will: Mapping[str, str]) -> dict[str, str | N
     return changed | {key: None for key in was if key not in will}
 
 
-def _difference(one: JSON, other: JSON, path: str) -> str | None:
-    if one == other:
-        return None
-    if one is None:
-        return f"{path} added"
-    return f"{path} removed" if other is None else f"{path} changed"
+def _difference(one: JSONObject, other: JSONObject, path: str, but: Collection[str]) -> str:
+    """What differs first of the fields below `path`, all `but` these; empty where nothing does."""
+    for field in sorted((one.keys() | other.keys()) - set(but)):
+        before, after = one.get(field), other.get(field)
+        if before != after:
+            return f"{path}{field} {'added' if before is None else 'removed' if after is None else 'changed'}"
+    return ""
 
 
 def _other_containers(olds: Sequence[JSONObject], news: Sequence[JSONObject]) -> str:
