@@ -102,22 +102,22 @@ class TokenFile:
         self._seen = seen
 
 
-class AuthorityFile:
-    """Our side of TLS, with the authority in a file that is rotated. A new file makes a new context, because a
-    context never forgets an authority."""
+class RotatedTLS:
+    """Our side of TLS, by files that somebody rotates. New files make a new context, because a context never forgets
+    an authority."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises OSError if the file holds no certificate."""
-        self._path = path
-        self._seen = _stamp(path)
-        self._context = tls_context(str(path))
+    def __init__(self, load: Callable[[], ssl.SSLContext], *files: Path) -> None:
+        """Raises OSError if a file is missing or `load` does."""
+        self._load, self._files = load, files
+        self._seen, self._context = list(map(_stamp, files)), load()
 
     def context(self) -> ssl.SSLContext:
-        """The context for the file as it is now; while the file is missing or half written, the previous one."""
+        """The context for the files as they are now; while one is missing or half written, or they do not fit, the
+        previous one."""
         with suppress(OSError):
-            seen = _stamp(self._path)
+            seen = list(map(_stamp, self._files))
             if seen != self._seen:
-                self._context = tls_context(str(self._path))
+                self._context = self._load()
                 self._seen = seen
         return self._context
 

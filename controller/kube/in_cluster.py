@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
-from controller.kube.connection import AuthorityFile, Connection, TokenFile
+from controller.kube.connection import Connection, RotatedTLS, TokenFile, tls_context
 from controller.kube.errors import ConfigError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -22,7 +23,7 @@ def in_cluster(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> Co
         raise ConfigError(f"not in a cluster: {HOST} is not set")
     ca_file = folder / "ca.crt"
     try:
-        authority = AuthorityFile(ca_file)
+        authority = RotatedTLS(partial(tls_context, str(ca_file)), ca_file)
     except OSError as error:
         raise ConfigError(f"cannot read the cluster's CA {ca_file}: {error}") from error
 

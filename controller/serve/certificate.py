@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ssl
-from contextlib import suppress
 from pathlib import Path
-from typing import TypeAlias
 
-Stamp: TypeAlias = tuple[int, int]
+from controller.kube.connection import RotatedTLS
 
 
 class Certificate:
@@ -20,21 +18,13 @@ class Certificate:
 
     def __init__(self, chain: Path, key: Path) -> None:
         self._chain, self._key = chain, key
-        self._stamp = self._look()
-        self._now = self._load()
+        self._now = RotatedTLS(self._load, chain, key)
         self.context = self._load()
         """The context for a server; each connection gets the certificate that is in the files then."""
         self.context.sni_callback = self._shown
 
     def _shown(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-        with suppress(OSError):
-            if (stamp := self._look()) != self._stamp:
-                self._now = self._load()
-                self._stamp = stamp
-        connection.context = self._now
-
-    def _look(self) -> Stamp:
-        return self._chain.stat().st_mtime_ns, self._key.stat().st_mtime_ns
+        connection.context = self._now.context()
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
