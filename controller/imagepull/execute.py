@@ -134,5 +134,4 @@ def _changes(before: ImagePullJobStatus | None, wanted: ImagePullJobStatus) -> l
 
 
 def _fields(status: ImagePullJobStatus) -> JSONObject:
-    found = as_json(status)
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in as_json(status).items() if value is not None}

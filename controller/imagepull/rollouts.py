@@ -175,7 +175,7 @@ class Rollouts:
             if await _collected(self._create(client, daemonset, asked, job), errors):
                 known.made(job.image)
             else:
-                known.failed(job.image, errors[-1], asked.timeout)
+                known.failed(job.image, errors[-1], asked.options.timeout)
 
     async def _create(self, client: Client, daemonset: DaemonSet, asked: WantedImages, job: WantedJob) -> None:
         try:

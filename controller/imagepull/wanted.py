@@ -47,6 +47,20 @@ class WantedJob(Value):
     image: str
 
 
+class _JobOptions(Value, gc=True):
+    """The settings in the annotations."""
+
+    parallelism: IntOrPercent = 1
+    timeout: int = TIMEOUT_SECONDS
+    """Seconds for one attempt on one node."""
+    min_updated: IntOrPercent = 0
+    unread: Mapping[str, str] = {}
+    """By annotation that cannot be read: what it should be, and what is used instead."""
+
+    def updated(self, desired: int) -> int:
+        return scaled(self.min_updated, desired, round_up=True)
+
+
 class WantedImages(Value, gc=True):
     revision: Revision
     """The current revision."""
@@ -55,8 +69,7 @@ class WantedImages(Value, gc=True):
     jobs: tuple[WantedJob, ...] = ()
     waits: bool = False
     """Whether jobs have to wait because too few updated pods are ready."""
-    timeout: int = TIMEOUT_SECONDS
-    """Seconds for one attempt on one node."""
+    options: _JobOptions = _JobOptions()
 
 
 def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collection[Pod]) -> WantedImages | None:
@@ -77,13 +90,13 @@ def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collecti
         if not all(image in images for images in there):
             jobs.setdefault(image, WantedJob(name=_name(f"{current.name}-{container}"), image=image))
     ready = sum(pod.ready and pod.hash == current.hash for pod in live)
-    settings = _settings(daemonset)
+    options = _settings(daemonset)
     return WantedImages(
         revision=current,
         desired=desired,
         jobs=tuple(jobs.values()),
-        waits=ready < settings.updated(desired),
-        timeout=settings.timeout,
+        waits=ready < options.updated(desired),
+        options=options,
     )
 
 
@@ -125,7 +138,7 @@ def first_go_without(daemonset: DaemonSet, asked: WantedImages) -> Note | None:
     None."""
     if not (daemonset.in_place and daemonset.waits_for_images):
         return None
-    nodes = _settings(daemonset).updated(asked.desired)
+    nodes = asked.options.updated(asked.desired)
     words = f"images are pulled ahead once {nodes} updated pods are ready, as annotation {MIN_UPDATED_ANNOTATION} "
     words += "has it: the first nodes pull them in place, while nothing runs there"
     return Note(warning=False, once=True, reason=PRE_DOWNLOAD_DEFERRED, message=words)
@@ -135,7 +148,7 @@ def body(daemonset: DaemonSet, asked: WantedImages, job: WantedJob) -> JSONObjec
     """The body of a job. A percentage becomes a number of nodes: the job would take it of the remaining nodes, and
     pull on fewer and fewer."""
     revision = asked.revision
-    spec, settings = fields_of(daemonset.spec.template.get("spec")), _settings(daemonset)
+    spec, settings = fields_of(daemonset.spec.template.get("spec")), asked.options
     others = Requirement(key=HASH_LABEL, operator="NotIn", values=(revision.hash,))
     expressions = (*(daemonset.spec.selector.match_expressions or ()), others)
     annotations = fields_of(fields_of(daemonset.spec.template.get("metadata")).get("annotations"))
@@ -169,19 +182,6 @@ def _ends(daemonset: DaemonSet) -> JSONObject:
     if daemonset.waits_for_images:
         return {"type": NEVER}
     return {"type": ALWAYS, "ttlSecondsAfterFinished": TTL_SECONDS}
-
-
-class _JobOptions(Value, gc=True):
-    """The settings in the annotations."""
-
-    parallelism: IntOrPercent = 1
-    timeout: int = TIMEOUT_SECONDS
-    min_updated: IntOrPercent = 0
-    unread: Mapping[str, str] = {}
-    """By annotation that cannot be read: what it should be, and what is used instead."""
-
-    def updated(self, desired: int) -> int:
-        return scaled(self.min_updated, desired, round_up=True)
 
 
 def _settings(daemonset: DaemonSet) -> _JobOptions:

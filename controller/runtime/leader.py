@@ -106,15 +106,14 @@ def leads_from(made_at: float, timing: Timing) -> float:
 
 def held(previous: LeaseSpec | None, identity: str, timing: Timing, wall: float) -> LeaseSpec:
     """The record by which `identity` holds the Lease, renewed at `wall` (seconds since 1970)."""
-    now = micro_time(wall)
-    mine = previous is not None and previous.holder_identity == identity
-    transitions = (previous.lease_transitions or 0) if previous is not None else 0
+    now, before = micro_time(wall), previous or LeaseSpec()
+    mine = before.holder_identity == identity
     return LeaseSpec(
         holder_identity=identity,
         lease_duration_seconds=int(timing.duration),
-        acquire_time=previous.acquire_time if mine and previous is not None else now,
+        acquire_time=before.acquire_time if mine else now,
         renew_time=now,
-        lease_transitions=transitions if mine or previous is None else transitions + 1,
+        lease_transitions=(before.lease_transitions or 0) + (previous is not None and not mine),
     )
 
 

@@ -34,9 +34,7 @@ class _Rest(Value):
 
 
 RESTS: dict[Urgency, _Rest] = {
-    "urgent": _Rest(
-        share=3.0, least=0.0, most=10.0
-    ),  # at most a quarter of the time goes into passes of one object …
+    "urgent": _Rest(share=3.0, least=0.0, most=10.0),  # at most a quarter of the time goes into passes of one …
     "soon": _Rest(share=20.0, least=0.02, most=0.5),  # … a twentieth while a rollout goes on …
     "lazy": _Rest(share=25.0, least=0.05, most=0.5),  # … and four per cent into passes that only count
 }
