@@ -87,7 +87,7 @@ async def carry_out(
     if acting.print_patch and invocation.output is not None:
         raise UsageError("give -o or --print-patch, not both")
     invocation.terminal.outlive_the_reader()
-    code, changes = (0, [plan(snapshots[0])]) if len(snapshots) == 1 else _planned(invocation, snapshots, plan)
+    code, changes = _planned(invocation, snapshots, plan)
     for change in changes:
         _caution(invocation, change)
     if len(snapshots) > 1:
@@ -117,6 +117,8 @@ def _planned(
         try:
             changes.append(plan(snapshot))
         except CommandError as error:
+            if len(snapshots) == 1:
+                raise
             code = max(code, failed(invocation, error))
     return code, changes
 

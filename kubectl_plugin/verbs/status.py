@@ -13,10 +13,9 @@ from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import StatusOptions as Asked
-from kubectl_plugin.paint.status_block import outline, status_block
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.status.endings import Awaited, ending_of, unfinished
-from kubectl_plugin.verbs.status_look import Look, chosen, look, view_of, wanted_of
+from kubectl_plugin.verbs.status_look import Look, chosen, look, painted, wanted_of
 from kubectl_plugin.verbs.status_watch import told, watch
 
 
@@ -68,9 +67,7 @@ def _print(invocation: Invocation, looks: Sequence[Look]) -> None:
         terminal.note(f"no Advanced DaemonSets in namespace {invocation.session.namespace}")
     for index, one in enumerate(looks):
         terminal.say(*([""] if index else []))
-        if one.survey is None:
-            terminal.show(outline(one.status, width=terminal.width, only_ascii=terminal.ascii))
+        whole = invocation.output is Output.WIDE and one.survey is not None
+        terminal.show(Text("\n").join(painted(invocation, one)), whole=whole)
+        if one.obstacle:
             terminal.warn(one.obstacle)
-        else:
-            block = Text("\n").join(status_block(view_of(invocation, one, one.survey)))
-            terminal.show(block, whole=invocation.output is Output.WIDE)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from msgspec.structs import replace
+from rich.text import Text
 
 from controller.api.daemonset import Phase
 from controller.api.meta import Key
@@ -16,6 +17,7 @@ from kubectl_plugin.cluster.last_log_line import LastLogLines
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import StatusOptions as Asked
+from kubectl_plugin.paint.status_block import Detail, outline, status_block
 from kubectl_plugin.paint.status_view import StatusView
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.brief import Brief, brief_of, stated_brief
@@ -109,11 +111,13 @@ def brief_at(snapshot: Snapshot, by: str) -> tuple[Brief, str]:
         return stated_brief(snapshot), error.message
 
 
-def view_of(invocation: Invocation, one: Look, surveyed: Survey) -> StatusView:
-    """The view that is painted on this terminal."""
+def painted(invocation: Invocation, one: Look, detail: Detail = Detail.ALL) -> list[Text]:
+    """The lines of a look on this terminal; a single one where its nodes cannot be told one by one."""
     terminal, wide = invocation.terminal, invocation.output is Output.WIDE
-    return StatusView(
-        survey=surveyed,
+    if one.survey is None:
+        return [outline(one.status, width=terminal.width, only_ascii=terminal.ascii)]
+    view = StatusView(
+        survey=one.survey,
         status=one.status,
         width=WIDEST if wide else terminal.width,
         only_ascii=terminal.ascii,
@@ -121,3 +125,4 @@ def view_of(invocation: Invocation, one: Look, surveyed: Survey) -> StatusView:
         absence=one.absence,
         cluster_flags=terminal.cluster_flags,
     )
+    return status_block(view, detail)

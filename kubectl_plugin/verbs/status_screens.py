@@ -15,12 +15,12 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import short
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.live import LiveBlock
-from kubectl_plugin.paint.status_block import Detail, outline, status_block
+from kubectl_plugin.paint.status_block import Detail
 from kubectl_plugin.paint.style import DIM
 from kubectl_plugin.paint.table import clean
 from kubectl_plugin.printing import as_line
 from kubectl_plugin.terminal import Terminal
-from kubectl_plugin.verbs.status_look import Look, view_of
+from kubectl_plugin.verbs.status_look import Look, painted
 from kubectl_plugin.verbs.table_watch import Interruptions
 
 HEARTBEAT: Final = 30.0
@@ -116,15 +116,10 @@ class LiveScreen:
         lines: list[Text] = []
         for index, look in enumerate(looks):
             lines += [Text("")] if index and detail is not Detail.HEADLINE else []
-            lines += self._block(look, detail)
+            lines += painted(self._invocation, look, detail)
+            if look.obstacle and detail is not Detail.HEADLINE:
+                lines.append(clean(look.obstacle, self._invocation.terminal.ascii))
         return lines
-
-    def _block(self, look: Look, detail: Detail) -> list[Text]:
-        terminal = self._invocation.terminal
-        if look.survey is not None:
-            return status_block(view_of(self._invocation, look, look.survey), detail)
-        head = outline(look.status, width=terminal.width, only_ascii=terminal.ascii)
-        return [head] if detail is Detail.HEADLINE else [head, clean(look.obstacle, terminal.ascii)]
 
 
 Screen: TypeAlias = MilestoneLines | StatusDocuments | LiveScreen

@@ -9,13 +9,7 @@ from typing import Final
 from controller.api import number
 from controller.api.base import JSON, Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
-from controller.api.wellknown import (
-    DEGRADED,
-    INVALID_SPEC,
-    PROGRESS_DEADLINE_EXCEEDED,
-    PROGRESSING,
-    TEMPLATE_REFUSED,
-)
+from controller.api.wellknown import DEGRADED, INVALID_SPEC, PROGRESS_DEADLINE_EXCEEDED, PROGRESSING, TEMPLATE_REFUSED
 from controller.planner.conditions import blocker_of, keeper_of, staying_empty
 from controller.planner.hook_words import some
 from controller.planner.obstacles import Obstacle
