@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Final
 
@@ -158,7 +159,7 @@ def rollout_plan(
     refusal = refusal_in(snapshot.daemonset, answer)
     found = _foretold(snapshot, surveyed.board, waves, refusal, pace)
     later, wrong = ((), ()) if refusal else _later(found, waves)
-    answered = (*_answered(answer), *_stated(answer, refusal))
+    answered = _answered(answer, refusal) if answer is not None else ()
     checks = (*answered, *_missing(snapshot), *wrong, *warnings_of(snapshot, found))
     return RolloutPlan(
         survey=surveyed, forecast=found, later=later, pace=pace, checks=checks, tried=asked, refusal=refusal
@@ -170,7 +171,7 @@ def with_answer(plan: RolloutPlan, answer: DryRunAnswer, *, waves: int) -> Rollo
     so in the answer before."""
     if refusal_in(plan.survey.daemonset, answer):
         return rollout_plan(plan.survey.snapshot, waves=waves, answer=answer, asked=plan.tried)
-    return replace(plan, checks=(*_answered(answer), *plan.checks))
+    return replace(plan, checks=(*_answered(answer, ""), *plan.checks))
 
 
 def probe_of(board: Board) -> ProbeTemplate | None:
@@ -214,31 +215,20 @@ def _later(found: Forecast, waves: int) -> tuple[tuple[Later, ...], tuple[Foreca
         return (), (ForecastWarning(name="Steps", result=CheckResult.WARNING, text=error.message, hints=error.hints),)
 
 
-def _answered(answer: DryRunAnswer | None) -> tuple[ForecastWarning, ...]:
-    if answer is None:
-        return ()
+def _answered(answer: DryRunAnswer, refusal: str) -> Iterator[ForecastWarning]:
+    """Also what the controller was told, where the dry run does not say it."""
     text = {
         CheckResult.OK: "server dry-run of the pod template",
         CheckResult.FAILED: f"the server refuses pods of this template: {answer.text}",
     }.get(answer.result, f"server dry-run of the pod template: {answer.text}")
-    return (ForecastWarning(name="TemplateDryRun", result=answer.result, text=text),)
+    yield ForecastWarning(name="TemplateDryRun", result=answer.result, text=text)
+    if refusal and answer.result is not CheckResult.FAILED:
+        text = f"the controller is refused its pods: {refusal}"
+        yield ForecastWarning(name="WritesFail", result=CheckResult.FAILED, text=text)
 
 
-def _stated(answer: DryRunAnswer | None, refusal: str) -> tuple[ForecastWarning, ...]:
-    """The controller's own failure, where the dry run did not show it."""
-    if not refusal or answer is None or answer.result is CheckResult.FAILED:
-        return ()
-    text = f"the controller is refused its pods: {refusal}"
-    return (ForecastWarning(name="WritesFail", result=CheckResult.FAILED, text=text),)
-
-
-def _missing(snapshot: Snapshot) -> tuple[ForecastWarning, ...]:
-    what = {"nodes": "nodes without a pod are not seen, selector and placement are not judged"}
-    return tuple(
-        ForecastWarning(
-            name="MissingRights",
-            result=CheckResult.WARNING,
-            text=f"no right to list {one.what}: {what.get(one.what, 'the plan is made without them')}",
-        )
-        for one in snapshot.unread
-    )
+def _missing(snapshot: Snapshot) -> Iterator[ForecastWarning]:
+    lost = {"nodes": "nodes without a pod are not seen, selector and placement are not judged"}
+    for one in snapshot.unread:
+        text = f"no right to list {one.what}: {lost.get(one.what, 'the plan is made without them')}"
+        yield ForecastWarning(name="MissingRights", result=CheckResult.WARNING, text=text)

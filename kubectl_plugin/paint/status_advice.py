@@ -141,6 +141,6 @@ def _look_at(view: StatusView, problem: Problem) -> str:
     if not problem.restarts:
         return f"kubectl describe pod -n {namespace} {problem.pod}"
     detail = next((row.pod for row in view.survey.rows if row.pod and row.pod.pod.name == problem.pod), None)
-    several = detail is not None and len((*detail.containers, *detail.init_containers)) > 1
+    several = detail is not None and len(detail.all_containers) > 1
     which = f" -c {problem.container}" if several and problem.container else ""  # else kubectl would have to guess
     return f"kubectl logs -n {namespace} {problem.pod}{which} --previous"

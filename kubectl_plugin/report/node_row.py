@@ -130,9 +130,8 @@ class RowReader:
             return SURGE
         if slot.current is not None:
             return IN_PLACE if detail is not None and detail.updated is not None else RECREATE
-        if slot.old is None or not self._board.in_place:
-            return RECREATE
-        return IN_PLACE if not self._hindrance(slot) else RECREATE
+        asked = slot.old is not None and self._board.in_place
+        return IN_PLACE if asked and not self._hindrance(slot) else RECREATE
 
     def _hindrance(self, slot: Slot) -> str:
         """What speaks against an update in place of its old pod, where such updates are asked for."""
@@ -210,7 +209,7 @@ class RowReader:
             return f"ready for {since} of {self._board.world.daemonset.spec.min_ready_seconds}s"
         if detail is None or not detail.containers:
             return f"starting, {age}"
-        waiting = next((one for one in (*detail.init_containers, *detail.containers) if one.waiting), None)
+        waiting = next((one for one in detail.all_containers if one.waiting), None)
         if waiting is not None:
             return f"{waiting.name} {waiting.waiting}, {age}"
         running = next((one for one in detail.containers if not one.ready), None)

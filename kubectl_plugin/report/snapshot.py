@@ -62,6 +62,10 @@ class PodDetail(Value):
         }
 
     @property
+    def all_containers(self) -> tuple[Container, ...]:
+        return (*self.init_containers, *self.containers)
+
+    @property
     def restarts(self) -> int:
         return sum(one.restarts for one in self.containers)
 

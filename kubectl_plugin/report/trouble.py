@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from controller.api.base import Value
 from controller.api.pod_problem import stuck
 from kubectl_plugin.report.snapshot import Container, PodDetail
@@ -30,7 +28,7 @@ def trouble_of(detail: PodDetail) -> Trouble | None:
     """What is wrong with the pod; None while it may get well by waiting, as while a container starts."""
     pod = detail.pod
     if pod.phase == "Failed":
-        container = next((one for one in _all(detail) if one.exit_code), None)
+        container = next((one for one in detail.all_containers if one.exit_code), None)
         return Trouble(
             reason=detail.reason or "Failed",
             container=container.name if container else "",
@@ -40,7 +38,7 @@ def trouble_of(detail: PodDetail) -> Trouble | None:
         )
     if detail.unschedulable:
         return Trouble(reason="Unschedulable", message=detail.unschedulable)
-    for container in _all(detail):
+    for container in detail.all_containers:
         replaced = container.name in detail.replaced
         reason = _reason(container, replaced=replaced)
         if reason and not (container.ready and pod.ready):
@@ -52,10 +50,6 @@ def trouble_of(detail: PodDetail) -> Trouble | None:
                 message=container.message,
             )
     return None
-
-
-def _all(detail: PodDetail) -> Iterable[Container]:
-    return (*detail.init_containers, *detail.containers)
 
 
 def _reason(container: Container, *, replaced: bool) -> str:
