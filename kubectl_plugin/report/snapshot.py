@@ -63,6 +63,7 @@ class PodDetail(Value):
 
     @property
     def all_containers(self) -> tuple[Container, ...]:
+        """Init containers first: the others wait for them."""
         return (*self.init_containers, *self.containers)
 
     @property
