@@ -40,8 +40,7 @@ DRAIN_SECONDS = 14.0
 
 
 async def main_loop(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT; returns the exit code. 2: the server or an address in the settings cannot be
-    used."""
+    """Run until SIGTERM or SIGINT; returns the exit code. 2: the server or an address cannot be used."""
     log.configure(settings.log_level, settings.log_format)
     logger = structlog.get_logger()
     stop = asyncio.Event()
@@ -134,8 +133,7 @@ async def _act(
 
 @asynccontextmanager
 async def spared() -> AsyncIterator[None]:
-    """Exempt all present objects from garbage collection while the block runs: those that fill the caches live as
-    long."""
+    """Exempt all present objects, which fill the caches, from garbage collection while the block runs."""
     gc.collect()
     gc.freeze()
     try:
@@ -164,8 +162,8 @@ async def _led(settings: Settings, parts: Parts, watchdog: Watchdog | None) -> A
 
 
 class _Readiness:
-    """What the probes check: the caches are filled and the process is not stopping (a standby is ready too), and no
-    task has died."""
+    """The checks of the probes: the caches are filled, the process is not stopping (a standby is ready), no task has
+    died."""
 
     def __init__(self, informers: Informers, stop: asyncio.Event, workers: int) -> None:
         self._informers, self._stop, self._workers = informers, stop, workers

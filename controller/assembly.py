@@ -40,8 +40,7 @@ from controller.telemetry.daemonsets import measured
 from controller.telemetry.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, RESOURCES, Metrics
 
 REVIEWS_QPS = 10
-"""Requests per second for the review of tokens, so that a flood of made-up tokens does not overload the API
-server."""
+"""Reviews of tokens per second, so that a flood of made-up tokens does not overload the API server."""
 REVIEW_SECONDS = 5.0
 """Seconds for one review, including the wait for its turn; Prometheus gives up after 10 s."""
 
@@ -83,7 +82,7 @@ class Parts:
         self.queue = PacedQueue[Key]()
         self._states = DaemonSetStates(settings.gates)
         self.pulls = self._image_pulls() if settings.gates.pre_download else None
-        """None where ImagePullJobs are not carried out."""
+        """None: ImagePullJobs are not enabled."""
         self.reconciler = self._reconciler()
         listeners = self._listeners(self.reconciler)
         self.triggers = Triggers(self.informers.caches, self._states, self.queue.enqueue, listeners)

@@ -19,7 +19,7 @@ RESULTS: Final[Mapping[type[Outcome], str]] = {Done: "success", ComeBack: "reque
 
 
 class PassLog:
-    """Of one queue: each pass is made `about` its key."""
+    """The log of one queue; each pass is made inside `about` its key."""
 
     def __init__(
         self, ids: Iterator[int], subject: str, count: Callable[[Pass[Key]], None], *, queue: str = ""
@@ -30,12 +30,12 @@ class PassLog:
         self._ids, self._subject, self._count = ids, subject, count
         self._queue = {"queue": queue} if queue else {}
         self._did: dict[Key, Counter[str]] = {}
-        """What the passes that are being made have written; a key is with one worker at a time."""
+        """The writes so far of each pass in progress, by key; one worker at a time has a key."""
 
     @contextmanager
     def about(self, taken: Taken[Key]) -> Iterator[Callable[[Pass[Key]], None]]:
-        """The context of one pass: everything logged inside carries what it is about, its id and why it was made.
-        It gives who is to be told how the pass has ended."""
+        """The context of one pass: all log lines in it have its object, its id and its reason. Yields the function to
+        call with the finished pass."""
         about = {self._subject: str(taken.key), **self._queue, "reconcile_id": f"{next(self._ids):x}"}
         self._did[taken.key] = Counter()
         try:
@@ -45,7 +45,7 @@ class PassLog:
             del self._did[taken.key]
 
     def did(self, key: Key, what: str) -> None:
-        """A write of the pass over `key` was answered; nothing is said of it once that pass is over."""
+        """Count an answered write of the pass over `key`; ignored once that pass is over."""
         if (did := self._did.get(key)) is not None:
             did[what] += 1
 

@@ -65,15 +65,13 @@ _FREE_TEXT: Final = frozenset(
 """Maps whose keys are the user's: nothing in them is a default."""
 
 MOST_VALUES: Final = 20_000
-"""Values in one template; the largest templates in use have some thousand. A larger one could delay all other
-DaemonSets."""
+"""Values in one template at most; the largest in use have some thousand. A larger one could delay everything."""
 
 
 def identity(template: JSONObject) -> str:
     """A digest that is equal for two templates exactly if they mean the same pod.
 
-    Raises ValueError for a template with more than `MOST_VALUES` values, and RecursionError for one that is nested
-    too deeply.
+    Raises ValueError for more than `MOST_VALUES` values, and RecursionError for too deep a nesting.
     """
     if _counts_beyond(template, MOST_VALUES):
         raise ValueError(f"the pod template has more than {MOST_VALUES:,} values")

@@ -109,7 +109,7 @@ class Rollout(Part):
     start_time: str | None = None
     """When the rollout of this revision began."""
     last_progress_time: str | None = None
-    """When there last was progress: more nodes than ever were done, or the target changed. The deadline counts from
+    """When there last was progress: more nodes than ever were done, or another target. The deadline counts from
     here."""
     completion_time: str | None = None
     """When all nodes of the target first had an available pod; None: not yet."""
@@ -191,8 +191,7 @@ class DaemonSet(Named):
 
     @property
     def pre_delete(self) -> LifecycleHook | None:
-        """The hook that may hold a pod before its deletion; None: there is none, or it has neither labels nor
-        finalizers."""
+        """The hook that may hold a pod before its deletion; None: none, or one without labels and finalizers."""
         hook = self.spec.lifecycle.pre_delete if self.spec.lifecycle else None
         return hook if hook is not None and (hook.labels_handler or hook.finalizers_handler) else None
 

@@ -117,8 +117,7 @@ def marked(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, 
 
 
 def unmarked(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, ...]:
-    """Operations that remove our entry, and set the condition True if no other is left. None if our entry is
-    missing."""
+    """Operations that remove our entry, and set the condition True if no other is left; none without our entry."""
     own = _found(conditions, KRUISE_POD_READY)
     entries = _entries(own)
     if own is None or not any(map(is_ours, entries)):
@@ -141,8 +140,7 @@ def is_ours(entry: JSONObject) -> bool:
 
 
 def message_of(entries: Iterable[JSONObject], *, ours: bool) -> str:
-    """The message with these entries, with or without ours, in the order that all writers use; empty for no
-    entries."""
+    """The message with these entries, with or without ours, in the order of all writers; empty for none."""
     found = [one for one in entries if not is_ours(one)]
     if ours:
         found.append(PRE_DELETE)

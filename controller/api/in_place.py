@@ -22,11 +22,10 @@ from controller.api.number import at_least, canonical_quantity
 from controller.api.text import LONGEST_ITEM, shortened
 
 SETTLE_SECONDS = 10.0
-"""Seconds after the update during which a new container whose image has another name may be the old one,
-restarted."""
+"""Seconds after the update in which a new container with another image name may be the old one, restarted."""
 OVERLAP_SECONDS = 600.0
-"""Seconds instead of `SETTLE_SECONDS` if an earlier update may have been done late: its container is shown until the
-next image is pulled."""
+"""Seconds instead of `SETTLE_SECONDS` if an earlier update may be done late: it is shown until the next image is
+there."""
 _LEAST = {"requests": "2m", "limits": "10m"}
 """The least cpu that a kernel gives; the status reports what it gives."""
 
@@ -41,7 +40,7 @@ class Resize(StrEnum):
 
 
 class Underway(Value):
-    """What an update in place still waits for."""
+    """The part of an update in place that is not done."""
 
     until: float
     """When it counts as finished without any proof (seconds since 1970); infinite: never."""
@@ -61,8 +60,7 @@ class Underway(Value):
     patience: float = SETTLE_SECONDS
     """Seconds from the update to `until` or `due`."""
     taken_back: str = ""
-    """The hash of the former revision of the pod, if somebody has put one of its images back, so that only its label
-    is new; else empty."""
+    """The former revision hash of the pod, if somebody has put one of its images back and only its label is new."""
 
     @property
     def only_resizes(self) -> bool:
@@ -70,8 +68,7 @@ class Underway(Value):
         return self.resize is not None and not (self.restarting or self.continues or self.waiting)
 
     def lasts(self, now: float) -> bool:
-        """Whether it still waits for something. A moment too far ahead comes from a wrong clock and does not
-        count."""
+        """Whether it still waits for something. A moment too far ahead comes from a wrong clock: then no."""
         return self.until == inf or self._is_to_come(self.until, now)
 
     def is_due(self, now: float) -> bool:
@@ -83,8 +80,7 @@ class Underway(Value):
 
 
 class _Proof(Enum):
-    """How sure it is that a container is the one that the newest spec asks for: the seconds after which it counts as
-    that one."""
+    """Proof that a container is the one that the spec asks for: the seconds after which it counts as that."""
 
     NEW = 0.0
     LIKELY = SETTLE_SECONDS
@@ -102,9 +98,8 @@ def underway_of(
     generation: int,
     observed: bool | None,
 ) -> Underway | None:
-    """What the update of a pod waits for; None: it is finished. `of` is the revision in the label of the pod,
-    `generation` that of its spec. `observed`: whether the kubelet has seen this generation; None: it does not report
-    that."""
+    """The part of an update that is not done; None: it is finished. `of` is the revision in the label of the pod,
+    `generation` that of its spec. `observed`: whether the kubelet has seen this generation; None: not known."""
     shown = {one.name: one for one in statuses}
     wanted = {one.name: one for one in containers}
     if former := _former(state, of, wanted):
@@ -223,8 +218,7 @@ def _is_given(have: ResourcesView | None, asked: ResourcesView, *, observed: boo
 
 
 def _covers(have: ResourcesView | None, asked: ResourcesView, *, real: bool = False) -> bool:
-    """Whether `have` has the cpu and memory in `asked`. `real`: `have` is what the node gives, which has a
-    minimum."""
+    """Whether `have` has the cpu and memory in `asked`. `real`: a node gives it, which has a minimum."""
     have = have or ResourcesView()
     return all(
         _given(asked_for, kind, name, real=real) == _given(there or {}, kind, name, real=real)

@@ -1,5 +1,4 @@
-"""The state annotation of an update in place, in the format of OpenKruise; and the view of a pod that is read for
-it."""
+"""The state annotation of an update in place, in the format of OpenKruise, and the view of the pod that has it."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ class ContainerBefore(View):
 
     image_id: str = msgspec.field(default="", name="imageID")
     container_id: str | None = msgspec.field(default=None, name="containerID")
-    """None: not noted; the controller of OpenKruise does not note it."""
+    """The id of the container; None: not noted, as by the controller of OpenKruise."""
     restart_count: int = 0
     image: str = ""
     """The image by which its spec asked for what it runs; the node may use another name. Empty: not known."""
@@ -30,7 +29,7 @@ class PreCheck(View):
 
 
 class Superseded(View):
-    """What the update has replaced."""
+    """The revision and the images that the update has replaced."""
 
     revision: str = ""
     images: dict[str, str] = msgspec.field(default_factory=dict)
@@ -50,12 +49,11 @@ class InPlaceState(View):
     next_container_resources: dict[str, ResourcesView] | None = None
     pre_check_before_next: PreCheck | None = None
     container_resources: dict[str, ResourcesView] | None = None
-    """By container: the resources that it gets."""
+    """New resources by container."""
     generation: int = 0
-    """The generation of the pod before the resize; 0: not noted. If somebody has changed cpu and memory since, that
-    is respected."""
+    """The generation of the pod before the resize; 0: not noted. Later changes of cpu and memory are not ours."""
     unfinished_images: dict[str, tuple[str, ...]] | None = None
-    """By container: images that earlier updates asked for and that it did not run yet when this update began."""
+    """Images that earlier updates asked for and that did not run yet when this one began, by container."""
     superseded: Superseded = Superseded()
 
     @property

@@ -32,8 +32,7 @@ class StatusWriters(Value):
     """The field manager of the other controller; empty: none."""
 
     def rival_since(self, before: StatusWriters) -> str:
-        """The other controller, if it has written since the status was as in `before`, and the status was ours then;
-        "" otherwise.
+        """The other controller, if it has written since `before` and the status was ours then; "" otherwise.
 
         The change counts and not the times, because two controllers that react to the same event write in the same
         second. An earlier time is no new write: ours has taken over the fields that were written later.

@@ -106,7 +106,7 @@ def ownership_of(meta: ObjectMeta) -> Ownership | None:
 
 
 def epoch(stamp: str | None) -> float | None:
-    """An RFC 3339 time, as the API server writes it, in seconds since 1970 (UTC); None for None or "". Raises
+    """An RFC 3339 time, as the API server writes it, in seconds since 1970; None for None or "". Raises
     ValueError."""
     return datetime.fromisoformat(stamp).timestamp() if stamp else None
 

@@ -56,8 +56,7 @@ class Node(Value):
     labels: dict[str, str]
     taints: tuple[Taint, ...]
     images: tuple[str, ...] = ()
-    """The full names of the images that the kubelet reports, by default only the 50 largest. Empty if they are not
-    needed."""
+    """The full names of the images that the kubelet reports, at most 50 by default. Empty if not needed."""
     created: float = 0.0
     """Its creation time (seconds since 1970); 0 if images are not needed."""
 

@@ -97,15 +97,14 @@ class Pod(Named):
     problem: PodProblem | None = None
     """Why it does not become ready by waiting, as far as its status tells; None: nothing is known, or it is ready."""
     complaint: str = ""
-    """For a pod that is being updated in place: the message about a container that cannot start or that ends; else
-    empty."""
+    """The message about a container that cannot start or that ends, during an update in place; else empty."""
     gates: tuple[Gate, ...] = ()
     """The readiness gates that we set."""
     underway: Underway | None = None
-    """What an update in place waits for; None: nothing."""
+    """The unfinished part of an update in place; None: there is none."""
     restarted_at: float | None = None
-    """When the last container without a readiness probe was restarted (seconds since 1970, by the clock of the node);
-    None: none was."""
+    """When the last container without readiness probe restarted (seconds since 1970, clock of the node); None: none
+    did."""
     updated_in_place: bool = False
     """Whether it was ever updated in place, or is being updated."""
     tended: bool = False

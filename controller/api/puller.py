@@ -99,8 +99,7 @@ def project(view: PullerView) -> Puller | None:
 
 
 def _nobody(meta: ObjectMeta) -> OwnerReference | None:
-    """An empty reference for a puller without an owner, as after `kubectl delete --cascade=orphan`; None for any
-    other pod."""
+    """An empty reference for an orphaned puller, as after `kubectl delete --cascade=orphan`; None for other pods."""
     owned = any(owner.controller for owner in meta.owner_references or ())
     ours = (meta.labels or {}).items() >= MANAGED.items()
     return OwnerReference() if ours and not owned else None

@@ -14,8 +14,7 @@ from controller.api.meta import Named, ObjectMeta, ownership_of
 from controller.api.wellknown import HASH_LABEL
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""The alphabet of generated names in Kubernetes (apimachinery `rand.SafeEncodeString`): no vowels and no
-look-alikes."""
+"""The alphabet of generated names in Kubernetes (apimachinery `SafeEncodeString`): no vowels, no look-alikes."""
 
 _GO_ESCAPES = tuple((one.encode(), f"\\u{ord(one):04x}".encode()) for one in "<>&\u2028\u2029")
 """Characters that Go escapes. In JSON they occur only inside strings, so the bytes can simply be replaced."""

@@ -25,8 +25,7 @@ PREPARING_DELETE: Final = "PreparingDelete"
 LIFECYCLE_TIMESTAMP_ANNOTATION: Final = "lifecycle.apps.kruise.io/timestamp"
 """On pods: when the state changed, in RFC 3339."""
 PRE_DELETE_DEADLINE_ANNOTATION: Final = "kruise-ds/pre-delete-deadline-seconds"
-"""On a DaemonSet: seconds after which a pod counts as prepared for its deletion for too long, a whole number from
-1."""
+"""On a DaemonSet: seconds after which a pod counts as prepared for too long, a whole number from 1."""
 PRE_DELETE_DEADLINE_SECONDS: Final = 3600
 """Seconds if the annotation is missing or cannot be read."""
 
@@ -49,16 +48,14 @@ RESIZE_GATE: Final = "InPlaceWorkloadVerticalScaling"
 """Feature gate: cpu and memory may change in place."""
 ENV_GATE: Final = "InPlaceUpdateEnvFromMetadata"
 IN_PLACE_GRACE_ANNOTATION: Final = "kruise-ds/in-place-grace-seconds"
-"""On a DaemonSet: seconds between making a pod not ready and updating it in place, so that its traffic goes
-elsewhere."""
+"""On a DaemonSet: seconds between making a pod not ready and updating it in place, for its traffic to leave."""
 LONGEST_IN_PLACE_GRACE: Final = 3600
 RESIZE_FALLBACK_ANNOTATION: Final = "kruise-ds/resize-fallback"
 """On a DaemonSet: `Recreate` replaces a pod whose resize is refused by a new one; any other value leaves it."""
 
 PROGRESSIVE_ANNOTATION: Final = "daemonset.kruise.io/progressive-create-pod"
 PROGRESS_DEADLINE_ANNOTATION: Final = "kruise-ds/progress-deadline-seconds"
-"""On a DaemonSet: seconds without progress after which a rollout counts as stalled, a whole number from 1 to the next
-constant."""
+"""On a DaemonSet: seconds without progress until a rollout is stalled, a whole number from 1 to the next constant."""
 LONGEST_PROGRESS_DEADLINE: Final = 2_147_483_647
 """68 years, which Deployments take for "never"."""
 PROGRESS_DEADLINE_SECONDS: Final = 600

@@ -29,13 +29,12 @@ class Answer(Value, gc=True):
 
     @property
     def means(self) -> ForWrite | None:
-        """What the error means for a write; None without an error."""
+        """The meaning of the error for a write; None: there is no error."""
         return None if self.error is None else meaning_of(self.error).write
 
     @property
     def place(self) -> Place:
-        """The place where the action would fail again. A full quota stops every create, so it has a place of its
-        own."""
+        """The place where the action would fail again; of its own for a full quota, which stops all creates."""
         return ROOM if self.is_full_quota else self.action.place
 
     @property
@@ -44,25 +43,22 @@ class Answer(Value, gc=True):
 
 
 class Briefing(Value, gc=True):
-    """What earlier passes have learnt that matters for carrying out a plan."""
+    """Knowledge of earlier passes that matters for carrying out a plan."""
 
     daemonset: DaemonSet
     compiled: Compiled
     failing: Collection[Place] = ()
     """Places where writes failed before."""
     is_suspect: Callable[[Place], bool] = lambda place: False
-    """Whether the next answer that does not tell if the place is at fault, such as a conflict, counts as a failure
-    there."""
+    """Whether the next answer that leaves open if the place is at fault, such as a conflict, counts as a failure."""
     undone: Callable[[Action], ApiError | None] = lambda action: None
-    """The error to report for an action that is accepted each time and then taken back by somebody; None: it is
-    not."""
+    """The error for an action that is accepted each time and then taken back by somebody; None: it is not."""
     proven: str = ""
-    """Hash of the revision of which the server has accepted several pods, so that it needs no slow start; empty:
-    none."""
+    """Hash of the revision with several accepted pods, which needs no slow start; empty: none."""
 
 
 def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
-    """What the answer to a dry run means for the template. A server checks last whether the name is taken, so that
+    """The verdict on the template by the answer to a dry run. A server checks last whether the name is taken, so that
     answer accepts the template. So does a full quota: the old pod that goes makes room."""
     if error is None:
         return Accepted()

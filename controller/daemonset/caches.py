@@ -16,7 +16,7 @@ from controller.runtime.store import Store
 
 
 class Cached(Value):
-    """What the caches show of one DaemonSet at one moment. A pass reads them once only."""
+    """The state of one DaemonSet in the caches at one moment. A pass reads it once only."""
 
     reach: Reach
     """How far the cache of DaemonSets has come."""
@@ -72,8 +72,8 @@ class Caches:
         return self._fleet
 
     async def snapshot(self, daemonset: DaemonSet) -> Cached | None:
-        """What the caches show of `daemonset`, once no list is half taken in: each store then shows the server at one
-        moment. None: the DaemonSet has changed or gone while this waited."""
+        """The state of `daemonset` in the caches, once no list is half taken in: each store then shows the server at
+        one moment. None: the DaemonSet has changed or gone while this waited."""
         while not all(store.is_whole for store in self.stores.values()):
             for store in self.stores.values():
                 await store.whole()

@@ -21,13 +21,14 @@ class NodeTimestamp(Value):
 
 
 class ReadySeen(msgspec.Struct):
-    """Since when pods are ready whose Ready condition names a time to come: the clock of the node is ahead of ours,
-    or ours was set back. Without this, such a pod would be available only when our clock has reached that time."""
+    """Notes since when pods are ready whose Ready condition names a time to come: the clock of the node is ahead of
+    ours, or ours was set back. Without this, such a pod would be available only when our clock has reached that
+    time."""
 
     known: dict[str, NodeTimestamp] | None = None
     """Timestamps by uid of the pod. None: before the first pass."""
     epoch: float = 0.0
-    """What `elapsed` would have been at the start of 1970, by our clock in the last pass."""
+    """The `elapsed` at the start of 1970, by our clock in the last pass."""
 
     def look(self, pods: Iterable[Pod], current: Container[str], now: float, moment: float) -> None:
         """Note the pods of this pass. `current` are the hashes of the current revision; `now` is in seconds since
@@ -49,12 +50,11 @@ class ReadySeen(msgspec.Struct):
         return _since(self.known, now, moment)
 
     def _seen(self, pod: Pod, said: float, current: Container[str], now: float, moment: float) -> float:
-        """Since when a pod that claims to become ready after `now` is ready, by `elapsed`.
+        """The moment (`elapsed`) since which a pod that claims to become ready after `now` is ready.
 
         Old pods must not all count as unavailable, or all would be deleted at once. If our clock was set back, what
-        it said before counts. After a restart of the controller nobody knows since when a pod is ready, and its age
-        counts; if even its creation lies in the future, an old pod counts as always ready, and a current one as ready
-        from now on.
+        it said before counts. After a restart of the controller, the age of the pod counts; if even its creation is
+        in the future, an old pod counts as always ready, and a current one as ready from now on.
         """
         if self.known is not None:
             return min(said + self.epoch, moment)
@@ -64,7 +64,7 @@ class ReadySeen(msgspec.Struct):
 
 
 class RestartsSeen(msgspec.Struct):
-    """When containers were restarted. With a clock that is behind, they would seem to have run for long."""
+    """Notes when containers were restarted. With a clock that is behind, they would seem to have run for long."""
 
     known: dict[str, NodeTimestamp] | None = None
     """Timestamps by uid of the pod. None: before the first pass."""

@@ -15,7 +15,7 @@ from controller.settings import Gates
 
 
 class Compiled:
-    """What is computed for one generation of one DaemonSet."""
+    """The computed parts of one generation of one DaemonSet."""
 
     def __init__(self, daemonset: DaemonSet, placements: Mapping[str, Rules | None], gates: Gates) -> None:
         """`placements` are those of the previous generation, by uid of the revision."""
@@ -35,8 +35,8 @@ class Compiled:
     def changes(
         self, daemonset: DaemonSet, revisions: Iterable[Revision], *, resizable: bool
     ) -> Mapping[str, InPlaceChange | NotPossible]:
-        """What an update in place changes in the pods of each older stored revision, by its hash. Empty if the
-        DaemonSet does not ask for updates in place."""
+        """The changes of an update in place to pods of each older stored revision, by its hash. Empty if updates in
+        place are not asked for."""
         if self._resizable != resizable:
             self._resizable, self._changes = resizable, {}
         self._changes = changes_to(daemonset, revisions, resizable=resizable, known=self._changes)

@@ -1,4 +1,4 @@
-"""What all passes over DaemonSets need: client, ledger, clock, and the listeners that log and count."""
+"""The dependencies of all passes over DaemonSets: client, ledger, clock, and the listeners that log and count."""
 
 from __future__ import annotations
 

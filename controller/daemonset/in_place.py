@@ -38,15 +38,13 @@ ATTEMPTS = 5
 
 
 class InPlaceWrites:
-    """The writes to running pods in one pass. `wrote` is called for each accepted request; an action may take
-    several."""
+    """The writes to running pods in one pass. `wrote` is called for each accepted request, maybe several times."""
 
     def __init__(self, client: Client, clock: Clock, wrote: Callable[[Written], None]) -> None:
         self._client, self._clock, self._wrote = client, clock, wrote
 
     async def carry_out(self, action: InPlaceAction | PrepareDelete | CancelDelete) -> None:
-        """Carry out one action. Raises Conflict for a pod that is being deleted, was replaced, or changes all the
-        time."""
+        """Carry out one action. Raises Conflict for a pod that is being deleted, was replaced, or keeps changing."""
         if isinstance(action, OpenGates) and await self._are_open(action):
             return
         ref = action.pod

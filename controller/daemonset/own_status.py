@@ -1,4 +1,4 @@
-"""The status of one DaemonSet as we wrote it last, for as long as the cache does not show it."""
+"""Keeps the status of one DaemonSet that we wrote last, until the cache shows it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from controller.runtime.freshness import Reach
 
 class OwnStatus(msgspec.Struct):
     status: DaemonSetStatus | None = None
-    """None once the cache shows it."""
+    """The status that we wrote last; None: the cache shows it."""
     version: int = 0
     """The resourceVersion at which the server stored it; 0: not written yet."""
     at: float = 0.0
@@ -27,8 +27,8 @@ class OwnStatus(msgspec.Struct):
             self.status = None
 
     def latest(self, daemonset: DaemonSet) -> tuple[str, DaemonSetStatus | None]:
-        """The newest status that is known, and the version of the object that carries it: our own last one, until the
-        cache shows it or a later one."""
+        """The newest known status, and the version of the object that carries it: the status that we wrote last,
+        until the cache shows it or a later one."""
         version = daemonset.version
         if self.status is not None and version.isdigit() and int(version) < self.version:
             return str(self.version), self.status

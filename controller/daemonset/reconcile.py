@@ -116,8 +116,7 @@ class Reconciler:
         dependencies: Dependencies,
         control: PassControl,
     ) -> tuple[Sequence[Answer], bool]:
-        """The answers that came before the server was silent for `PATIENCE`, and whether requests are still
-        unanswered."""
+        """The answers before the server was silent for `PATIENCE`, and whether requests are still unanswered."""
         briefing = Briefing(
             daemonset=daemonset,
             compiled=compiled,

@@ -42,8 +42,7 @@ class Secrets:
         """The first `SHORTEST` characters of values, to the lengths of these values: negative, so longest first."""
 
     def add(self, value: str) -> None:
-        """Add a value to be masked. Of a value that is longer than any error message, only the beginning is
-        searched."""
+        """Add a value to be masked. If it is longer than any error message, only its beginning is searched."""
         for form in _forms(value):
             if form in self._whole:
                 continue
@@ -102,8 +101,7 @@ def secret_values(value: JSON, *, secret: bool = False) -> Iterator[str]:
 
 
 def redacted(words: str, *secrets: Secrets) -> str:
-    """`words` with all these secrets masked, and with every value masked that is quoted for a field which may hold
-    one."""
+    """`words` with all these secrets masked, and every value quoted for a field that may hold one."""
     words = _FIELD.sub(rf"\1{MASK}", words)
     told, end = [], 0
     for start, length in sorted(_found(words, secrets)):

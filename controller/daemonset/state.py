@@ -1,8 +1,7 @@
-"""What the controller remembers about one DaemonSet between passes. Passes and triggers write it.
+"""Keeps what the controller remembers about one DaemonSet between passes. Passes and triggers write it.
 
 Nothing here is needed to keep the limits of a rollout, only to be quick or considerate: after a restart it is empty,
-and the objects in the cluster say the rest. Only one thing is lost: of which revision a missing pod was
-(`predecessors`).
+and the objects in the cluster say the rest, except of which revision a missing pod was (`predecessors`).
 """
 
 from __future__ import annotations
@@ -60,51 +59,49 @@ class DaemonSetState(msgspec.Struct):
     gates: Gates = DEFAULT_GATES
     generation: int = -1
     compiled: Compiled | None = None
-    """What was computed for the newest known generation; None: nothing yet."""
+    """The computed parts of the newest known generation; None: nothing yet."""
     secrets: KnownSecrets = msgspec.field(default_factory=KnownSecrets)
     unanswered: Unanswered = msgspec.field(default_factory=Unanswered)
     status_writer: StatusWriter = msgspec.field(default_factory=StatusWriter)
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
-    """By node: the last pod that we saw there, which is gone."""
+    """The last pod that we saw on a node and that is gone, by node."""
     doubtful: dict[str, str] = msgspec.field(default_factory=dict)
-    """By node: the name of a pod whose create got no answer. Creates there use this name again until one is answered:
+    """Names of pods whose create got no answer, by node. Creates there use this name again until one is answered:
     with another name there could be two pods, if the first request is carried out late."""
     ready_seen: ReadySeen = msgspec.field(default_factory=ReadySeen)
     restarts_seen: RestartsSeen = msgspec.field(default_factory=RestartsSeen)
     verdicts: Verdicts = msgspec.field(default_factory=Verdicts)
-    """What dry runs said of each revision."""
+    """The results of dry runs."""
     places: Places[Place] = msgspec.field(default_factory=Places)
     """The places where writes failed."""
     taken_back: TakenBack = msgspec.field(default_factory=TakenBack)
     """Writes to pods that somebody may take back."""
     accepted: int = 0
-    """How many creates of the revision `accepted_of` the server has accepted since a pass whose creates were all
-    refused."""
+    """Creates of the revision `accepted_of` that were accepted since a pass whose creates were all refused."""
     accepted_of: str = ""
     """Hash of the revision that `accepted` counts."""
     unsure: dict[Place, Unsure] = msgspec.field(default_factory=dict)
-    """By place: a write to a pod whose answer was lost."""
+    """Writes to pods whose answer was lost, by place."""
     refused_resizes: dict[str, str] = msgspec.field(default_factory=dict)
-    """By uid of the pod: the message with which the server refused to resize it. It is kept until a resize is
-    accepted or the pod is gone."""
+    """Messages with which the server refused to resize a pod, by its uid, until it accepts or the pod is gone."""
     no_resize: str = ""
     """A text for users if the server has no `pods/resize`; empty if it has. Each new generation tries again, because
     the server may have been upgraded."""
     collisions: int = 0
     eager: bool = False
-    """Whether the last pass left something to do, at once or when pods become available. Then changes of pods wake
-    the DaemonSet soon."""
+    """Whether the last pass left something to do, now or when pods are available. Then changes of pods wake it
+    soon."""
     write_failure: WriteFailure | None = None
     """The failed write that the status reports; None: there is none. A new generation starts without one."""
     status_conflict: StatusConflict | None = None
     """Set while another controller writes the status too; else None."""
     summary: Summary | None = None
-    """What the last pass counted; None before the first one."""
+    """The counts of the last pass; None before the first one."""
     paused_since: float = 0.0
     """When the first pass found the rollout paused (seconds since 1970); 0: the last pass did not."""
 
     def compiled_for(self, daemonset: DaemonSet) -> Compiled:
-        """What is computed for this generation of `daemonset`; computed at the first call."""
+        """The computed parts of this generation of `daemonset`, made at the first call."""
         known = self.compiled
         self.compiled = Compiled(daemonset, {}, self.gates) if known is None else known.of(daemonset)
         return self.compiled
@@ -152,8 +149,7 @@ class DaemonSetState(msgspec.Struct):
         return [*self.unanswered.in_doubt, *lost]
 
     def learn(self, answers: Sequence[Answer], daemonset: DaemonSet, moment: float, *, late: bool = False) -> None:
-        """Learn from some or all answers to a plan. `moment` is `elapsed`; `late`: they came after the pass had
-        ended."""
+        """Learn from some or all answers to a plan; `moment` is `elapsed`. `late`: they came after the pass."""
         creates = [one for one in answers if isinstance(one.action, CreatePod)]
         first = [one for one in creates if one.is_full_quota or one.place not in self.places.failing]
         for one in first:
@@ -225,8 +221,7 @@ class DaemonSetState(msgspec.Struct):
             self.places.failed(place, moment)
 
     def _learn_of_names(self, answer: Answer, daemonset: DaemonSet) -> None:
-        """A name that belongs to an object of somebody else is not tried again; one whose create may yet be done
-        is."""
+        """A name that somebody else's object has is not tried again; one whose create may yet be done is."""
         if isinstance(answer.action, CreatePod):
             if answer.means is ForWrite.UNKNOWN:
                 self.doubtful[answer.action.node] = answer.action.name
@@ -254,8 +249,7 @@ class DaemonSetState(msgspec.Struct):
 
 
 class DaemonSetStates:
-    """The state of every DaemonSet, by uid: a DaemonSet that is deleted and created again starts with an empty
-    state."""
+    """The state of every DaemonSet, by uid: one that is deleted and created again starts with an empty state."""
 
     def __init__(self, gates: Gates = DEFAULT_GATES) -> None:
         self._by_uid: defaultdict[str, DaemonSetState] = defaultdict(lambda: DaemonSetState(gates=gates))

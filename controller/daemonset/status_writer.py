@@ -47,8 +47,7 @@ class DueStatus(msgspec.Struct, frozen=True):
     result: DaemonSetStatus
     """The status once the patch is applied."""
     urgent: bool
-    """Whether somebody waits for this: a generation was observed, a condition has changed, or the rollout is
-    complete."""
+    """Whether somebody waits for this: a generation was observed, a condition changed, or the rollout is complete."""
 
 
 class StatusWriter:
@@ -168,8 +167,7 @@ def _merged(before: DaemonSetStatus, wanted: Status, generation: int, now: float
 
 
 def _conditions(before: Conditions, wanted: Status, generation: int, now: float) -> Conditions:
-    """Our conditions as wanted, all others unchanged. The transition time changes only when the status of a condition
-    does."""
+    """Our conditions as wanted, all others unchanged. The transition time changes only with the status."""
     old = {condition.get("type"): condition for condition in before}
     ours = {one.type: _condition(one, old.get(one.type, {}), generation, now) for one in wanted.conditions}
     partial = wanted.counts is None  # a refused spec says nothing about progress: leave those conditions alone

@@ -34,7 +34,7 @@ Enqueue: TypeAlias = Callable[[Key, Urgency, str], None]
 
 
 class Listeners(msgspec.Struct, frozen=True):
-    """Who else is called when a store changes."""
+    """The other listeners that are called when a store changes."""
 
     daemonset_gone: Callable[[str], None]
     """Called with the uid of a DaemonSet that is gone."""
@@ -43,8 +43,7 @@ class Listeners(msgspec.Struct, frozen=True):
     pod_seen: Callable[[DaemonSet, Pod], None]
     """Called when a pod of a DaemonSet came or changed."""
     foreign_status: Callable[[DaemonSet, str], None]
-    """Called with a DaemonSet whose status another controller has written, and with the field manager of that
-    controller."""
+    """Called with a DaemonSet whose status another controller has written, and that controller's field manager."""
     malformed: Callable[[str, Malformed], None]
     """Called with an object that cannot be decoded, and the plural of its kind."""
     say: Callable[[DaemonSet, Note], None]
@@ -99,8 +98,7 @@ class Triggers:
     def on_node(self, change: Change[Node]) -> None:
         """A node wakes only those DaemonSets for which its eligibility changes.
 
-        If a DaemonSet wants no pod on a node, it does not matter whether that comes or goes, unless one of its pods
-        is there.
+        If a DaemonSet wants no pod on a node and has none there, it does not matter that the node comes or goes.
         """
         old, new = change.old, change.new
         if old is not None and new is not None and old.same_placement(new):
@@ -139,8 +137,7 @@ class Triggers:
             self._enqueue(daemonset.key, "urgent", "malformed object")
 
     def on_server_back(self) -> None:
-        """Wake all DaemonSets: those that failed while the server was away need not wait for the end of a long
-        back-off."""
+        """Wake all DaemonSets: those that failed while the server was away need not wait for a long back-off."""
         for daemonset in self._caches.daemonsets.values():
             self._enqueue(daemonset.key, "urgent", "server back")
 

@@ -31,12 +31,12 @@ class Unanswered:
 
     @property
     def adopted(self) -> frozenset[str]:
-        """Uids of the pods that they adopt."""
+        """The uids of the pods that they adopt."""
         return frozenset(action.pod.uid for action in self.actions if isinstance(action, AdoptPod))
 
     @property
     def in_doubt(self) -> list[InDoubt]:
-        """Those that count as done, as far as they may be."""
+        """Those of these actions that count as done because they may have been."""
         return [action for action in self.actions if isinstance(action, InDoubt)]
 
     def leave(

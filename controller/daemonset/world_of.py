@@ -1,5 +1,4 @@
-"""Makes the World of one pass from the caches and from the state of the DaemonSet. It holds copies only: nothing in
-it changes later."""
+"""Makes the World of one pass from the caches and the state of the DaemonSet, as copies: nothing changes later."""
 
 from __future__ import annotations
 
@@ -34,9 +33,9 @@ def world_of(
 ) -> World:
     """The World of one pass. `daemonset` has the newest status that is known: the next one is worked out from it.
 
-    What the server has not answered counts as done where it may have been. `now` is in seconds since 1970; `moment`
-    is the same instant by `elapsed`, the clock of everything that is remembered. Both become seconds since 1970 in
-    the World, anew in each pass, so that setting the clock changes no duration.
+    What the server has not answered counts as done if it may have been. `now` is in seconds since 1970; `moment` is
+    the same instant by `elapsed`, the clock of everything that is remembered. Both become seconds since 1970 in the
+    World, anew in each pass, so that setting the clock changes no duration.
     """
     pods, revisions = _with_adopted(cached, state.unanswered.adopted, daemonset.uid), cached.revisions
     resizable = compiled.gates.resize and not state.no_resize
@@ -120,8 +119,8 @@ def _going(pods: tuple[Pod, ...], uids: Collection[str]) -> tuple[Pod, ...]:
 
 
 def _changing(pods: tuple[Pod, ...], begun: Collection[Unready]) -> tuple[Pod, ...]:
-    """`pods`, where those that we may have begun to update in place, or to prepare, count as unready until the cache
-    shows them changed."""
+    """`pods`, where those that we may have begun to update in place, or to prepare, count as unready until they
+    change."""
     if not begun:
         return pods
     before = {one.pod.uid for one in begun}
@@ -145,7 +144,7 @@ def _coming(
 def _not_before(
     daemonset: DaemonSet, pods: tuple[Pod, ...], failed_pods: FailedPods, now: float, moment: float
 ) -> dict[str, float]:
-    """For each node with a failed pod: when it may be replaced (seconds since 1970)."""
+    """When the failed pod of a node may be replaced (seconds since 1970), by node."""
     return {
         pod.node: now + failed_pods.remaining((daemonset.uid, daemonset.generation, pod.node), moment)
         for pod in pods

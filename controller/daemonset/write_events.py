@@ -1,4 +1,4 @@
-"""What users are told of one write, as an Event on the DaemonSet."""
+"""Makes the note about one write, which becomes an Event on the DaemonSet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from controller.planner.step import Note
 
 
 def success(action: actions.Action) -> Note | None:
-    """What users are told of a write that was done; None: nothing."""
+    """The note about a write that was done; None: there is none."""
     match action:
         case actions.CreatePod(name=name):
             return _told(wellknown.SUCCESSFUL_CREATE, f"Created pod: {name}")
@@ -33,8 +33,7 @@ def success(action: actions.Action) -> Note | None:
 
 
 def failure(action: actions.InDoubt, words: str) -> Note | None:
-    """What users are told of a write that failed, with the server's `words`; None: nothing. Of every failed write the
-    condition Degraded tells."""
+    """The note about a failed write, with the message of the server; None: only the condition Degraded reports it."""
     match action:
         case actions.CreatePod():
             return _warned(wellknown.FAILED_CREATE, f"Error creating: {words}")

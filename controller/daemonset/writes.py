@@ -44,8 +44,7 @@ def metadata_patch(
 
 
 def revision_body(daemonset: DaemonSet, action: CreateRevision) -> JSONObject:
-    """The body of a new revision: labels of the template plus the hash, annotations of the DaemonSet (change-cause
-    among them)."""
+    """The body of a new revision: labels of the template and the hash, annotations of the DaemonSet."""
     meta = daemonset.spec.template.get("metadata")
     labels = meta.get("labels") if isinstance(meta, dict) else None
     return {

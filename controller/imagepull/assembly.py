@@ -31,11 +31,9 @@ from controller.runtime.workqueue import WorkQueue
 from controller.telemetry.metrics import Metrics
 
 WORKERS = 1
-"""Workers for each queue. One is enough: a pass that waits for answers occupies none, and deciding takes a
-millisecond."""
+"""Workers for each queue: a pass that waits for answers occupies none, and deciding takes a millisecond."""
 STARTING_SECONDS = 10.0
-"""Seconds for which rollouts wait for these caches: a new leader does not know yet which images are on which
-nodes."""
+"""Seconds for which rollouts wait for these caches: a new leader does not know where images are."""
 SETTLES_SECONDS = 0.2
 """Seconds from a change of a DaemonSet to the pass over its jobs, because several changes come together."""
 DRAIN_SECONDS = 0.5
@@ -43,8 +41,7 @@ DRAIN_SECONDS = 0.5
 
 
 class ImagePullParts:
-    """Stores, queues and passes. They exist at once; whoever fills the caches reports changes to the `on_…`
-    methods."""
+    """Stores, queues and passes, which exist at once. Whoever fills the caches reports changes to `on_…`."""
 
     def __init__(
         self,
@@ -60,8 +57,7 @@ class ImagePullParts:
         wake: Callable[[DaemonSet], None],
         relist: Callable[[], None],
     ) -> None:
-        """`wake` makes the rollout of a DaemonSet look again which nodes wait. `relist` lists jobs and pullers
-        again."""
+        """`wake` makes a rollout look again which nodes wait. `relist` lists jobs and pullers again."""
         self.jobs = open_scoped_store(ImagePullJob, namespaces)
         self.pullers = open_scoped_store(Puller, namespaces)
         self.caches = JobCaches(self.jobs[1], self.pullers[1], daemonsets)
@@ -119,8 +115,8 @@ class ImagePullParts:
             await stop.wait()
 
     def unpulled(self, daemonset: DaemonSet, cached: Cached) -> Mapping[str, Unpulled]:
-        """The nodes whose update waits for images, as in `World`: all nodes while it is not known yet, none if jobs
-        are not carried out."""
+        """The nodes whose update waits for images, as in `World`: all while it is not known yet, none without
+        jobs."""
         if not daemonset.waits_for_images:
             return {}
         if self._began:

@@ -21,7 +21,7 @@ PAGE = 500
 
 
 class JobCached(Value):
-    """What the caches show at one moment of one job, or of the remains of a job that is gone."""
+    """The state in the caches, at one moment, of one job or of the remains of a job that is gone."""
 
     fleet: int
     """The number in `JobCaches.fleet`."""
@@ -57,8 +57,8 @@ class JobCaches:
         return frozenset(old_pods(self._daemonsets.pods_of(owner), job.hash))
 
     async def snapshot(self, key: Key, job: ImagePullJob | None) -> JobCached | None:
-        """What the caches show, once no list is half taken in: each store then shows the server at one moment. `job`
-        is the one with this key, if any. None: it has changed while this waited."""
+        """The state of the job with this key in the caches, once no list is half taken in: each store then shows the
+        server at one moment. `job` is that job, if any. None: it has changed while this waited."""
         while not (self.pullers.is_whole and self.nodes.is_whole):
             await self.pullers.whole()
             await self.nodes.whole()

@@ -1,5 +1,4 @@
-"""Reads the results off the pullers: which nodes have the image now, where pulling failed, and which pullers are not
-needed any more."""
+"""Reads the results off the pullers: who has the image now, where pulling failed, which pullers can go."""
 
 from __future__ import annotations
 

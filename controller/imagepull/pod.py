@@ -16,7 +16,7 @@ from controller.api.wellknown import API_VERSION
 from controller.planner.manifest import aimed, child_name
 
 NO_COMMAND = "/kruise-ds/only-pulls-the-image"
-"""It must exist in no image."""
+"""A command that exists in no image."""
 _NOBODY = 65534
 """The user `nobody`."""
 _LEFT_ALONE_SECONDS = 60
@@ -30,8 +30,7 @@ _ANNOTATIONS: JSONObject = {
 }
 
 _OF_CONTAINERS = "container.apparmor.security.beta.kubernetes.io/"
-"""The start of annotations that name a container. The server refuses them for containers that the pod does not
-have."""
+"""The start of annotations that name a container; the server refuses them if the pod has no such container."""
 
 
 def pod_name(job: ImagePullJob, node: str) -> str:

@@ -212,8 +212,7 @@ class JobReconciler:
     async def _settle_status(
         self, job: ImagePullJob, state: JobState, wanted: ImagePullJobStatus, execution: JobExecution
     ) -> float:
-        """Write the status if it may be written now; returns when the rest may be written, `inf` if nothing is
-        left."""
+        """Write the status if it may be written now; returns when the rest may be, `inf` if nothing is left."""
         before = state.latest_status(job)
         if wanted == before or STATUS in state.awaited or job.dying:
             return inf

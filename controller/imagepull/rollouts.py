@@ -30,7 +30,7 @@ from controller.runtime.workqueue import Taken
 
 
 class _KnownRollout(msgspec.Struct):
-    """What is remembered of the rollout of one DaemonSet."""
+    """Remembers the rollout of one DaemonSet."""
 
     hash: str
     """The hash of the current revision."""
@@ -80,7 +80,7 @@ class Rollouts:
         self._wake, self._lacking, self._did = wake, lacking, did
         self._by_owner = jobs.index(lambda job: job.owner_uid or None)
         self._known: dict[str, _KnownRollout] = {}
-        """What is known of each rollout, by uid of the DaemonSet."""
+        """The known rollouts by uid of the DaemonSet."""
         self._removed: set[str] = set()
         """Uids of jobs that we have deleted, or may have, while the cache still shows them."""
 

@@ -1,4 +1,4 @@
-"""What is remembered of a job between passes. It is lost with the process; see the docstring of the package."""
+"""Remembers a job between passes. It is lost with the process; see the docstring of the package."""
 
 from __future__ import annotations
 
@@ -120,8 +120,7 @@ class JobState(msgspec.Struct):
         self.silent_since = min(self.silent_since, moment) if decided.only_silent else inf
 
     def room(self, moment: float) -> int:
-        """How many pullers may be created now; if the last one was refused, only one, to find out whether that is
-        still so."""
+        """How many pullers may be created now: after a refusal only one, to find out whether it is refused too."""
         if self.rests_until > moment:
             return 0
         return 1 if self.refusal else CEILING

@@ -1,5 +1,4 @@
-"""Works out the ImagePullJobs that the rollout of a DaemonSet wants: one for each image that nodes with an old pod
-lack.
+"""Works out the ImagePullJobs that the rollout of a DaemonSet wants: one per image that nodes with an old pod lack.
 
 Pure. The result depends on what there is, not on what was done before, so that a rollback gets its jobs too.
 """
@@ -55,7 +54,7 @@ class _JobOptions(Value, gc=True):
     """Seconds for one attempt on one node."""
     min_updated: IntOrPercent = 0
     unread: Mapping[str, str] = {}
-    """By annotation that cannot be read: what it should be, and what is used instead."""
+    """Texts about unreadable annotations, by annotation: what it should be, and what is used instead."""
 
     def updated(self, desired: int) -> int:
         return scaled(self.min_updated, desired, round_up=True)
@@ -134,8 +133,7 @@ def notes_on(daemonset: DaemonSet) -> tuple[Note, ...]:
 
 
 def first_go_without(daemonset: DaemonSet, asked: WantedImages) -> Note | None:
-    """A note if nodes are updated in place before the images were pulled in advance, as an annotation asks; else
-    None."""
+    """A note if an annotation lets nodes be updated in place before images were pulled in advance; else None."""
     if not (daemonset.in_place and daemonset.waits_for_images):
         return None
     nodes = asked.options.updated(asked.desired)

@@ -20,8 +20,7 @@ class Access(Value):
     server: str | None = None
     """The URL of the API server. With it, no kubeconfig is needed."""
     token: str | None = None
-    """A bearer token. It replaces all credentials of the chosen user, also a client certificate, which servers would
-    prefer."""
+    """A bearer token. It replaces all credentials of the chosen user, also the client certificate."""
     client_certificate: str | None = None
     """A file, like `client_key`; they replace those of the chosen user."""
     client_key: str | None = None

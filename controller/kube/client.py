@@ -35,8 +35,7 @@ class Written(View):
 
 
 class Deleted(Value):
-    """An accepted delete. `version` is the resourceVersion of the object that is being deleted; None if the server
-    sent none."""
+    """An accepted delete. `version` is the resourceVersion of the object that goes; None if none was sent."""
 
     version: str | None
 
@@ -112,7 +111,7 @@ class Client:
         name: str = "",
         dry_run: bool = False,
     ) -> Written:
-        """Create an object. `name` is for error messages only. With `dry_run` the server makes all its checks but no
+        """Create an object. `name` is for error messages only. `dry_run`: the server makes its checks but no
         object."""
         what = f"{_collection(resource, namespace)} {name}".rstrip()
         call = Call(verb="create", what=what)
@@ -133,8 +132,7 @@ class Client:
         sub: str = "",
         dry_run: bool = False,
     ) -> Written:
-        """Send a JSON Patch, which must contain its own guard (`api.patch`). An outdated version or another uid
-        raises Conflict."""
+        """Send a JSON Patch with its own guard (`api.patch`). An outdated version or another uid raises Conflict."""
         call = Call(verb="patch", what=resource.describe(target, sub))
         request = Request(
             method="PATCH",
@@ -148,8 +146,7 @@ class Client:
     async def delete(
         self, resource: GroupVersionResource, ref: Ref, *, version: str = "", propagation: str = ""
     ) -> Deleted:
-        """Delete the object with `ref.uid`; if another one has its name by now, Conflict is raised. An empty uid
-        deletes any.
+        """Delete the object with `ref.uid`; Conflict is raised if another one has its name. An empty uid deletes any.
 
         `version` must match as well, if it is given; `ref.version` is not used, because a status update must not stop
         a delete. `propagation` is Background, Foreground or Orphan; "" leaves the choice to the server.

@@ -82,8 +82,7 @@ def kubeconfigs(flag: str | None, environ: Mapping[str, str] = os.environ) -> li
 
 
 def read_files(paths: Iterable[str]) -> Files:
-    """All files that are not empty, parsed. Raises what reading and YAML raise, and TypeError for a file that is no
-    kubeconfig."""
+    """All files that are not empty, parsed. Raises what reading and YAML raise, and TypeError for other YAML."""
     import yaml  # imported here: a controller in its pod reads no kubeconfig
 
     files: dict[str, KubeconfigEntry] = {}
@@ -182,8 +181,7 @@ def _checked(value: str, source: str) -> str:
 
 
 def _settle_auth_provider(settings: KubeconfigEntry, source: str, clock: Callable[[], float]) -> None:
-    """Turn an OIDC auth-provider with a valid token into that token. Raises ConfigError for any other: nothing here
-    renews it."""
+    """Turn an OIDC auth-provider with a valid token into that token. Raises ConfigError for any other."""
     provider = settings.get("auth-provider")
     if not provider:
         return

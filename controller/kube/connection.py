@@ -1,4 +1,4 @@
-"""Where the API server is, and the credentials with which we reach it."""
+"""The connection: where the API server is, and the credentials with which we reach it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from controller.kube.errors import ConfigError
 
 
 class Credentials(Protocol):
-    """Who we are for the API server. Tokens change while we run, so `authorization` is asked before every request."""
+    """Our credentials. Tokens change while we run, so `authorization` is asked before every request."""
 
     async def authorization(self) -> str | None:
         """The `Authorization` header now; None if the client certificate is enough. Never raises: if a token could
@@ -50,7 +50,7 @@ class Connection(Value):
     impersonation: tuple[tuple[str, str], ...] = ()
     """Headers of every request that impersonate somebody else; a name may occur several times."""
     source: str = ""
-    """Where all this was found, for people: `context kind of /home/me/.kube/config`."""
+    """The source of all this, for people: `context kind of /home/me/.kube/config`."""
 
 
 class Fixed:

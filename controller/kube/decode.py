@@ -21,7 +21,7 @@ D = TypeVar("D")
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends the initial state of a watch (metav1.InitialEventsAnnotationKey)."""
 UNREADABLE = (msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError)
-"""What a decoder or a projection raises for an object that has an unexpected form, or is nested too deeply."""
+"""The exceptions of a decoder or a projection for an object of unexpected form, or nested too deeply."""
 _LARGE = 64 * 1024
 """Bytes of JSON. Below, there are too few objects for collections to matter."""
 
@@ -62,8 +62,7 @@ WatchEvent: TypeAlias = Seen[T] | Malformed | Bookmark
 
 
 class Page(Value, Generic[T]):
-    """Some or all objects of a collection at `version`. `token` asks for the next page; it is empty on the last
-    page."""
+    """Some or all objects of a collection at `version`. `token` asks for the next page; empty on the last one."""
 
     items: tuple[Item[T], ...]
     version: str
@@ -224,8 +223,7 @@ def _meta_of(raw: msgspec.Raw) -> _SomeMeta:
 
 
 def _meta_of_deep(document: bytes) -> _SomeMeta:
-    """The metadata of a deeply nested object, field by field: its managedFields are nested as deeply as the
-    object."""
+    """The metadata of a deeply nested object, field by field: its managedFields are nested as deeply."""
     try:
         found = nesting.members(nesting.member(document, "metadata"))
         kept = {name: msgspec.Raw(found[name]) for name in ("name", "namespace", "resourceVersion") if name in found}

@@ -19,12 +19,10 @@ from controller.api.wellknown import tells_of_full_quota
 from controller.kube.request import NotConnected, Response
 
 LONGEST_MESSAGE = 512
-"""Characters of the server's message that are kept: enough for a sentence, too few to copy a whole object into
-events."""
+"""Characters of a message that are kept: enough for a sentence, too few to copy a whole object into events."""
 
 _QUOTED_AT_LENGTH = re.compile(r'"(?:[^"\\]|\\.){128,}+"')
-"""Long quotations. For a refused patch the server quotes the whole object first, and says at the end what is
-wrong."""
+"""Long quotations. For a refused patch the server quotes the whole object first, and the mistake at the end."""
 
 BUSY_WITHOUT_HINT = 1.0
 """Seconds to wait after a 429 that does not say how long."""
@@ -55,8 +53,7 @@ _status = msgspec.json.Decoder(_Status)
 
 
 class ConfigError(Exception):
-    """The settings do not say how to reach the server, or as whom. The message is one line that names the file or
-    context."""
+    """The settings do not say how to reach the server, or as whom: one line that names the file or context."""
 
     def __init__(self, words: str, *, hint: str = "") -> None:
         super().__init__(words)
@@ -93,14 +90,12 @@ class ApiError(Exception):
 
     @property
     def is_terminating_namespace(self) -> bool:
-        """Whether it was refused because its namespace is being deleted: then there is nothing to retry or to
-        report."""
+        """Whether it was refused because its namespace is being deleted: there is nothing to retry or to report."""
         return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
 
     @property
     def is_full_quota(self) -> bool:
-        """Whether it was refused because a ResourceQuota is used up: the object is valid, and deletions make room for
-        it."""
+        """Whether it was refused because a ResourceQuota is used up: the object is valid, and deletions make room."""
         return tells_of_full_quota(self.message)
 
 

@@ -1,5 +1,5 @@
-"""What each class of error means for whoever made the request. Everybody who goes on after an error asks here. As a
-table: docs/design/life-of-an-event.md#when-a-write-fails."""
+"""Maps each class of error to its meaning for the sender. Everybody who goes on after an error asks here. The same as
+a table: docs/design/life-of-an-event.md#when-a-write-fails."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Resend(Enum):
 
     NEVER = auto()
     LATER = auto()
-    """It does, as often as the time of the call allows, each time after the seconds that the server asks for."""
+    """Send it again while the call may last, each time after the seconds that the server asks for."""
     RENEWED = auto()
-    """It does so once, with fresh credentials."""
+    """Send it again once, with fresh credentials."""
 
 
 class ForWrite(Enum):
-    """What has become of a write, and when it is tried again."""
+    """The result of a failed write, and when it is tried again."""
 
     ABSENT = auto()
     """There is no such object. A delete is done already; otherwise the next pass decides anew."""

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class GroupVersionResource(Value, kw_only=True):
-    """What a request has to know of a kind."""
+    """The part of a resource that a request needs."""
 
     group: str = ""
     """Empty for the core group."""

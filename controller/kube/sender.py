@@ -31,7 +31,7 @@ Retell: TypeAlias = Callable[[ApiError], ApiError]
 
 
 class Call(Value):
-    """What is requested, for error messages and metrics."""
+    """A request in words, for error messages and metrics."""
 
     verb: str
     """get, list, watch, create, patch, update or delete."""
@@ -68,8 +68,8 @@ class Sender:
         call_seconds: float = CALL_SECONDS,
         request_seconds: float | None = None,
     ) -> None:
-        """Without `refresh` a 401 is final. `permission` is asked before each write, and again when its bytes are
-        about to leave: what it raises leaves the call, and nothing was sent.
+        """Without `refresh`, a 401 is final. `permission` is called before each write, and again just before its
+        bytes are sent; what it raises is raised by the call, and nothing was sent.
 
         `request_seconds` bounds every exchange and the opening of every stream, whatever the request itself says. It
         and `call_seconds` may be `inf`.

@@ -169,7 +169,7 @@ class Board(Value, dict=True, gc=True):
 
     @property
     def verdict(self) -> TemplateVerdict:
-        """What the dry run said of the current revision."""
+        """The result of the dry run of the current revision."""
         return self.world.verdicts.get(self.revision.hash, _UNASKED)
 
     @property

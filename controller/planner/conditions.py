@@ -36,7 +36,7 @@ _SHOWN = 40
 
 
 class Blocker(Value):
-    """What a rollout waits for: the reason of a condition, and a text."""
+    """A reason why a rollout waits, for the condition, and a text."""
 
     reason: str
     text: str
@@ -81,8 +81,8 @@ def refused_conditions(problem: str) -> tuple[Verdict, ...]:
 
 
 def blocker_of(explainer: Explainer) -> Blocker | None:
-    """What the nodes that should be updated now wait for, if that is neither a pod nor the budget; None: nothing, the
-    rollout moves."""
+    """The blocker of a rollout: why nodes that should be updated now wait, if that is neither a pod nor the budget;
+    None: the rollout moves."""
     if Obstacle.HOOK in explainer.waiting or _holds_a_node(explainer):
         return Blocker(reason=HELD_BY_HOOK, text=holding(explainer))
     if explainer.board.in_place and (stuck := _stuck_in_place(explainer.board)) is not None:
@@ -181,7 +181,7 @@ def staying_empty(board: Board) -> str:
 
 
 def unreadable_deadline(daemonset: DaemonSet) -> str:
-    """What is wrong with the annotation of the deadline, and what is used instead; empty if it can be read."""
+    """The mistake in the annotation of the deadline, and what is used instead; empty if it can be read."""
     found = daemonset.unreadable_deadline
     if found is None:
         return ""
@@ -249,7 +249,7 @@ def _used_up(board: Board) -> str:
 
 
 def _held_by(explainer: Explainer, counts: Counts, standing: Standing) -> tuple[str, str]:
-    """What keeps nodes from the current revision, as reason and text."""
+    """The reason and text that name what keeps nodes from the current revision."""
     board = explainer.board
     if keeper_of(board) is Obstacle.SELECTOR:
         return "SelectorReached", f"rollingUpdate.selector leaves out {standing.kept} old ones"

@@ -1,5 +1,4 @@
-"""Explains why a node is not as the planner wants it, and what it waits for: the same answer for conditions, metrics
-and the plugin.
+"""Explains why a node is not as the planner wants it, and what it waits for, for conditions, metrics and plugin.
 
 The stages of the planner ask the same functions (`stops`) before they act. So if a node has no obstacle, the planner
 acts there next, as far as the budget allows.
@@ -42,10 +41,9 @@ class Explanation(Value):
     slot: Slot
     state: NodeState
     kept: Obstacle | None
-    """Why the node may not get the current revision, now or at all; None: it may, or has it."""
+    """The obstacle that keeps the current revision from the node, now or at all; None: it may have it, or has it."""
     obstacle: Obstacle | None
-    """What keeps the planner from acting on the node; None: nothing does. For an empty node: from creating any
-    pod."""
+    """The obstacle to acting on the node; None: there is none. On an empty node: to creating any pod."""
 
 
 class Explainer:

@@ -1,5 +1,4 @@
-"""Chooses the revision for an empty node that may not hold the current one: that of its last pod, else the most usual
-one."""
+"""Chooses the revision for an empty node that may not hold the current one: as its last pod, else the usual one."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ class Fallback(Value, dict=True, gc=True):
     """How many nodes may hold the current revision."""
 
     def revision(self, slot: Slot) -> Revision:
-        """The revision of the last pod in `slot`, which may be the current one; `usual` if it is not known or not
-        stored any more."""
+        """The revision of the last pod in `slot`, maybe the current one; `usual` if it is not known or not stored."""
         known = self._stored.get(slot.last) if slot.last is not None else None
         return self.usual if known is None else known
 
@@ -67,8 +65,7 @@ class Fallback(Value, dict=True, gc=True):
 
     @cached_property
     def most_run(self) -> Revision | None:
-        """The older revision with most live pods; if several have as many, the newest. None: no older one is
-        stored."""
+        """The older revision with most live pods; of equals the newest. None: no older one is stored."""
         if not self._others:
             return None
         live = Counter(pod.hash for slot in self.slots for pod in slot.pods if not pod.dying and not pod.ended)
@@ -90,8 +87,7 @@ class Fallback(Value, dict=True, gc=True):
 
 
 def placements_of(revisions: Iterable[Revision], known: Mapping[str, Rules | None]) -> dict[str, Rules | None]:
-    """The compiled placement rules by uid of the revision; None: they cannot be compiled. Those in `known` are taken
-    from there."""
+    """The compiled placement rules by uid of the revision; None: not compilable. `known` ones are kept."""
     return {one.uid: known[one.uid] if one.uid in known else _compiled(one) for one in revisions}
 
 

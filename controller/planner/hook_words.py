@@ -14,8 +14,7 @@ from controller.planner.stops import handlers, hooked
 
 
 def holding(explainer: Explainer) -> str:
-    """Which pods the hook holds, by which labels or finalizers, and since when. Empty: none. It does not change
-    because time passes."""
+    """Which pods the hook holds, by what and since when; empty: none. It does not change because time passes."""
     pods, hook = explainer.held_by_hook, explainer.board.world.daemonset.pre_delete
     if not pods:
         return ""

@@ -88,8 +88,8 @@ def _body(daemonset: DaemonSet, revision: Revision, hole: JSON) -> JSONObject:
 
 
 def _gates(daemonset: DaemonSet, spec: JSONObject) -> JSONObject:
-    """The readiness gates of the pod, with those that we close: during an update in place, and before a deletion if
-    the hook asks for it."""
+    """The readiness gates of the pod, with ours: for updates in place, and before a deletion if the hook asks for
+    it."""
     given = items_of(spec.get("readinessGates"))
     hook = daemonset.pre_delete
     wanted = {

@@ -11,7 +11,7 @@ from controller.api.base import Value
 
 
 class BlockReason(StrEnum):
-    """Why nodes that should run the current revision do not, by the names of the metrics."""
+    """The reasons, by the names of metrics, why nodes that should run the current revision do not."""
 
     PAUSED = "Paused"
     PARTITION = "Partition"
@@ -27,23 +27,22 @@ class BlockReason(StrEnum):
 
 
 class Row(Value):
-    """The texts of one obstacle. They may contain the `{partition}`, the `{older}` revision that a node would get,
-    and the `{limit}`."""
+    """The texts of one obstacle, with `{partition}`, the `{older}` revision that a node would get, and `{limit}`."""
 
     name: str
     why: str
-    """Why one node waits."""
+    """The reason why one node waits."""
     ends: str
-    """What ends the wait."""
+    """The event that ends the wait."""
     block: BlockReason | None = None
     """The block reason of the metrics; None: they do not count it."""
     planned: str = ""
-    """For the forecast: several nodes, `{who}`, are left out in the end. `{are}` is "is" or "are". If empty,
+    """Text of a forecast: several nodes, `{who}`, are left out in the end. `{are}`: "is" or "are". If empty,
     `why`."""
     edited: str = ""
-    """For an edit: it does not move several nodes, `{who}`. If empty, `planned`."""
+    """Text for an edit that does not move several nodes, `{who}`. If empty, `planned`."""
     rollback: str = ""
-    """For a rollback: it does not move several nodes. If empty, `why` and `ends`."""
+    """Text for a rollback that does not move several nodes. If empty, `why` and `ends`."""
     tells_more: bool = False
     """Whether a problem of the old pod is shown as well."""
 

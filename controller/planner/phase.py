@@ -32,8 +32,7 @@ class Standing(Value):
     leaving: int = 0
     """Old pods that are being removed from nodes where no new one may start."""
     kept: int = 0
-    """Nodes outside the target without a pod of the current revision, because partition or selector keeps them
-    old."""
+    """Nodes outside the target without a pod of the current revision: partition or selector keeps them old."""
     completed: bool = False
     """Whether all nodes of the target were done at some time, and none became outdated since."""
     overdue: bool = False
@@ -41,8 +40,7 @@ class Standing(Value):
 
 
 def phase_of(standing: Standing) -> Phase:
-    """The first of the nine phases that applies: those that wait for a person come before those that wait for the
-    controller."""
+    """The first of the nine phases that applies; those that wait for a person come first."""
     if standing.dying:
         return Phase.TERMINATING
     if not standing.observed:
@@ -59,8 +57,7 @@ def phase_of(standing: Standing) -> Phase:
 
 
 def _after_the_update(standing: Standing) -> Phase:
-    """The phase once nothing is left to update. Kept old pods need not be available: only the new ones were waited
-    for."""
+    """The phase once nothing is left to update. Kept old pods need not be available: nobody waited for them."""
     if standing.done < standing.target:
         return Phase.DEGRADED
     if standing.kept:

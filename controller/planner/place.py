@@ -1,5 +1,4 @@
-"""The Place of an action: where the same write would fail again. A failed write is held back there and nowhere
-else."""
+"""The Place of an action: where the same write would fail again. A failed write is held back only there."""
 
 from __future__ import annotations
 
@@ -16,37 +15,37 @@ class Place(Value):
 
     @classmethod
     def of_node(cls, name: str) -> Place:
-        """Where a pod is created on this node."""
+        """The place where a pod is created on this node."""
         return cls(kind="node", name=name)
 
     @classmethod
     def of_object(cls, uid: str) -> Place:
-        """Where this object is written, by any write that has no place of its own."""
+        """The place of any write to this object that has no place of its own."""
         return cls(kind="object", name=uid)
 
     @classmethod
     def of_gates(cls, uid: str) -> Place:
-        """Where the readiness gates of this pod are opened."""
+        """The place where the readiness gates of this pod are opened."""
         return cls(kind="gates", name=uid)
 
     @classmethod
     def of_label(cls, uid: str) -> Place:
-        """Where this pod gets the label of its former revision back."""
+        """The place where this pod gets the label of its former revision back."""
         return cls(kind="label", name=uid)
 
     @classmethod
     def of_keeping(cls, uid: str) -> Place:
-        """Where the preparation for the deletion of this pod is taken back."""
+        """The place where the preparation for the deletion of this pod is taken back."""
         return cls(kind="kept", name=uid)
 
     @classmethod
     def of_revision(cls, revision_hash: str) -> Place:
-        """Where this revision is stored."""
+        """The place where this revision is stored."""
         return cls(kind="revision", name=revision_hash)
 
     @classmethod
     def of_template(cls, revision_hash: str) -> Place:
-        """Where a dry run asks the server about this revision."""
+        """The place where a dry run asks the server about this revision."""
         return cls(kind="template", name=revision_hash)
 
 

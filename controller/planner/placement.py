@@ -18,7 +18,7 @@ from controller.planner.stops import outgoing, to_removal
 
 
 class _Needs:
-    """What the nodes that were looked at so far need."""
+    """Collects what the nodes that were looked at so far need."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
@@ -38,8 +38,7 @@ class _Needs:
 
 
 def place(board: Board) -> Step:
-    """The stage. It creates in ascending order of nodes, and deletes; at most `burst` of each, the rest in the next
-    pass."""
+    """The stage. It creates in ascending order of nodes, and deletes; at most `burst` of each, the rest later."""
     needs, run = _Needs(board), Fit.RUN
     for slot in board.slots:
         if (len(slot.pods) == 1 and slot.fit is run and (slot.current or slot.old)) or not slot.pods:
@@ -68,8 +67,7 @@ def place(board: Board) -> Step:
 
 
 def _creates(board: Board) -> tuple[list[CreatePod], bool]:
-    """The creates for all `fillable` nodes, by `refills`; and whether some nodes are left for later, by burst or
-    `in_order`."""
+    """The creates for all `fillable` nodes, by `refills`; and whether nodes are left out by burst or `in_order`."""
     empty = fillable(board)
     if not empty:
         return [], False

@@ -33,15 +33,14 @@ BEFORE_UPDATE: tuple[Stage, ...] = (claim, settle_history, place)
 """The stages before the update. While one of them has something to do, the generation does not count as observed."""
 
 STAGES: tuple[Stage, ...] = (*BEFORE_UPDATE, roll_out, trim_history)
-"""All stages in order. The first one that acts ends the pass; the next pass starts from what the cluster then
-shows."""
+"""All stages in order. The first one that acts ends the pass; the next pass starts from what that has changed."""
 
 _CLOCK_GRAIN = 0.05
 """Seconds after the moment itself at which a pass comes, because availability is compared strictly."""
 
 
 class Plan(Value):
-    """What one pass wants; `wake_at`, `more` and `again` mean what they mean in a `Step`."""
+    """The actions and the status that one pass wants. `wake_at`, `more` and `again` are as in a `Step`."""
 
     actions: tuple[Action, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -49,15 +48,15 @@ class Plan(Value):
     more: bool = False
     again: bool = False
     withheld: bool = False
-    """While writes fail: some are left out because they failed before, and will be tried later."""
+    """Whether some actions are left out because they failed before, while writes fail. They are tried later."""
     all_written: bool = False
-    """Nothing is left to be written, so whatever failed before is over."""
+    """Whether nothing is left to be written, so that whatever failed before is over."""
     status: Status | None = None
-    """The status as it should read; None: leave it alone."""
+    """The status as it should be; None: leave it unchanged."""
     rollout_events: tuple[Note, ...] = ()
-    """To be said once that status is written, which is how each is said once."""
+    """Notes to be reported once this status is written, so that each is reported once."""
     summary: Summary | None = None
-    """What was seen; None where the spec cannot be made sense of."""
+    """The counts of this pass; None: the spec cannot be used."""
 
 
 def plan(world: World) -> Plan:

@@ -20,7 +20,7 @@ CLOCK_RUNS = (Phase.PROGRESSING, Phase.STALLED)
 
 
 def standing_of(board: Board, *, observed: bool) -> Standing:
-    """The standing as the pods show it. Whether the rollout was completed or is overdue, only the record tells; see
+    """The standing as the pods show it. Whether it was completed or is overdue, only the record tells; see
     `advance`."""
     without = available = outdated = done = waiting = 0
     run, barred = Fit.RUN, board.barred

@@ -1,5 +1,4 @@
-"""Chooses the nodes that may hold the current revision, and while surging those that lose an old pod which they were
-allowed to keep.
+"""Chooses the nodes that may hold the current revision, and while surging those that lose an old pod they could keep.
 
 Partition, selector and pause are one promise: docs/design/decisions.md#rollouts.
 """

@@ -38,8 +38,7 @@ none of them: nothing is left to roll out, but pods are missing."""
 
 
 def readiness(phase: Phase, message: str, *, why: str, aside: Verdict | None = None) -> tuple[Verdict, ...]:
-    """The three conditions. `message` says in one sentence how the rollout stands, `why` is the reason of what it
-    waits for.
+    """The three conditions. `message` says in a sentence how the rollout stands, `why` is its reason to wait.
 
     `aside` replaces the condition Stalled while that is false: a remark about the deadline.
     """

@@ -25,7 +25,7 @@ def in_order(board: Board, empty: Sequence[Slot]) -> list[Slot]:
 
 
 def refills(board: Board, empty: Sequence[Slot]) -> list[tuple[Slot, Revision | Obstacle]]:
-    """What each node of `empty` gets: a revision, or an obstacle. Call it with `fillable` nodes, `in_order`.
+    """The revision that each node of `empty` gets, or an obstacle. Call it with `fillable` nodes, `in_order`.
 
     A node gets the current revision if it may hold that and it is stored, else what `Fallback` says. If that revision
     does not run there, the node stays empty. With partitionedScaling, nodes that never had a pod wait for their turn.

@@ -1,5 +1,4 @@
-"""What happens where writes failed before: they are tried again after a while, and after everything that never
-failed."""
+"""Retries at places where writes failed: after a while, and after everything that never failed."""
 
 from __future__ import annotations
 
@@ -12,11 +11,9 @@ from controller.planner.slot import Slot
 from controller.planner.world import World
 
 RETRIES = 5
-"""Failed nodes that one pass tries again, so that it has no more failures than this. Others are tried in later
-passes."""
+"""Failed nodes that one pass tries again, so that it has no more failures than this; the others come later."""
 NEXT_RETRIES = 1.0
-"""Seconds between passes that come only because something failed; while other nodes are untried, the next pass is no
-later either."""
+"""Seconds between passes that come only for failed writes; no later either while other nodes are untried."""
 
 
 def has_failed(world: World) -> bool:
@@ -35,9 +32,8 @@ def others_first(
 ) -> list[Slot]:
     """`slots` in order, but those whose place has failed come last, at most `RETRIES`, the longest due first.
 
-    So a node that always fails takes no turn and no budget from others. `scattered`: while something fails, the
-    others are ordered by a checksum of their names, because nodes of one kind fail together and often have similar
-    names.
+    So a node that always fails takes no turn and no budget from others. `scattered`: while something fails, others
+    are ordered by a checksum of their names, because nodes of one kind fail together and have similar names.
     """
     due = world.due_again
     if not due and not (scattered and world.held_back):

@@ -68,8 +68,7 @@ def roll_out(board: Board) -> Step:
 
 
 def _within_budget(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
-    """The candidates that are updated now: all whose old pod is unavailable, and of the others as many as the limit
-    allows.
+    """The candidates that are updated now: all whose old pod is unavailable, the others as the limit allows.
 
     An unreachable node is left out, because a write there would change nothing; it only counts. While surging, a pod
     that is held before its deletion counts as one that serves: a new pod beside it is not urgent.
@@ -142,8 +141,7 @@ def _recreated(revision_hash: str, why: str) -> Note:
 
 
 def _asked_about(board: Board, first: Slot, candidates: Sequence[Slot]) -> str:
-    """The node for which the dry run makes a pod. After a refusal it is another node, because the node may have been
-    the cause."""
+    """The node for which the dry run makes a pod; after a refusal another one, as the node may be the cause."""
     asked = board.world.asked
     others = [slot.node for slot in candidates if slot is not first] if asked else []
     return min(others, key=lambda node: crc32(f"{asked} {node}".encode()), default=first.node)

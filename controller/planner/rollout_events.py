@@ -26,8 +26,7 @@ UNDER_WAY: Final = (Phase.PENDING, Phase.PROGRESSING, Phase.PAUSED, Phase.STALLE
 
 
 def rollout_events(daemonset: DaemonSet, status: Status) -> tuple[Note, ...]:
-    """The events for this change of the status. `daemonset` has the newest known status; `status` is about to be
-    written."""
+    """The events for this change of the status: `daemonset` has the newest known one, `status` will be written."""
     was = daemonset.status.rollout.phase if daemonset.status and daemonset.status.rollout else ""
     now = status.rollout.phase
     said = {one.type: one for one in status.conditions}

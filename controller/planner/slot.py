@@ -35,18 +35,16 @@ class Slot(Value):
     old: Pod | None
     """The live pod of another revision, chosen in the same way."""
     current_available: bool
-    """Whether `current` is available: ready for minReadySeconds, and not held by a hook nor in the middle of an
+    """Whether `current` is available: ready for minReadySeconds, not held by a hook nor in the middle of an
     update."""
     old_available: bool
     had_current: bool
-    """Whether a pod of the current revision is here, live or not; or there is no pod, and the last one had that
-    revision."""
+    """Whether a pod of the current revision is here, live or not; or none is, and the last one had it."""
     had_old: bool
     """Whether a pod of another revision is here, live or not; or there is no pod, and the last one had another
     revision. If `had_current` is False too, no pod was ever seen here."""
     last: str | None
-    """The revision hash of the last pod, if none is live: it is dying, has ended or is gone. None: not known, or a
-    pod is live."""
+    """The revision hash of the last pod, if none is live: dying, ended or gone. None: not known, or one is live."""
 
     @property
     def serves(self) -> bool:
@@ -74,8 +72,7 @@ class Slot(Value):
 
     @property
     def single(self) -> bool:
-        """Whether there is at most one live pod. A second old one that a hook holds leaves no room for a third
-        pod."""
+        """Whether there is at most one live pod; a second old one that a hook holds leaves no room for a third."""
         return len(self.live) <= 1
 
     @property
@@ -94,8 +91,8 @@ class SlotReader:
         self._ready_seen, self._restarts_seen = world.ready_seen, world.restarts_seen
         self._gone = {node: gone.pod for node, gone in world.predecessors.items() if gone.pod is not None}
         self.next_available: float | None = None
-        """When the next pod that is ready now will have been ready for minReadySeconds (seconds since 1970); None:
-        none waits."""
+        """When the next pod that is ready now becomes available by minReadySeconds (seconds since 1970); None: none
+        waits."""
 
     def slot(self, node: str, fit: Fit | None, selected: bool, unreachable: bool, pods: Sequence[Pod]) -> Slot:
         removed: tuple[Pod, ...] = ()
@@ -142,8 +139,8 @@ class SlotReader:
         )
 
     def _last(self, node: str, pods: Sequence[Pod], removed: Sequence[Pod]) -> str | None:
-        """The revision hash of the youngest pod here, or of the one that is gone if that was younger; None: not
-        known."""
+        """The revision hash of the youngest pod here, or of the one that is gone if that was younger; None:
+        unknown."""
         youngest = max(pods or removed, key=lambda pod: (pod.created, pod.name), default=None)
         gone = None if pods else self._gone.get(node)
         if gone is not None and (youngest is None or gone.created > youngest.created):
@@ -172,8 +169,7 @@ class SlotReader:
         return min(said, self._ready_seen.get(live.uid, said)) if self._ready_seen else said
 
     def _restarted(self, live: Pod, said: float) -> float:
-        """When its container restarted, but at most a second (the rounding) before we saw it: the clock of the node
-        may be behind."""
+        """When its container restarted, at most a second (rounding) before we saw it: the node may be behind."""
         seen = self._restarts_seen.get(live.uid)
         return self._seen(live, said) if seen is None else max(min(said, seen), seen - 1)
 

@@ -1,4 +1,4 @@
-"""What one stage of the planner hands on: what is to be done, and what users are to be told."""
+"""The result of one stage of the planner: what is to be done, and what users are to be told."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from controller.planner.actions import Action
 
 
 class Note(Value):
-    """Something that a user should read: it becomes an Event on the DaemonSet."""
+    """A message that a user should read. It becomes an Event on the DaemonSet."""
 
     warning: bool
     reason: str
     message: str
     once: bool = False
-    """Not said again within some minutes, though it is no warning."""
+    """Whether it is not repeated for some minutes, although it is no warning."""
     of_rollout: bool = False
-    """It is about the rollout as a whole, and is not to be lost among those about its pods."""
+    """Whether it is about the rollout as a whole, and must not be lost among notes about single pods."""
 
 
 class Step(Value):
-    """What one stage wants."""
+    """The actions that one stage wants, and when to look again."""
 
     actions: tuple[Action, ...] = ()
     notes: tuple[Note, ...] = ()
     wake_at: float | None = None
-    """Seconds since 1970: look again then, even if nothing happens."""
+    """When to look again even if nothing happens (seconds since 1970); None: no such time."""
     more: bool = False
-    """There is more to do once the caches show what these actions did, or once more pods are available."""
+    """Whether more is to be done once the caches show these actions, or once more pods are available."""
     again: bool = False
-    """What these actions do brings no event: once they went well, the next pass goes on at once."""
+    """Whether these actions bring no event, so that the next pass follows at once if they succeed."""

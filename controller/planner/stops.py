@@ -128,7 +128,7 @@ def drained_until(board: Board, slot: Slot) -> float | None:
 
 
 def _had_traffic(underway: Underway | None) -> bool:
-    """Whether a pod had traffic until it was drained. In the middle of an update it has none, unless only its resize
+    """Whether a pod had traffic until it was drained: not in the middle of an update, unless only its resize
     waits."""
     return underway is None or underway.only_resizes
 
@@ -145,16 +145,14 @@ def to_creation(board: Board, slot: Slot) -> Obstacle | None:
 
 
 def leaving(board: Board, slot: Slot) -> Place:
-    """The place of the first write of the update of this node: a new pod beside the old one, or the deletion of the
-    old one."""
+    """The place of the first write of this update: a new pod beside the old one, or the deletion of the old one."""
     return Place.of_node(slot.node) if board.surging or slot.old is None else Place.of_object(slot.old.uid)
 
 
 def in_the_way(board: Board, slot: Slot) -> list[Pod]:
     """While surging: pods beside a live old one that must go before a new one is created.
 
-    An excess pod leaves no room for a third one. A failed pod of the current revision stays until its back-off is
-    over.
+    An excess pod leaves no room for a third one. A failed current pod stays until its back-off is over.
     """
     if len(slot.pods) == 1:
         return []
@@ -165,7 +163,7 @@ def in_the_way(board: Board, slot: Slot) -> list[Pod]:
 
 
 def outgoing(board: Board, slot: Slot) -> Pod | None:
-    """Of two live pods, one of each kind, the one that goes now; None: neither. While surging that is the old one,
+    """The one of two live pods, one of each kind, that goes now; None: neither. While surging that is the old one,
     once it is not needed any more.
 
     On an unreachable node a deletion would change nothing, so neither goes.
@@ -211,7 +209,7 @@ def in_place_change(board: Board, pod: Pod) -> bool:
 
 
 def change_of(board: Board, pod: Pod) -> InPlaceChange | NotPossible:
-    """What the current revision changes in an old pod in place; or why it needs a new pod."""
+    """The changes of the current revision to an old pod in place; or why it needs a new pod."""
     change = board.world.changes.get(pod.hash)
     if change is None:
         return NotPossible(why="their revision is not stored any more", refusal=InPlaceRefusal.OTHER)

@@ -1,7 +1,6 @@
-"""What one pass saw, as numbers: the states of nodes, the failures with their reasons, and what an update waits for.
+"""The Summary of one pass in numbers: states of nodes, failures with reasons, and what an update waits for.
 
-Metrics show it until the next pass. Nodes are counted as the kubectl plugin counts them, and only those that should
-run a pod.
+Metrics show it until the next pass. It counts nodes that should run a pod, as the plugin does.
 """
 
 from __future__ import annotations
@@ -59,8 +58,7 @@ class Summary(Value):
     starting: tuple[StartingPod, ...] = ()
     """The pods that may become ready; their nodes are counted as updating. See `at`."""
     leaving: int = 0
-    """Nodes whose pod has to go. A pod that a NoSchedule taint allows to stay is misscheduled, but not counted
-    here."""
+    """Nodes whose pod has to go. One that a NoSchedule taint lets stay is misscheduled, but not counted here."""
     preparing: int | None = None
     """Pods that are prepared for their deletion and held by the preDelete hook; None: there is no hook."""
     overdue: int = 0
@@ -73,8 +71,7 @@ class Summary(Value):
         return sum(zone[ZoneState.UPDATING] for zone in self.zones.values())
 
     def at(self, now: float) -> Summary:
-        """This summary as of `now` (seconds since 1970) if there was no pass in between: only deadlines may have
-        passed."""
+        """This summary as of `now` (seconds since 1970), if no pass came in between: deadlines may have passed."""
         overdue = sum(1 for moment in self.deadlines if moment <= now)
         if overdue:
             left = tuple(moment for moment in self.deadlines if moment > now)
@@ -120,8 +117,7 @@ def _deadlines(explainer: Explainer) -> tuple[float, ...]:
 
 
 class _Walk:
-    """Goes through all nodes that are not as they should be. The loop is kept plain for speed, like those of the
-    board."""
+    """Goes through all nodes that are not as they should be, in a plain loop for speed."""
 
     def __init__(self, explainer: Explainer) -> None:
         self._explainer, self._board = explainer, explainer.board

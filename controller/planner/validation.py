@@ -37,7 +37,7 @@ def compiled(daemonset: DaemonSet) -> Rules:
 
 
 def problems(daemonset: DaemonSet) -> tuple[str, ...]:
-    """What is wrong with the spec. Each text names the field, the mistake, and what would be right."""
+    """The problems of the spec. Each text names the field, the mistake, and what would be right."""
     spec = daemonset.spec
     found: list[str] = []
     if spec.selector.empty:
@@ -80,8 +80,7 @@ def _selector_problems(daemonset: DaemonSet) -> list[str]:
 
 
 def _placement(template: JSONObject) -> tuple[str, ...]:
-    """Placement fields that cannot be read: the API server would refuse them in a pod, but nobody has checked them
-    yet.
+    """Placement fields that cannot be read: the server would refuse them in a pod, but nobody has checked yet.
 
     The server checks them in DaemonSets of apps/v1, but not inside our template. The dry run of a pod never shows it
     the required affinity, and needs an eligible node. If a typing error were read as "no node", all pods would be

@@ -89,11 +89,10 @@ class World(Value):
     revisions: tuple[Revision, ...] = ()
     """The revisions that this DaemonSet controls."""
     placements: Mapping[str, Rules | None] = {}
-    """By uid of a revision: where its template lets pods run. None or missing: nowhere, because it cannot be
-    compiled."""
+    """Placement rules by uid of the revision. None or missing: it cannot be compiled, and runs nowhere."""
     changes: Mapping[str, InPlaceChange | NotPossible] = {}
-    """By hash of an older revision: what an update in place of its pods to the current one changes. Missing: it is
-    not stored. Empty if updates in place are not asked for."""
+    """Changes of an update in place to the current revision, by hash of the older one. Missing: that is not stored.
+    Empty if updates in place are not asked for."""
     reads_env: bool = False
     """Whether containers that read a changed label into their environment may be left to a node agent to restart."""
     resizable: bool = True
@@ -101,43 +100,42 @@ class World(Value):
     no_resize: str = ""
     """Why the cluster cannot do that; empty: it can, as far as we know."""
     refused_resizes: Mapping[str, str] = {}
-    """By uid of a pod: the message with which the server refused to resize it."""
+    """Messages with which the server refused to resize a pod, by its uid."""
     unpulled: Mapping[str, Unpulled] = {}
-    """By node: the state of the images of the current revision, if the node lacks them and the update waits for
-    them."""
+    """The state of the new images on nodes that lack them, by node, if the update waits for them."""
     orphan_revisions: tuple[Revision, ...] = ()
     """The revisions of the namespace that have no controller."""
     fresh: bool = True
     """Whether the caches have seen all of our own writes. If not, only look and do not act."""
     not_before: Mapping[str, float] = {}
-    """By node: when its failed pod may be replaced (seconds since 1970)."""
+    """When a failed pod may be replaced (seconds since 1970), by node."""
     doubtful: Mapping[str, str] = {}
-    """By node: the name of a pod whose create got no answer and may yet be done."""
+    """Names of pods whose create got no answer and may yet be done, by node."""
     predecessors: Mapping[str, Predecessor] = {}
-    """By node: the pod that was there last. It goes into the name of the next pod."""
+    """The last pod of each node, by node. It goes into the name of the next pod."""
     awaited: frozenset[Place] = frozenset()
     """The places of writes that the server has not answered yet. All are in `held_back` too."""
     coming: Mapping[str, str] = {}
-    """By node: the revision hash of a pod that may have been created there but was not seen yet."""
+    """Revision hashes of pods that may have been created but were not seen yet, by node."""
     leaving: frozenset[str] = frozenset()
     """Nodes where a pod may have been deleted but was not seen so yet. It counts as dying, though it may live on."""
     ready_seen: Mapping[str, float] = {}
-    """By uid of a pod: when it was first seen ready (seconds since 1970), if its Ready condition names a later time
-    because the clock of its node is ahead of ours."""
+    """When pods were first seen ready (seconds since 1970), by uid, if their Ready condition names a later time
+    because the clock of the node is ahead of ours."""
     restarts_seen: Mapping[str, float] = {}
-    """By uid of a pod: when the last restart of a container was first seen (seconds since 1970). Missing if it
-    restarted before this process started."""
+    """When the last restart of a container was first seen (seconds since 1970), by uid of the pod. Missing if it was
+    before this process started."""
     verdicts: Mapping[str, Accepted | TemplateRefused] = {}
-    """By revision hash: what the dry run said of it."""
+    """The results of dry runs by revision hash."""
     asked: int = 0
     """How many dry runs in a row failed. Each next one tries the pod of another node."""
     ask_at: float = 0.0
     """When a refused dry run is tried again (seconds since 1970)."""
     held_back: Mapping[Place, float] = {}
-    """By place: until when it is left alone (seconds since 1970). Writes there have failed more than once, or one is
-    not answered yet (then it is infinite), and they must not keep others waiting."""
+    """Until when places are left alone (seconds since 1970). Writes there have failed more than once, or one is not
+    answered yet (then it is infinite), and they must not keep others waiting."""
     due_again: Mapping[Place, float] = {}
-    """By place where a write failed and may be tried again: since when (seconds since 1970)."""
+    """Since when writes may be tried again at places where they failed (seconds since 1970)."""
     write_failure: str = ""
     """The error of a write that is still needed; empty: none fails."""
     fought: bool = False
@@ -167,9 +165,8 @@ def split_unmatched(world: World) -> tuple[Sequence[Pod], tuple[Pod, ...]]:
 
 
 def taken_away(world: World, pod: Pod) -> Mapping[str, str]:
-    """Labels whose removal has released this pod from the hook, and that the selector requires too. While the pod is
-    prepared, it counts as ours without them: otherwise it would keep running, with no controller, beside its
-    successor."""
+    """Labels whose removal has released this pod from the hook, and that the selector requires too. A prepared pod
+    counts as ours without them: otherwise it would go on with no controller, beside its successor."""
     hook, selector = world.daemonset.pre_delete, world.daemonset.spec.selector
     if hook is None or not pod.held_by_hook or world.rules.owns(pod.labels):
         return {}

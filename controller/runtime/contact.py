@@ -1,4 +1,5 @@
-"""What a reflector reports of its connection: whether the server can be reached, and why a stream ended."""
+"""The Contact of a reflector with its server, as it is reported: whether it can be reached, and why a stream
+ended."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def restart_reason(end: End) -> RestartReason | None:
 
 
 def contact_after(error: ApiError) -> Contact:
-    """What a failed request shows of the server."""
+    """The contact that a failed request shows."""
     match meaning_of(error).read:
         case ForRead.MISSING:
             return Contact(state="missing", reason=str(error))

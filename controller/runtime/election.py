@@ -34,8 +34,7 @@ JITTER = 0.2
 
 
 class Leadership:
-    """Whether this process may write. To be asked before every write, because the process may have been frozen since
-    the last one."""
+    """Whether this process may write. Ask before every write: the process may have been frozen since the last."""
 
     def __init__(self) -> None:
         self.deadline = float("-inf")
@@ -52,7 +51,7 @@ class Leadership:
 
 
 class Election:
-    """What one process has seen of the Lease, and since when. Only `leadership` uses it."""
+    """Follows the Lease for one process, and wins, keeps and releases it. Only `leadership` uses it."""
 
     def __init__(
         self,
@@ -99,8 +98,7 @@ class Election:
                 await self._pause(1.0)
 
     async def keep(self) -> None:
-        """Renew the Lease for ever. Raises `LeadershipLost` at the deadline, or when somebody else holds the
-        Lease."""
+        """Renew the Lease for ever. Raises `LeadershipLost` at the deadline, or when another one holds the Lease."""
         loop, retry = asyncio.get_running_loop(), self._timing.retry
         pause, because = retry, ""
         while True:  # a renewal is due by the clock, whatever happens
@@ -120,8 +118,7 @@ class Election:
                 pause = max(0.0, began + retry - loop.time())
 
     async def release(self) -> None:
-        """Give the Lease back; in bounded time and without raising, because others take an unreleased Lease too, only
-        later."""
+        """Give the Lease back, in bounded time, without raising: others take an unreleased Lease too, only later."""
         try:
             for _ in range(2):  # twice: the version may be that of a renewal whose answer we did not see
                 if self._lease is None or not self.leadership.is_valid():
@@ -137,8 +134,7 @@ class Election:
             self.leadership.deadline = float("-inf")
 
     async def _until_free(self, seconds: float) -> bool:
-        """Watch the Lease until it may be taken. False when `seconds` are over or the watch has ended: then read it
-        again."""
+        """Watch the Lease until it may be taken. False: `seconds` are over or the watch has ended; read it again."""
         lease, loop = self._lease, asyncio.get_running_loop()
         if lease is None:
             self._tell("standing by, there is no leader lease; if it was deleted, its holder may not know yet")
@@ -164,8 +160,7 @@ class Election:
         return False
 
     async def _write(self) -> bool:
-        """Write ourselves into the Lease, and lead by it unless we have only just created it. False if it has changed
-        since we saw it."""
+        """Write ourselves into the Lease, and lead by it unless we have just created it. False if it has changed."""
         loop, lease = asyncio.get_running_loop(), self._lease
         sent = loop.time()
         spec = held(lease.spec if lease else None, self._identity, self._timing, self._clock())
@@ -205,8 +200,7 @@ class Election:
         return next_move(self._lease, since, self._identity, now, self._timing)
 
     async def _bounded(self, call: Awaitable[T]) -> T:
-        """Await `call`, but no longer than the retry time and, while leading, not beyond the deadline. Raises
-        TimeoutError."""
+        """Await `call`, at most for the retry time and, while leading, until the deadline. Raises TimeoutError."""
         limit = self._timing.retry
         if self.leadership.is_valid():
             limit = min(limit, self.leadership.deadline - asyncio.get_running_loop().time())

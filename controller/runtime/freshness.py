@@ -34,14 +34,14 @@ class Reach(Value):
 
 
 class Stale(Value):
-    """Why an owner may not decide yet."""
+    """A reason why an owner may not decide yet."""
 
     waiting_for: str
-    """What is missing, for the log: "pods at version 412, have 398"."""
+    """The missing write, for the log: "pods at version 412, have 398"."""
     resource: str
     """The first resource whose cache is behind."""
     since: float
-    """Since when every check has found this owner stale (`elapsed`)."""
+    """The moment since which every check has found this owner stale (`elapsed`)."""
     overdue: bool = False
     """True once, in the first check after more than `STALE_WARNING` seconds."""
 
@@ -52,7 +52,7 @@ STALE_WARNING = 30.0
 
 class _OwnWrite(msgspec.Struct, frozen=True):
     version: int | None
-    """None: the server sent no version."""
+    """The resourceVersion; None: the server sent none."""
     at: float
     """When the server answered (`elapsed`)."""
 
@@ -93,7 +93,7 @@ class Ledger:
     def check(
         self, owner_uid: str, reached: Mapping[str, Reach], is_live: Callable[[str], bool], now: float
     ) -> Stale | None:
-        """None when the caches have seen everything that this owner wrote.
+        """The write that the caches have not shown yet; None: they have shown all of this owner.
 
         `reached` says how far the cache of each resource has come; `is_live`, whether the cache shows a pod of this
         uid that is not being deleted. A check also drops what has been seen, and notes since when the owner is stale.

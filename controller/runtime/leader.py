@@ -57,8 +57,7 @@ class Timing(Value):
 
     @property
     def missing(self) -> float:
-        """For how long candidates leave a missing record to its former holder, who creates it again with the next
-        renewal."""
+        """Seconds for which candidates leave a missing record to its former holder, who creates it again."""
         return self.duration - self.renew_deadline
 
 
@@ -71,8 +70,8 @@ class Take(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Somebody holds the record, or held it until it was deleted. If nothing changes for `seconds`, that holder
-    counts as dead."""
+    """Somebody holds the record, or held it until it was deleted, and counts as dead after `seconds` without a
+    change."""
 
     seconds: float
 
@@ -81,7 +80,7 @@ LeaseMove: TypeAlias = Create | Take | Wait
 
 
 def next_move(lease: Lease | None, observed_at: float, identity: str, now: float, timing: Timing) -> LeaseMove:
-    """What a candidate does next. `now` and `observed_at`, when the record was first seen as it is, are monotonic
+    """The next move of a candidate. `now` and `observed_at`, when the record was first seen as it is, are monotonic
     seconds of this process.
     """
     if lease is None:

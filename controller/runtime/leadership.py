@@ -46,7 +46,7 @@ async def leadership(
 
 
 def innermost(error: BaseException) -> str:
-    """What the first error in groups of groups says."""
+    """The message of the first error in nested groups of errors."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error)

@@ -76,8 +76,7 @@ class Pacer(Generic[K]):
         self._passes.setdefault(key, _LastPass()).running = True
 
     def passed(self, key: K, cost: float, now: float) -> None:
-        """A pass over `key` ended at `now` (loop time). `cost`: seconds spent deciding, without the waiting for
-        answers."""
+        """A pass over `key` ended at `now` (loop time). `cost`: seconds of deciding, without waiting for answers."""
         self._passes[key] = _LastPass(cost, now)
 
     def delay(self, key: K, urgency: Urgency, now: float) -> float:
@@ -92,8 +91,8 @@ class Pacer(Generic[K]):
 
 
 class PacedQueue(WorkQueue[K]):
-    """A work queue whose keys come with an urgency and wait as long as the pacer says. Whoever makes the passes tells
-    the pacer of them."""
+    """A work queue whose keys have an urgency and wait as long as the pacer says; who makes passes tells the
+    pacer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,8 +113,7 @@ class StatusPacer:
         self._last, self._interval = float("-inf"), 0.0
 
     def delay(self, now: float, *, urgent: bool = False) -> float:
-        """Seconds from now until the next write; 0.0: write. An `urgent` write never waits: a rollout is complete, or
-        a condition changed."""
+        """Seconds from now until the next write; 0.0: write. An `urgent` one (a rollout is complete) never waits."""
         return 0.0 if urgent else max(0.0, self._last + self._interval - now)
 
     def wrote(self, now: float) -> None:

@@ -1,5 +1,5 @@
-"""What passes over DaemonSets and over ImagePullJobs have in common: how long they wait for answers, and how their
-errors decide when the key comes back."""
+"""The common part of passes over DaemonSets and ImagePullJobs: how long they wait for answers, and how their errors
+decide when the key comes back."""
 
 from __future__ import annotations
 

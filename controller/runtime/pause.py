@@ -30,12 +30,10 @@ would get request after request."""
 
 
 class Length(Enum):
-    """How long a pause is: a random number of seconds between the two bounds, so that not all clients come at
-    once."""
+    """The length of a pause: a random number of seconds between two bounds, so that clients do not come at once."""
 
     NONE = (0.0, 0.0)
-    """The initial state has to be asked for in the other way, or `relist` was called: the next request goes at
-    once."""
+    """No pause: the initial state is asked for in the other way, or `relist` was called."""
     SHORT = (0.0, 1.0)
     """The stream lasted or delivered, so earlier failures are forgotten. It does not matter how it ended: load
     balancers cut idle connections, and a new one is needed soon."""
@@ -58,9 +56,9 @@ class WatchPause(Value):
     at_least: float = 0.0
     """Seconds that a busy or failing server asks for."""
     restart: RestartReason | None = None
-    """Why the stream that was open ended, for the metric; None: none was open, or it is no news."""
+    """The reason why an open stream ended, for the metric; None: none was open, or it is no news."""
     contact: Contact | None = None
-    """What the request showed of the server. None after an open stream has ended: the next request will show it."""
+    """The contact that the request showed. None after an open stream: the next request will show it."""
     emptied: bool = False
     """The server does not know the kind, so there are no such objects any more."""
 

@@ -15,7 +15,7 @@ from controller.runtime.watch import Init
 
 
 class Record(Protocol):
-    """What every cached object has."""
+    """The fields that every cached object has."""
 
     @property
     def uid(self) -> str: ...
@@ -87,8 +87,7 @@ class Store(Generic[T]):
         return not self._swapping
 
     async def whole(self) -> None:
-        """Wait until `is_whole`; that holds until the next await. The wait is short, because no request is part of
-        it."""
+        """Wait until `is_whole`, which holds until the next await. It is short: no request is part of it."""
         while self._swapping:
             self._swapped.clear()
             await self._swapped.wait()
@@ -232,7 +231,6 @@ class StoreWriter(Generic[T]):
 
 
 def open_scoped_store(of: type[T], namespaces: Sequence[str]) -> tuple[dict[str, StoreWriter[T]], Store[T]]:
-    """One store that several reflectors fill, each from its own namespace: a list touches the objects of its own
-    namespace only."""
+    """One store that several reflectors fill, each from its own namespace; a list touches only objects there."""
     store: Store[T] = Store()
     return {namespace: StoreWriter(store, namespace) for namespace in namespaces}, store

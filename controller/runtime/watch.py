@@ -161,8 +161,7 @@ def on_open(state: State) -> tuple[State, tuple[Init, ...]]:
 
 
 def on_page(state: State, page: Page[T]) -> tuple[State, tuple[StoreEvent[T], ...]]:
-    """The next state, and what to tell the store, after a page of a list: Init first, InitDone after the last
-    page."""
+    """The next state, and events for the store, after a page of a list: Init first, InitDone after the last page."""
     manner = _manner(state)
     first: tuple[StoreEvent[T], ...] = () if isinstance(state, Listing) else (Init(),)
     if page.token:
@@ -173,8 +172,7 @@ def on_page(state: State, page: Page[T]) -> tuple[State, tuple[StoreEvent[T], ..
 
 
 def on_event(state: State, event: WatchEvent[T]) -> tuple[State, StoreEvent[T]] | Unmarked | WentBack:
-    """The next state, and what to tell the store, after an event of the open stream. If an `End` is returned, close
-    the stream."""
+    """The next state, and the event for the store, after one of the open stream. An `End`: close the stream."""
     if isinstance(state, Streaming):
         if isinstance(event, Bookmark) and _went_back(state.version, event.version):
             return WentBack()
@@ -216,7 +214,7 @@ def _on_failure(state: State, means: ForRead) -> State:
 
 
 def _from_the_beginning(state: State) -> State:
-    """What was known is of no use any more."""
+    """The start state: everything has to be listed again."""
     match state:
         case Listed(manner=manner) | Streaming(manner=manner):
             return Start(manner=manner)
@@ -227,7 +225,8 @@ def _from_the_beginning(state: State) -> State:
 
 
 def _kept(state: State) -> State:
-    """What was known stays known; an initial state that was not complete is not."""
+    """The state after the stream or request has ended: what was known stays known, but an incomplete initial state
+    does not."""
     match state:
         case Streaming(version=version, manner=manner, strikes=strikes):
             return Listed(version=version, manner=manner, strikes=strikes)

@@ -14,8 +14,7 @@ from contextlib import contextmanager
 
 
 def end_process(sentence: str) -> None:
-    """Print `sentence` on standard error and exit with 1 at once: no handlers, no `finally`, nothing that could
-    block."""
+    """Print `sentence` on standard error and exit with 1 at once: no handlers, no `finally`, no blocking."""
     os.write(2, f"{sentence}\n".encode())
     os._exit(1)
 

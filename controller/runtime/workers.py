@@ -46,7 +46,7 @@ Work: TypeAlias = Callable[[], Coroutine[None, None, object]]
 
 
 class PassControl(Protocol):
-    """What a pass may ask of the workers that run it."""
+    """The requests of a pass to the workers that run it."""
 
     def only_waits(self) -> None:
         """From now on the pass only waits for answers and occupies no worker, however long they take. Its key counts
@@ -82,7 +82,7 @@ Around: TypeAlias = Callable[[Taken[K]], AbstractContextManager[Callable[[Pass[K
 
 
 def settle(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:
-    """What happens to `key` after a pass: forget its failures, come back in time, or retry with a growing delay."""
+    """Settle `key` after a pass: forget its failures, come back in time, or retry with a growing delay."""
     match outcome:
         case Done():
             queue.forget(key)

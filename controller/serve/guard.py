@@ -20,7 +20,7 @@ REMEMBERED = 100
 
 
 class Reviewer(Protocol):
-    """What is needed of `controller.kube.reviews.Reviews`."""
+    """The part of `controller.kube.reviews.Reviews` that is needed."""
 
     async def user_of(self, token: str) -> Reviewed | None: ...
 
@@ -32,8 +32,7 @@ _CacheKey: TypeAlias = tuple[bytes, str]
 
 
 class BearerGuard:
-    """A `Guard`. It keeps each answer for `REMEMBERED_SECONDS`, so a right that was taken away still counts for so
-    long.
+    """A `Guard` that keeps answers for `REMEMBERED_SECONDS`: a right that was taken away counts for so long.
 
     For a caller that was accepted last time, `known` is asked, for any other `unknown`, which may refuse to ask
     (`Busy`). So a flood of made-up tokens gets 429, and never delays a known scraper. A scraper with a new token

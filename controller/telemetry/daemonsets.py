@@ -55,8 +55,7 @@ class MeasuredDaemonSet(Value):
 
 
 def measured(caches: Caches, states: DaemonSetStates, now: float) -> Iterator[MeasuredDaemonSet]:
-    """Every DaemonSet with its state; `now` is in seconds since 1970. Call it between passes only, on their event
-    loop."""
+    """Every DaemonSet with its state; `now` is in seconds since 1970. Call it between passes, on their event loop."""
     for daemonset in caches.daemonsets.values():
         state = states.of(daemonset.uid)
         summary = state.summary.at(now) if state.summary is not None and not daemonset.dying else None
@@ -74,7 +73,7 @@ def paused_since(daemonset: DaemonSet, state: DaemonSetState) -> float:
 
 
 class Family(NamedTuple):
-    """One metric: how it is called, and how it is read off."""
+    """One metric: its name, its labels, and how its values are read."""
 
     name: str
     """The name without the prefix `kruise_daemonset_` that all have."""
@@ -108,8 +107,7 @@ def _info(shown: MeasuredDaemonSet) -> Samples:
 
 
 def _phases(shown: MeasuredDaemonSet) -> Samples:
-    """The phase as it was written; a DaemonSet that is being deleted, or was never handled, has no status that says
-    so."""
+    """The phase as it was written; no status says that a DaemonSet is being deleted, or was never handled."""
     now = Phase.TERMINATING if shown.daemonset.dying else shown.rollout.phase or Phase.PENDING
     return [((phase.value,), float(phase == now)) for phase in Phase]
 

@@ -1,5 +1,4 @@
-"""Configures structured logging: one JSON object per line, or readable text. Values bound as context are in every
-line."""
+"""Configures structured logging: one JSON object per line, or readable text; bound context is in every line."""
 
 from __future__ import annotations
 

@@ -83,8 +83,7 @@ class Metrics:
         host: str = "",
         resources: Iterable[str] = RESOURCES,
     ) -> None:
-        """`host` is that of the API server, a label of the request metrics; `resources` are those that are
-        watched."""
+        """`host` is that of the API server, a label of request metrics; `resources` are the watched ones."""
         disable_created_metrics()  # type: ignore[no-untyped-call]  # has no annotations
         registry = self.registry = Registry()
         ProcessCollector(registry=registry)
@@ -178,7 +177,7 @@ class Metrics:
             reason=RESTARTS,
         )
         self.heard: dict[str, dict[str, float]] = {resource: {} for resource in resources}
-        """By resource and watch: when anything was last received (seconds since 1970)."""
+        """When anything was last received (seconds since 1970), by resource and watch."""
         self.registry.register(Scraped("resource", lambda: self.heard, CONTACTS))
 
     def _own_set_up(self, version: str, revision: str) -> None:

@@ -30,8 +30,7 @@ class NodeUpdates:
         """The updates by node, then by uid, because nodes are removed by the thousand."""
 
     def began(self, uid: str, node: str, method: Method, now: float) -> None:
-        """Begin an update: the old pod was deleted, or a pod was created beside it. A later decision begins it
-        anew."""
+        """Begin an update: the old pod was deleted, or a pod was created beside it. A later one begins anew."""
         self._settle(uid, node, now)
         self._open.setdefault(node, {})[uid] = _Update(method, now)
 

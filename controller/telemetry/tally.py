@@ -54,8 +54,7 @@ that ask, or asked, for updates in place."""
 
 
 class Tally(Collector):
-    """Counts by DaemonSet uid. Those of DaemonSets that `current` yields are shown (none on a standby), each from
-    0."""
+    """Counts by DaemonSet uid, shown for those that `current` yields (none on a standby), each from 0."""
 
     def __init__(self, registry: Registry) -> None:
         self._counts: dict[str, Count[Labels]] = {}

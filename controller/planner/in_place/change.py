@@ -26,7 +26,7 @@ _NOTHING: Final[Patch] = {}
 
 
 class InPlaceChange(Value):
-    """What an update in place changes. Containers are named."""
+    """The changes of an update in place. Containers are named."""
 
     images: Mapping[str, str] = {}
     resources: Mapping[str, JSONObject] = {}
@@ -38,8 +38,7 @@ class InPlaceChange(Value):
     resized_by_restart: tuple[str, ...] = ()
     """Containers whose `resizePolicy` demands a restart for this resize."""
     rereads: tuple[str, ...] = ()
-    """Containers that read a changed label or annotation into their environment: only after a restart do they see
-    it."""
+    """Containers that read a changed label or annotation into their environment, and see it after a restart only."""
 
     @property
     def restarts(self) -> tuple[str, ...]:
@@ -62,8 +61,8 @@ def changes_to(
     resizable: bool,
     known: Mapping[str, InPlaceChange | NotPossible] = _NONE_KNOWN,
 ) -> Mapping[str, InPlaceChange | NotPossible]:
-    """What an update in place changes in the pods of each other revision, by its hash. Empty if the DaemonSet does
-    not ask for updates in place. `known`: earlier results for the same template and the same `resizable`."""
+    """The changes of an update in place to pods of each other revision, by its hash. Empty if updates in place are
+    not asked for. `known`: earlier results for the same template and the same `resizable`."""
     if not daemonset.in_place:
         return {}
     template = daemonset.spec.template
@@ -142,8 +141,7 @@ def _pull_policy(container: JSONObject) -> JSON:
 
 
 def _asks_for_restart(was: str | None, will: str | None) -> bool:
-    """Whether the annotation was changed in order to restart pods. Restoring a value from before an earlier restart
-    asks for none."""
+    """Whether the annotation was changed to restart pods; a value from before an earlier restart asks for none."""
     if will is None or was == will:
         return False
     try:

@@ -1,5 +1,4 @@
-"""Makes the JSON Patch operations that update one pod in place, for the pod as it was just read. All are safe to
-repeat.
+"""Makes the JSON Patch operations that update one pod in place, as it was just read. All are safe to repeat.
 
 A resize is a write of its own, to another subresource: see `resize_patches`.
 """
@@ -33,8 +32,7 @@ _MOST_UNFINISHED = 5
 
 
 def draining(pod: PodDocument, now: float) -> tuple[JSONObject, ...]:
-    """Operations on the status that make the pod not ready before a container restarts. None for a pod without the
-    readiness gate."""
+    """Operations that make the pod not ready before a container restarts; none without the readiness gate."""
     gates = {gate.condition_type for gate in pod.spec.readiness_gates or ()}
     if IN_PLACE_UPDATE_READY not in gates:
         return ()
@@ -121,8 +119,7 @@ def _left_over(before: InPlaceState, revision: Revision) -> dict[str, str]:
 
 
 def _left_metadata(before: InPlaceState) -> tuple[dict[str, str], dict[str, str]]:
-    """Labels and annotations that an earlier update was still to write, as OpenKruise keeps them for the next
-    batch."""
+    """Labels and annotations that an earlier update was still to write, as OpenKruise keeps them."""
     parts = [fields_of(one) for one in fields_of(before.next_container_ref_metadata).values()]
     labels = {key: str(one) for part in parts for key, one in fields_of(part.get("labels")).items()}
     annotations = {key: str(one) for part in parts for key, one in fields_of(part.get("annotations")).items()}
@@ -145,15 +142,14 @@ def underway_in(pod: PodDocument, state: InPlaceState) -> Underway | None:
 
 
 def _generation(pod: PodDocument, images: Mapping[str, str]) -> int:
-    """The generation of the pod after these images are written; 0 if the server does not count generations of
-    pods."""
+    """The generation of the pod after these images are written; 0 if the server does not count it."""
     before = pod.metadata.generation
     changes = any(images.get(one.name, one.image) != one.image for one in pod.spec.containers)
     return before + changes if before else 0
 
 
 def _unfinished(pod: PodDocument, before: InPlaceState, late: Collection[str]) -> JSONObject:
-    """By container: images that it was to run and does not run yet. Each may still be started."""
+    """Images that containers were to run and do not run yet, by container. Each may still be started."""
     earlier = before.unfinished_images or {}
     return {
         one.name: list[JSON](dict.fromkeys((*earlier.get(one.name, ()), one.image)))[-_MOST_UNFINISHED:]
@@ -236,8 +232,8 @@ def _images(pod: PodDocument, images: Mapping[str, str]) -> Iterable[JSONObject]
 
 
 def _merged_amounts(*parts: Mapping[str, JSONObject]) -> dict[str, JSON]:
-    """Resources merged from all parts. A later part wins; what it does not mention stays, as it may not have been
-    written yet."""
+    """Resources merged from all parts. A later part wins; what it does not mention stays: it may not be written
+    yet."""
     found: dict[str, JSON] = {}
     for part in parts:
         for name, kinds in part.items():

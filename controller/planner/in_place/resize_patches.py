@@ -1,5 +1,4 @@
-"""Makes the JSON Patch operations that resize one pod in place, and those that have to go before, for the pod as it
-was just read."""
+"""Makes the JSON Patch operations that resize one pod in place, and those before it, for the pod as just read."""
 
 from __future__ import annotations
 

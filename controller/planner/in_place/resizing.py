@@ -20,8 +20,7 @@ class Resizing(Value):
 
 
 def resizing_of(was: JSONObject, will: JSONObject) -> Resizing | str:
-    """The resize from one pod spec to another with the same containers; or a text that says why it is not
-    possible."""
+    """The resize from one pod spec to another with the same containers; or a text why it is not possible."""
     resources: dict[str, JSONObject] = {}
     by_restart: list[str] = []
     for one, other in zip(items_of(was.get("containers")), items_of(will.get("containers")), strict=True):
@@ -43,8 +42,7 @@ def resizing_of(was: JSONObject, will: JSONObject) -> Resizing | str:
 
 
 def as_written(resources: Mapping[str, JSONObject], spec: JSONObject) -> Mapping[str, JSONObject]:
-    """`resources` with each amount as this pod spec writes it: people expect to read `1Gi` there, not a number of
-    bytes."""
+    """`resources` with each amount as this pod spec writes it: people expect `1Gi` there, not its bytes."""
     if not resources:
         return resources
     said = {
