@@ -25,7 +25,7 @@ from controller.kube.errors import ApiError
 from controller.kube.kinds import DAEMONSETS
 from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.plan import Plan
-from controller.planner.readiness import Verdict
+from controller.planner.readiness import Condition
 from controller.planner.status import Status
 from controller.planner.step import Note
 from controller.runtime.backoff import Backoff
@@ -181,13 +181,13 @@ def _conditions(before: Conditions, wanted: Status, generation: int, now: float)
     return (*kept, *ours.values())
 
 
-def _condition(verdict: Verdict, old: JSONObject, generation: int, now: float) -> JSONObject:
-    same = old.get("status") == verdict.status and bool(old.get("lastTransitionTime"))
+def _condition(wanted: Condition, old: JSONObject, generation: int, now: float) -> JSONObject:
+    same = old.get("status") == wanted.status and bool(old.get("lastTransitionTime"))
     return {
-        "type": verdict.type,
-        "status": verdict.status,
-        "reason": verdict.reason,
-        "message": verdict.message,
+        "type": wanted.type,
+        "status": wanted.status,
+        "reason": wanted.reason,
+        "message": wanted.message,
         "lastTransitionTime": old["lastTransitionTime"] if same else rfc3339(now),
         "observedGeneration": generation,
     }

@@ -27,7 +27,7 @@ from controller.planner.explanation import Explainer
 from controller.planner.hook_words import holding, some, unmatched_hook
 from controller.planner.obstacles import Obstacle
 from controller.planner.phase import Phase, Standing, phase_of
-from controller.planner.readiness import Verdict, readiness
+from controller.planner.readiness import Condition, readiness
 from controller.planner.stops import resize_deferral, resize_refusal
 from controller.planner.world import TemplateRefused, Unpullable
 
@@ -50,7 +50,7 @@ _WAITS = {
 }
 
 
-def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phase: Phase) -> tuple[Verdict, ...]:
+def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phase: Phase) -> tuple[Condition, ...]:
     """All conditions. `standing` is what is known of the rollout, even while `phase` is Pending."""
     board, blocker = explainer.board, blocker_of(explainer)
     progressing = _progressing(explainer, counts, standing, blocker)
@@ -64,18 +64,20 @@ def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phas
             phase,
             _sentence(explainer, counts, standing, phase, blocker),
             why=progressing.reason if phase is Phase.STALLED else why,
-            aside=Verdict(type=STALLED, status="False", reason=INVALID_ANNOTATION, message=aside) if aside else None,
+            aside=Condition(type=STALLED, status="False", reason=INVALID_ANNOTATION, message=aside)
+            if aside
+            else None,
         ),
         *unmatched_hook(board),
     )
 
 
-def refused_conditions(problem: str) -> tuple[Verdict, ...]:
+def refused_conditions(problem: str) -> tuple[Condition, ...]:
     """The conditions for a spec that cannot be used."""
     text = "nothing is done until it is mended"
     return (
-        Verdict(type=PROGRESSING, status="False", reason=INVALID_SPEC, message=text),
-        Verdict(type=DEGRADED, status="True", reason=INVALID_SPEC, message=problem),
+        Condition(type=PROGRESSING, status="False", reason=INVALID_SPEC, message=text),
+        Condition(type=DEGRADED, status="True", reason=INVALID_SPEC, message=problem),
         *readiness(Phase.STALLED, problem, why=INVALID_SPEC),
     )
 
@@ -192,13 +194,13 @@ def unreadable_deadline(daemonset: DaemonSet) -> str:
     )
 
 
-def _progressing(explainer: Explainer, counts: Counts, standing: Standing, blocker: Blocker | None) -> Verdict:
+def _progressing(explainer: Explainer, counts: Counts, standing: Standing, blocker: Blocker | None) -> Condition:
     board = explainer.board
     updated, desired = counts.updated_number_scheduled, counts.desired_number_scheduled
     status, reason, why = _how_it_stands(explainer, counts, standing, blocker)
     text = f"{updated} of {desired} nodes have a pod of revision {board.revision.hash}"
     words = _joined(text, why, staying_empty(board), holding(explainer))
-    return Verdict(type=PROGRESSING, status=status, reason=reason, message=words)
+    return Condition(type=PROGRESSING, status=status, reason=reason, message=words)
 
 
 def _how_it_stands(
@@ -266,20 +268,20 @@ def keeper_of(board: Board) -> Obstacle:
     return Obstacle.PARTITION if used_up else Obstacle.SELECTOR
 
 
-def _available(counts: Counts) -> Verdict:
+def _available(counts: Counts) -> Condition:
     missing, desired = counts.number_unavailable, counts.desired_number_scheduled
     if not missing:
-        return Verdict(
+        return Condition(
             type=AVAILABLE, status="True", reason="AllAvailable", message=f"{desired} of {desired} nodes are served"
         )
     text = f"{missing} of {desired} nodes have no available pod"
-    return Verdict(type=AVAILABLE, status="False", reason="PodsUnavailable", message=text)
+    return Condition(type=AVAILABLE, status="False", reason="PodsUnavailable", message=text)
 
 
-def _degraded(board: Board) -> Verdict:
+def _degraded(board: Board) -> Condition:
     if isinstance(board.verdict, TemplateRefused):
-        return Verdict(type=DEGRADED, status="True", reason=TEMPLATE_REFUSED, message=board.verdict.words)
+        return Condition(type=DEGRADED, status="True", reason=TEMPLATE_REFUSED, message=board.verdict.words)
     write_failure = board.world.write_failure or board.world.unreadable
     if write_failure:
-        return Verdict(type=DEGRADED, status="True", reason="WritesFail", message=write_failure)
-    return Verdict(type=DEGRADED, status="False", reason="AsExpected", message="")
+        return Condition(type=DEGRADED, status="True", reason="WritesFail", message=write_failure)
+    return Condition(type=DEGRADED, status="False", reason="AsExpected", message="")

@@ -9,7 +9,7 @@ from controller.api.text import listed
 from controller.api.wellknown import HOOK_UNMATCHED
 from controller.planner.board import Board
 from controller.planner.explanation import Explainer
-from controller.planner.readiness import Verdict
+from controller.planner.readiness import Condition
 from controller.planner.stops import handlers, hooked
 
 
@@ -25,7 +25,7 @@ def holding(explainer: Explainer) -> str:
     return f"the preDelete hook holds {names} by {held_by}{when}"
 
 
-def unmatched_hook(board: Board) -> tuple[Verdict, ...]:
+def unmatched_hook(board: Board) -> tuple[Condition, ...]:
     """A warning while no pod has what the hook looks for; something other than the template may still add it. Pods
     that are being deleted, or were released by the hook, do not count."""
     hook = board.world.daemonset.pre_delete
@@ -39,7 +39,7 @@ def unmatched_hook(board: Board) -> tuple[Verdict, ...]:
         [*labels, *(f"finalizer {one}" for one in sorted(hook.finalizers_handler or ()))], separator=" or "
     )
     text = f"no pod has {wanted}: the preDelete hook holds none of them back"
-    return (Verdict(type=HOOK_UNMATCHED, status="True", reason="NoPodMatches", message=text),)
+    return (Condition(type=HOOK_UNMATCHED, status="True", reason="NoPodMatches", message=text),)
 
 
 def some(names: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from controller.api.wellknown import READY, RECONCILING, STALLED
 from controller.planner.phase import Phase
 
 
-class Verdict(Value):
+class Condition(Value):
     """A condition without its times, which depend on the condition that was written before."""
 
     type: str
@@ -37,16 +37,16 @@ as the spec wants it, and only a person can change that, so that nobody needs to
 none of them: nothing is left to roll out, but pods are missing."""
 
 
-def readiness(phase: Phase, message: str, *, why: str, aside: Verdict | None = None) -> tuple[Verdict, ...]:
+def readiness(phase: Phase, message: str, *, why: str, aside: Condition | None = None) -> tuple[Condition, ...]:
     """The three conditions. `message` says in a sentence how the rollout stands, `why` is its reason to wait.
 
     `aside` replaces the condition Stalled while that is false: a remark about the deadline.
     """
     true = READ_AS[phase]
-    calm = aside or Verdict(type=STALLED, status="False", reason="AsExpected", message="")
+    calm = aside or Condition(type=STALLED, status="False", reason="AsExpected", message="")
     busy = (why, message) if true == RECONCILING else (phase.value, "")
     return (
-        Verdict(type=READY, status=str(true == READY), reason=phase.value, message=message),
-        Verdict(type=RECONCILING, status=str(true == RECONCILING), reason=busy[0], message=busy[1]),
-        Verdict(type=STALLED, status="True", reason=why, message=message) if true == STALLED else calm,
+        Condition(type=READY, status=str(true == READY), reason=phase.value, message=message),
+        Condition(type=RECONCILING, status=str(true == RECONCILING), reason=busy[0], message=busy[1]),
+        Condition(type=STALLED, status="True", reason=why, message=message) if true == STALLED else calm,
     )

@@ -16,7 +16,7 @@ from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer
 from controller.planner.phase import Phase
 from controller.planner.progress import advance, halted, standing_of
-from controller.planner.readiness import Verdict
+from controller.planner.readiness import Condition
 
 
 class Status(Value):
@@ -28,7 +28,7 @@ class Status(Value):
     collision_count: int | None
     columns: Columns
     rollout: Rollout
-    conditions: tuple[Verdict, ...]
+    conditions: tuple[Condition, ...]
 
     @property
     def settled(self) -> bool:
@@ -143,7 +143,7 @@ def columns_of(daemonset: DaemonSet) -> Columns:
     )
 
 
-def _bounded(conditions: Iterable[Verdict]) -> tuple[Verdict, ...]:
+def _bounded(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
     """Shorten the messages: they repeat texts of users and of the server, and etcd refuses objects beyond 1.5 MiB."""
     return tuple(replace(one, message=shortened(one.message)) for one in conditions)
 

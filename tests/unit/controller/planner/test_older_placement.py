@@ -10,7 +10,7 @@ from controller.planner.board import lay_out
 from controller.planner.eligibility import Rules
 from controller.planner.phase import Phase
 from controller.planner.plan import plan
-from controller.planner.readiness import Verdict
+from controller.planner.readiness import Condition
 from controller.planner.world import World
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
@@ -31,7 +31,7 @@ def widened(*, first: dict[str, Any] | None = None, pods: Any = None, **fields: 
     return world(ds("v2", **fields), nodes=nodes, pods=pods, revisions=stored, predecessors=gone)
 
 
-def conditions(of: World) -> dict[str, Verdict]:
+def conditions(of: World) -> dict[str, Condition]:
     status = plan(of).status
     assert status is not None
     return {one.type: one for one in status.conditions}
