@@ -14,6 +14,7 @@ LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"`((?:[\w.-]+/)+(?:[\w.-]+\.(?:py|yaml|toml|md))?|[\w-]+\.py)`")
+SECTION = re.compile(r"(docs/(?:[\w-]+/)*[\w-]+\.md)#([\w-]+)")
 DEFINED = re.compile(r"`((?:\w+/)*\w+\.py)` `(?:\w+\.)?(\w+)`")
 """A file, and after it what it is named for: a function, a class, or a method of one."""
 BASES = tuple(
@@ -43,6 +44,13 @@ def dead_links(page: Path) -> Iterator[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_link_leads_somewhere(page: Path) -> None:
     assert list(dead_links(page)) == []
+
+
+@pytest.mark.parametrize("package", ["controller", "kubectl_plugin"])
+def test_every_section_that_the_code_names_is_there(package: str) -> None:
+    texts = "".join(one.read_text() for one in sorted((ROOT / package).rglob("*.py")))
+    named = sorted(set(SECTION.findall(texts)))
+    assert [f"{page}#{section}" for page, section in named if section not in anchors(ROOT / page)] == []
 
 
 def found(name: str) -> Path | None:

@@ -39,21 +39,21 @@ JUDGED = {
 DESIGN = Path(__file__).parents[4] / "docs/design/life-of-an-event.md"
 
 OF_A_WRITE = {
-    ForWrite.ABSENT: "done already, where the object was to go",
-    ForWrite.EXISTS: "done already, where the object is ours",
+    ForWrite.ABSENT: "done already, if the object was to be deleted",
+    ForWrite.EXISTS: "done already, if the object is ours",
     ForWrite.OVERTAKEN: "somebody was quicker: decide anew",
-    ForWrite.REFUSED: "refused: told, held back at its place",
-    ForWrite.FAILED: "failed: told, held back at its place",
-    ForWrite.NOT_NOW: "not done: again soon, no matter of the place",
-    ForWrite.UNKNOWN: "may have been done: looked for, and counted as both",
+    ForWrite.REFUSED: "refused: reported, held back at its place",
+    ForWrite.FAILED: "failed: reported, held back at its place",
+    ForWrite.NOT_NOW: "not done, not because of the place: again soon",
+    ForWrite.UNKNOWN: "in doubt: it may have been done, or may yet be",
 }
 OF_A_READ = {
     ForRead.ANEW: "lists again",
-    ForRead.MISSING: "seldom, until the kind is there; then lists again",
+    ForRead.MISSING: "at long intervals, until the CRD is installed; then lists again",
     ForRead.REFUSED: "lists again; a stream of the initial state: in pages, at once",
-    ForRead.FORBIDDEN: "backs off; a stream of the initial state: in pages, at once; an administrator has to come",
-    ForRead.NO_ENTRY: "backs off; an administrator has to come",
-    ForRead.FAILING: "backs off; lists again where it goes on",
+    ForRead.FORBIDDEN: "backs off: only an administrator can help; a stream of the initial state: in pages, at once",
+    ForRead.NO_ENTRY: "backs off: only an administrator can help",
+    ForRead.FAILING: "backs off; lists again after several failures",
     ForRead.AWAY: "every second or two",
     ForRead.BACK_OFF: "backs off",
 }
