@@ -137,7 +137,7 @@ def _is_default(key: str, value: JSON, fields: JSONObject, name: str) -> bool:
     match key:
         case "imagePullPolicy":
             return value == default_pull_policy(fields.get("image"))
-        case "serviceAccount":  # deprecated twin, kept in step by the server
+        case "serviceAccount":  # the deprecated name of serviceAccountName; the server sets both
             return value in (fields.get("serviceAccountName"), "default")
         case "apiVersion":
             return name == "fieldRef" and value == "v1"

@@ -167,6 +167,7 @@ def target_node(spec: PodSpecView) -> str:
 
 _shared_labels: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
 _SHARED_LIMIT = 20_000
+"""Sets of labels in the pool; a cluster has one for each revision."""
 
 
 def _share(labels: dict[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ LONGEST_TEXT = 1024
 LONGEST_ITEM = 200
 """Characters of one item in a list, or of one quoted value."""
 MOST_ITEMS = 5
+"""Items of a list that are shown."""
 
 
 def shortened(text: str, most: int = LONGEST_TEXT) -> str:

@@ -99,7 +99,7 @@ class InPlaceWrites:
     async def _update(self, action: UpdateInPlace, pod: PodDocument) -> None:
         has = (pod.metadata.labels or {}).get(HASH_LABEL, "")
         if has == action.revision.hash:
-            return  # an earlier attempt came through
+            return  # an earlier attempt succeeded
         if has != action.before:
             raise _overtaken(action.pod, f"it is of revision {has or 'none'} by now")
         ref, operations = _ref(pod), updating(pod, action.revision, action.change, self._clock())
@@ -117,7 +117,7 @@ class InPlaceWrites:
         resize that is refused once more."""
         ref, operations = _ref(pod), resizing(pod)
         if not operations:
-            return  # an earlier attempt came through
+            return  # an earlier attempt succeeded
         guarded = patch.guarded_by_uid(ref.uid, *operations)
         closing = draining(pod, self._clock()) if is_resized_by_restart(pod) else ()
         if closing:

@@ -149,7 +149,7 @@ class Reconciler:
         the edit may have cured it; what was done, or may have been, counts all the same."""
         uid = daemonset.uid
         if self._caches.daemonset_of(uid) is None:
-            self.forget(uid)  # the answer was written down for nobody
+            self.forget(uid)  # drops what was noted of the answer
             return
         state = self._states.of(uid)
         if state.generation != daemonset.generation and answer.means not in (None, ForWrite.UNKNOWN):

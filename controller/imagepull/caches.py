@@ -18,6 +18,7 @@ from controller.kube.resource import Resource
 from controller.runtime.store import Store
 
 PAGE = 500
+"""Pods in one page of a list, as in client-go."""
 
 
 class JobCached(Value):

@@ -38,6 +38,7 @@ RETRIES = 1
 TTL_SECONDS = 600
 """Seconds for one attempt (default and most), retries, and seconds that a finished job stays."""
 _LONGEST_NAME = 253
+"""Characters of the name of an object (RFC 1123)."""
 _AMOUNT = "a whole number or a percentage up to 100%"
 
 

@@ -48,11 +48,12 @@ class ForWrite(Enum):
     """The server refuses the request, and will refuse it again: reported, held back at its place, retried at growing
     intervals."""
     FAILED = auto()
-    """Not done, but not because of the request: reported, held back at its place, retried at growing intervals."""
+    """Not done, for a reason outside of the request: reported, held back at its place, retried at growing
+    intervals."""
     NOT_NOW = auto()
-    """Not done, and no other write would be (a server that is busy or away): reported, and retried soon."""
+    """Not done, because the server is busy or away; any other write fails too. Reported, and retried soon."""
     UNKNOWN = auto()
-    """It may have been done, or may yet be. Until that is known, plans allow for both."""
+    """In doubt: it may have been done, or may yet be. Until that is known, plans allow for both."""
 
     @property
     def of_the_place(self) -> bool:

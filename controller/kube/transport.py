@@ -98,7 +98,7 @@ class AiohttpTransport:
             headers=headers,
             timeout=timeout,
             allow_redirects=False,
-            ssl=True if tls_now is None else tls_now(),  # True: as the connector has it
+            ssl=True if tls_now is None else tls_now(),  # True: the context of the connector
             server_hostname=self._connection.server_name or None,
             proxy=self._connection.proxy or None,
         )

@@ -63,7 +63,7 @@ def plan(world: World) -> Plan:
     """The plan: what to do now, what the status should say, and when to look again."""
     daemonset = world.daemonset
     if daemonset.dying:
-        return Plan()  # the garbage collector's turn
+        return Plan()  # the garbage collector deletes its pods
     if world.rules.problems:
         return _refused(world, world.rules.problems)
     board = lay_out(world)

@@ -177,7 +177,7 @@ class Reflector(Generic[W, T]):
             before = self._handled
             self._handled += 1 + CHANGE * len(changes)
             if before // TURN != self._handled // TURN:
-                await asyncio.sleep(0)  # the others' turn
+                await asyncio.sleep(0)  # other tasks may run
         if isinstance(event, watch.InitDone) and not self._doubted.is_set():
             self._synced.set()
 

@@ -63,18 +63,18 @@ class Exposition:
                 await asyncio.sleep(second + 1 - loop.time())  # at most one page a second, however many ask
         finally:
             for page in self._pages.values():
-                page.cancel()  # nobody makes another one
+                page.cancel()  # no page is made any more
 
     async def _fill(self, pages: Mapping[bool, asyncio.Future[ExposedMetrics]]) -> None:
         try:
             found = []
             for family in self._families():
                 found.append(family)
-                await asyncio.sleep(0)  # the others' turn
+                await asyncio.sleep(0)  # other tasks may run
             large = sum(len(family.samples) for family in found) >= LARGE
             for modern, page in pages.items():
                 page.set_result(await asyncio.to_thread(encoded, found, modern) if large else encoded(found, modern))
-        except Exception as error:  # theirs, and not the end of all pages
+        except Exception as error:  # only these pages fail, not the next ones
             for page in pages.values():
                 if not page.done():
                     page.set_exception(error)

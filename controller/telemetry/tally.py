@@ -98,7 +98,7 @@ class Tally(Collector):
         """Note a successful write of a status by us."""
         is_new = self._created.get(uid) == after.update_revision
         if is_new:
-            del self._created[uid]  # whoever returns to it later finds it there
+            del self._created[uid]  # it is new only once: a later return to it is a rollback
         course = self._courses.get(uid, RolloutCourse())
         self._courses[uid], end, rest = follow(course, before, after, is_new=is_new, now=self._clock())
         if end is None:
