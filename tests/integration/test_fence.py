@@ -25,7 +25,7 @@ WRITES = (
 )
 GET = Request(method="GET", path="/api/v1/pods", timeout=5.0)
 CALLS = {
-    method: Call(verb=verb, resource="pods", what="pod a/x")
+    method: Call(verb=verb, what="pod a/x")
     for method, verb in (("POST", "create"), ("PATCH", "patch"), ("DELETE", "delete"), ("GET", "list"))
 }
 

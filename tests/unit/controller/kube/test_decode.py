@@ -6,7 +6,7 @@ import json
 import msgspec
 import pytest
 
-from controller.api.base import JSON
+from controller.api.base import JSON, JSONObject
 from controller.api.meta import Key
 from controller.kube.decode import Bookmark, Decoder, ErrorEvent, Malformed, Seen
 from controller.kube.kinds import REVISIONS
@@ -106,7 +106,7 @@ def test_namespaces_are_stored_once() -> None:
 
 def test_a_large_object_is_decoded_without_garbage_collections_in_between() -> None:
     """Each would go over all that is decoded already: a megabyte took longer than all else that the loop does."""
-    template = {"annotations": {f"key-{number}": {} for number in range(50_000)}}
+    template: JSONObject = {"annotations": {f"key-{number}": {} for number in range(50_000)}}
     data = {"spec": {"template": {"metadata": template}}}
     body = json.dumps({"metadata": {"name": "a"}, "revision": 1, "data": data}).encode()
     before = gc.get_stats()[0]["collections"]
