@@ -19,7 +19,7 @@ LookUp: TypeAlias = Callable[[str], Callable[[typer.Context, str], list[str]]]
 cluster or the kubeconfig."""
 
 
-def _looked_up(what: str) -> Callable[[typer.Context, str], list[str]]:
+def _look_up_in_cluster(what: str) -> Callable[[typer.Context, str], list[str]]:
     """A completion function that calls the `LookUp` in typer's context, where `main` puts it: this module imports no
     client."""
 
@@ -30,10 +30,10 @@ def _looked_up(what: str) -> Callable[[typer.Context, str], list[str]]:
     return found
 
 
-names = _looked_up("names")
-namespaces = _looked_up("namespaces")
-contexts = _looked_up("contexts")
-revisions = _looked_up("revisions")
+names = _look_up_in_cluster("names")
+namespaces = _look_up_in_cluster("namespaces")
+contexts = _look_up_in_cluster("contexts")
+revisions = _look_up_in_cluster("revisions")
 
 
 def files(incomplete: str) -> list[str]:

@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from kubectl_plugin import candidates
 from kubectl_plugin.failures import UsageError
-from kubectl_plugin.flags import Manifests, Many, Name, Names, Options
+from kubectl_plugin.flags import ManifestOptions, Name, Names, Options, SelectorOptions
 
 HoldAt = Annotated[str | None, Option(help="Set the partition in the same write: no node starts early.")]
 LiftPause = Annotated[bool, Option(help="Where nobody is asked: also a pause that is not your own.")]
@@ -30,7 +30,7 @@ MANAGER = "kubectl-kruise-ds"
 
 
 @dataclass(frozen=True)
-class Acting(Options):
+class ActingOptions(Options):
     """Flags of every verb that changes something."""
 
     dry_run: DryRunFlag = DryRun.NONE
@@ -43,7 +43,7 @@ class Acting(Options):
 
 
 @dataclass(frozen=True)
-class Waiting(Acting):
+class WaitingOptions(ActingOptions):
     """Flags of every verb whose change takes a while to carry out."""
 
     wait: Annotated[bool, Option(help="Wait as status -w does; end with 6 if another change takes over.")] = False
@@ -51,7 +51,7 @@ class Waiting(Acting):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selected(Many):
+class SelectedOptions(SelectorOptions):
     """Flags that choose the objects which a verb is to change."""
 
     everything: Annotated[bool, Option("--all", help="All of the namespace.")] = False
@@ -70,7 +70,7 @@ class Selected(Many):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chosen(Selected):
+class NamedOrSelectedOptions(SelectedOptions):
     """DaemonSets are chosen by labels, with --all, or by names. Every argument is a name."""
 
     names: Names = ()
@@ -80,27 +80,27 @@ class Chosen(Selected):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChangeOptions(Selected, Acting):
+class ChangeOptions(SelectedOptions, ActingOptions):
     """The flags of every verb that changes DaemonSets: which of them, and how."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PauseOptions(Chosen, ChangeOptions):
+class PauseOptions(NamedOrSelectedOptions, ChangeOptions):
     """Stop updating more nodes. What is under way ends; lost pods and new nodes still get theirs."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResumeOptions(Chosen, ChangeOptions, Waiting):
+class ResumeOptions(NamedOrSelectedOptions, ChangeOptions, WaitingOptions):
     """Go on after a pause."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RestartOptions(Chosen, ChangeOptions, Waiting):
+class RestartOptions(NamedOrSelectedOptions, ChangeOptions, WaitingOptions):
     """Replace all pods, within the limits of the update."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PromoteOptions(Waiting):
+class PromoteOptions(WaitingOptions):
     """The next step of the partition (annotation kruise-ds/steps), or all.
 
     With --wait it waits until this step is finished, promotes, and waits for the next one.
@@ -114,7 +114,7 @@ class PromoteOptions(Waiting):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MigrateOptions(Chosen):
+class MigrateOptions(NamedOrSelectedOptions):
     """Make a native DaemonSet an Advanced one, or with --to-native the other way round. No pod is restarted.
 
     Interrupted, it goes on when it is called again; the other direction turns it round.
@@ -130,7 +130,7 @@ class MigrateOptions(Chosen):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RollbackOptions(Chosen, ChangeOptions, Waiting):
+class RollbackOptions(NamedOrSelectedOptions, ChangeOptions, WaitingOptions):
     """Back to an earlier revision, on all nodes that left it (alias: undo)."""
 
     to_revision: Annotated[
@@ -145,7 +145,7 @@ class RollbackOptions(Chosen, ChangeOptions, Waiting):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetPartitionOptions(ChangeOptions, Waiting):
+class SetPartitionOptions(ChangeOptions, WaitingOptions):
     """Keep VALUE pods old, or update so many nodes."""
 
     words: Annotated[
@@ -157,7 +157,7 @@ class SetPartitionOptions(ChangeOptions, Waiting):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetImageOptions(ChangeOptions, Waiting):
+class SetImageOptions(ChangeOptions, WaitingOptions):
     """Change images."""
 
     words: Annotated[
@@ -171,7 +171,7 @@ class SetImageOptions(ChangeOptions, Waiting):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ApplyOptions(Manifests, Waiting):
+class ApplyOptions(ManifestOptions, WaitingOptions):
     """Apply a manifest, as kubectl does, and a partition."""
 
     hold_at: HoldAt = None

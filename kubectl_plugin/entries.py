@@ -39,7 +39,7 @@ class Entry:
         return line.partition(". ")[0].removesuffix(".")
 
 
-def imported(function: str) -> Callable[..., Any]:
+def imported_function(function: str) -> Callable[..., Any]:
     """The function that carries out a verb or looks up candidates. `function`: `module.name` below `verbs`."""
     module, _, name = function.partition(".")
     found: Callable[..., Any] = getattr(import_module(f"kubectl_plugin.verbs.{module}"), name)

@@ -25,7 +25,7 @@ class Output(StrEnum):
 
 
 @dataclass(frozen=True)
-class Global:
+class GlobalFlags:
     """kubectl's own flags, and the plugin's flags for the terminal."""
 
     namespace: Annotated[
@@ -75,7 +75,7 @@ class Global:
         names = ("kubeconfig", "context", "cluster", "server")
         return tuple(f"--{name}={value}" for name in names if (value := getattr(self, name)))
 
-    def followed_by(self, later: Global) -> Global:
+    def followed_by(self, later: GlobalFlags) -> GlobalFlags:
         """These flags, typed before the verb, overridden by those typed after it."""
         given = {one.name: getattr(later, one.name) for one in fields(later) if getattr(later, one.name)}
         return replace(self, **given)
@@ -106,7 +106,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Many(Options):
+class SelectorOptions(Options):
     """Flags that choose several objects."""
 
     selector: Annotated[str | None, Option("-l", help="Objects with these labels.")] = None
@@ -121,7 +121,7 @@ Names = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifests(Options):
+class ManifestOptions(Options):
     """Flags that name manifests to read."""
 
     files: Annotated[
@@ -143,4 +143,4 @@ class Manifests(Options):
         return bool(self.files) or self.kustomize is not None
 
 
-GLOBAL_NAMES = frozenset(one.name for one in fields(Global))
+GLOBAL_NAMES = frozenset(one.name for one in fields(GlobalFlags))

@@ -36,8 +36,8 @@ class Host:
         """Without arguments the streams are those of the process; one that the process does not have reads and writes
         nothing."""
         self.environ = environ
-        self.stdin = stdin or sys.stdin or nowhere("r")
-        self.out, self.err = out or sys.stdout or nowhere("w"), err or sys.stderr or nowhere("w")
+        self.stdin = stdin or sys.stdin or null_stream("r")
+        self.out, self.err = out or sys.stdout or null_stream("w"), err or sys.stderr or null_stream("w")
 
     def now(self) -> float:
         """Seconds since 1970, by this machine's clock, which may be wrong or may be set meanwhile."""
@@ -75,6 +75,6 @@ class Host:
         return open_transport(connection, user_agent)
 
 
-def nowhere(mode: Literal["r", "w"]) -> TextIO:
+def null_stream(mode: Literal["r", "w"]) -> TextIO:
     """A stream in place of one that was closed before the plugin started, as with `2>&-`."""
     return open(os.devnull, mode, encoding="utf-8")

@@ -85,5 +85,5 @@ class Dumper(yaml.SafeDumper):
 Dumper.add_representer(str, Dumper.text)
 
 
-def dumped(document: Any, *, only_ascii: bool) -> str:
+def yaml_text(document: Any, *, only_ascii: bool) -> str:
     return yaml.dump(document, Dumper=Dumper, allow_unicode=not only_ascii, default_flow_style=False).rstrip("\n")

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Sequence
 
 from kubectl_plugin.candidates import FILES
-from kubectl_plugin.entries import imported
-from kubectl_plugin.host import Host, nowhere
+from kubectl_plugin.entries import imported_function
+from kubectl_plugin.host import Host, null_stream
 from kubectl_plugin.program import NAME, app, verbs
 from kubectl_plugin.running import Runner
 
@@ -50,8 +50,8 @@ def mend_streams() -> None:
 
     Otherwise a result that cannot be printed would look like a change that was not made.
     """
-    sys.stdin = sys.stdin or nowhere("r")  # in this order: each opens with the lowest free descriptor, its own
-    sys.stdout, sys.stderr = sys.stdout or nowhere("w"), sys.stderr or nowhere("w")
+    sys.stdin = sys.stdin or null_stream("r")  # in this order: each opens with the lowest free descriptor, its own
+    sys.stdout, sys.stderr = sys.stdout or null_stream("w"), sys.stderr or null_stream("w")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -73,7 +73,7 @@ def candidates(words: Sequence[str]) -> list[str]:
     found = io.StringIO()
     with contextlib.redirect_stdout(found), contextlib.redirect_stderr(io.StringIO()):
         try:
-            app(args=[], prog_name=NAME, complete_var=VARIABLE, obj=imported)
+            app(args=[], prog_name=NAME, complete_var=VARIABLE, obj=imported_function)
         except SystemExit:
             pass
         except Exception:  # a half-typed line may be anything

@@ -10,7 +10,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from kubectl_plugin import candidates
-from kubectl_plugin.flags import Manifests, Many, Name, Names, Options
+from kubectl_plugin.flags import ManifestOptions, Name, Names, Options, SelectorOptions
 
 By = Annotated[
     str,
@@ -22,7 +22,7 @@ Different = Annotated[bool, Option(help="End with 7 if there is a difference.")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatusOptions(Manifests, Many):
+class StatusOptions(ManifestOptions, SelectorOptions):
     """Where the rollout is, why it waits, what to do.
 
     -o wide: whole image names and hashes, lines as long as they are. -w ends by itself; its exit code says how.
@@ -55,7 +55,7 @@ class StatusOptions(Manifests, Many):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListOptions(Many):
+class ListOptions(SelectorOptions):
     """All Advanced DaemonSets, one line each."""
 
     phases: Annotated[
@@ -98,7 +98,7 @@ class NodesOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanOptions(Manifests):
+class PlanOptions(ManifestOptions):
     """What would happen next; what if."""
 
     name: Annotated[

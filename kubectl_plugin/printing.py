@@ -24,10 +24,10 @@ def as_text(document: JSONObject, output: Output, *, only_ascii: bool = False) -
     if shown.get("kind") == "List":
         shown["items"] = [_without_managed_fields(one) for one in items_of(shown.get("items"))]
     if output is Output.YAML:
-        from kubectl_plugin.kubectl_yaml import dumped  # imported only when YAML is asked for
+        from kubectl_plugin.kubectl_yaml import yaml_text  # imported only when YAML is asked for
 
-        text = dumped(shown, only_ascii=only_ascii)
-        return dumped(shown, only_ascii=True) if _UNPRINTABLE.search(text) else text
+        text = yaml_text(shown, only_ascii=only_ascii)
+        return yaml_text(shown, only_ascii=True) if _UNPRINTABLE.search(text) else text
     return as_line(msgspec.json.format(as_bytes(shown), indent=4), only_ascii=only_ascii)
 
 

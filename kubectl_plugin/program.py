@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.models import OptionInfo
 
 from kubectl_plugin.entries import ENTRIES, SHOWN, Entry
-from kubectl_plugin.flags import GLOBAL_NAMES, Global, Options
+from kubectl_plugin.flags import GLOBAL_NAMES, GlobalFlags, Options
 from kubectl_plugin.running import Runner
 
 NAME = "kubectl kruise-ds"
@@ -47,7 +47,7 @@ def _candidates(found: list[Any]) -> list[Any]:
 _YES, _NO = frozenset({"1", "t", "T", "true", "True", "TRUE"}), frozenset({"0", "f", "F", "false", "False", "FALSE"})
 
 
-def _spelled(command: Any, args: list[str]) -> list[str]:
+def _in_clicks_spelling(command: Any, args: list[str]) -> list[str]:
     """`args` in click's spelling: `--switch=true` becomes `--switch`, and `--switch=false` removes the switch, also
     one that was typed before it. Words after `--` stay as they are.
     """
@@ -69,7 +69,7 @@ class Verb(TyperCommand):
     """A verb whose help leaves out the global flags: `kubectl kruise-ds --help` lists them once."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _spelled(self, args))
+        return super().parse_args(ctx, _in_clicks_spelling(self, args))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         for parameter in self.params:
@@ -100,10 +100,10 @@ class Root(TyperGroup):
         self.commands = {entry.name: entry for entry in ENTRIES}  # type: ignore[misc]  # only its keys are read
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return _built(self.commands[cmd_name]) if cmd_name in self.commands else None
+        return _command_of(self.commands[cmd_name]) if cmd_name in self.commands else None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _spelled(self, args))
+        return super().parse_args(ctx, _in_clicks_spelling(self, args))
 
     def get_params(self, ctx: Any) -> list[Any]:
         return [parameter for parameter in super().get_params(ctx) if parameter.name not in TYPERS_OWN]
@@ -140,7 +140,9 @@ def _with_flags(body: Callable[..., None], *groups: Any) -> Callable[..., None]:
     parameters += [one for group in groups for one in _options(group)]
 
     def call(ctx: typer.Context, **values: Any) -> None:
-        records = (group(**{one.name: _taken(one, values[one.name]) for one in fields(group)}) for group in groups)
+        records = (
+            group(**{one.name: _given_value(one, values[one.name]) for one in fields(group)}) for group in groups
+        )
         body(ctx, *records)
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
@@ -166,26 +168,26 @@ def _options(group: Any) -> list[inspect.Parameter]:
     return found
 
 
-def _taken(field: Field[Any], value: Any) -> Any:
+def _given_value(field: Field[Any], value: Any) -> Any:
     return tuple(value or ()) if field.default == () else value
 
 
 @cache
-def _built(entry: Entry) -> Any:
+def _command_of(entry: Entry) -> Any:
     one = _plain(add_completion=False)
     epilog = f"Flags of every verb (-n, --context, -o, …): {NAME} --help"
-    function = _with_flags(partial(_carry_out, entry), Global, entry.options)
+    function = _with_flags(partial(_carry_out, entry), GlobalFlags, entry.options)
     one.command(entry.name, cls=Verb, help=entry.options.__doc__, hidden=entry.hidden, epilog=epilog)(function)
     return typer.main.get_command(one)
 
 
-def _carry_out(entry: Entry, ctx: typer.Context, after: Global, asked: Options) -> None:
+def _carry_out(entry: Entry, ctx: typer.Context, after: GlobalFlags, asked: Options) -> None:
     """Run the verb. Global flags may stand before or after it; the later one wins."""
     runner: Runner = ctx.obj
     runner.run(ctx.meta[BEFORE].followed_by(after), entry, asked)
 
 
-def _root(ctx: typer.Context, flags: Global) -> None:
+def _root(ctx: typer.Context, flags: GlobalFlags) -> None:
     ctx.meta[BEFORE] = flags
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
@@ -199,5 +201,5 @@ app = _plain(
     invoke_without_command=True,
 )
 app.callback(help="Rolls out, stops, looks at and takes back Advanced DaemonSets (apps.kruise.io).")(
-    _with_flags(_root, Global)
+    _with_flags(_root, GlobalFlags)
 )

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from kubectl_plugin.durations import seconds_of
-from kubectl_plugin.entries import Entry, imported
+from kubectl_plugin.entries import Entry, imported_function
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
-from kubectl_plugin.flags import Global, Options, Output
+from kubectl_plugin.flags import GlobalFlags, Options, Output
 from kubectl_plugin.host import Host
 from kubectl_plugin.terminal import Terminal
 
@@ -26,7 +26,7 @@ class Runner:
     def __init__(self, host: Host) -> None:
         self.host = host
 
-    def run(self, flags: Global, entry: Entry, asked: Options) -> None:
+    def run(self, flags: GlobalFlags, entry: Entry, asked: Options) -> None:
         """Run a verb and end the process with the exit code that it returns.
 
         Mistakes in the flags themselves are reported before a kubeconfig is read.
@@ -34,7 +34,7 @@ class Runner:
 
         def body(terminal: Terminal) -> int:
             asked.check()
-            function = imported(entry.offline if asked.offline else entry.function)
+            function = imported_function(entry.offline if asked.offline else entry.function)
             if asked.offline:
                 return int(function(self.host, terminal, flags.output, asked))
             import asyncio  # imported late: `--help` must not wait for it
@@ -46,7 +46,7 @@ class Runner:
 
         self.run_guarded(flags, body, outputs=entry.outputs)
 
-    def run_guarded(self, flags: Global, body: Callable[[Terminal], int], *, outputs: Sequence[Output]) -> None:
+    def run_guarded(self, flags: GlobalFlags, body: Callable[[Terminal], int], *, outputs: Sequence[Output]) -> None:
         """Run `body` and end the process. What it raises is printed, and becomes the exit code. `outputs`: the
         formats that the verb accepts after `-o`; any other is refused.
         """
@@ -56,7 +56,7 @@ class Runner:
             code = body(terminal)
             terminal.flush()
         except CommandError as error:
-            code = _failed(terminal, error)
+            code = _print_failure(terminal, error)
         except KeyboardInterrupt:
             code = ExitCode.INTERRUPTED
         except BrokenPipeError:  # the reader of stdout, such as `head`, has closed it
@@ -64,18 +64,22 @@ class Runner:
         except typer.Exit:
             raise
         except UnicodeEncodeError as error:
-            code = _failed(terminal, _not_utf8(error))
+            code = _print_failure(terminal, _not_utf8(error))
         except Exception as error:
-            code = _failed(terminal, _mistake(error))
+            code = _print_failure(terminal, _unexpected_error(error))
         terminal.outlive_the_reader()
         terminal.flush()
         raise typer.Exit(code)
 
     async def _in_session(
-        self, flags: Global, terminal: Terminal, verb: Callable[[Invocation, Any], Awaitable[int]], asked: Options
+        self,
+        flags: GlobalFlags,
+        terminal: Terminal,
+        verb: Callable[[Invocation, Any], Awaitable[int]],
+        asked: Options,
     ) -> int:
         from controller.kube.errors import ApiError, ConfigError
-        from kubectl_plugin.cluster.explain import explained
+        from kubectl_plugin.cluster.explain import explained_error
         from kubectl_plugin.cluster.invocation import Invocation
         from kubectl_plugin.cluster.session import access_of, open_session
 
@@ -93,7 +97,7 @@ class Runner:
             ) as session:
                 return await verb(Invocation(session, terminal, flags.output, self.host, flags.namespace), asked)
         except (ApiError, ConfigError) as error:
-            raise explained(error, session) from error
+            raise explained_error(error, session) from error
 
 
 def _check_output(output: Output | None, known: Sequence[Output]) -> None:
@@ -102,7 +106,7 @@ def _check_output(output: Output | None, known: Sequence[Output]) -> None:
         raise UsageError(f'this verb has no output format "{output}": {can}')
 
 
-def _mistake(error: Exception) -> CommandError:
+def _unexpected_error(error: Exception) -> CommandError:
     words = " ".join(str(error).split()) or "no further words"
     mistake = CommandError(
         f"{type(error).__name__}: {words}", hints=("this is a mistake in kruise-ds; -vv shows where",)
@@ -117,7 +121,7 @@ def _not_utf8(error: UnicodeEncodeError) -> CommandError:
     return UsageError(f"not UTF-8: {word.encode(errors='backslashreplace').decode()}")
 
 
-def _failed(terminal: Terminal, error: CommandError) -> int:
+def _print_failure(terminal: Terminal, error: CommandError) -> int:
     terminal.outlive_the_reader()
     terminal.flush()
     terminal.fail(error)

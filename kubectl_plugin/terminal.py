@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from kubectl_plugin.clock import ServerClock
 from kubectl_plugin.failures import CommandError, UsageError
-from kubectl_plugin.flags import Global, Output, for_cluster
+from kubectl_plugin.flags import GlobalFlags, Output, for_cluster
 from kubectl_plugin.host import Host
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Terminal:
     """The terminal of one call. `interactive`: a person types at stdin and reads questions on stderr; stdout may be a
     file."""
 
-    def __init__(self, flags: Global, host: Host) -> None:
+    def __init__(self, flags: GlobalFlags, host: Host) -> None:
         self._in, self.out, self.err, self._environ = host.stdin, host.out, host.err, host.environ
         self.quiet, self.verbose = flags.quiet, flags.verbose
         self.cluster_flags = flags.of_cluster

@@ -28,12 +28,12 @@ def _leader(view: LeaseDocument) -> Leader:
 LEASES = Resource(group="coordination.k8s.io", plural="leases", wire=LeaseDocument, project=_leader)
 
 
-async def leader(session: Session) -> Leader | None:
+async def controller_leader(session: Session) -> Leader | None:
     """The holder of the controller's Lease; None where there is no such Lease. Raises ApiError."""
-    return await holder(session, Key(session.controller_namespace, LEASE_NAME))
+    return await lease_holder(session, Key(session.controller_namespace, LEASE_NAME))
 
 
-async def holder(session: Session, lease: Key) -> Leader | None:
+async def lease_holder(session: Session, lease: Key) -> Leader | None:
     """The holder of `lease`; None where there is no such Lease. Raises ApiError."""
     try:
         return await session.client.get(LEASES, lease)
@@ -41,13 +41,13 @@ async def holder(session: Session, lease: Key) -> Leader | None:
         return None
 
 
-async def absence(session: Session, now: float) -> str | None:
+async def why_no_controller(session: Session, now: float) -> str | None:
     """Why no controller seems to be active, in words; None when one is, and when the Lease cannot or may not be read.
 
     `now`: seconds since 1970, by the API server's clock, which may differ from that of the Lease's holder.
     """
     try:
-        found = await leader(session)
+        found = await controller_leader(session)
     except ApiError:
         return None
     silence = silence_of(found, session.controller_namespace, now)

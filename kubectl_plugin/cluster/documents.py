@@ -41,7 +41,7 @@ async def get(session: Session, resource: AnyResource, key: Key) -> JSONObject:
     return await _document(session, call, Request(method="GET", path=resource.path(key)))
 
 
-async def items(
+async def read_items(
     session: Session, resource: AnyResource, namespace: str = "", query: Query = ()
 ) -> dict[Key, JSONObject | None]:
     """All objects of the kind, or those in one namespace. `query` selects among them.
@@ -79,7 +79,7 @@ async def pages(client: Client, resource: Resource[W, T], namespace: str, query:
             return
 
 
-async def listed(client: Client, resource: Resource[W, T], namespace: str = "", query: Query = ()) -> list[T]:
+async def list_objects(client: Client, resource: Resource[W, T], namespace: str = "", query: Query = ()) -> list[T]:
     """All objects of the list, decoded, without those that cannot be decoded. Raises ApiError."""
     items = [item async for page in pages(client, resource, namespace, query) for item in page.items]
     return [item.obj for item in items if isinstance(item, Seen) and item.obj is not None]

@@ -21,7 +21,7 @@ NO_RIGHT: Final = ("cannot create resource", "cannot set blockOwnerDeletion")
 """How the server refuses for want of RBAC rights; an admission policy's refusal is about the pod itself."""
 
 
-async def changed(session: Session, ref: Ref, live: JSONObject, wanted: JSONObject) -> JSONObject | None:
+async def dry_run_of_change(session: Session, ref: Ref, live: JSONObject, wanted: JSONObject) -> JSONObject | None:
     """The object as it would be after the change, checked and with defaults. None without the right to change it.
 
     Raises ApiError where the server refuses the change.
@@ -38,7 +38,7 @@ async def changed(session: Session, ref: Ref, live: JSONObject, wanted: JSONObje
         return None
 
 
-async def created(session: Session, namespace: str, wanted: JSONObject) -> JSONObject | None:
+async def dry_run_of_create(session: Session, namespace: str, wanted: JSONObject) -> JSONObject | None:
     """A new object as it would be, checked and with defaults. None without the right to create it.
 
     Raises ApiError where the server refuses the object.
@@ -50,7 +50,7 @@ async def created(session: Session, namespace: str, wanted: JSONObject) -> JSONO
         return None
 
 
-async def accepted(session: Session, daemonset: DaemonSet, probe: ProbeTemplate) -> DryRunAnswer:
+async def dry_run_of_pod(session: Session, daemonset: DaemonSet, probe: ProbeTemplate) -> DryRunAnswer:
     """Whether the server would accept the pod that the controller would create. Raises ApiError where its answer is
     neither."""
     body = PodRenderer(daemonset, probe.revision).body(probe.name, probe.node)

@@ -37,7 +37,7 @@ class EventView(View):
     message: str = ""
 
 
-class Told(NamedTuple):
+class EventMessage(NamedTuple):
     """The part of an Event that is read."""
 
     uid: str
@@ -45,14 +45,14 @@ class Told(NamedTuple):
     message: str
 
 
-EVENTS: Final[Resource[EventView, Told]] = Resource(
+EVENTS: Final[Resource[EventView, EventMessage]] = Resource(
     plural="events",
     wire=EventView,
-    project=lambda view: Told(view.involved_object.uid, view.message),
+    project=lambda view: EventMessage(view.involved_object.uid, view.message),
 )
 
 
-async def tell(session: Session, snapshot: Snapshot, result: str, done: LastAction) -> None:
+async def record_event(session: Session, snapshot: Snapshot, result: str, done: LastAction) -> None:
     """Best effort: most people may not create Events, and their change has been made all the same."""
     try:
         await session.client.create(EVENTS, snapshot.key.namespace, _event(snapshot, result, done))

@@ -52,7 +52,7 @@ _DENIED = re.compile(
 """How RBAC refuses; quotas and admission policies use other words."""
 
 
-def explained(error: ApiError | ConfigError, session: Session | None = None) -> CommandError:
+def explained_error(error: ApiError | ConfigError, session: Session | None = None) -> CommandError:
     """The error to print in place of `error`. `session`: None where none could be opened."""
     match error:
         case ConfigError():
@@ -60,20 +60,22 @@ def explained(error: ApiError | ConfigError, session: Session | None = None) -> 
         case Unauthorized():
             return _not_logged_in(error)
         case Forbidden():
-            return _said(error, *_needed(error.message))
+            return _from_server(error, *_needed_right(error.message))
         case NotFound(name=""):
             return _not_served(error, session)
         case Conflict():
-            return _said(error, "run the command again: it then starts from what is there now", code=ExitCode.REFUSED)
+            return _from_server(
+                error, "run the command again: it then starts from what is there now", code=ExitCode.REFUSED
+            )
         case Unreachable():
             return _unreachable(error, session)
         case Unknown():
-            return _said(error, "look whether it was done before you try again")
+            return _from_server(error, "look whether it was done before you try again")
         case ApiError():
-            return _said(error)
+            return _from_server(error)
 
 
-def _said(error: ApiError, *hints: str, code: int = 1) -> CommandError:
+def _from_server(error: ApiError, *hints: str, code: int = 1) -> CommandError:
     """The server's own words, as kubectl prints them; ours where the server did not answer."""
     if not error.status:
         return CommandError(str(error), hints=hints, exit_code=code)
@@ -91,7 +93,7 @@ def _not_logged_in(error: Unauthorized) -> CommandError:
     return CommandError(words, hints=(hint,))
 
 
-def _needed(message: str) -> tuple[str, ...]:
+def _needed_right(message: str) -> tuple[str, ...]:
     denied = _DENIED.search(message)
     if denied is None:
         return ()
@@ -121,10 +123,10 @@ def _unreachable(error: Unreachable, session: Session | None) -> CommandError:
     if words[1:2].islower():
         words = words[0].lower() + words[1:]
     named = f' (context "{context}")' if context else ""
-    return CommandError(f"cannot reach {server}{named}: {words}", hints=(_way_out(words),))
+    return CommandError(f"cannot reach {server}{named}: {words}", hints=(_hint_for(words),))
 
 
-def _way_out(words: str) -> str:
+def _hint_for(words: str) -> str:
     if "certificate verify failed" not in words:
         return "kubectl config current-context; kubectl cluster-info"
     if "mismatch" in words:

@@ -14,7 +14,7 @@ from controller.api.puller import PULLER_LABEL, Puller, PullerView, Pulling
 from controller.kube.errors import Forbidden
 from controller.kube.kinds import IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS
 from controller.kube.resource import Resource
-from kubectl_plugin.cluster.documents import listed
+from kubectl_plugin.cluster.documents import list_objects
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.cluster.upkeep import APART, Upkeep, comes, going_on
@@ -29,7 +29,7 @@ def pullers_of(job: ImagePullJob) -> Resource[PullerView, Puller]:
 async def nodes_with_images(session: Session) -> tuple[Node, ...] | None:
     """All nodes; None without the right to list them. Raises ApiError."""
     try:
-        return tuple(await listed(session.client, NODES_WITH_IMAGES))
+        return tuple(await list_objects(session.client, NODES_WITH_IMAGES))
     except Forbidden:
         return None
 

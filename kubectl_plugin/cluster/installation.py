@@ -18,8 +18,8 @@ from controller.api.meta import Key, ObjectMeta
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from controller.kube.kinds import DAEMONSETS, PODS
 from controller.kube.resource import Resource
-from kubectl_plugin.cluster.controller import holder, leader
-from kubectl_plugin.cluster.documents import items, listed
+from kubectl_plugin.cluster.controller import controller_leader, lease_holder
+from kubectl_plugin.cluster.documents import list_objects, read_items
 from kubectl_plugin.cluster.kinds import read_as
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.cluster.side_by_side import side_by_side
@@ -88,7 +88,7 @@ async def coming_leader(session: Session) -> Leader | None:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + LEADING_SECONDS
     while True:
-        found = await leader(session)
+        found = await controller_leader(session)
         if (found is not None and found.holder) or loop.time() >= deadline:
             return found
         await asyncio.sleep(LEADING_SECONDS / 20)  # not watched: who may read this one Lease may seldom watch it
@@ -96,12 +96,12 @@ async def coming_leader(session: Session) -> Leader | None:
 
 async def controller_pods(session: Session) -> tuple[ControllerPod, ...]:
     """Those in the namespace of the controller, with the version that the image says."""
-    return tuple(await listed(session.client, CONTROLLER_PODS, session.controller_namespace))
+    return tuple(await list_objects(session.client, CONTROLLER_PODS, session.controller_namespace))
 
 
 async def daemons(session: Session) -> tuple[OurDaemonSet, ...]:
     """Of all namespaces."""
-    found = await items(session, DAEMONSETS)
+    found = await read_items(session, DAEMONSETS)
     return tuple(
         OurDaemonSet(name=str(key), network=network_sign(one)) for key, one in found.items() if one is not None
     )
@@ -110,7 +110,7 @@ async def daemons(session: Session) -> tuple[OurDaemonSet, ...]:
 async def rival(session: Session) -> Rival:
     """What may be seen of it. A lease is enough to know that it runs."""
     found, replicas = await side_by_side(
-        known(holder(session, Key(RIVAL_NAMESPACE, RIVAL_LEASE))),
+        known(lease_holder(session, Key(RIVAL_NAMESPACE, RIVAL_LEASE))),
         known(_ready_replicas(session, Key(RIVAL_NAMESPACE, RIVAL_DEPLOYMENT))),
     )
     if isinstance(found, NoAnswer) and isinstance(replicas, NoAnswer):

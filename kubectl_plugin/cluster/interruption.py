@@ -11,7 +11,7 @@ from kubectl_plugin.terminal import Terminal
 
 
 @contextmanager
-def telling_of_an_interruption(terminal: Terminal, what: str, *hints: str) -> Iterator[None]:
+def warn_if_interrupted(terminal: Terminal, what: str, *hints: str) -> Iterator[None]:
     """Warn `interrupted{what}` when Ctrl-C, `--timeout` or SIGTERM ends the block. SIGTERM, which otherwise ends the
     process at once, cancels the task instead.
 

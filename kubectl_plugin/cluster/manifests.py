@@ -14,7 +14,7 @@ import yaml
 from controller.api.base import JSON, JSONObject, Value, fields_of
 from controller.api.wellknown import GROUP, KIND
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.flags import Manifests
+from kubectl_plugin.flags import ManifestOptions
 from kubectl_plugin.host import Host
 from kubectl_plugin.kubectl_yaml import KubectlLoader, json_documents
 
@@ -36,15 +36,15 @@ class Manifest(Value):
     document: JSONObject
 
 
-async def read(asked: Manifests, host: Host) -> tuple[tuple[Manifest, ...], tuple[JSONObject, ...]]:
+async def read_manifests(asked: ManifestOptions, host: Host) -> tuple[tuple[Manifest, ...], tuple[JSONObject, ...]]:
     """The Advanced DaemonSets in the order of the files, an object perhaps twice; and the objects of other kinds.
 
     Runs `kubectl kustomize` for a kustomization. Raises CommandError for what cannot be read, and where there is no
     Advanced DaemonSet.
     """
     files, kustomize = asked.files, asked.kustomize
-    texts = [(text_of(path, host.stdin), str(path)) for path in _listed(files, recursive=asked.recursive)]
-    texts += [(await _built(kustomize, host), str(kustomize))] if kustomize is not None else []
+    texts = [(text_of(path, host.stdin), str(path)) for path in _files_in(files, recursive=asked.recursive)]
+    texts += [(await _kustomized(kustomize, host), str(kustomize))] if kustomize is not None else []
     found: list[Manifest] = []
     others: list[JSONObject] = []
     for text, source in texts:
@@ -148,7 +148,7 @@ def _key(key: Any) -> str:
     return str(key).lower() if isinstance(key, bool) else str(key)
 
 
-def _listed(files: Sequence[Path], *, recursive: bool) -> Iterator[Path]:
+def _files_in(files: Sequence[Path], *, recursive: bool) -> Iterator[Path]:
     for path in files:
         if path == STDIN or not path.is_dir():
             yield path
@@ -167,7 +167,7 @@ def text_of(path: Path, stdin: TextIO) -> str:
         raise CommandError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
 
 
-async def _built(folder: Path, host: Host) -> str:
+async def _kustomized(folder: Path, host: Host) -> str:
     """What `kubectl kustomize` builds from `folder`; $KUBECTL may name another program than kubectl."""
     program = host.environ.get("KUBECTL") or "kubectl"
     try:

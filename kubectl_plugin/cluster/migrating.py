@@ -14,7 +14,7 @@ from controller.api.selector import LabelSelector, as_text
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.kinds import DAEMONSETS, PODS, REVISIONS
 from kubectl_plugin.cluster import documents
-from kubectl_plugin.cluster.documents import AnyResource, listed
+from kubectl_plugin.cluster.documents import AnyResource, list_objects
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import NATIVE, read_as
 from kubectl_plugin.cluster.session import Session
@@ -99,8 +99,8 @@ async def sight_of(invocation: Invocation, key: Key, *, as_native: bool) -> Obse
         selector = msgspec.convert(value_at(either.document, "spec", "selector"), LabelSelector)
         query = (("labelSelector", as_text(selector)),)
         pods, revisions = await side_by_side(
-            listed(session.client, _DAEMONS, key.namespace, query),
-            listed(session.client, _RECORDS, key.namespace, query),
+            list_objects(session.client, _DAEMONS, key.namespace, query),
+            list_objects(session.client, _RECORDS, key.namespace, query),
         )
     template: object = None
     if as_native and native is None and ours is not None:

@@ -16,7 +16,7 @@ from kubectl_plugin.failures import CommandError
 _SHOWN = 3
 
 
-async def absence(session: Session, key: Key, error: NotFound) -> Exception:
+async def not_found_error(session: Session, key: Key, error: NotFound) -> Exception:
     """The error to raise in place of `error`: itself where the whole kind is not served. Else it names a native
     DaemonSet of that name, similar names, or the namespaces that have the name, as far as the rights allow to look.
     """
@@ -29,7 +29,7 @@ async def absence(session: Session, key: Key, error: NotFound) -> Exception:
             hints=(f"make it one of ours, no pod is restarted: kubectl kruise-ds migrate {key.typed}",),
         )
     words = f'{DAEMONSETS.name} "{key.name}" not found in namespace "{key.namespace}"'
-    return CommandError(words, hints=await _meant(session, key))
+    return CommandError(words, hints=await _similar_names(session, key))
 
 
 async def _is_native(session: Session, key: Key) -> bool:
@@ -39,10 +39,10 @@ async def _is_native(session: Session, key: Key) -> bool:
     return False
 
 
-async def _meant(session: Session, key: Key) -> tuple[str, ...]:
+async def _similar_names(session: Session, key: Key) -> tuple[str, ...]:
     for namespace in ("", key.namespace):
         with suppress(ApiError):
-            found = await documents.items(session, DAEMONSETS, namespace)
+            found = await documents.read_items(session, DAEMONSETS, namespace)
             break
     else:
         return ()

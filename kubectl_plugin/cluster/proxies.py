@@ -17,17 +17,17 @@ _EXEMPT: Final[Callable[[str, Mapping[str, str]], bool]] = vars(urllib.request)[
 """Taken from `vars`, because the type stubs of the standard library do not declare it."""
 
 
-def proxied(connection: Connection, environ: Mapping[str, str]) -> Connection:
+def through_proxy(connection: Connection, environ: Mapping[str, str]) -> Connection:
     """`connection` through the proxy of `environ`, unless the kubeconfig names a proxy or the server is on this
     machine."""
     parts = urlsplit(connection.server)
-    proxy, exempt = _named(parts.scheme, environ), _named("no", environ)
+    proxy, exempt = _proxy_variable(parts.scheme, environ), _proxy_variable("no", environ)
     if connection.proxy or not proxy or _is_direct(parts.hostname or "", parts.netloc, exempt):
         return connection
     return replace(connection, proxy=proxy if "://" in proxy else f"http://{proxy}")
 
 
-def _named(what: str, environ: Mapping[str, str]) -> str:
+def _proxy_variable(what: str, environ: Mapping[str, str]) -> str:
     """The variable in small letters wins over the one in capitals, as everywhere in Python."""
     name = f"{what}_proxy"
     return environ.get(name, environ.get(name.upper(), ""))

@@ -17,13 +17,13 @@ from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
 from controller.kube.kinds import DAEMONSETS, NODES
 from controller.kube.request import Query
 from kubectl_plugin.cluster import documents
-from kubectl_plugin.cluster.documents import listed
+from kubectl_plugin.cluster.documents import list_objects
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import PODS, REVISIONS
-from kubectl_plugin.cluster.not_found import absence
+from kubectl_plugin.cluster.not_found import not_found_error
 from kubectl_plugin.cluster.side_by_side import side_by_side
 from kubectl_plugin.failures import CommandError, UsageError
-from kubectl_plugin.flags import Many
+from kubectl_plugin.flags import SelectorOptions
 from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot, Unread
 
 T = TypeVar("T")
@@ -92,7 +92,7 @@ async def existing(
 async def snapshots(
     invocation: Invocation,
     names: tuple[str, ...],
-    many: Many,
+    many: SelectorOptions,
     *,
     everything: bool = True,
     nodes: bool = True,
@@ -120,13 +120,13 @@ async def _document(invocation: Invocation, key: Key) -> JSONObject:
     try:
         return await documents.get(invocation.session, DAEMONSETS, key)
     except NotFound as error:
-        raise await absence(invocation.session, key, error) from error
+        raise await not_found_error(invocation.session, key, error) from error
 
 
-async def _listed(invocation: Invocation, many: Many) -> list[JSONObject]:
+async def _listed(invocation: Invocation, many: SelectorOptions) -> list[JSONObject]:
     namespace = "" if many.all_namespaces else invocation.session.namespace
     query: Query = (("labelSelector", many.selector),) if many.selector else ()
-    listed = await documents.items(invocation.session, DAEMONSETS, namespace, query)
+    listed = await documents.read_items(invocation.session, DAEMONSETS, namespace, query)
     for key in (key for key, one in listed.items() if one is None):
         invocation.terminal.warn(f"{DAEMONSETS.name} {key} nests too deeply to be read, and is left out")
     return [one for key in sorted(listed) if (one := listed[key]) is not None]
@@ -187,19 +187,19 @@ async def _nothing() -> tuple[()]:
 
 async def nodes_of(invocation: Invocation) -> tuple[Node, ...]:
     """All nodes, by name. Raises ApiError."""
-    return tuple(sorted(await listed(invocation.session.client, NODES), key=lambda node: node.name))
+    return tuple(sorted(await list_objects(invocation.session.client, NODES), key=lambda node: node.name))
 
 
 async def revisions_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[RevisionDetail, ...]:
     """The revisions that it controls, newest number first. Raises ApiError."""
-    found = await listed(invocation.session.client, REVISIONS, daemonset.namespace, selected(daemonset))
+    found = await list_objects(invocation.session.client, REVISIONS, daemonset.namespace, selected(daemonset))
     owned = [one for one in found if one.revision.owner_uid == daemonset.uid]
     return tuple(sorted(owned, key=lambda one: (one.revision.number, one.revision.name), reverse=True))
 
 
 async def pods_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[PodDetail, ...]:
     """The pods that it controls. Raises ApiError."""
-    found = await listed(invocation.session.client, PODS, daemonset.namespace, selected(daemonset))
+    found = await list_objects(invocation.session.client, PODS, daemonset.namespace, selected(daemonset))
     return tuple([one for one in found if one.pod.owner_uid == daemonset.uid])
 
 

@@ -52,7 +52,7 @@ async def who_am_i(session: Session) -> str:
     return answer.status.user_info.username
 
 
-async def right(session: Session, verb: str, group: str, resource: str, namespace: str) -> Right:
+async def review_right(session: Session, verb: str, group: str, resource: str, namespace: str) -> Right:
     """Whether we have the right, by the server's answer. `namespace`: "" for kinds without namespaces."""
     named = f"{resource}.{group}" if group else resource
     attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace}

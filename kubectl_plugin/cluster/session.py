@@ -16,8 +16,8 @@ from controller.kube.connection import Connection
 from controller.kube.request import Request, Response, Stream, Transport
 from controller.kube.sender import CALL_SECONDS, Sender
 from kubectl_plugin.clock import ServerClock
-from kubectl_plugin.cluster.proxies import proxied
-from kubectl_plugin.flags import Global
+from kubectl_plugin.cluster.proxies import through_proxy
+from kubectl_plugin.flags import GlobalFlags
 from kubectl_plugin.host import Host
 from kubectl_plugin.report.installation.facts import NAMESPACE
 
@@ -63,12 +63,12 @@ async def open_session(
     method, path, status and milliseconds, never a header or a body. `clock` learns the server's time from the
     answers.
     """
-    connection = proxied(await host.connection(access), host.environ)
+    connection = through_proxy(await host.connection(access), host.environ)
     user_agent = f"{PROGRAM}/{host.version()}"
     async with host.transport(connection, user_agent) as transport:
-        timed = transport if clock is None else Timed(transport, clock)
+        timed = transport if clock is None else ClockingTransport(transport, clock)
         yield session_over(
-            timed if trace is None else Traced(timed, trace),
+            timed if trace is None else TracingTransport(timed, trace),
             connection,
             namespace=namespace,
             controller_namespace=controller_namespace or host.environ.get(CONTROLLER_NAMESPACE),
@@ -106,12 +106,12 @@ def session_over(
     )
 
 
-def access_of(flags: Global) -> Access:
+def access_of(flags: GlobalFlags) -> Access:
     """The flags about which server to ask and who asks it."""
     return Access(**{field: getattr(flags, field) for field in Access.__struct_fields__})
 
 
-class Timed:
+class ClockingTransport:
     """A `Transport` that sets `clock` by successful answers; a refusal may come from a load balancer, with its own
     time."""
 
@@ -127,7 +127,7 @@ class Timed:
         return response
 
 
-class Traced:
+class TracingTransport:
     """A `Transport` that traces each request as soon as its answer, or the first line of its stream, has arrived."""
 
     def __init__(self, inner: Transport, trace: Callable[[str], None]) -> None:

@@ -15,7 +15,7 @@ from controller.kube.errors import AlreadyExists, ApiError, Conflict
 from controller.kube.kinds import DAEMONSETS
 from controller.planner.board import current_revision
 from kubectl_plugin.cluster import documents, reads
-from kubectl_plugin.cluster.interruption import telling_of_an_interruption
+from kubectl_plugin.cluster.interruption import warn_if_interrupted
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.annotations import action_operations
 from kubectl_plugin.edits.applying import with_operations
@@ -59,7 +59,7 @@ async def write(
         guarded = patch.guarded_by_version(reads.meta_of(document).resource_version, *changes)
         how: Any = {"dry_run": dry_run, "field_manager": field_manager, "strict": True}
         try:
-            with nullcontext() if dry_run else telling_of_an_interruption(invocation.terminal, words, way):
+            with nullcontext() if dry_run else warn_if_interrupted(invocation.terminal, words, way):
                 if not reads.meta_of(document).uid:
                     body = with_operations(document, changes)
                     return await documents.create(session, DAEMONSETS, key.namespace, body, **how)

@@ -20,8 +20,8 @@ from controller.planner.place import Place
 from controller.planner.plan import Plan, plan
 from controller.planner.status import Status
 from controller.planner.world import TemplateRefused, World
-from kubectl_plugin.forecast.moves import How, NodeMove, moves_of, together
-from kubectl_plugin.forecast.simulation import NeverReady, at_last_drained, carried_out, come_to_pass
+from kubectl_plugin.forecast.moves import How, NodeMove, moves_of, one_per_node
+from kubectl_plugin.forecast.simulation import NeverReady, with_drains_under_way, world_after, world_after_waiting
 
 NEVER: NeverReady = frozenset()
 _FAR = 365 * 86_400.0
@@ -101,7 +101,7 @@ class _Foreseeing:
 
     def run(self) -> Forecast:
         start = lay_out(self._world)
-        self._world = at_last_drained(self._world)
+        self._world = with_drains_under_way(self._world)
         most = 40 * (len(start.slots) + len(self._world.pods)) + 400
         for _ in range(most):
             if not self._pass():
@@ -118,7 +118,7 @@ class _Foreseeing:
         if decided.status is not None and decided.status.counts is not None:
             self._most_unavailable = max(self._most_unavailable, decided.status.counts.number_unavailable)
         if not decided.actions:
-            self._world = carried_out(self._world, decided)
+            self._world = world_after(self._world, decided)
             self._close()
             return self._wait(decided.wake_at)
         board = lay_out(self._world)
@@ -130,7 +130,7 @@ class _Foreseeing:
                 self._cut_short = True
                 return False
             self._move(board, moves)
-        self._world = carried_out(self._world, decided)
+        self._world = world_after(self._world, decided)
         return True
 
     def _refused(self, decided: Plan) -> dict[Place, float]:
@@ -153,14 +153,14 @@ class _Foreseeing:
         wave, self._open = self._open, None
         if wave is None:
             return
-        moves = together(wave.moves)
+        moves = one_per_node(wave.moves)
         moved = {move.node for move in moves}
         holding = tuple(node for node in wave.holding if node not in moved)
         self._waves.append(replace(wave, moves=moves, holding=holding))
         self._after = ()
 
     def _wait(self, wake_at: float | None) -> bool:
-        passed = come_to_pass(self._world, self._hopeless, self._pace)
+        passed = world_after_waiting(self._world, self._hopeless, self._pace)
         if passed is not None:
             self._world, ready = passed
             self._after += ready

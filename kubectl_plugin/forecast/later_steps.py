@@ -11,7 +11,7 @@ from controller.api.number import IntOrPercent
 from controller.planner.board import Board, lay_out
 from controller.planner.world import World
 from kubectl_plugin.forecast.forecast import NEVER, Forecast, forecast, left_to_update
-from kubectl_plugin.forecast.simulation import come_to_pass
+from kubectl_plugin.forecast.simulation import world_after_waiting
 from kubectl_plugin.report.status.release import with_partition
 from kubectl_plugin.report.steps import Steps, steps_of
 
@@ -51,27 +51,27 @@ def _worked_out(found: Forecast, steps: Steps, values: tuple[IntOrPercent, ...],
     for step, partition in enumerate(values, start=steps.count - len(values) + 1):
         grouping = grouping and (not waves or left > 0)
         if not grouping:
-            left_then = left_to_update(lay_out(_with(board.world, partition)))
+            left_then = left_to_update(lay_out(_with_partition(board.world, partition)))
             names = tuple(node for node in left_then if node not in counted)
             counted.update(names)
             yield Later(step=step, partition=partition, waves=(), rest=names)
             continue
-        then = forecast(_with(_finished(board), partition), waves=max(left, 0))
+        then = forecast(_with_partition(_when_finished(board), partition), waves=max(left, 0))
         grouped = tuple(tuple(move.node for move in wave.moves) for wave in then.waves)
         yield Later(step=step, partition=partition, waves=grouped, rest=then.rest)
         left, board, grouping = left - len(grouped), then.end, not then.rest
         counted = set(then.rest)
 
 
-def _finished(board: Board) -> World:
+def _when_finished(board: Board) -> World:
     """The world once everything under way has succeeded."""
     world = board.world
-    passed = come_to_pass(world, NEVER, 0.0)
+    passed = world_after_waiting(world, NEVER, 0.0)
     world = world if passed is None else passed[0]
     return replace(world, now=world.now + world.daemonset.spec.min_ready_seconds + 1.0)
 
 
-def _with(world: World, partition: IntOrPercent) -> World:
+def _with_partition(world: World, partition: IntOrPercent) -> World:
     """Placement and selector do not change, so the rules compiled from them are kept."""
     changed = with_partition(world.daemonset, partition)
     return replace(world, daemonset=replace(changed, generation=changed.generation + 1))

@@ -83,17 +83,17 @@ def moves_of(board: Board, actions: Iterable[Action]) -> Iterator[NodeMove]:
                 assert_never(action)
 
 
-def together(moves: Iterable[NodeMove]) -> tuple[NodeMove, ...]:
+def one_per_node(moves: Iterable[NodeMove]) -> tuple[NodeMove, ...]:
     """One move per node, in the order of the first: deleting a pod and creating another on the same node are one
     move."""
     merged: dict[str, NodeMove] = {}
     for move in moves:
         before = merged.get(move.node)
-        merged[move.node] = move if before is None else _both(before, move)
+        merged[move.node] = move if before is None else _merged(before, move)
     return tuple(merged.values())
 
 
-def _both(first: NodeMove, second: NodeMove) -> NodeMove:
+def _merged(first: NodeMove, second: NodeMove) -> NodeMove:
     revision = first.revision if second.revision is None else second.revision
     pod = first.pod or second.pod
     surge = How.SURGE in (first.how, second.how)

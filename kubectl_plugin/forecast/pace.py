@@ -29,10 +29,10 @@ def pace_of(pods: Iterable[PodDetail], revision_hash: str) -> Pace | None:
     told = [one for one in pods if one.pod.ready and one.pod.ready_since is not None]
     told = [one for one in told if one.updated is not None or not one.restarts]
     chosen = [one for one in told if one.pod.hash == revision_hash] or told
-    newest = sorted(chosen, key=_began, reverse=True)[:_LAST]
-    lengths = [max((one.pod.ready_since or 0.0) - _began(one), 0.0) for one in newest]
+    newest = sorted(chosen, key=_counted_from, reverse=True)[:_LAST]
+    lengths = [max((one.pod.ready_since or 0.0) - _counted_from(one), 0.0) for one in newest]
     return Pace(seconds=median(lengths), nodes=len(lengths)) if lengths else None
 
 
-def _began(one: PodDetail) -> float:
+def _counted_from(one: PodDetail) -> float:
     return one.pod.created if one.updated is None else one.updated

@@ -9,7 +9,7 @@ from controller.planner.board import Board
 from kubectl_plugin.forecast.simulation import NeverReady
 
 
-def portless_in(board: Board) -> NeverReady:
+def port_waiters(board: Board) -> NeverReady:
     """When surging: the nodes, each with the new revision's hash, whose new pod never gets ready because it waits for
     a host port that the old pod holds while it is ready.
 
@@ -17,8 +17,8 @@ def portless_in(board: Board) -> NeverReady:
     """
     if not board.surging:
         return frozenset()
-    wanted = _numbers(board.revision.template)
-    held = {one.hash for one in board.older if wanted & _numbers(one.template)}
+    wanted = _port_numbers(board.revision.template)
+    held = {one.hash for one in board.older if wanted & _port_numbers(one.template)}
     staying = [one.old for one in board.eligible if one.old is not None]
     return frozenset((pod.node, board.revision.hash) for pod in staying if pod.ready and pod.hash in held)
 
@@ -35,5 +35,5 @@ def host_ports(template: JSONObject) -> Iterator[tuple[int, str]]:
                 yield claimed, str(container.get("name"))
 
 
-def _numbers(template: JSONObject) -> set[int]:
+def _port_numbers(template: JSONObject) -> set[int]:
     return {number for number, _ in host_ports(template)}

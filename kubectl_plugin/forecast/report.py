@@ -23,7 +23,7 @@ from kubectl_plugin.forecast.forecast import Forecast, forecast
 from kubectl_plugin.forecast.later_steps import Later, later_steps
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.pace import Pace, pace_of
-from kubectl_plugin.forecast.ports import portless_in
+from kubectl_plugin.forecast.ports import port_waiters
 from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning, warnings_of
 from kubectl_plugin.report.controller_account import condition
 from kubectl_plugin.report.in_place import Ways, ways_of
@@ -157,10 +157,10 @@ def rollout_plan(
     surveyed = survey(snapshot)
     pace = pace_of(snapshot.pods, surveyed.board.revision.hash)
     refusal = refusal_in(snapshot.daemonset, answer)
-    found = _foretold(snapshot, surveyed.board, waves, refusal, pace)
-    later, wrong = ((), ()) if refusal else _later(found, waves)
-    answered = _answered(answer, refusal) if answer is not None else ()
-    checks = (*answered, *_missing(snapshot), *wrong, *warnings_of(snapshot, found))
+    found = _forecast_of(snapshot, surveyed.board, waves, refusal, pace)
+    later, wrong = ((), ()) if refusal else _steps_and_checks(found, waves)
+    answered = _dry_run_checks(answer, refusal) if answer is not None else ()
+    checks = (*answered, *_missing_rights(snapshot), *wrong, *warnings_of(snapshot, found))
     return RolloutPlan(
         survey=surveyed, forecast=found, later=later, pace=pace, checks=checks, tried=asked, refusal=refusal
     )
@@ -171,7 +171,7 @@ def with_answer(plan: RolloutPlan, answer: DryRunAnswer, *, waves: int) -> Rollo
     so in the answer before."""
     if refusal_in(plan.survey.daemonset, answer):
         return rollout_plan(plan.survey.snapshot, waves=waves, answer=answer, asked=plan.tried)
-    return replace(plan, checks=(*_answered(answer, ""), *plan.checks))
+    return replace(plan, checks=(*_dry_run_checks(answer, ""), *plan.checks))
 
 
 def probe_of(board: Board) -> ProbeTemplate | None:
@@ -200,22 +200,22 @@ def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
     return words if of_a_pod and trusted else ""
 
 
-def _foretold(snapshot: Snapshot, board: Board, waves: int, refusal: str, pace: Pace | None) -> Forecast:
+def _forecast_of(snapshot: Snapshot, board: Board, waves: int, refusal: str, pace: Pace | None) -> Forecast:
     world = world_of(snapshot)
     if refusal:
         world = replace(world, verdicts={board.revision.hash: TemplateRefused(words=refusal)}, ask_at=math.inf)
     failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if trouble_of(one) is not None)
-    return forecast(world, never_ready=failing | portless_in(board), waves=waves, pace=pace.seconds if pace else 0.0)
+    return forecast(world, never_ready=failing | port_waiters(board), waves=waves, pace=pace.seconds if pace else 0.0)
 
 
-def _later(found: Forecast, waves: int) -> tuple[tuple[Later, ...], tuple[ForecastWarning, ...]]:
+def _steps_and_checks(found: Forecast, waves: int) -> tuple[tuple[Later, ...], tuple[ForecastWarning, ...]]:
     try:
         return later_steps(found, waves), ()
     except CommandError as error:
         return (), (ForecastWarning(name="Steps", result=CheckResult.WARNING, text=error.message, hints=error.hints),)
 
 
-def _answered(answer: DryRunAnswer, refusal: str) -> Iterator[ForecastWarning]:
+def _dry_run_checks(answer: DryRunAnswer, refusal: str) -> Iterator[ForecastWarning]:
     """Also what the controller was told, where the dry run does not say it."""
     text = {
         CheckResult.OK: "server dry-run of the pod template",
@@ -227,7 +227,7 @@ def _answered(answer: DryRunAnswer, refusal: str) -> Iterator[ForecastWarning]:
         yield ForecastWarning(name="WritesFail", result=CheckResult.FAILED, text=text)
 
 
-def _missing(snapshot: Snapshot) -> Iterator[ForecastWarning]:
+def _missing_rights(snapshot: Snapshot) -> Iterator[ForecastWarning]:
     lost = {"nodes": "nodes without a pod are not seen, selector and placement are not judged"}
     for one in snapshot.unread:
         text = f"no right to list {one.what}: {lost.get(one.what, 'the plan is made without them')}"

@@ -29,15 +29,15 @@ NeverReady: TypeAlias = Set[tuple[str, str]]
 """Pairs of node and revision hash: a pod of that revision never gets ready on that node."""
 
 
-def at_last_drained(world: World) -> World:
-    """`world` with pods that are losing their traffic now in the state that `carried_out` leaves later ones in: only
+def with_drains_under_way(world: World) -> World:
+    """`world` with pods that are losing their traffic now in the state that `world_after` leaves later ones in: only
     the grace period has to pass."""
     grace, now = world.daemonset.in_place_grace, world.now
-    pods = (_drained(one, grace, now) if one.draining and one.underway is None else one for one in world.pods)
+    pods = (_without_traffic(one, grace, now) if one.draining and one.underway is None else one for one in world.pods)
     return replace(world, pods=tuple(pods))
 
 
-def _drained(pod: Pod, grace: float, now: float) -> Pod:
+def _without_traffic(pod: Pod, grace: float, now: float) -> Pod:
     """The pod with its gates closed for an update in place. `created` is set to the end of its grace period, from
     which the simulation counts the time until it is ready."""
     since = min((gate.since for gate in pod.gates if gate.draining and gate.since is not None), default=now)
@@ -45,11 +45,11 @@ def _drained(pod: Pod, grace: float, now: float) -> Pod:
     return replace(pod, gates=gates, ready=False, ready_since=None, created=min(since, now) + grace)
 
 
-def carried_out(world: World, decided: Plan) -> World:
+def world_after(world: World, decided: Plan) -> World:
     """The world after the server has carried out the plan and stored the new status."""
     if decided.status is not None:
         daemonset = world.daemonset
-        world = replace(world, daemonset=replace(daemonset, status=_written(daemonset.status, decided.status)))
+        world = replace(world, daemonset=replace(daemonset, status=_stored_status(daemonset.status, decided.status)))
     if not decided.actions:
         return world
     after = _WorldAfter(world)
@@ -58,7 +58,7 @@ def carried_out(world: World, decided: Plan) -> World:
     return after.world()
 
 
-def come_to_pass(world: World, never_ready: NeverReady, pace: float) -> tuple[World, tuple[str, ...]] | None:
+def world_after_waiting(world: World, never_ready: NeverReady, pace: float) -> tuple[World, tuple[str, ...]] | None:
     """The world once what is waited for has happened: pods get ready `pace` seconds after they were created or
     restarted in place (which sets `created` here, to the end of the grace period), dying pods disappear, lost ones
     are deleted.
@@ -81,10 +81,10 @@ def come_to_pass(world: World, never_ready: NeverReady, pace: float) -> tuple[Wo
         elif pod.bound and pod.node not in known:
             continue  # the cluster's garbage collector deletes it
         elif hook is not None and pod.held_by_hook and hooked(pod, hook):
-            pods.append(_let_go(pod, hook))
+            pods.append(_released_by_hook(pod, hook))
             released = True
         elif pod.node in hearing and _may_get_ready(pod, never_ready):
-            pods.append(replace(_settled(pod), bound=True, phase="Running", ready=True, ready_since=now))
+            pods.append(replace(_updated_in_place(pod), bound=True, phase="Running", ready=True, ready_since=now))
             ready.append(pod.node)
         else:
             pods.append(pod)
@@ -106,19 +106,19 @@ def _may_get_ready(pod: Pod, never_ready: NeverReady) -> bool:
     return not pod.ready if underway is None else underway.resize is not Resize.REFUSED
 
 
-def _settled(pod: Pod) -> Pod:
+def _updated_in_place(pod: Pod) -> Pod:
     """The pod with its readiness gates open and no update in place under way."""
     return replace(pod, gates=tuple(replace(gate, open=True, draining=False) for gate in pod.gates), underway=None)
 
 
-def _let_go(pod: Pod, hook: LifecycleHook) -> Pod:
+def _released_by_hook(pod: Pod, hook: LifecycleHook) -> Pod:
     """The pod after its `preDelete` hook has been answered."""
     labels = {key: value for key, value in pod.labels.items() if (hook.labels_handler or {}).get(key) != value}
     finalizers = tuple(one for one in pod.finalizers if one not in (hook.finalizers_handler or ()))
     return replace(pod, labels=labels, finalizers=finalizers)
 
 
-def _staying(pod: Pod) -> Pod:
+def _not_prepared(pod: Pod) -> Pod:
     """The pod, no longer prepared for deletion."""
     labels = {key: value for key, value in pod.labels.items() if key != LIFECYCLE_STATE_LABEL}
     gates = tuple(replace(gate, open=gate.open or not gate.kept, marked=False) for gate in pod.gates)
@@ -154,7 +154,7 @@ class _WorldAfter:
     def carry_out(self, action: actions.Action) -> None:
         match action:
             case actions.CreatePod():
-                pod = _created(action, self._world)
+                pod = _created_pod(action, self._world)
                 self._pods[pod.uid] = pod
             case actions.DeletePod() | actions.PrepareDelete():  # the hook is answered at once
                 pod = self._pods.pop(action.pod.uid)
@@ -174,7 +174,7 @@ class _WorldAfter:
                 pod = self._pods[action.pod.uid]
                 self._pods[pod.uid] = replace(pod, labels={**pod.labels, HASH_LABEL: action.hash})
             case actions.CancelDelete():
-                self._pods[action.pod.uid] = _staying(self._pods[action.pod.uid])
+                self._pods[action.pod.uid] = _not_prepared(self._pods[action.pod.uid])
             case (
                 actions.DrainPod()
                 | actions.UpdateInPlace()
@@ -191,9 +191,9 @@ class _WorldAfter:
     def _carry_out_in_place(self, action: actions.InPlaceAction) -> None:
         pod = self._pods[action.pod.uid]
         if isinstance(action, actions.DrainPod):
-            self._pods[pod.uid] = _drained(pod, self._world.daemonset.in_place_grace, self._world.now)
+            self._pods[pod.uid] = _without_traffic(pod, self._world.daemonset.in_place_grace, self._world.now)
             return
-        pod = _settled(pod)
+        pod = _updated_in_place(pod)
         if isinstance(action, actions.UpdateInPlace):
             labels = {key: value for key, value in action.change.labels.items() if value is not None}
             pod = replace(pod, labels={**pod.labels, **labels, HASH_LABEL: action.revision.hash})
@@ -219,7 +219,7 @@ class _WorldAfter:
                 assert_never(action)
 
 
-def _created(action: actions.CreatePod, world: World) -> Pod:
+def _created_pod(action: actions.CreatePod, world: World) -> Pod:
     """Names are never used twice, so the name serves as the uid, too."""
     meta = fields_of(action.revision.template.get("metadata"))
     labels = {key: str(one) for key, one in fields_of(meta.get("labels")).items()}
@@ -243,7 +243,7 @@ def _created(action: actions.CreatePod, world: World) -> Pod:
     )
 
 
-def _written(before: DaemonSetStatus | None, status: Status) -> DaemonSetStatus:
+def _stored_status(before: DaemonSetStatus | None, status: Status) -> DaemonSetStatus:
     """The fields of a status that the next decision reads."""
     last = before or DaemonSetStatus()
     return DaemonSetStatus(

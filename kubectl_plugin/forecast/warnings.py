@@ -154,12 +154,12 @@ def _hook(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
             text=f"the preDelete hook holds {each}: {some(held)}",
             hints=(
                 "the plan is as if each were let go at once: it goes once what the hook names is taken away",
-                *_prepared(found),
+                *_prepared_pods(found),
             ),
         )
 
 
-def _prepared(found: Forecast) -> Iterator[str]:
+def _prepared_pods(found: Forecast) -> Iterator[str]:
     """Nodes whose pod is already prepared for deletion."""
     hook = found.start.world.daemonset.pre_delete
     for slot in found.start.outdated:

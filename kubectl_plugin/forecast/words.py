@@ -87,7 +87,8 @@ class PlanWords:
         """What a wave waits for, and what is special about its nodes."""
         reasons = dict.fromkeys(move.why for move in wave.moves if move.why)
         whys = [
-            why if len(_with(wave, why)) == len(wave.moves) else f"{some(_with(wave, why))}: {why}" for why in reasons
+            why if len(_nodes_with(wave, why)) == len(wave.moves) else f"{some(_nodes_with(wave, why))}: {why}"
+            for why in reasons
         ]
         return "; ".join((self._begins(wave), *whys))
 
@@ -169,5 +170,5 @@ class PlanWords:
         return f"about {short(plan.seconds)} {step} (median {short(plan.pace.seconds)} per node, {taken})"
 
 
-def _with(wave: Wave, why: str) -> list[str]:
+def _nodes_with(wave: Wave, why: str) -> list[str]:
     return [move.node for move in wave.moves if move.why == why]

@@ -12,9 +12,9 @@ from dataclasses import replace as with_fields
 from msgspec.structs import replace
 
 from controller.kube.errors import ApiError
-from kubectl_plugin.change_options import Acting, ChangeOptions
+from kubectl_plugin.change_options import ActingOptions, ChangeOptions
 from kubectl_plugin.cluster import reads
-from kubectl_plugin.cluster.explain import explained
+from kubectl_plugin.cluster.explain import explained_error
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.writing import Judge
 from kubectl_plugin.edits.edit import Caution
@@ -24,7 +24,7 @@ from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.verbs import waiting
-from kubectl_plugin.verbs.carrying_out import ChangeWriter, EditOfOne, legible, question, writes
+from kubectl_plugin.verbs.carrying_out import ChangeWriter, EditOfOne, does_write, printable, question_text
 from kubectl_plugin.verbs.deadline import Deadline
 
 HINT = "add --yes if that is what you want"
@@ -40,37 +40,37 @@ async def choose(
     asked.check_with(names)
     async with waiting.deadline_of(invocation, asked).enforced():
         found = await reads.snapshots(invocation, names, asked, everything=asked.everything, within=within)
-    tell_failures(invocation, found)
+    note_failed_reads(invocation, found)
     if not found:
         where = "" if asked.all_namespaces else f" in namespace {invocation.session.namespace}"
         raise CommandError(f"no Advanced DaemonSet was found{where}")
-    if asked.all_namespaces and writes(asked) and not asked.yes:
-        raise everywhere(len(found), HINT)
+    if asked.all_namespaces and does_write(asked) and not asked.yes:
+        raise all_namespaces_error(len(found), HINT)
     return found
 
 
-def everywhere(count: int, hint: str) -> CommandError:
+def all_namespaces_error(count: int, hint: str) -> CommandError:
     """The error (exit code 6) for a verb that would change `count` objects in all namespaces without being sure."""
     words = f"-A would change {counted(count, 'DaemonSet')} in all namespaces"
     return CommandError(words, hints=(hint,), exit_code=ExitCode.REFUSED)
 
 
-def tell_failures(invocation: Invocation, found: Sequence[Snapshot]) -> None:
+def note_failed_reads(invocation: Invocation, found: Sequence[Snapshot]) -> None:
     """Print what could not be read, except for want of rights, because the verb then says less."""
     for words in dict.fromkeys(unread.words for one in found for unread in one.unread if not unread.is_forbidden):
         invocation.terminal.note(f"less can be said: {words}")
 
 
-def will_ask(invocation: Invocation, acting: Acting) -> bool:
+def will_ask(invocation: Invocation, acting: ActingOptions) -> bool:
     """Whether a person is asked before the write: what the question says need not be printed again afterwards."""
-    return invocation.terminal.may_ask and writes(acting) and not acting.yes
+    return invocation.terminal.may_ask and does_write(acting) and not acting.yes
 
 
 async def carry_out(
     invocation: Invocation,
     snapshots: Sequence[Snapshot],
     plan: Callable[[Snapshot], EditOfOne],
-    acting: Acting,
+    acting: ActingOptions,
     *,
     verb: str,
     deadline: Deadline | None = None,
@@ -87,13 +87,13 @@ async def carry_out(
     if acting.print_patch and invocation.output is not None:
         raise UsageError("give -o or --print-patch, not both")
     invocation.terminal.outlive_the_reader()
-    code, changes = _planned(invocation, snapshots, plan)
+    code, changes = _plan_each(invocation, snapshots, plan)
     for change in changes:
-        _caution(invocation, change)
+        _print_cautions(invocation, change)
     if len(snapshots) > 1:
-        changes = await _agreed_to_all(invocation, changes, acting)
+        changes = await _ask_once_for_all(invocation, changes, acting)
     elif changes[0].ask is not None and changes[0].edit.operations:
-        await agree(invocation, snapshots[0].key.name, changes[0].ask, acting, changes[0].judge)
+        await ask_before_write(invocation, snapshots[0].key.name, changes[0].ask, acting, changes[0].judge)
     deadline = deadline or waiting.deadline_of(invocation, acting)
     writer = ChangeWriter(invocation, acting, verb, deadline, several=len(snapshots) > 1)
     try:
@@ -103,13 +103,13 @@ async def carry_out(
             except (CommandError, ApiError) as error:
                 if len(snapshots) == 1:
                     raise
-                code = max(code, failed(invocation, error))
+                code = max(code, print_failure(invocation, error))
     finally:
         printed = writer.finish()
-    return max(code, printed, await waiting.wait(invocation, acting, writer.changed))
+    return max(code, printed, await waiting.wait_if_asked(invocation, acting, writer.changed))
 
 
-def _planned(
+def _plan_each(
     invocation: Invocation, snapshots: Sequence[Snapshot], plan: Callable[[Snapshot], EditOfOne]
 ) -> tuple[int, list[EditOfOne]]:
     code, changes = 0, []
@@ -119,18 +119,18 @@ def _planned(
         except CommandError as error:
             if len(snapshots) == 1:
                 raise
-            code = max(code, failed(invocation, error))
+            code = max(code, print_failure(invocation, error))
     return code, changes
 
 
-def failed(invocation: Invocation, error: CommandError | ApiError) -> int:
+def print_failure(invocation: Invocation, error: CommandError | ApiError) -> int:
     """Print the error of one object among several; returns its exit code."""
-    failure = error if isinstance(error, CommandError) else explained(error, invocation.session)
+    failure = error if isinstance(error, CommandError) else explained_error(error, invocation.session)
     invocation.terminal.fail(failure)
     return failure.exit_code
 
 
-def _caution(invocation: Invocation, change: EditOfOne) -> None:
+def _print_cautions(invocation: Invocation, change: EditOfOne) -> None:
     """Print what to know before the change. Also where no question is asked: the change may still be interrupted or
     undone."""
     snapshot, cautions = change.snapshot, change.edit.warnings
@@ -138,10 +138,10 @@ def _caution(invocation: Invocation, change: EditOfOne) -> None:
         foreign = gitops.caution_of(snapshot.key.name, snapshot.document, snapshot.owners)
         cautions = (*cautions, *([Caution(text=foreign)] if foreign else []))
     for caution in cautions:
-        invocation.terminal.warn(legible(invocation.terminal, caution.text), *caution.hints)
+        invocation.terminal.warn(printable(invocation.terminal, caution.text), *caution.hints)
 
 
-def consented(terminal: Terminal, what: str, question: str, *, yes: bool, hint: str = HINT) -> bool:
+def ask_for_consent(terminal: Terminal, what: str, question: str, *, yes: bool, hint: str = HINT) -> bool:
     """Ask; returns whether a person said yes, False where `yes` or KRUISE_DS_PROMPT=never makes the question
     unnecessary.
 
@@ -157,28 +157,32 @@ def consented(terminal: Terminal, what: str, question: str, *, yes: bool, hint: 
     return True
 
 
-async def agree(invocation: Invocation, what: str, question: str, acting: Acting, judge: Judge | None = None) -> bool:
-    """As `consented`, but nothing is asked where nothing would be written. `judge` checks again after a yes."""
+async def ask_before_write(
+    invocation: Invocation, what: str, question: str, acting: ActingOptions, judge: Judge | None = None
+) -> bool:
+    """As `ask_for_consent`, but nothing is asked where nothing would be written. `judge` checks again after a yes."""
     terminal = invocation.terminal
-    if not writes(acting) or not consented(terminal, what, legible(terminal, question), yes=acting.yes):
+    if not does_write(acting) or not ask_for_consent(terminal, what, printable(terminal, question), yes=acting.yes):
         return False
     if judge is not None:
         await judge()
     return True
 
 
-async def _agreed_to_all(invocation: Invocation, changes: Sequence[EditOfOne], acting: Acting) -> list[EditOfOne]:
+async def _ask_once_for_all(
+    invocation: Invocation, changes: Sequence[EditOfOne], acting: ActingOptions
+) -> list[EditOfOne]:
     """The changes to carry out. Lines that the question has shown are not printed again."""
     terminal = invocation.terminal
     if any(change.edit.operations for change in changes):
-        lines = (line for change in changes for line in _outlook(change, quiet=terminal.quiet))
+        lines = (line for change in changes for line in _question_lines(change, quiet=terminal.quiet))
         count = counted(len(changes), "DaemonSet")
-        if await agree(invocation, count, question(f"{count}:", lines), acting):
+        if await ask_before_write(invocation, count, question_text(f"{count}:", lines), acting):
             return [with_fields(change, edit=replace(change.edit, details=())) for change in changes]
     return [*changes]
 
 
-def _outlook(change: EditOfOne, *, quiet: bool) -> Iterator[str]:
+def _question_lines(change: EditOfOne, *, quiet: bool) -> Iterator[str]:
     """The lines about one change in a question for several: its result, and what its own question would say."""
     yield f"{change.snapshot.key}  {change.edit.result}"
     if change.edit.operations:

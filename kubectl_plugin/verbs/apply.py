@@ -9,7 +9,7 @@ from controller.api.number import IntOrPercent
 from kubectl_plugin.change_options import ApplyOptions as Asked
 from kubectl_plugin.cluster import dry_runs
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.manifests import Manifest, read
+from kubectl_plugin.cluster.manifests import Manifest, read_manifests
 from kubectl_plugin.edits import manifest as edits
 from kubectl_plugin.edits.applying import Draft, value_at
 from kubectl_plugin.edits.edit import ROLLING
@@ -18,8 +18,8 @@ from kubectl_plugin.forecast.what_if import as_applied
 from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.verbs.acting import carry_out, will_ask
-from kubectl_plugin.verbs.carrying_out import EditOfOne, asking
-from kubectl_plugin.verbs.lifting import lifting
+from kubectl_plugin.verbs.carrying_out import EditOfOne, with_question
+from kubectl_plugin.verbs.lifting import guard_of_pauses
 from kubectl_plugin.verbs.targets import ForecastTarget, targets_of, tell_unchecked
 from kubectl_plugin.verbs.waiting import deadline_of
 
@@ -27,7 +27,7 @@ from kubectl_plugin.verbs.waiting import deadline_of
 async def apply(invocation: Invocation, asked: Asked) -> int:
     """Objects of other kinds in the files are left to kubectl, and a note says so."""
     hold_at = None if asked.hold_at is None else int_or_percent(asked.hold_at, "--hold-at")
-    manifests, others = await read(asked, invocation.host)
+    manifests, others = await read_manifests(asked, invocation.host)
     for one in manifests:
         _refuse_contradictions(one, invocation.namespace, hold_at)
     if others:
@@ -35,16 +35,16 @@ async def apply(invocation: Invocation, asked: Asked) -> int:
         invocation.terminal.note(f"not applied, since only Advanced DaemonSets are: {named}; kubectl apply does")
     async with deadline_of(invocation, asked).enforced():
         targets = await targets_of(invocation, manifests)
-        changes = {one.snapshot.key: await _change(invocation, one, asked, hold_at) for one in targets}
+        changes = {one.snapshot.key: await _change_of(invocation, one, asked, hold_at) for one in targets}
     asks = will_ask(invocation, asked) and len(changes) == 1
     live = [one.snapshot for one in changes.values()]
-    checked = await lifting(
-        invocation, asked, live, told=asked.lift_pause, what="the manifest", instead="paused: true in it"
+    checked = await guard_of_pauses(
+        invocation, asked, live, by_flag=asked.lift_pause, what="the manifest", instead="paused: true in it"
     )
 
     def change(snapshot: Snapshot) -> EditOfOne:
         made = checked(changes[snapshot.key])
-        return asking(made, f"Apply to {snapshot.key.name}?") if asks else made
+        return with_question(made, f"Apply to {snapshot.key.name}?") if asks else made
 
     return await carry_out(invocation, live, change, asked, verb="apply")
 
@@ -59,7 +59,7 @@ def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOr
         raise UsageError(f"{manifest.source} is for namespace {manifest.namespace}, -n says {asked}")
 
 
-async def _change(
+async def _change_of(
     invocation: Invocation, target: ForecastTarget, asked: Asked, hold_at: IntOrPercent | None
 ) -> EditOfOne:
     """The change that applies the manifest, compared with what a dry run of the server makes of it.
@@ -71,7 +71,7 @@ async def _change(
     if not target.exists:
         if asked.print_patch:
             raise CommandError(f"{key.name} does not exist yet: there is nothing to patch")
-        live = replace(live, document=_bare(target.manifest, key.namespace))
+        live = replace(live, document=_without_spec(target.manifest, key.namespace))
     else:
         _refuse_older(target.manifest, live.document)
     document = target.manifest.document
@@ -84,7 +84,7 @@ async def _change(
     draft.set(edits.note_of(given), *edits.LAST_APPLIED)
     wanted = draft.document
     if target.exists:
-        expected = await dry_runs.changed(invocation.session, live.daemonset.ref, live.document, wanted)
+        expected = await dry_runs.dry_run_of_change(invocation.session, live.daemonset.ref, live.document, wanted)
         tell_unchecked(invocation, expected)
     else:
         expected = wanted
@@ -104,7 +104,7 @@ def _refuse_older(manifest: Manifest, live: JSONObject) -> None:
             )
 
 
-def _bare(manifest: Manifest, namespace: str) -> JSONObject:
+def _without_spec(manifest: Manifest, namespace: str) -> JSONObject:
     """The document of a DaemonSet before its spec is set."""
     document = manifest.document
     meta: JSONObject = {"name": manifest.name, "namespace": namespace, "labels": {}, "annotations": {}}

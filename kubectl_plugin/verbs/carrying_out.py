@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from controller.api import patch
 from controller.api.base import JSONObject
 from controller.kube.kinds import DAEMONSETS
-from kubectl_plugin.change_options import Acting, DryRun
+from kubectl_plugin.change_options import ActingOptions, DryRun
 from kubectl_plugin.cluster import controller, events, reads, self_reviews, writing
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.side_by_side import side_by_side
@@ -45,15 +45,15 @@ class EditOfOne:
     """Called after a yes, and before a write is tried again; it raises CommandError to stop the change."""
 
 
-def asking(change: EditOfOne, headline: str) -> EditOfOne:
+def with_question(change: EditOfOne, headline: str) -> EditOfOne:
     """`change` with its details as the preview of a question, instead of lines under the result."""
     edit = change.edit
     if not edit.operations:
         return change
-    return with_fields(change, edit=replace(edit, details=()), ask=question(headline, edit.details))
+    return with_fields(change, edit=replace(edit, details=()), ask=question_text(headline, edit.details))
 
 
-def question(headline: str, lines: Iterable[str]) -> str:
+def question_text(headline: str, lines: Iterable[str]) -> str:
     """A preview and the question. A line break in a foreign text does not begin a new line."""
     return "\n".join((headline, *(f"  {one_line(line)}" for line in lines), "Continue?"))
 
@@ -65,7 +65,7 @@ class ChangeWriter:
     """
 
     def __init__(
-        self, invocation: Invocation, acting: Acting, verb: str, deadline: Deadline, *, several: bool
+        self, invocation: Invocation, acting: ActingOptions, verb: str, deadline: Deadline, *, several: bool
     ) -> None:
         self._invocation, self._acting, self._verb, self._several = invocation, acting, verb, several
         self._deadline = deadline
@@ -98,7 +98,7 @@ class ChangeWriter:
             terminal.say_document(whole, Output.JSON)
         terminal.flush()
         if terminal.lost:
-            done = "done, but " if writes(self._acting) else ""
+            done = "done, but " if does_write(self._acting) else ""
             terminal.fail(CommandError(f"{done}it could not be printed: {terminal.lost}"))
             return ExitCode.FAILED
         return ExitCode.DONE
@@ -122,8 +122,8 @@ class ChangeWriter:
         try:
             async with asyncio.timeout(reads.HURRY):
                 _, absence = await side_by_side(
-                    events.tell(invocation.session, self.changed[-1], change.edit.result, done),
-                    controller.absence(invocation.session, invocation.terminal.now()),
+                    events.record_event(invocation.session, self.changed[-1], change.edit.result, done),
+                    controller.why_no_controller(invocation.session, invocation.terminal.now()),
                 )
         except TimeoutError:
             return
@@ -145,14 +145,14 @@ class ChangeWriter:
     def _tell_of_nothing(self, change: EditOfOne) -> None:
         self.changed.append(change.snapshot)
         if self._acting.print_patch:  # stdout is read by a shell
-            self._invocation.terminal.note(f"{_name(change)} {change.edit.result}: no patch")
+            self._invocation.terminal.note(f"{_printed_name(change)} {change.edit.result}: no patch")
         else:
             self._print(change, change.snapshot.document, suffix="")
 
     def _print(self, change: EditOfOne, document: JSONObject, suffix: str | None = None) -> None:
         terminal, output = self._invocation.terminal, self._invocation.output
         if output is Output.NAME:
-            terminal.say(_name(change))
+            terminal.say(_printed_name(change))
         elif output is Output.JSON and self._several:
             self._documents.append(document)
         elif output is not None:
@@ -161,20 +161,20 @@ class ChangeWriter:
             terminal.say_document(document, output)
         else:
             ending = DRY_RUN_SUFFIX[self._acting.dry_run] if suffix is None else suffix
-            terminal.say(f"{_name(change)} {change.edit.result}{ending}")
-            terminal.detail(*(f"  {legible(terminal, line)}" for line in change.edit.details))
+            terminal.say(f"{_printed_name(change)} {change.edit.result}{ending}")
+            terminal.detail(*(f"  {printable(terminal, line)}" for line in change.edit.details))
 
 
-def writes(acting: Acting) -> bool:
+def does_write(acting: ActingOptions) -> bool:
     return acting.dry_run is DryRun.NONE and not acting.print_patch
 
 
-def legible(terminal: Terminal, text: str) -> str:
+def printable(terminal: Terminal, text: str) -> str:
     """`text` in ASCII if the terminal is: the ellipsis is the only other character in edits."""
     return text.replace("…", "...") if terminal.ascii else text
 
 
-def _name(change: EditOfOne) -> str:
+def _printed_name(change: EditOfOne) -> str:
     return f"daemonset.apps.kruise.io/{change.snapshot.key.name}"
 
 

@@ -11,7 +11,7 @@ from kubectl_plugin.edits.image import parse_images, set_images
 from kubectl_plugin.failures import UsageError
 from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.verbs.acting import carry_out, choose, will_ask
-from kubectl_plugin.verbs.carrying_out import EditOfOne, asking
+from kubectl_plugin.verbs.carrying_out import EditOfOne, with_question
 
 
 async def pause(invocation: Invocation, asked: PauseOptions) -> int:
@@ -30,7 +30,7 @@ async def restart(invocation: Invocation, asked: RestartOptions) -> int:
     found = await choose(invocation, asked, asked.names)
     changes = {one.key: EditOfOne(one, edits.restart(one), ask="Continue?") for one in found}
     if will_ask(invocation, asked) and len(found) == 1:
-        changes = {key: asking(change, f"Restart {key.name}?") for key, change in changes.items()}
+        changes = {key: with_question(change, f"Restart {key.name}?") for key, change in changes.items()}
     return await carry_out(invocation, found, lambda one: changes[one.key], asked, verb="restart")
 
 

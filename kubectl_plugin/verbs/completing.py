@@ -19,7 +19,7 @@ from controller.kube.config import kubeconfigs, read_files
 from controller.kube.kinds import DAEMONSETS, REVISIONS
 from kubectl_plugin.cluster.documents import ask
 from kubectl_plugin.cluster.session import access_of, open_session
-from kubectl_plugin.flags import GLOBAL_NAMES, Global
+from kubectl_plugin.flags import GLOBAL_NAMES, GlobalFlags
 from kubectl_plugin.host import Host
 
 PATIENCE: Final = 2.0
@@ -53,9 +53,9 @@ def names(ctx: typer.Context, incomplete: str) -> list[str]:
     if ctx.params.get("words"):  # the name is typed already; a partition or an image follows
         return []
     prefix, slash, _ = incomplete.rpartition("/")
-    typed = {word.rpartition("/")[2] for word in _typed(ctx)}
+    typed = {word.rpartition("/")[2] for word in _typed_words(ctx)}
     return [
-        _line(f"{prefix}{slash}{item.metadata.name}", item.status.rollout.phase if item.status.rollout else "")
+        _offer(f"{prefix}{slash}{item.metadata.name}", item.status.rollout.phase if item.status.rollout else "")
         for item in _items(ctx, DAEMONSETS.collection, DAEMONSETS.name)
         if item.metadata.name not in typed
     ]
@@ -67,24 +67,24 @@ def namespaces(ctx: typer.Context, _: str) -> list[str]:
 
 def revisions(ctx: typer.Context, _: str) -> list[str]:
     """Revision numbers, the newest first, each with the hash of its template."""
-    name = next((word.rpartition("/")[2] for word in _typed(ctx)), "")
+    name = next((word.rpartition("/")[2] for word in _typed_words(ctx)), "")
     if not name:
         return []
-    found = [item for item in _items(ctx, REVISIONS.collection, REVISIONS.name) if _belongs(item, name)]
+    found = [item for item in _items(ctx, REVISIONS.collection, REVISIONS.name) if _is_owned_by(item, name)]
     found.sort(key=lambda item: item.revision, reverse=True)
-    return [_line(str(item.revision), item.metadata.name) for item in found]
+    return [_offer(str(item.revision), item.metadata.name) for item in found]
 
 
 def contexts(ctx: typer.Context, _: str) -> list[str]:
     """Contexts, each with its cluster, from all files that kubectl would read."""
-    files = read_files(kubeconfigs(_flags(ctx).kubeconfig))
+    files = read_files(kubeconfigs(_global_flags(ctx).kubeconfig))
     entries = [entry for file in files.values() for entry in file.get("contexts") or ()]
-    return [_line(str(entry["name"]), str(entry["context"]["cluster"])) for entry in entries]
+    return [_offer(str(entry["name"]), str(entry["context"]["cluster"])) for entry in entries]
 
 
 def _items(ctx: typer.Context, path: Callable[[str], str], what: str) -> tuple[_Item, ...]:
     """`path`: of the list, for the namespace that is asked for."""
-    flags = _flags(ctx)
+    flags = _global_flags(ctx)
 
     async def found() -> _Items:
         async with (
@@ -96,16 +96,16 @@ def _items(ctx: typer.Context, path: Callable[[str], str], what: str) -> tuple[_
     return asyncio.run(found()).items or ()
 
 
-def _flags(ctx: typer.Context) -> Global:
+def _global_flags(ctx: typer.Context) -> GlobalFlags:
     """The flags typed before the verb and after it; the later ones win."""
     typed: dict[str, Any] = {}
     for one in (ctx.parent, ctx):
         values = one.params if one is not None else {}
         typed |= {name: value for name, value in values.items() if name in GLOBAL_NAMES and value}
-    return Global(**typed)
+    return GlobalFlags(**typed)
 
 
-def _typed(ctx: typer.Context) -> list[str]:
+def _typed_words(ctx: typer.Context) -> list[str]:
     """The words typed for the verb's own arguments. Behind a flag that still lacks its value typer leaves them in
     `args`."""
     values = (ctx.params.get(field) for field in ("name", "names", "words"))
@@ -113,10 +113,10 @@ def _typed(ctx: typer.Context) -> list[str]:
     return [str(word) for value in given for word in ([value] if isinstance(value, str) else value)] or [*ctx.args]
 
 
-def _belongs(item: _Item, name: str) -> bool:
+def _is_owned_by(item: _Item, name: str) -> bool:
     owners = item.metadata.owner_references or ()
     return any((owner.group, owner.kind, owner.name) == (GROUP, KIND, name) for owner in owners)
 
 
-def _line(value: str, words: str) -> str:
+def _offer(value: str, words: str) -> str:
     return f"{value}\t{words}" if words else value

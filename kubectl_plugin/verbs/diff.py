@@ -38,12 +38,12 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
 def _sides(snapshot: Snapshot, asked: Asked, objects: list[JSONObject]) -> tuple[ComparedSide, ComparedSide]:
     if asked.file:
         new = file_side(snapshot, asked.file, objects)
-        return _revision(snapshot, asked.revisions[0]) if asked.revisions else live_side(snapshot), new
+        return _side_of_revision(snapshot, asked.revisions[0]) if asked.revisions else live_side(snapshot), new
     old, *second = asked.revisions or (None,)
-    return _revision(snapshot, old), _revision(snapshot, second[0]) if second else live_side(snapshot)
+    return _side_of_revision(snapshot, old), _side_of_revision(snapshot, second[0]) if second else live_side(snapshot)
 
 
-def _revision(snapshot: Snapshot, number: int | None) -> ComparedSide:
+def _side_of_revision(snapshot: Snapshot, number: int | None) -> ComparedSide:
     """`number` None: the newest revision that differs from the live template."""
     need_revisions(snapshot)
     return revision_side(snapshot, target_of(snapshot, number))

@@ -8,7 +8,7 @@ from kubectl_plugin import machine
 from kubectl_plugin.cluster import controller, installation
 from kubectl_plugin.cluster.installation import known
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.self_reviews import right
+from kubectl_plugin.cluster.self_reviews import review_right
 from kubectl_plugin.cluster.served import served_versions, server_version
 from kubectl_plugin.cluster.side_by_side import side_by_side
 from kubectl_plugin.flags import Options
@@ -54,7 +54,7 @@ async def _facts(invocation: Invocation) -> Facts:
         known(installation.daemons(session)),
     )
     ready = not isinstance(pods, NoAnswer) and any(pod.ready for pod in pods)
-    leader = await known(installation.coming_leader(session) if ready else controller.leader(session))
+    leader = await known(installation.coming_leader(session) if ready else controller.controller_leader(session))
     return Facts(
         now=invocation.terminal.now(),
         namespace=session.namespace,
@@ -75,7 +75,7 @@ async def _facts(invocation: Invocation) -> Facts:
 async def _rights(invocation: Invocation) -> tuple[Right, ...]:
     session = invocation.session
     asked = [
-        right(session, verb, group, resource, "" if resource == "nodes" else session.namespace)
+        review_right(session, verb, group, resource, "" if resource == "nodes" else session.namespace)
         for verb, group, resource in WANTED
     ]
     return await side_by_side(*asked)

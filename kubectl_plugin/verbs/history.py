@@ -39,7 +39,7 @@ def need_revisions(snapshot: Snapshot) -> None:
 
 def _print_all(invocation: Invocation, snapshot: Snapshot, rows: tuple[RevisionRow, ...]) -> None:
     terminal, wide = invocation.terminal, invocation.output is Output.WIDE
-    if invocation.answers_a_program(map(_resource, rows), lambda: history_document(*snapshot.key, rows)):
+    if invocation.answers_a_program(map(_printed_name, rows), lambda: history_document(*snapshot.key, rows)):
         return
     if not rows:
         terminal.note(f"{snapshot.key.name} has no revision yet: the controller has not come to it")
@@ -52,11 +52,11 @@ def _print_all(invocation: Invocation, snapshot: Snapshot, rows: tuple[RevisionR
 def _print_one(invocation: Invocation, snapshot: Snapshot, row: RevisionRow, show_values: bool) -> None:
     key, only_ascii = snapshot.key, invocation.terminal.ascii
     if not invocation.answers_a_program(
-        (_resource(row),), lambda: revision_document(*key, row, show_values=show_values)
+        (_printed_name(row),), lambda: revision_document(*key, row, show_values=show_values)
     ):
         text = revision_text(key.name, row, now=snapshot.now, only_ascii=only_ascii, show_values=show_values)
         invocation.terminal.show(text, whole=True)
 
 
-def _resource(row: RevisionRow) -> str:
+def _printed_name(row: RevisionRow) -> str:
     return f"controllerrevision.apps/{row.revision.name}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kubectl_plugin.change_options import Acting
+from kubectl_plugin.change_options import ActingOptions
 from kubectl_plugin.cluster import self_reviews
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.applying import value_at, with_operations
@@ -14,17 +14,23 @@ from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.verbs.acting import will_ask
-from kubectl_plugin.verbs.carrying_out import EditOfOne, writes
+from kubectl_plugin.verbs.carrying_out import EditOfOne, does_write
 
 
-async def lifting(
-    invocation: Invocation, acting: Acting, snapshots: Iterable[Snapshot], *, told: bool, what: str, instead: str
+async def guard_of_pauses(
+    invocation: Invocation,
+    acting: ActingOptions,
+    snapshots: Iterable[Snapshot],
+    *,
+    by_flag: bool,
+    what: str,
+    instead: str,
 ) -> Callable[[EditOfOne], EditOfOne]:
     """A function that returns a change if it may be made, else raises CommandError with exit code 6.
 
-    `told`: whether the command line allows lifting a pause. `what` would lift it; with `instead` it would stay.
+    `by_flag`: whether the command line allows lifting a pause. `what` would lift it; with `instead` it would stay.
     """
-    allowed = told or not writes(acting) or will_ask(invocation, acting)
+    allowed = by_flag or not does_write(acting) or will_ask(invocation, acting)
     asks_who = not allowed and any(one.daemonset.paused for one in snapshots)
     me = await self_reviews.who_am_i(invocation.session) if asks_who else ""
 

@@ -14,7 +14,7 @@ from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.upkeep import LONGEST_PAUSE, Upkeep
 from kubectl_plugin.failures import UsageError
-from kubectl_plugin.flags import Many, Output
+from kubectl_plugin.flags import Output, SelectorOptions
 from kubectl_plugin.options import ListOptions
 from kubectl_plugin.paint.overview import overview
 from kubectl_plugin.report.documents import document
@@ -53,7 +53,7 @@ async def list_(invocation: Invocation, many: ListOptions) -> int:
     return 0
 
 
-async def _watch(invocation: Invocation, many: Many, found: _Found) -> NoReturn:
+async def _watch(invocation: Invocation, many: SelectorOptions, found: _Found) -> NoReturn:
     """What fails for a while is tried again, less and less often."""
     upkeep, pause = Upkeep(), EVERY
     with table_screen(invocation) as screen:
@@ -71,7 +71,7 @@ async def _watch(invocation: Invocation, many: Many, found: _Found) -> NoReturn:
                 pause = EVERY
 
 
-async def _look(invocation: Invocation, many: Many, wanted: frozenset[str]) -> _Found:
+async def _look(invocation: Invocation, many: SelectorOptions, wanted: frozenset[str]) -> _Found:
     found = await reads.snapshots(invocation, (), many, nodes=False, pods=False)
     whole = [await _with_pods(invocation, one) for one in found]
     return _Found(
@@ -91,7 +91,7 @@ async def _with_pods(invocation: Invocation, snapshot: Snapshot) -> Snapshot:
         return replace(snapshot, unread=(*snapshot.unread, Unread(what="pods")))
 
 
-def _picture(invocation: Invocation, many: Many, found: _Found) -> Picture:
+def _picture(invocation: Invocation, many: SelectorOptions, found: _Found) -> Picture:
     terminal, now, lines = invocation.terminal, invocation.terminal.now(), found.shown
     return Picture(
         table=lambda width: overview(
@@ -104,11 +104,11 @@ def _picture(invocation: Invocation, many: Many, found: _Found) -> Picture:
     )
 
 
-def _named(line: OverviewLine, many: Many) -> str:
+def _named(line: OverviewLine, many: SelectorOptions) -> str:
     return f"{line.namespace}/{line.name}" if many.all_namespaces else line.name
 
 
-def _print(invocation: Invocation, many: Many, found: _Found) -> None:
+def _print(invocation: Invocation, many: SelectorOptions, found: _Found) -> None:
     lines = found.shown
     if lines or invocation.output not in (None, Output.WIDE):
         names = (f"daemonset.apps.kruise.io/{line.name}" for line in lines)

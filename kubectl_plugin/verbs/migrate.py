@@ -11,7 +11,7 @@ from kubectl_plugin.cluster import controller, documents, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import NATIVE
 from kubectl_plugin.cluster.migrating import sight_of
-from kubectl_plugin.cluster.self_reviews import right
+from kubectl_plugin.cluster.self_reviews import review_right
 from kubectl_plugin.edits.migration import forms, manifest
 from kubectl_plugin.edits.migration.observed import MigrationSide
 from kubectl_plugin.edits.migration.outlook import Outlook, outlook
@@ -19,7 +19,7 @@ from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report import gitops
 from kubectl_plugin.report.counts_in_words import counted
-from kubectl_plugin.verbs.acting import consented, everywhere, failed
+from kubectl_plugin.verbs.acting import all_namespaces_error, ask_for_consent, print_failure
 from kubectl_plugin.verbs.migration_course import MigrationCourse
 
 _TO_OURS = (
@@ -40,10 +40,10 @@ _LOOK = "look first, with --dry-run; then add --yes"
 
 async def migrate(invocation: Invocation, asked: MigrateOptions) -> int:
     """One DaemonSet after the other; the first failure ends it."""
-    keys, terminal = await _chosen(invocation, asked), invocation.terminal
+    keys, terminal = await _chosen_keys(invocation, asked), invocation.terminal
     if asked.print_:
         return await _print(invocation, asked, keys)
-    code, plans = await _planned(invocation, asked, keys)
+    code, plans = await _plan_each(invocation, asked, keys)
     for key, found in plans.items():
         if found.is_over:
             terminal.say(f"{key.name} {found.summary} already")
@@ -51,10 +51,10 @@ async def migrate(invocation: Invocation, asked: MigrateOptions) -> int:
     if not plans:
         return code
     if asked.dry_run:
-        terminal.say(*_told(plans, asked))
+        terminal.say(*_outlook_lines(plans, asked))
         return code
-    what, told = counted(len(plans), "DaemonSet"), "\n".join((*_told(plans, asked), "Continue?"))
-    consented(terminal, what, told, yes=asked.yes, hint=_LOOK)
+    what, told = counted(len(plans), "DaemonSet"), "\n".join((*_outlook_lines(plans, asked), "Continue?"))
+    ask_for_consent(terminal, what, told, yes=asked.yes, hint=_LOOK)
     terminal.outlive_the_reader()
     for number, key in enumerate(plans):
         try:
@@ -66,7 +66,7 @@ async def migrate(invocation: Invocation, asked: MigrateOptions) -> int:
     return code
 
 
-async def _chosen(invocation: Invocation, asked: MigrateOptions) -> list[Key]:
+async def _chosen_keys(invocation: Invocation, asked: MigrateOptions) -> list[Key]:
     """The named DaemonSets; without names all of the kind to be migrated, and those whose migration was begun.
 
     Raises CommandError, with exit code 6 for `-A` without `--yes`.
@@ -79,8 +79,8 @@ async def _chosen(invocation: Invocation, asked: MigrateOptions) -> list[Key]:
         return [Key(namespace, name) for name in names]
     query = (("labelSelector", asked.selector),) if asked.selector else ()
     former, new = (DAEMONSETS, NATIVE) if asked.to_native else (NATIVE, DAEMONSETS)
-    there = await documents.items(invocation.session, former, namespace, query)
-    begun = await documents.items(invocation.session, new, namespace, query)
+    there = await documents.read_items(invocation.session, former, namespace, query)
+    begun = await documents.read_items(invocation.session, new, namespace, query)
     for key in (key for found in (there, begun) for key, one in found.items() if one is None):
         invocation.terminal.warn(f"{key} nests too deeply to be read, and is left out")
     meant = {key for key, one in there.items() if one is not None}
@@ -88,24 +88,26 @@ async def _chosen(invocation: Invocation, asked: MigrateOptions) -> list[Key]:
     if not keys:
         raise CommandError("no such DaemonSet was found")
     if asked.all_namespaces and not (asked.yes or asked.dry_run or asked.print_):
-        raise everywhere(len(keys), _LOOK)
+        raise all_namespaces_error(len(keys), _LOOK)
     return keys
 
 
-async def _planned(invocation: Invocation, asked: MigrateOptions, keys: list[Key]) -> tuple[int, dict[Key, Outlook]]:
+async def _plan_each(
+    invocation: Invocation, asked: MigrateOptions, keys: list[Key]
+) -> tuple[int, dict[Key, Outlook]]:
     """The DaemonSets that may be migrated. Of several the others are reported and left out."""
     code, plans = 0, {}
     for key in keys:
         try:
-            plans[key] = await _looked_at(invocation, asked, key)
+            plans[key] = await _outlook_of(invocation, asked, key)
         except (CommandError, ApiError) as error:
             if len(keys) == 1:
                 raise
-            code = max(code, failed(invocation, error))
+            code = max(code, print_failure(invocation, error))
     return code, plans
 
 
-async def _looked_at(invocation: Invocation, asked: MigrateOptions, key: Key) -> Outlook:
+async def _outlook_of(invocation: Invocation, asked: MigrateOptions, key: Key) -> Outlook:
     """What the migration comes to. Raises CommandError and ApiError where it may not begin."""
     observed = await sight_of(invocation, key, as_native=asked.to_native)
     found = outlook(observed, native=asked.to_native)
@@ -115,12 +117,12 @@ async def _looked_at(invocation: Invocation, asked: MigrateOptions, key: Key) ->
         command = f"kubectl kruise-ds migrate {key.typed}"
         hints = (f"if it is to be one of ours all the same: {command}",)
         raise CommandError(f"{found.why_named_only}; left out", hints=hints, exit_code=ExitCode.REFUSED)
-    await _may(invocation, asked, key)
-    if absence := await controller.absence(invocation.session, invocation.terminal.now()):
+    await _check_rights(invocation, asked, key)
+    if absence := await controller.why_no_controller(invocation.session, invocation.terminal.now()):
         invocation.terminal.warn(absence, "kubectl kruise-ds doctor")
     for side in (observed.native, observed.ours):
         if side is not None:
-            _unmanaged(invocation, asked, key, side)
+            _refuse_if_managed(invocation, asked, key, side)
     if not asked.to_native and observed.native is not None and observed.ours is None:
         body = forms.as_ours(observed.native.document)
         await documents.create(invocation.session, DAEMONSETS, key.namespace, body, dry_run=True)
@@ -129,16 +131,16 @@ async def _looked_at(invocation: Invocation, asked: MigrateOptions, key: Key) ->
     return found
 
 
-async def _may(invocation: Invocation, asked: MigrateOptions, key: Key) -> None:
+async def _check_rights(invocation: Invocation, asked: MigrateOptions, key: Key) -> None:
     """Refuse to begin without all rights: a half migration is worse than none."""
     wanted = _TO_NATIVE if asked.to_native else _TO_OURS
-    answers = [await right(invocation.session, *one, key.namespace) for one in wanted]
+    answers = [await review_right(invocation.session, *one, key.namespace) for one in wanted]
     lacking = [f"{one.verb} {one.resource}" for one in answers if one.allowed is False]
     if lacking:
         raise CommandError(f"no right to {', '.join(lacking)} in {key.namespace}: nothing was begun")
 
 
-def _unmanaged(invocation: Invocation, asked: MigrateOptions, key: Key, side: MigrationSide) -> None:
+def _refuse_if_managed(invocation: Invocation, asked: MigrateOptions, key: Key, side: MigrationSide) -> None:
     owners = reads.meta_of(side.document).owner_references or ()
     manager = gitops.restorer_of(side.document, owners)
     if manager is not None and not asked.sync_stopped:
@@ -151,7 +153,7 @@ def _unmanaged(invocation: Invocation, asked: MigrateOptions, key: Key, side: Mi
         invocation.terminal.warn(words)
 
 
-def _told(plans: dict[Key, Outlook], asked: MigrateOptions) -> list[str]:
+def _outlook_lines(plans: dict[Key, Outlook], asked: MigrateOptions) -> list[str]:
     ways = "apps.kruise.io to apps/v1" if asked.to_native else "apps/v1 to apps.kruise.io"
     lines = [f"from {ways}:"]
     for key, found in plans.items():

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from controller.api.meta import Key
 from controller.kube.errors import ApiError, Unknown
-from kubectl_plugin.cluster.interruption import telling_of_an_interruption
+from kubectl_plugin.cluster.interruption import warn_if_interrupted
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.migrating import carry_out, sight_of
 from kubectl_plugin.edits.migration.observed import Observed
@@ -46,7 +46,7 @@ class MigrationCourse:
         back; later the way on and the way back are told. Raises CommandError and ApiError.
         """
         words = f": {self._key.name} is half-way, its pods run on"
-        with telling_of_an_interruption(self._invocation.terminal, words, *self._ways()):
+        with warn_if_interrupted(self._invocation.terminal, words, *self._ways()):
             try:
                 await self._forth()
             except (CommandError, ApiError) as error:

@@ -33,7 +33,7 @@ async def nodes(invocation: Invocation, asked: Asked) -> int:
     if asked.watch:
         return await _watch(invocation, snapshot, wanted, asked.by)
     (snapshot,) = await with_pulls(invocation, [snapshot])
-    surveyed = _surveyed(snapshot, asked.by)
+    surveyed = _survey_of(snapshot, asked.by)
     check_group(surveyed, wanted)
     picture = _picture(invocation, surveyed, wanted)
     print_table(invocation, picture, (f"node/{name}" for name, _ in picture.rows))
@@ -50,7 +50,7 @@ async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, by: st
                 (snapshot,) = follow.snapshots()
                 if snapshot is None:
                     raise CommandError(f'daemonsets.apps.kruise.io "{first.key.name}" was deleted')
-                surveyed = _surveyed(snapshot, by)
+                surveyed = _survey_of(snapshot, by)
                 if not checked:
                     check_group(surveyed, wanted)
                     checked = True
@@ -58,7 +58,7 @@ async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, by: st
                 await follow.changed(TICK)
 
 
-def _surveyed(snapshot: Snapshot, by: str) -> Survey:
+def _survey_of(snapshot: Snapshot, by: str) -> Survey:
     """Raises CommandError where pods may not be read: all nodes would look as if they had none."""
     if not snapshot.pods_readable:
         namespace, name = snapshot.key
@@ -73,13 +73,13 @@ def _picture(invocation: Invocation, surveyed: Survey, wanted: Choice) -> Pictur
         table=lambda width: node_table(rows, now=snapshot.now, width=width, only_ascii=only_ascii),
         footer=footer(surveyed, rows),
         others={row.node: row.state for row in surveyed.rows},
-        rows=tuple((row.node, _said(row)) for row in rows),
+        rows=tuple((row.node, _news_of(row)) for row in rows),
         document=document(
             "NodeList", namespace=snapshot.key.namespace, name=snapshot.key.name, items=[row.document for row in rows]
         ),
     )
 
 
-def _said(row: NodeRow) -> tuple[Hashable, ...]:
+def _news_of(row: NodeRow) -> tuple[Hashable, ...]:
     """The values whose change is worth another line in a log."""
     return row.state, row.revision, row.pod and row.pod.pod.uid, row.trouble, row.image and row.image.stage

@@ -23,18 +23,18 @@ _VALUE = re.compile(r"[0-9]+%?")
 
 
 async def set_partition(invocation: Invocation, asked: Asked) -> int:
-    names, value = _parsed(asked)
+    names, value = _names_and_partition(asked)
     found = await choose(invocation, asked, names)
     return await carry_out(
         invocation,
         found,
-        lambda one: _change(one, value(one), by_nodes=asked.update is not None),
+        lambda one: _change_of(one, value(one), by_nodes=asked.update is not None),
         asked,
         verb="set-partition",
     )
 
 
-def _parsed(asked: Asked) -> tuple[tuple[str, ...], PartitionOf]:
+def _names_and_partition(asked: Asked) -> tuple[tuple[str, ...], PartitionOf]:
     """The names, and a function that gives the partition for an object."""
     words, update = asked.words, asked.update
     if len(words) + (update is not None) < (1 if asked.by_selection else 2):
@@ -51,7 +51,7 @@ def _parsed(asked: Asked) -> tuple[tuple[str, ...], PartitionOf]:
     return words[:-1], lambda snapshot: pods
 
 
-def _change(snapshot: Snapshot, value: IntOrPercent, *, by_nodes: bool) -> EditOfOne:
+def _change_of(snapshot: Snapshot, value: IntOrPercent, *, by_nodes: bool) -> EditOfOne:
     """Asks only where the number may have been meant differently, or skips steps."""
     edit = edits.set_partition(snapshot, value)
     if not edit.operations:

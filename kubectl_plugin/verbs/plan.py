@@ -14,7 +14,7 @@ from controller.planner.validation import problems
 from kubectl_plugin.cluster import dry_runs, reads
 from kubectl_plugin.cluster.images_ahead import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.manifests import STDIN, read
+from kubectl_plugin.cluster.manifests import STDIN, read_manifests
 from kubectl_plugin.edits.image import parse_images
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
@@ -32,21 +32,21 @@ from kubectl_plugin.verbs.targets import ForecastTarget, daemonset_in, targets_o
 
 
 async def plan(invocation: Invocation, asked: Asked) -> int:
-    wish = _wish(asked)
+    wish = _settings_to_try(asked)
     if asked.waves < 0:
         raise UsageError(f"invalid --waves {asked.waves}: use a number, or 0 for all")
     targets = await _targets(invocation, asked)
     seen = await with_pulls(invocation, [one.snapshot for one in targets])
     made = [
-        await _planned(invocation, with_fields(target, snapshot=live), asked, wish)
+        await _plan_of(invocation, with_fields(target, snapshot=live), asked, wish)
         for target, live in zip(targets, seen, strict=True)
     ]
-    _show(invocation, made)
+    _print_plans(invocation, made)
     changes = any(one.forecast.changes for one in made)
     return ExitCode.DIFFERENT if asked.exit_code and changes else 0
 
 
-def _wish(asked: Asked) -> TriedSettings:
+def _settings_to_try(asked: Asked) -> TriedSettings:
     """Raises UsageError for a text that is no number, percentage or image."""
     unavailable = asked.max_unavailable
     return TriedSettings(
@@ -61,7 +61,7 @@ async def _targets(invocation: Invocation, asked: Asked) -> Sequence[ForecastTar
         if asked.name is None:
             raise UsageError("which one? give a name, or -f with its manifest")
         return (ForecastTarget(await reads.snapshot(invocation, asked.name)),)
-    found, _ = await read(asked, invocation.host)
+    found, _ = await read_manifests(asked, invocation.host)
     if asked.name is not None:
         name = reads.name_of(asked.name)
         found = tuple(one for one in found if one.name == name)
@@ -70,7 +70,7 @@ async def _targets(invocation: Invocation, asked: Asked) -> Sequence[ForecastTar
     return await targets_of(invocation, found)
 
 
-async def _planned(invocation: Invocation, target: ForecastTarget, asked: Asked, wish: TriedSettings) -> RolloutPlan:
+async def _plan_of(invocation: Invocation, target: ForecastTarget, asked: Asked, wish: TriedSettings) -> RolloutPlan:
     live = target.snapshot
     for kind, readable in (("pods", live.pods_readable), ("controllerrevisions", live.revisions_readable)):
         if not readable:
@@ -89,10 +89,10 @@ async def _planned(invocation: Invocation, target: ForecastTarget, asked: Asked,
         raise CommandError(f"cannot make sense of the spec of {live.key.name}: {error}") from error
     if not made.forecast.changes:
         return made
-    return with_answer(made, await _answer(invocation, made), waves=asked.waves)
+    return with_answer(made, await _dry_run_of_next_pod(invocation, made), waves=asked.waves)
 
 
-async def _answer(invocation: Invocation, made: RolloutPlan) -> DryRunAnswer:
+async def _dry_run_of_next_pod(invocation: Invocation, made: RolloutPlan) -> DryRunAnswer:
     """The server's answer to a dry run of the next new pod. Without an existing DaemonSet as owner it would always
     refuse, so it is not asked."""
     daemonset, probe = made.survey.daemonset, probe_of(made.forecast.start)
@@ -100,7 +100,7 @@ async def _answer(invocation: Invocation, made: RolloutPlan) -> DryRunAnswer:
         return DryRunAnswer(result=CheckResult.SKIPPED, text="no node should run a pod")
     if not daemonset.uid:
         return DryRunAnswer(result=CheckResult.SKIPPED, text="not before the DaemonSet exists")
-    return await dry_runs.accepted(invocation.session, daemonset, probe)
+    return await dry_runs.dry_run_of_pod(invocation.session, daemonset, probe)
 
 
 async def _as_it_would_be(invocation: Invocation, target: ForecastTarget, wish: TriedSettings) -> Snapshot:
@@ -108,17 +108,17 @@ async def _as_it_would_be(invocation: Invocation, target: ForecastTarget, wish: 
     live = target.snapshot
     wanted = live
     if target.manifest is not None and target.exists:
-        wanted = _with(wanted, as_applied(live.document, target.manifest.document))
+        wanted = _with_document(wanted, as_applied(live.document, target.manifest.document))
     if wish != TriedSettings():
-        wanted = _with(wanted, as_tried(wanted, wish))
+        wanted = _with_document(wanted, as_tried(wanted, wish))
     if wanted is live or not target.exists:
         return wanted
-    checked = await dry_runs.changed(invocation.session, live.daemonset.ref, live.document, wanted.document)
+    checked = await dry_runs.dry_run_of_change(invocation.session, live.daemonset.ref, live.document, wanted.document)
     tell_unchecked(invocation, checked)
-    return _with(wanted, checked) if checked is not None else wanted
+    return _with_document(wanted, checked) if checked is not None else wanted
 
 
-def _with(snapshot: Snapshot, document: JSONObject) -> Snapshot:
+def _with_document(snapshot: Snapshot, document: JSONObject) -> Snapshot:
     daemonset = daemonset_in(document)
     if daemonset.spec != snapshot.daemonset.spec:
         daemonset = replace(daemonset, generation=snapshot.daemonset.generation + 1)
@@ -133,7 +133,7 @@ def _refuse_nonsense(daemonset: DaemonSet) -> None:
         raise CommandError(f"{daemonset.name} is being deleted: there is nothing to plan")
 
 
-def _show(invocation: Invocation, plans: Sequence[RolloutPlan]) -> None:
+def _print_plans(invocation: Invocation, plans: Sequence[RolloutPlan]) -> None:
     terminal, output = invocation.terminal, invocation.output
     if output in (Output.JSON, Output.YAML):
         found = [document_of(one) for one in plans]

@@ -6,7 +6,7 @@ from dataclasses import replace as with_fields
 
 from msgspec.structs import replace
 
-from kubectl_plugin.change_options import Acting
+from kubectl_plugin.change_options import ActingOptions
 from kubectl_plugin.change_options import PromoteOptions as Asked
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.images_ahead import with_pulls
@@ -20,26 +20,26 @@ from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.report.gate import ClosedGate, ClosedReason, closed
 from kubectl_plugin.report.survey import Survey, survey
-from kubectl_plugin.verbs.acting import agree, carry_out, tell_failures, will_ask
-from kubectl_plugin.verbs.carrying_out import EditOfOne, question
+from kubectl_plugin.verbs.acting import ask_before_write, carry_out, note_failed_reads, will_ask
+from kubectl_plugin.verbs.carrying_out import EditOfOne, question_text
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.promotion_wait import promotion_wait
-from kubectl_plugin.verbs.waiting import check
+from kubectl_plugin.verbs.waiting import check_wait_flags
 
 
 async def promote(invocation: Invocation, asked: Asked) -> int:
     if asked.full and asked.to is not None:
         raise UsageError("give --full or --to, not both")
-    check(asked)
+    check_wait_flags(asked)
     acting = with_fields(asked, wait=False, timeout="0")
     soak, deadline = seconds_of(asked.soak, "--soak"), Deadline(invocation, asked.timeout)
     async with deadline.enforced():
-        within = _within(invocation, asked)
+        within = _seconds_for_reading(invocation, asked)
         snapshot = await reads.snapshot(invocation, asked.name, within=within)
         if within is None:
             (snapshot,) = await with_pulls(invocation, [snapshot])
     seen = survey(snapshot)
-    tell_failures(invocation, (snapshot,))
+    note_failed_reads(invocation, (snapshot,))
 
     async def judge() -> None:
         """Check again after the question: canaries may have crashed since."""
@@ -53,7 +53,7 @@ async def promote(invocation: Invocation, asked: Asked) -> int:
             _refuse_if_closed(seen, soak)
         return await _carry_out(invocation, _change(seen, asked, judge), acting, deadline)
     asks = _change(seen, asked, judge).ask
-    if asks is not None and await agree(invocation, seen.snapshot.key.name, asks, acting):
+    if asks is not None and await ask_before_write(invocation, seen.snapshot.key.name, asks, acting):
         acting = with_fields(acting, yes=True)
     async with promotion_wait(invocation, seen, deadline) as gate:
         if not asked.force:
@@ -66,7 +66,7 @@ async def promote(invocation: Invocation, asked: Asked) -> int:
     return code
 
 
-def _within(invocation: Invocation, asked: Asked) -> float | None:
+def _seconds_for_reading(invocation: Invocation, asked: Asked) -> float | None:
     """Seconds for reading what the promotion does not depend on; None where it depends on everything."""
     if not asked.force or asked.wait:
         return None
@@ -77,28 +77,28 @@ def _within(invocation: Invocation, asked: Asked) -> float | None:
 def _change(seen: Survey, asked: Asked, judge: Judge) -> EditOfOne:
     """Asked is only before all nodes are updated at the word of one person; a step was thought of before."""
     to = 0 if asked.full else int_or_percent(asked.to, "partition") if asked.to is not None else None
-    snapshot, desired = seen.snapshot, _desired(seen)
+    snapshot, desired = seen.snapshot, _desired_nodes(seen)
     goal = goal_of(snapshot, steps_for_promotion(snapshot, desired), desired, to=to)
     edit = edits.promote(snapshot, goal)
     fully = goal is not None and goal.is_full
-    ask = question(f"Promote {snapshot.key.name} fully?", edit.details) if fully else None
+    ask = question_text(f"Promote {snapshot.key.name} fully?", edit.details) if fully else None
     return EditOfOne(snapshot, edit, ask, judge)
 
 
-def _desired(seen: Survey) -> int:
+def _desired_nodes(seen: Survey) -> int:
     """The number of eligible nodes: the controller's own count where nodes or pods may not be read."""
     return desired_of(seen.snapshot) or 0
 
 
 def _refuse_if_closed(seen: Survey, soak: float) -> None:
-    shut = closed(seen, steps_for_promotion(seen.snapshot, _desired(seen)), soak=soak)
+    shut = closed(seen, steps_for_promotion(seen.snapshot, _desired_nodes(seen)), soak=soak)
     if shut is None:
         return
-    ways = "; ".join(way for way in ("--force goes on anyway", _otherwise(seen, shut)) if way)
+    ways = "; ".join(way for way in ("--force goes on anyway", _other_ways(seen, shut)) if way)
     raise CommandError(shut.text, hints=(ways,), exit_code=ExitCode.REFUSED)
 
 
-def _otherwise(seen: Survey, shut: ClosedGate) -> str:
+def _other_ways(seen: Survey, shut: ClosedGate) -> str:
     """The hint at what may be done instead of promoting; empty where there is nothing."""
     where = seen.snapshot.key.typed
     match shut.why:
@@ -113,7 +113,7 @@ def _otherwise(seen: Survey, shut: ClosedGate) -> str:
             return f"kubectl kruise-ds rollback {where} goes back" if seen.former is not None else ""
 
 
-async def _carry_out(invocation: Invocation, change: EditOfOne, acting: Acting, deadline: Deadline) -> int:
+async def _carry_out(invocation: Invocation, change: EditOfOne, acting: ActingOptions, deadline: Deadline) -> int:
     if change.ask is not None and will_ask(invocation, acting):
         change = with_fields(change, edit=replace(change.edit, details=()))
     return await carry_out(

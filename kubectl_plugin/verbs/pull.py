@@ -15,7 +15,7 @@ from kubectl_plugin.change_options import DryRun
 from kubectl_plugin.change_options import PullOptions as Asked
 from kubectl_plugin.cluster import controller, documents, reads
 from kubectl_plugin.cluster.image_pulls import PullFollowing, following_pull, nodes_with_images
-from kubectl_plugin.cluster.interruption import telling_of_an_interruption
+from kubectl_plugin.cluster.interruption import warn_if_interrupted
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.pull_job import pull_job
 from kubectl_plugin.failures import CommandError, ExitCode
@@ -47,33 +47,33 @@ async def pull(invocation: Invocation, asked: Asked) -> int:
         nodes = await nodes_with_images(invocation.session)
     if nodes is None:
         terminal.note("which nodes they are cannot be told without the right to list nodes")
-    elif not targets(_record(body), nodes, None).nodes:
+    elif not targets(_job_of(body), nodes, None).nodes:
         where = f" with labels {asked.selector}" if asked.selector else ""
         raise CommandError(f"there is no node{where}: nothing to pull for")
     terminal.outlive_the_reader()
     async with deadline.enforced():
-        document = await _made(invocation, asked, body)
+        document = await _create_job(invocation, asked, body)
     _print(invocation, asked, document)
     terminal.flush()
     if asked.dry_run is not DryRun.NONE or asked.no_wait:
         return ExitCode.DONE
-    job = _record(document)
-    with telling_of_an_interruption(terminal, f": {_name(job)} goes on", _way_out(job)):
+    job = _job_of(document)
+    with warn_if_interrupted(terminal, f": {_printed_name(job)} goes on", _hint_to_end(job)):
         async with deadline.enforced(), following_pull(invocation, job, nodes or ()) as follow:
             return await _PullWatch(invocation, asked, job, follow, deadline).run()
 
 
-def _record(document: JSONObject) -> ImagePullJob:
+def _job_of(document: JSONObject) -> ImagePullJob:
     return project(msgspec.convert(document, ImagePullJobView))
 
 
-async def _made(invocation: Invocation, asked: Asked, body: JSONObject) -> JSONObject:
+async def _create_job(invocation: Invocation, asked: Asked, body: JSONObject) -> JSONObject:
     if asked.dry_run is DryRun.CLIENT:
         return body
     namespace, name = invocation.session.namespace, reads.meta_of(body).name
     words = f" while ImagePullJob {name} was made: it may have been done"
     way, dry_run = f"kubectl get imagepulljobs {name} -n {namespace}", asked.dry_run is DryRun.SERVER
-    with nullcontext() if dry_run else telling_of_an_interruption(invocation.terminal, words, way):
+    with nullcontext() if dry_run else warn_if_interrupted(invocation.terminal, words, way):
         return await documents.create(
             invocation.session,
             IMAGE_PULL_JOBS,
@@ -105,7 +105,7 @@ class _PullWatch:
         with table_screen(self._invocation) as screen:
             ended = await self._until_over(screen)
         if not self._invocation.terminal.on_screen:
-            self._invocation.terminal.say(_tally(ended))
+            self._invocation.terminal.say(_counts_words(ended))
         self._invocation.terminal.say(*(f"  {line}" for line in failures(ended.by_node())))
         return self._told(ended)
 
@@ -114,15 +114,15 @@ class _PullWatch:
         while True:
             found = self._follow.pull()
             if found is None:
-                raise CommandError(f"{_name(self._job)} was deleted")
+                raise CommandError(f"{_printed_name(self._job)} was deleted")
             if screen is not None:
                 screen.show(self._picture(found), self._follow.interruption or found.refusal)
             if found.over:
                 return found
             if self._deadline.seconds_left <= 0:
-                so_far = "; ".join(filter(None, (_tally(found), found.refusal)))
-                words = f"timed out after {self._asked.timeout}: {so_far}; {_name(self._job)} goes on"
-                raise CommandError(words, hints=(_way_out(self._job),), exit_code=ExitCode.TIMED_OUT)
+                so_far = "; ".join(filter(None, (_counts_words(found), found.refusal)))
+                words = f"timed out after {self._asked.timeout}: {so_far}; {_printed_name(self._job)} goes on"
+                raise CommandError(words, hints=(_hint_to_end(self._job),), exit_code=ExitCode.TIMED_OUT)
             await self._attended(found)
             await self._follow.changed(min(TICK, max(self._deadline.seconds_left, 0.0)))
 
@@ -131,9 +131,11 @@ class _PullWatch:
         if found.job.status is not None or asyncio.get_running_loop().time() < self._silent_until:
             return
         session, now = self._invocation.session, self._invocation.terminal.now()
-        why = await controller.absence(session, now) or f"no controller carries it out; {GATE}"
-        hints = ("kubectl kruise-ds doctor", _way_out(self._job))
-        raise CommandError(f"nothing happens to {_name(self._job)}: {why}", hints=hints, exit_code=ExitCode.STUCK)
+        why = await controller.why_no_controller(session, now) or f"no controller carries it out; {GATE}"
+        hints = ("kubectl kruise-ds doctor", _hint_to_end(self._job))
+        raise CommandError(
+            f"nothing happens to {_printed_name(self._job)}: {why}", hints=hints, exit_code=ExitCode.STUCK
+        )
 
     def _told(self, found: PullProgress) -> int:
         status = found.status
@@ -148,26 +150,26 @@ class _PullWatch:
         rows = [(node, one) for node, one in nodes.items() if one.why or one.stage is PullStage.PULLING]
         return Picture(
             table=lambda width: pull_table(rows, width=width, only_ascii=only_ascii),
-            footer=_tally(found),
-            rows=tuple((node, _said(one)) for node, one in rows),
+            footer=_counts_words(found),
+            rows=tuple((node, _news_of(one)) for node, one in rows),
             others={node: str(one.stage) for node, one in nodes.items()},
             document={},
         )
 
 
-def _said(one: NodePull) -> tuple[str, str]:
+def _news_of(one: NodePull) -> tuple[str, str]:
     """The values whose change is worth another line in a log; the words after the colon change with each attempt."""
     return one.stage, one.why.partition(":")[0]
 
 
-def _tally(found: PullProgress) -> str:
+def _counts_words(found: PullProgress) -> str:
     counts = counts_of(found.by_node().values()) if found.nodes else stated_counts(found.status)
     return counts.words()
 
 
-def _name(job: ImagePullJob) -> str:
+def _printed_name(job: ImagePullJob) -> str:
     return f"imagepulljob.apps.kruise.io/{job.name}"
 
 
-def _way_out(job: ImagePullJob) -> str:
+def _hint_to_end(job: ImagePullJob) -> str:
     return f"end it: kubectl delete imagepulljob {job.key.typed}"

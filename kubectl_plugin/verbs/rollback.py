@@ -13,8 +13,8 @@ from kubectl_plugin.edits.rollback_preview import headline, kept_cautions, previ
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.verbs.acting import carry_out, choose, will_ask
-from kubectl_plugin.verbs.carrying_out import EditOfOne, question
-from kubectl_plugin.verbs.lifting import lifting
+from kubectl_plugin.verbs.carrying_out import EditOfOne, question_text
+from kubectl_plugin.verbs.lifting import guard_of_pauses
 from kubectl_plugin.verbs.waiting import deadline_of
 
 
@@ -29,13 +29,13 @@ async def rollback(invocation: Invocation, asked: Asked) -> int:
         within = PREVIEW if will_ask(invocation, asked) else HURRY
         chosen = await choose(invocation, asked, asked.names, within=within)
         found = [await _with_revisions(invocation, one) for one in chosen]
-    checked = await lifting(
-        invocation, asked, found, told=asked.lift_pause, what="a rollback", instead="--keep-paused"
+    checked = await guard_of_pauses(
+        invocation, asked, found, by_flag=asked.lift_pause, what="a rollback", instead="--keep-paused"
     )
     return await carry_out(
         invocation,
         found,
-        lambda one: checked(_change(invocation, one, wish, asked)),
+        lambda one: checked(_change_of(invocation, one, wish, asked)),
         asked,
         verb="rollback",
     )
@@ -50,10 +50,10 @@ async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapsho
     return replace(snapshot, revisions=revisions, unread=others)
 
 
-def _change(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, asked: Asked) -> EditOfOne:
+def _change_of(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, asked: Asked) -> EditOfOne:
     """Shows the preview in the question, or where nobody is asked, under the result."""
     if wish.to_revision is None and (back := already_back(snapshot)) is not None:
-        return _nothing_more(invocation, snapshot, back)
+        return _already_done(invocation, snapshot, back)
     target = target_of(snapshot, wish.to_revision)
     edit = roll_back(snapshot, target, wish)
     if not edit.operations:
@@ -61,11 +61,11 @@ def _change(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, aske
     lines = preview(snapshot, target, wish, edit, width=invocation.terminal.width - 2)
     asks = will_ask(invocation, asked)
     return EditOfOne(
-        snapshot, edit if asks else replace(edit, details=lines), ask=question(headline(snapshot, target), lines)
+        snapshot, edit if asks else replace(edit, details=lines), ask=question_text(headline(snapshot, target), lines)
     )
 
 
-def _nothing_more(invocation: Invocation, snapshot: Snapshot, back: RevisionDetail) -> EditOfOne:
+def _already_done(invocation: Invocation, snapshot: Snapshot, back: RevisionDetail) -> EditOfOne:
     """For a rollback that is made already: pressed twice or retried, it must not bring the
     abandoned revision back."""
     try:

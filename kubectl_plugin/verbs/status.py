@@ -15,17 +15,17 @@ from kubectl_plugin.flags import Output
 from kubectl_plugin.options import StatusOptions as Asked
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.status.endings import Awaited, ending_of, unfinished
-from kubectl_plugin.verbs.status_look import Look, chosen, look, painted, wanted_of
-from kubectl_plugin.verbs.status_watch import told, watch
+from kubectl_plugin.verbs.status_look import Look, choose_objects, look_at, painted, wanted_of
+from kubectl_plugin.verbs.status_watch import print_endings, watch
 
 
 async def status(invocation: Invocation, asked: Asked) -> int:
     if asked.watch:
         return await watch(invocation, asked)
     _refuse_flags_of_watching(asked)
-    found, missing = await chosen(invocation, asked)
+    found, missing = await choose_objects(invocation, asked)
     seen = await with_pulls(invocation, found)
-    looks = [await look(invocation, asked, snapshot) for snapshot in seen]
+    looks = [await look_at(invocation, asked, snapshot) for snapshot in seen]
     if looks or not missing:
         show(invocation, looks, single=bool(asked.names) and len(looks) + len(missing) == 1)
     for absent in missing:
@@ -33,7 +33,7 @@ async def status(invocation: Invocation, asked: Asked) -> int:
     code = 0
     if asked.exit_code:  # what waiting would end with; for what still moves, 3
         endings = [ending_of(one.brief, wanted_of(asked)) or unfinished(one.brief) for one in looks]
-        code = told(invocation, endings, [one.status.namespace for one in looks])
+        code = print_endings(invocation, endings, [one.status.namespace for one in looks])
     return max(code, ExitCode.FAILED) if missing else code
 
 

@@ -49,7 +49,7 @@ def wanted_of(asked: Asked) -> Awaited:
     return Awaited(**{field: getattr(asked, field) for field in Awaited.__struct_fields__})
 
 
-async def chosen(
+async def choose_objects(
     invocation: Invocation, asked: Asked, *, everything: bool = True
 ) -> tuple[tuple[Snapshot, ...], tuple[CommandError, ...]]:
     """The objects of the command line, or all of the namespace, and an error for each that was named but does not
@@ -63,7 +63,7 @@ async def chosen(
             raise UsageError("give names, -l and -A, or -f and -k, not both")
         from kubectl_plugin.cluster import manifests
 
-        read, _ = await manifests.read(asked, invocation.host)
+        read, _ = await manifests.read_manifests(asked, invocation.host)
         keys = [Key(one.namespace or invocation.session.namespace, one.name) for one in read]
     elif asked.names and not (asked.selector or asked.all_namespaces):
         keys = [reads.key_of(invocation, name) for name in asked.names]
@@ -79,7 +79,7 @@ async def chosen(
     return found, absent
 
 
-async def look(
+async def look_at(
     invocation: Invocation,
     asked: Asked,
     snapshot: Snapshot,
@@ -94,7 +94,7 @@ async def look(
     if runs:
         found = await (words or LastLogLines(invocation.session)).of(runs) if asked.logs else {}
         status = replace(status, problems=with_words(snapshot.key.namespace, status.problems, found))
-    ask = presence or partial(controller.absence, invocation.session)
+    ask = presence or partial(controller.why_no_controller, invocation.session)
     absence = await ask(snapshot.now) if brief.phase is Phase.PENDING else None
     return Look(brief, status, obstacle, absence or "")
 

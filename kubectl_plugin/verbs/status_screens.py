@@ -69,7 +69,7 @@ class MilestoneLines:
             self._said[name] = (before, since, moment)
 
     def _say(self, now: float, line: str) -> None:
-        self._terminal.detail(f"{clock(now)} {line}")
+        self._terminal.detail(f"{time_of_day(now)} {line}")
         self._terminal.flush()
 
 
@@ -104,7 +104,7 @@ class LiveScreen:
         """The last block is printed whole, however long: it may scroll."""
         lines, terminal = self._lines(looks, Detail.ALL), self._invocation.terminal
         if not final:
-            header = Text(f"{clock(terminal.now())}  watching, Ctrl-C to stop", DIM)
+            header = Text(f"{time_of_day(terminal.now())}  watching, Ctrl-C to stop", DIM)
             if interruption:
                 header.append(f"  ({interruption}; trying on)", "yellow")
             shapes = (self._lines(looks, detail) for detail in sorted(Detail, reverse=True))
@@ -126,7 +126,7 @@ Screen: TypeAlias = MilestoneLines | StatusDocuments | LiveScreen
 """`show` shows the present state. `interruption`: why it may be out of date. `final`: it is the last call."""
 
 
-def screen(invocation: Invocation, *, plain: bool, several: bool, scope: ExitStack) -> Screen:
+def status_screen(invocation: Invocation, *, plain: bool, several: bool, scope: ExitStack) -> Screen:
     """The screen that suits stdout; `scope` closes it. `several`: names are printed with their namespaces."""
     terminal = invocation.terminal
     if invocation.output is Output.JSON:
@@ -136,6 +136,6 @@ def screen(invocation: Invocation, *, plain: bool, several: bool, scope: ExitSta
     return LiveScreen(invocation, scope)
 
 
-def clock(now: float) -> str:
+def time_of_day(now: float) -> str:
     """The time of day in UTC, such as `12:04:10Z`. `now`: seconds since 1970."""
     return rfc3339(now)[11:]

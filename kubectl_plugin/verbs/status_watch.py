@@ -34,8 +34,8 @@ from kubectl_plugin.report.status.endings import (
     unfinished,
 )
 from kubectl_plugin.verbs.deadline import Deadline
-from kubectl_plugin.verbs.status_look import Look, chosen, look, wanted_of
-from kubectl_plugin.verbs.status_screens import Screen, screen
+from kubectl_plugin.verbs.status_look import Look, choose_objects, look_at, wanted_of
+from kubectl_plugin.verbs.status_screens import Screen, status_screen
 
 TICK: Final = 1.0
 """Seconds between two looks when nothing happens, because ages and deadlines depend on the time."""
@@ -54,11 +54,11 @@ async def watch(invocation: Invocation, asked: Asked) -> int:
         raise UsageError(f"-w has no output format {invocation.output}: use json")
     deadline = Deadline(invocation, asked.timeout)
     async with deadline.enforced():
-        read = partial(chosen, invocation, asked, everything=False)
+        read = partial(choose_objects, invocation, asked, everything=False)
         found, absent = await at_last(read, invocation.terminal.note, from_between)
         if absent:
             raise absent[0]
-        return await follow_up(invocation, asked, found, deadline) if found else told(invocation, (), ())
+        return await follow_up(invocation, asked, found, deadline) if found else print_endings(invocation, (), ())
 
 
 async def follow_up(
@@ -73,14 +73,14 @@ async def follow_up(
     several = len({one.daemonset.namespace for one in found}) > 1
     with ExitStack() as scope:
         async with following(invocation, found) as follow:
-            shown = screen(invocation, plain=asked.plain, several=several, scope=scope)
+            shown = status_screen(invocation, plain=asked.plain, several=several, scope=scope)
             keys = [one.daemonset.key for one in found]
             watch = _StatusWatch(invocation, asked, follow, shown, deadline=deadline, several=several)
             endings = await watch.run(keys, generations or {})
-    return told(invocation, endings, [key.namespace for key in keys])
+    return print_endings(invocation, endings, [key.namespace for key in keys])
 
 
-def told(invocation: Invocation, endings: Sequence[Ending], namespaces: Sequence[str]) -> int:
+def print_endings(invocation: Invocation, endings: Sequence[Ending], namespaces: Sequence[str]) -> int:
     """Print the endings; returns the highest exit code. No object at all is a failure."""
     for ending in named_apart(endings, namespaces):
         if ending.error is not None:
@@ -134,7 +134,9 @@ class _StatusWatch:
             await self._follow.changed(pause, apart=max(APART, REST * took))
 
     async def _look(self, snapshot: Snapshot) -> Look:
-        return await look(self._invocation, self._asked, snapshot, words=self._words, presence=self._presence.absence)
+        return await look_at(
+            self._invocation, self._asked, snapshot, words=self._words, presence=self._presence.absence
+        )
 
     def _unfinished(self, one: Look | None, late: bool) -> Ending:
         assert one is not None, "what is gone has an ending"
@@ -170,7 +172,7 @@ class ControllerPresence:
         the server's clock."""
         moment = asyncio.get_running_loop().time()
         if moment - self._asked >= ASK_EVERY:
-            self._absence = await controller.absence(self._invocation.session, now) or ""
+            self._absence = await controller.why_no_controller(self._invocation.session, now) or ""
             self._asked = moment
         return self._absence
 

@@ -32,10 +32,10 @@ class ForecastTarget:
 async def targets_of(invocation: Invocation, manifests: Iterable[Manifest]) -> Sequence[ForecastTarget]:
     """One target for each object; of several manifests for it the last one counts."""
     last = {(one.namespace, one.name): one for one in manifests}
-    return [await _target(invocation, one) for one in last.values()]
+    return [await _target_of(invocation, one) for one in last.values()]
 
 
-async def _target(invocation: Invocation, manifest: Manifest) -> ForecastTarget:
+async def _target_of(invocation: Invocation, manifest: Manifest) -> ForecastTarget:
     """For an object that does not exist yet, the snapshot is as if it had just been created."""
     session = invocation.session
     key = Key(manifest.namespace or session.namespace, manifest.name)
@@ -44,15 +44,15 @@ async def _target(invocation: Invocation, manifest: Manifest) -> ForecastTarget:
     except NotFound as error:
         if not error.name:
             raise
-        return await _new(invocation, key, manifest)
+        return await _new_target(invocation, key, manifest)
     return ForecastTarget(await reads.snapshot(invocation, key.name, namespace=key.namespace), manifest)
 
 
-async def _new(invocation: Invocation, key: Key, manifest: Manifest) -> ForecastTarget:
+async def _new_target(invocation: Invocation, key: Key, manifest: Manifest) -> ForecastTarget:
     session = invocation.session
     meta = fields_of(manifest.document.get("metadata"))
     document: JSONObject = {**manifest.document, "metadata": {**meta, "namespace": key.namespace}}
-    checked = await dry_runs.created(session, key.namespace, document)
+    checked = await dry_runs.dry_run_of_create(session, key.namespace, document)
     tell_unchecked(invocation, checked)
     daemonset = daemonset_in(checked or document)
     try:

@@ -28,7 +28,7 @@ def client_version(host: Host, terminal: Terminal, output: Output | None, _: Ver
 async def version(invocation: Invocation, asked: VersionOptions) -> int:
     """All four, our own before anybody is asked. What may not be looked at is `unknown`, with the reason."""
     from kubectl_plugin.cluster import installation
-    from kubectl_plugin.cluster.controller import leader as leader_now
+    from kubectl_plugin.cluster.controller import controller_leader as leader_now
     from kubectl_plugin.cluster.installation import known
     from kubectl_plugin.cluster.served import served_versions, server_version, stored_version
     from kubectl_plugin.cluster.side_by_side import side_by_side

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kubectl_plugin.change_options import Acting, DryRun, Waiting
+from kubectl_plugin.change_options import ActingOptions, DryRun, WaitingOptions
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import ExitCode, UsageError
@@ -14,12 +14,12 @@ from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.endings import unfinished
 from kubectl_plugin.verbs.deadline import Deadline, TimedOut
 from kubectl_plugin.verbs.status_look import brief_at
-from kubectl_plugin.verbs.status_watch import follow_up, told
+from kubectl_plugin.verbs.status_watch import follow_up, print_endings
 
 
-def check(acting: Acting) -> None:
+def check_wait_flags(acting: ActingOptions) -> None:
     """Raises UsageError for --timeout or --wait where there is nothing to wait for."""
-    if not isinstance(acting, Waiting):
+    if not isinstance(acting, WaitingOptions):
         return
     if not acting.wait and seconds_of(acting.timeout, "--timeout"):
         raise UsageError("--timeout goes with --wait: without it nothing is waited for")
@@ -27,15 +27,15 @@ def check(acting: Acting) -> None:
         raise UsageError("--wait waits for what --dry-run and --print-patch do not do")
 
 
-def deadline_of(invocation: Invocation, acting: Acting) -> Deadline:
+def deadline_of(invocation: Invocation, acting: ActingOptions) -> Deadline:
     """The deadline of the whole command, including what comes before the write. Raises UsageError."""
-    check(acting)
-    return Deadline(invocation, acting.timeout if isinstance(acting, Waiting) else "0")
+    check_wait_flags(acting)
+    return Deadline(invocation, acting.timeout if isinstance(acting, WaitingOptions) else "0")
 
 
-async def wait(invocation: Invocation, acting: Acting, changed: Sequence[Snapshot]) -> int:
+async def wait_if_asked(invocation: Invocation, acting: ActingOptions, changed: Sequence[Snapshot]) -> int:
     """Returns 0 at once without --wait. `changed`: the objects as the server returned them after the change."""
-    if not isinstance(acting, Waiting) or not acting.wait or not changed:
+    if not isinstance(acting, WaitingOptions) or not acting.wait or not changed:
         return ExitCode.DONE
     if invocation.output is not None:  # stdout already has the document
         invocation.terminal.quiet = True
@@ -47,4 +47,4 @@ async def wait(invocation: Invocation, acting: Acting, changed: Sequence[Snapsho
             return await follow_up(invocation, StatusOptions(timeout=acting.timeout), changed, deadline, generations)
     except TimedOut:  # perhaps the write alone took that long
         endings = [unfinished(brief_at(one, StatusOptions().by)[0], acting.timeout) for one in changed]
-        return told(invocation, endings, [one.key.namespace for one in changed])
+        return print_endings(invocation, endings, [one.key.namespace for one in changed])

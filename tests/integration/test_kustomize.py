@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kubectl_plugin.cluster.manifests import read
+from kubectl_plugin.cluster.manifests import read_manifests
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.flags import Manifests
+from kubectl_plugin.flags import ManifestOptions
 from kubectl_plugin.host import Host
 from tests.unit.kubectl_plugin.cluster.test_manifests import at
 
@@ -26,4 +26,4 @@ async def test_a_broken_kustomization_is_told_in_kubectls_words(tmp_path: Path) 
 
 async def test_without_kubectl_there_is_no_kustomize(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="-k needs"):
-        await read(Manifests(kustomize=tmp_path), Host({"KUBECTL": str(tmp_path / "kubectl")}))
+        await read_manifests(ManifestOptions(kustomize=tmp_path), Host({"KUBECTL": str(tmp_path / "kubectl")}))

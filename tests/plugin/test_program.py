@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kubectl_plugin.entries import ENTRIES, SHOWN, Entry, imported
+from kubectl_plugin.entries import ENTRIES, SHOWN, Entry, imported_function
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.flags import Global, Output
+from kubectl_plugin.flags import GlobalFlags, Output
 from kubectl_plugin.host import Host
 from kubectl_plugin.program import NAME, app
 from kubectl_plugin.running import Runner
@@ -35,13 +35,13 @@ class Seen(Runner):
 
     def __init__(self) -> None:
         super().__init__(Host())
-        self.flags: list[Global] = []
+        self.flags: list[GlobalFlags] = []
 
-    def run(self, flags: Global, *_: object, **__: object) -> None:
+    def run(self, flags: GlobalFlags, *_: object, **__: object) -> None:
         self.flags.append(flags)
 
 
-def flags_of(*words: str) -> list[Global]:
+def flags_of(*words: str) -> list[GlobalFlags]:
     seen = Seen()
     app([*words], prog_name=NAME, obj=seen, standalone_mode=False)
     return seen.flags
@@ -121,7 +121,7 @@ def test_each_verb_helps_under_the_name_that_people_type(entry: object) -> None:
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry.name))
 def test_each_verb_is_carried_out_by_what_takes_its_options(entry: Entry) -> None:
-    functions = [imported(name) for name in (entry.function, entry.offline) if name]
+    functions = [imported_function(name) for name in (entry.function, entry.offline) if name]
     assert functions
     for function in functions:
         *_, wanted, _ = function.__annotations__.values()
@@ -213,7 +213,7 @@ def test_a_reader_that_goes_away_is_no_error_but_no_success_either() -> None:
 
 
 def test_a_clock_that_cannot_be_read_is_wrong_usage() -> None:
-    terminal = Terminal(Global(), Host({"KRUISE_DS_NOW": "noon"}))
+    terminal = Terminal(GlobalFlags(), Host({"KRUISE_DS_NOW": "noon"}))
     with pytest.raises(CommandError) as refused:
         terminal.now()
     assert refused.value.message == 'invalid KRUISE_DS_NOW "noon": use a time such as 2025-11-20T12:04:10Z'

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.flags import Global
+from kubectl_plugin.flags import GlobalFlags
 from kubectl_plugin.host import Host
 from kubectl_plugin.terminal import Terminal
 from tests.plugin.scene import Scene, canary
@@ -26,7 +26,7 @@ VERSION = "-m kubectl_plugin version --client"
 PATIENCE = 30.0
 ASKING = """
 import asyncio, typer
-from kubectl_plugin.flags import Global
+from kubectl_plugin.flags import GlobalFlags
 from kubectl_plugin.host import Host
 from kubectl_plugin.running import Runner
 
@@ -34,7 +34,7 @@ async def ask(terminal):
     return 0 if terminal.ask("Continue?") else 6
 
 try:
-    Runner(Host()).run_guarded(Global(), lambda terminal: asyncio.run(ask(terminal)), outputs=())
+    Runner(Host()).run_guarded(GlobalFlags(), lambda terminal: asyncio.run(ask(terminal)), outputs=())
 except typer.Exit as end:
     raise SystemExit(end.exit_code)
 """
@@ -94,13 +94,13 @@ class Left(io.StringIO):
 
 
 def test_a_reader_that_goes_away_ends_what_only_looks() -> None:
-    terminal = Terminal(Global(), Host(out=Left(BrokenPipeError())))
+    terminal = Terminal(GlobalFlags(), Host(out=Left(BrokenPipeError())))
     with pytest.raises(BrokenPipeError):
         terminal.say("line")
 
 
 def test_a_full_disk_is_told_in_the_system_s_words() -> None:
-    terminal = Terminal(Global(), Host(out=Left(OSError(28, "No space left on device"))))
+    terminal = Terminal(GlobalFlags(), Host(out=Left(OSError(28, "No space left on device"))))
     with pytest.raises(CommandError) as failed:
         terminal.say("line")
     assert failed.value.message == "it could not be printed: No space left on device"
@@ -117,7 +117,7 @@ def test_a_full_disk_is_no_mistake_of_ours_whatever_was_to_be_shown(canary_scene
     ("error", "lost"), [(BrokenPipeError(32, "Broken pipe"), ""), (OSError(28, "No space left"), "No space left")]
 )
 def test_what_acts_goes_on_all_the_same(error: OSError, lost: str) -> None:
-    terminal = Terminal(Global(), Host(out=Left(error)))
+    terminal = Terminal(GlobalFlags(), Host(out=Left(error)))
     terminal.outlive_the_reader()
     terminal.say("line")
     terminal.flush()
@@ -126,7 +126,7 @@ def test_what_acts_goes_on_all_the_same(error: OSError, lost: str) -> None:
 
 def test_nobody_at_stderr_stops_nobody() -> None:
     out = io.StringIO()
-    terminal = Terminal(Global(), Host(out=out, err=Left(BrokenPipeError())))
+    terminal = Terminal(GlobalFlags(), Host(out=out, err=Left(BrokenPipeError())))
     terminal.warn("text", "hint")
     terminal.say("line")
     assert out.getvalue() == "line\n"
@@ -134,7 +134,7 @@ def test_nobody_at_stderr_stops_nobody() -> None:
 
 def test_a_terminal_obeys_nothing_that_the_server_says() -> None:
     out, err, given = io.StringIO(), io.StringIO(), io.StringIO("n\n")
-    terminal = Terminal(Global(), Host(stdin=given, out=out, err=err))
+    terminal = Terminal(GlobalFlags(), Host(stdin=given, out=out, err=err))
     evil = "a\x1b[31mb\x9b2Jc\x7fd\re\tf\ng"
     terminal.say(evil)
     terminal.detail(evil)

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from kubectl_plugin.change_options import Acting, Selected, Waiting
+from kubectl_plugin.change_options import ActingOptions, SelectedOptions, WaitingOptions
 from kubectl_plugin.entries import SHOWN, Entry
 from kubectl_plugin.flags import GLOBAL_NAMES
 from kubectl_plugin.program import NAME, app
@@ -34,9 +34,9 @@ What each ends with: [exit codes](exit-codes.md).
 EVERY_VERB = "Flags of every verb"
 SHARED: dict[str, tuple[frozenset[str], str]] = {
     EVERY_VERB: (GLOBAL_NAMES, "Before the verb or after it; of two, the later one wins."),
-    "Flags of a change": (_names(Acting), ""),
-    "Flags for waiting": (_names(Waiting) - _names(Acting), ""),
-    "Flags that choose": (_names(Selected), "Instead of names."),
+    "Flags of a change": (_names(ActingOptions), ""),
+    "Flags for waiting": (_names(WaitingOptions) - _names(ActingOptions), ""),
+    "Flags that choose": (_names(SelectedOptions), "Instead of names."),
 }
 """Each told once: the names of the flags, and words about them. A verb that has all of them refers to it."""
 

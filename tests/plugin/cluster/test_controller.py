@@ -8,7 +8,7 @@ import pytest
 from controller.api.meta import rfc3339
 from controller.kube.connection import Connection, Fixed
 from controller.kube.request import Response
-from kubectl_plugin.cluster.controller import absence
+from kubectl_plugin.cluster.controller import why_no_controller
 from kubectl_plugin.cluster.session import Session, session_over
 from tests.beds.scripted import Script, ok
 
@@ -42,4 +42,4 @@ def renewed(ago: float, holder: str = "kruise-ds-controller-0_1") -> Session:
     ids=["just now", "a minute ago", "longer ago", "given back", "none", "not to be seen"],
 )
 async def test_nobody_leads_whose_last_word_is_older_than_a_minute(session: Session, words: str | None) -> None:
-    assert await absence(session, NOW) == words
+    assert await why_no_controller(session, NOW) == words

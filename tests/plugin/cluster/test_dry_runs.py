@@ -49,14 +49,14 @@ async def test_of_those_that_say_no_only_a_quota_means_yes(
     """The pod that goes makes room in it."""
     script = Script(says(status, reason, words))
     session = session_over(script, Connection(server="http://x", credentials=Fixed()))
-    assert await dry_runs.accepted(session, ds("v2"), PROBE) == (answer or no(words))
+    assert await dry_runs.dry_run_of_pod(session, ds("v2"), PROBE) == (answer or no(words))
     (request,) = script.requests
     assert (request.method, dict(request.query)["dryRun"]) == ("POST", "All")
 
 
 async def test_what_is_accepted_is_a_yes_and_trouble_is_neither() -> None:
     connection = Connection(server="http://x", credentials=Fixed())
-    assert await dry_runs.accepted(session_over(Script(ok(status=201)), connection), ds("v2"), PROBE) == YES
+    assert await dry_runs.dry_run_of_pod(session_over(Script(ok(status=201)), connection), ds("v2"), PROBE) == YES
     broken = session_over(Script(*[says(500, "InternalError", "broken")] * 9), connection)
     with pytest.raises(ApiError):
-        await dry_runs.accepted(broken, ds("v2"), PROBE)
+        await dry_runs.dry_run_of_pod(broken, ds("v2"), PROBE)

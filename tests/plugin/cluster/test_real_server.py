@@ -21,7 +21,7 @@ from controller.kube.kinds import DAEMONSETS
 from controller.kube.request import Request
 from controller.kube.sender import Call
 from kubectl_plugin.cluster import documents, self_reviews
-from kubectl_plugin.cluster.explain import explained
+from kubectl_plugin.cluster.explain import explained_error
 from kubectl_plugin.cluster.session import Session, open_session
 from kubectl_plugin.failures import CommandError
 from tests.beds.api import Api
@@ -85,7 +85,7 @@ async def failure(access: Access, key: Key, resource: documents.AnyResource = DA
         async with open_session(ALONE, access) as session:
             await documents.get(session, resource, key)
     except (ApiError, ConfigError) as error:
-        return explained(error, session)
+        return explained_error(error, session)
     raise AssertionError(f"{key} can be read")
 
 

@@ -13,7 +13,7 @@ from controller.kube.transport import open_transport
 from kubectl_plugin.change_options import MigrateOptions
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import session_over
-from kubectl_plugin.flags import Global
+from kubectl_plugin.flags import GlobalFlags
 from kubectl_plugin.host import Host
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.verbs.migrate import migrate
@@ -80,7 +80,7 @@ async def run(
     connection, host = connection_to(plane, plane.admin), Host()
     async with open_transport(connection) as transport:
         session = session_over(Mortal(transport, last, meanwhile), connection, namespace=bed.api.namespace)
-        invocation = Invocation(session, Terminal(Global(), host), None, host)
+        invocation = Invocation(session, Terminal(GlobalFlags(), host), None, host)
         try:
             assert await migrate(invocation, MigrateOptions(names=("agent",), to_native=native, yes=True)) == 0
         except Killed:

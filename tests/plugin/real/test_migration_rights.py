@@ -14,7 +14,7 @@ from kubectl_plugin.change_options import MigrateOptions
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import session_over
 from kubectl_plugin.edits.migration.forms import FINALIZER
-from kubectl_plugin.flags import Global
+from kubectl_plugin.flags import GlobalFlags
 from kubectl_plugin.host import Host
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.verbs.migrate import migrate
@@ -62,7 +62,7 @@ async def rights(bed: Bed, plane: ControlPlane, answer: Answer, *, native: bool)
     async with open_transport(connection) as transport:
         noting = Noting(transport, bed.api.namespace, answer)
         session = session_over(noting, connection, namespace=bed.api.namespace)
-        invocation = Invocation(session, Terminal(Global(), host), None, host)
+        invocation = Invocation(session, Terminal(GlobalFlags(), host), None, host)
         try:
             assert await migrate(invocation, options) == 0
         except Forbidden:

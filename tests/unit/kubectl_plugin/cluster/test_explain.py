@@ -11,7 +11,7 @@ from controller.kube import errors
 from controller.kube.connection import Connection, Fixed
 from controller.kube.errors import ApiError, ConfigError, refused, unanswered
 from controller.kube.request import NotConnected, Response
-from kubectl_plugin.cluster.explain import ROLES, explained
+from kubectl_plugin.cluster.explain import ROLES, explained_error
 from kubectl_plugin.cluster.session import session_over
 from kubectl_plugin.failures import CommandError
 from tests.beds.manifests import MANIFESTS
@@ -24,7 +24,7 @@ WHAT = "daemonsets.apps.kruise.io obs/agent"
 
 def told(error: ApiError | ConfigError, *, context: str = "prod") -> CommandError:
     connection = Connection(server="https://10.0.0.1:6443", credentials=Fixed(), context=context)
-    return explained(error, session_over(Script(), connection))
+    return explained_error(error, session_over(Script(), connection))
 
 
 def answer(code: int, reason: str = "", message: str = "", *, verb: str = "patch") -> ApiError:
@@ -36,9 +36,9 @@ def first_line(error: CommandError) -> str:
 
 
 def test_a_connection_that_cannot_be_made_out_keeps_its_own_words() -> None:
-    error = explained(ConfigError("no kubeconfig: /x does not exist", hint="use another"))
+    error = explained_error(ConfigError("no kubeconfig: /x does not exist", hint="use another"))
     assert (first_line(error), error.hints) == ("error: no kubeconfig: /x does not exist", ("use another",))
-    assert explained(ConfigError("no")).hints == ()
+    assert explained_error(ConfigError("no")).hints == ()
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kubectl_plugin.cluster.manifests import Manifest, manifests_in, objects_in, read
+from kubectl_plugin.cluster.manifests import Manifest, manifests_in, objects_in, read_manifests
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.flags import Manifests
+from kubectl_plugin.flags import ManifestOptions
 from kubectl_plugin.host import Host
 
 OURS = """\
@@ -32,8 +32,8 @@ def names(found: list[Manifest] | tuple[Manifest, ...]) -> list[str]:
 
 
 async def at(*files: Path, recursive: bool = False, kustomize: Path | None = None, typed: str = "") -> list[str]:
-    asked = Manifests(files=files, recursive=recursive, kustomize=kustomize)
-    return names((await read(asked, Host(stdin=io.StringIO(typed))))[0])
+    asked = ManifestOptions(files=files, recursive=recursive, kustomize=kustomize)
+    return names((await read_manifests(asked, Host(stdin=io.StringIO(typed))))[0])
 
 
 @pytest.mark.parametrize(

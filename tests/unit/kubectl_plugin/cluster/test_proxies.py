@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.kube.connection import Connection, Fixed
-from kubectl_plugin.cluster.proxies import proxied
+from kubectl_plugin.cluster.proxies import through_proxy
 
 PROXY = "http://proxy.example:3128"
 
@@ -36,6 +36,6 @@ PROXY = "http://proxy.example:3128"
     ],
 )
 def test_as_kubectl_has_it(server: str, variables: dict[str, str], proxy: str) -> None:
-    assert proxied(Connection(server=server, credentials=Fixed()), variables).proxy == proxy
+    assert through_proxy(Connection(server=server, credentials=Fixed()), variables).proxy == proxy
     named = Connection(server=server, credentials=Fixed(), proxy="http://of.the.kubeconfig")
-    assert proxied(named, variables).proxy == "http://of.the.kubeconfig"
+    assert through_proxy(named, variables).proxy == "http://of.the.kubeconfig"

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import pytest
 from rich.text import Text
 
-from kubectl_plugin.flags import Global
+from kubectl_plugin.flags import GlobalFlags
 from kubectl_plugin.host import Host
 from kubectl_plugin.paint.table import Cell, Column, table
 from kubectl_plugin.terminal import Terminal
@@ -81,6 +81,6 @@ def test_colours_of_a_cell_survive_the_cut() -> None:
 
 def test_a_terminal_without_colours_gets_none() -> None:
     out = io.StringIO()
-    terminal = Terminal(Global(), Host(out=out, environ={"COLUMNS": "80"}))
+    terminal = Terminal(GlobalFlags(), Host(out=out, environ={"COLUMNS": "80"}))
     terminal.show(table(COLUMNS, ROWS, width=terminal.width))
     assert out.getvalue().split("\n") == [*lines(), ""]

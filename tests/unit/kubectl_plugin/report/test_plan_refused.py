@@ -12,7 +12,7 @@ from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.planner.board import lay_out
 from controller.planner.phase import Phase
 from kubectl_plugin.forecast.forecast import forecast
-from kubectl_plugin.forecast.ports import portless_in
+from kubectl_plugin.forecast.ports import port_waiters
 from kubectl_plugin.forecast.report import DryRunAnswer, refusal_in
 from kubectl_plugin.forecast.warnings import CheckResult
 from tests.beds.worlds import ds, everywhere, pod, revision, served, template, world
@@ -74,7 +74,7 @@ def test_while_surging_a_new_pod_waits_for_ever_for_the_port_of_a_ready_old_one(
     new = revision("v2", 2, of=daemonset.spec.template)
     pods = (*served("node-1", "node-2", "node-3", "node-4"), pod("node-0", ready=None))
     around = world(daemonset, pods=pods, revisions=(old, new))
-    never_ready = portless_in(lay_out(around))
+    never_ready = port_waiters(lay_out(around))
     assert {node for node, _ in never_ready} == ({"node-1", "node-2", "node-3", "node-4"} if waits else set())
     found = forecast(around, never_ready=never_ready)
     assert found.phase is (Phase.STALLED if waits else Phase.HEALTHY)
@@ -83,4 +83,4 @@ def test_while_surging_a_new_pod_waits_for_ever_for_the_port_of_a_ready_old_one(
 
 
 def test_without_surge_ports_keep_nobody_waiting() -> None:
-    assert portless_in(lay_out(world(ds("v2", **claiming(9100)), pods=everywhere(3)))) == frozenset()
+    assert port_waiters(lay_out(world(ds("v2", **claiming(9100)), pods=everywhere(3)))) == frozenset()
