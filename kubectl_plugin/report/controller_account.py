@@ -1,4 +1,4 @@
-"""How a rollout stands by the controller's own account, for where nobody looks at the pods themselves."""
+"""How a rollout stands by the controller's own status, for callers that have not read the pods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from controller.planner.phase import Standing, phase_of
 
 
 def stated_rollout(daemonset: DaemonSet) -> Rollout:
-    """The record in the status. From a controller that keeps none, one made of the counts, without times."""
+    """The rollout record in the status. A controller that keeps none gets one made from its counts, without times."""
     status = daemonset.status
     if daemonset.dying:
         return Rollout(phase=Phase.TERMINATING)
@@ -23,7 +23,7 @@ def stated_rollout(daemonset: DaemonSet) -> Rollout:
 
 
 def _standing(daemonset: DaemonSet, status: DaemonSetStatus) -> Standing:
-    """Read off the counts alone, which do not tell a selector's nodes from the others."""
+    """Worked out from the counts alone, which do not tell the nodes of `rollingUpdate.selector` from the others."""
     desired, updated = status.desired_number_scheduled, status.updated_number_scheduled
     target = _target(daemonset, status)
     return Standing(
@@ -41,7 +41,8 @@ def _standing(daemonset: DaemonSet, status: DaemonSetStatus) -> Standing:
 
 
 def _target(daemonset: DaemonSet, status: DaemonSetStatus) -> int:
-    """The partition keeps old pods; where nodes lack their pod and no old one is there, it has nothing to keep."""
+    """The number of nodes to update. A partition only keeps old pods: where there is none, and nodes lack their pod,
+    all nodes count."""
     desired, rolling = status.desired_number_scheduled, daemonset.rolling_update
     if rolling is None or status.updated_number_scheduled >= status.current_number_scheduled < desired:
         return desired
@@ -52,7 +53,7 @@ def _target(daemonset: DaemonSet, status: DaemonSetStatus) -> int:
 
 
 def is_observed(daemonset: DaemonSet) -> bool:
-    """Whether a controller has taken note of the newest spec, be it by saying that nothing can be done with it."""
+    """Whether a controller has seen the newest spec, perhaps only to report that it cannot be used."""
     status = daemonset.status
     seen = status is not None and status.observed_generation >= daemonset.generation
     return seen or bool(refusal_of(daemonset))
@@ -61,7 +62,7 @@ def is_observed(daemonset: DaemonSet) -> bool:
 def refusal_of(daemonset: DaemonSet) -> str:
     """Why the controller can do nothing with this very spec, in the server's or its own words; empty while it can.
 
-    Only it knows: what the server says of a new pod is asked once, by a dry run.
+    Only the controller knows: what the server thinks of a new pod it asks once, in a dry run.
     """
     found = condition(daemonset, DEGRADED)
     current = found.get("observedGeneration") == daemonset.generation
@@ -70,5 +71,5 @@ def refusal_of(daemonset: DaemonSet) -> str:
 
 
 def condition(daemonset: DaemonSet, kind: str) -> JSONObject:
-    """Without fields where there is none of that type."""
+    """The condition of that type; empty where there is none."""
     return next((one for one in daemonset.conditions if one.get("type") == kind), {})

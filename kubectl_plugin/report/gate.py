@@ -15,14 +15,14 @@ from kubectl_plugin.report.steps import Steps
 from kubectl_plugin.report.survey import Survey
 
 _NAMED: Final = 3
-"""Failing nodes that are told by name."""
+"""How many failing nodes are listed by name."""
 
 
 class ClosedReason(StrEnum):
-    """What keeps a gate closed."""
+    """Why a gate is closed."""
 
     BLIND = "blind"
-    """The user may not read what is needed to tell."""
+    """The user may not read what the decision needs."""
     UNSEEN = "unseen"
     PAUSED = "paused"
     STALLED = "stalled"
@@ -39,9 +39,10 @@ class ClosedGate(Value):
 
 
 def closed(seen: Survey, steps: Steps | None, *, soak: float) -> ClosedGate | None:
-    """Why the next step may not be taken; None where it may. Nothing may be unreadable that matters for this.
+    """Why the next step may not be taken; None where it may. It stays closed when something that matters is
+    unreadable.
 
-    `soak`: seconds for which it has to have been quiet.
+    `soak`: seconds without an update that are required.
     """
     name, counts, done = seen.snapshot.key.name, seen.counts, seen.standing.done
     step = f"step {steps.index}" if steps is not None and steps.index else "the update"
@@ -76,15 +77,15 @@ def closed(seen: Survey, steps: Steps | None, *, soak: float) -> ClosedGate | No
 
 
 def _missing(seen: Survey) -> str:
-    """`no right to list nodes and pods`."""
+    """Such as `no right to list nodes and pods`."""
     *others, last = (one.what for one in seen.snapshot.unread)
     return "no right to list " + " and ".join((*([", ".join(others)] if others else []), last))
 
 
 def quiet_since(seen: Survey) -> float:
-    """Seconds since 1970: the last progress, or when an updated pod last got ready, if that was later.
+    """Seconds since 1970 of the last progress, or when an updated pod last got ready, if that was later.
 
-    A pod that restarts gets ready again without being progress; quiet it is not.
+    A restarted pod that gets ready again is no progress, but it ends the quiet time.
     """
     progress = epoch(seen.rollout.last_progress_time) or 0.0
     ready = (one.current.ready_since for one in seen.board.slots if one.current is not None)
@@ -92,7 +93,7 @@ def quiet_since(seen: Survey) -> float:
 
 
 def _failing(seen: Survey) -> tuple[str, ...]:
-    """`c-04 CrashLoopBackOff` of each node that has, or is to have, the current revision."""
+    """`c-04 CrashLoopBackOff` for each failing node that has, or is to have, the current revision."""
     target = {slot.node for slot in seen.board.target}
     told = [
         f"{row.node} {row.why if row.trouble is None else row.trouble.reason}"

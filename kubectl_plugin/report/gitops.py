@@ -1,4 +1,4 @@
-"""Who else writes this object: what is changed by hand may be changed back by Argo CD, Flux, Helm or an operator."""
+"""Who else writes this object: Argo CD, Flux, Helm or an operator may revert a change that is made by hand."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class _Manager(Value):
     text: str
     """Such as `Argo CD app "agents"`."""
     risk: str
-    """What it may do to a change."""
+    """What the manager may do to a change made by hand."""
     where: str
     """Where the change should be made as well."""
 
 
 def caution_of(name: str, document: JSONObject, owners: Iterable[OwnerReference]) -> str | None:
-    """Who manages the object `name`, what that may do to a change, and where else to make it; None when nobody does
-    as far as it tells. `document`: as the server sent it.
+    """Who manages the object `name`, what that may do to a change, and where else to make it; None where no manager
+    is recognised. `document`: the object as the server sent it.
     """
     manager = _manager(document, owners)
     if manager is None:
@@ -35,13 +35,14 @@ def caution_of(name: str, document: JSONObject, owners: Iterable[OwnerReference]
 
 
 def restorer_of(document: JSONObject, owners: Iterable[OwnerReference]) -> str | None:
-    """Who makes it again by itself when it is gone, such as Argo CD, Flux or an operator; None where nobody does."""
+    """The manager that would create the object again when it is deleted, such as Argo CD, Flux or an operator; None
+    without one."""
     manager = _manager(document, owners)
     return None if manager is None or manager.text.startswith("Helm") else manager.text
 
 
 def _manager(document: JSONObject, owners: Iterable[OwnerReference]) -> _Manager | None:
-    """The outermost one: Argo CD and Flux render Helm charts and leave Helm's labels on what they apply."""
+    """The outermost manager: Argo CD and Flux render Helm charts, and Helm's labels stay on what they apply."""
     fields = fields_of(document.get("metadata"))
     labels, annotations = texts_in(fields.get("labels")), texts_in(fields.get("annotations"))
     if (found := _git(labels, annotations, fields.get("managedFields"))) is not None:
@@ -71,5 +72,5 @@ def _git(labels: Mapping[str, str], annotations: Mapping[str, str], managed_fiel
 
 
 def texts_in(value: JSON) -> dict[str, str]:
-    """Labels, or annotations: an object as the server sent it has nothing else there."""
+    """The labels or annotations in `value`; the server allows only texts there."""
     return {key: one for key, one in fields_of(value).items() if isinstance(one, str)}

@@ -18,19 +18,19 @@ IN_PLACE, RECREATE, SURGE = "in place", "re-create", "surge"
 
 
 class Ways(Value):
-    """How old pods get the new revision; empty where updates in place are not asked for."""
+    """How old pods get the new revision; both are empty where updates in place are not asked for."""
 
     details: Mapping[str, int] = {}
-    """What an update in place restarts, to the number of pods."""
+    """How many pods an update in place restarts, by what it restarts."""
     hindrances: Mapping[str, int] = {}
-    """What speaks against an update in place, to the number of pods, which are re-created."""
+    """How many pods are re-created instead, by what speaks against an update in place."""
 
     @property
     def in_place(self) -> int:
         return sum(self.details.values())
 
     def words(self) -> Iterator[str]:
-        """`in place, restarts agent`, `re-create: spec.volumes added`; how many pods where they are not all alike."""
+        """`in place, restarts agent`, `re-create: spec.volumes added`; with counts where the pods differ."""
         alike = len(self.details) + len(self.hindrances) == 1
         for lead, found in ((f"{IN_PLACE}, ", self.details), (f"{RECREATE}: ", self.hindrances)):
             for what, count in found.items():
@@ -52,8 +52,8 @@ def ways_of(board: Board, concerns: Callable[[Slot], bool] = bool) -> Ways:
 
 
 def what_it_restarts(change: InPlaceChange) -> str:
-    """Who restarts a container that only reads other metadata, and whether the controller relies on that, nobody can
-    see from here."""
+    """What an update in place restarts, in words. A container with changed metadata in its environment is restarted by
+    OpenKruise's node agent, if that runs and its feature gate is on; neither can be seen from here."""
     if not change.restarts:
         return "restarts nothing"
     by_agent = f", which takes OpenKruise's node agent and the feature gate {ENV_GATE}" if change.rereads else ""
@@ -61,9 +61,9 @@ def what_it_restarts(change: InPlaceChange) -> str:
 
 
 def going(daemonset: DaemonSet, old: JSONObject, new: JSONObject) -> InPlaceChange | NotPossible | None:
-    """How pods of one template get another one; None where updates in place are not asked for.
+    """How pods of the template `old` get `new`; None where updates in place are not asked for.
 
-    Whether the controller may change cpu and memory in place nobody can see from here: it may.
+    The controller's feature gate for cpu and memory cannot be known here; it is taken to be on.
     """
     return change_between(old, new, resizable=True) if daemonset.in_place else None
 

@@ -1,4 +1,4 @@
-"""Who did what to the object last, as the plugin notes it on the object."""
+"""The last change by this plugin: who made which change and why, recorded in an annotation of the object."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from kubectl_plugin.report.gitops import texts_in
 from kubectl_plugin.report.snapshot import Snapshot
 
 LAST_ACTION: Final = "kruise-ds/last-action"
-"""Compact JSON, see `LastAction`; only the newest one is kept, and the pause that still holds."""
+"""Compact JSON of a `LastAction`. Only the newest one is kept, with the pause that is still in force."""
 PAUSE: Final = "pause"
-"""The verb `pause`, as it stands in the note."""
+"""Value of `LastAction.verb` for a pause."""
 LATE: Final = 30.0
-"""Seconds at most from the time in a note until it was written: a write may be tried many times."""
+"""Seconds at most between the time recorded and the write: a write may be tried many times."""
 _PAUSED: Final = ("f:spec", "f:updateStrategy", "f:rollingUpdate", "f:paused")
 
 
 class LastAction(Value, kw_only=True, omit_defaults=True):
-    """One use of an acting verb."""
+    """One change by an acting verb."""
 
     verb: str
     by: str = ""
-    """The user as the server knows them; empty where it does not tell."""
+    """The user name as the server knows it; empty where the server did not say."""
     at: str
     """RFC 3339."""
     reason: str = ""
@@ -36,7 +36,7 @@ class LastAction(Value, kw_only=True, omit_defaults=True):
     template: str = ""
     """After a rollback: the identity (`canonical.identity`) of the template that it went back to."""
     pause: LastAction | None = None
-    """The earlier use of `pause` by which the rollout is still paused; None where it is not."""
+    """The earlier `pause` by which the rollout is still paused; None where it is not paused."""
 
 
 def action(verb: str, *, by: str, now: float, reason: str | None, client: str) -> LastAction:
@@ -44,8 +44,8 @@ def action(verb: str, *, by: str, now: float, reason: str | None, client: str) -
 
 
 def last_action(annotations: Mapping[str, str]) -> LastAction | None:
-    """The newest action that is noted; None without one, and for a note that somebody else has garbled,
-    be it only its time."""
+    """The newest recorded action; None without one, and for an annotation that cannot be read, even if only its time
+    is invalid."""
     try:
         found = msgspec.json.decode(annotations.get(LAST_ACTION, ""), type=LastAction)
         for one in (found, found.pause):
@@ -56,15 +56,15 @@ def last_action(annotations: Mapping[str, str]) -> LastAction | None:
 
 
 def pause_of(snapshot: Snapshot) -> LastAction | None:
-    """The use of `pause` that still holds; None where it is not paused, or nobody noted by whom."""
+    """The `pause` that is in force; None where the rollout is not paused, or nobody recorded the pause."""
     return noted_pause(snapshot.document) if snapshot.daemonset.paused else None
 
 
 def noted_pause(document: JSONObject) -> LastAction | None:
-    """The use of `pause` that still holds for a DaemonSet that is known to be paused; None where nobody noted it.
+    """The `pause` that is in force, for a DaemonSet that is known to be paused; None where nobody recorded it.
 
-    A note stays when somebody resumes by other means, such as kubectl edit. If it is paused again later, the old note
-    is not returned: it says nothing of that pause.
+    The record stays when somebody resumes by other means, such as kubectl edit. When the rollout is paused again
+    later, the old record is about another pause and is not returned.
     """
     meta = fields_of(document.get("metadata"))
     last = last_action(texts_in(meta.get("annotations")))
@@ -74,8 +74,8 @@ def noted_pause(document: JSONObject) -> LastAction | None:
 
 
 def _pause_written(meta: JSONObject) -> float:
-    """When `paused` was written, at the latest, in seconds since 1970: the last write of any field by a manager that
-    owns it; 0 where none does."""
+    """When `paused` was written at the latest, in seconds since 1970: the last write of any field by a manager that
+    owns it. 0 where no manager does."""
     try:
         entries = msgspec.convert(meta.get("managedFields") or (), tuple[ManagedFields, ...])
         return max((epoch(one.time) or 0.0 for one in entries if _owns_pause(one.fields_v1)), default=0.0)
@@ -90,7 +90,7 @@ def _owns_pause(fields: JSON) -> bool:
 
 
 def paused_words(snapshot: Snapshot) -> str:
-    """`paused by alice: "CVE triage"`; empty where it is not."""
+    """Such as `paused by alice: "CVE triage"`; empty where it is not paused."""
     if not snapshot.daemonset.paused:
         return ""
     pause = pause_of(snapshot)

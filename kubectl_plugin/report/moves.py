@@ -16,27 +16,27 @@ from kubectl_plugin.report.in_place import RECREATE, SURGE
 
 
 class Moves(Value):
-    """Names of nodes, in the order in which the controller turns to them."""
+    """Names of nodes, in the order in which the controller takes them."""
 
     at_once: tuple[str, ...]
     """Nodes whose pod is not available: it is replaced whatever the budget allows."""
     later: tuple[str, ...]
     """Nodes whose pod is available: it is replaced as the budget allows."""
     wave: int
-    """How many of `later` go at a time; 0 while `spent_by` takes all of the budget."""
+    """How many of `later` are updated at a time; 0 while the nodes in `spent_by` use up the budget."""
     starting: tuple[str, ...]
     """Nodes without a pod, which get one of the wanted revision."""
     staying: tuple[str, ...]
     """Nodes that have a pod of the wanted revision already."""
     held: dict[Obstacle, tuple[str, ...]]
-    """Nodes that do not move, by what keeps them."""
+    """Nodes that are not updated, by the obstacle."""
     spent_by: tuple[str, ...]
-    """Nodes without an available pod where nothing is replaced: they use up the budget of maxUnavailable."""
+    """Nodes without an available pod that are not updated, but count against maxUnavailable."""
     surging: bool
-    """Whether a new pod comes beside the old one, instead of after it."""
+    """Whether a new pod is created beside the old one, instead of after it."""
 
     in_place: bool
-    """Whether pods are updated in place where that is possible: how each is, `in_place.ways_of` tells."""
+    """Whether pods are updated in place where possible; `in_place.ways_of` tells for which it is."""
 
     @property
     def how(self) -> str:
@@ -49,14 +49,14 @@ class Moves(Value):
 
     @property
     def waves(self) -> tuple[tuple[str, ...], ...]:
-        """`later` in parts of `wave` nodes; none when nothing can go."""
+        """`later` in groups of `wave` nodes; empty when none can be updated."""
         if not self.wave:
             return ()
         return tuple(self.later[start : start + self.wave] for start in range(0, len(self.later), self.wave))
 
 
 def moves_of(board: Board) -> Moves:
-    """`board`: of the DaemonSet with the wanted template, laid out over the pods that there are now."""
+    """`board`: of the DaemonSet with the wanted template and its present pods."""
     explainer = Explainer(board)
     going = explainer.in_turn
     in_turn = {slot.node for slot in going}

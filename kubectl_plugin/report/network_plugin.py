@@ -1,4 +1,5 @@
-"""DaemonSets that look like a part of the network: pods may need them to start, our controller's own too."""
+"""Recognises DaemonSets that belong to the cluster network: other pods, our controller's included, may need them to
+start."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ _PROXY: Final = "kube-proxy"
 
 
 def network_sign(document: JSONObject) -> str:
-    """By what it looks like a network plugin or like kube-proxy, such as `mounts /etc/cni/net.d as a network plugin
-    does`; empty where it does not."""
+    """Why it looks like a network plugin or kube-proxy, such as `mounts /etc/cni/net.d as a network plugin does`;
+    empty where it does not."""
     spec = fields_of(document.get("spec"))
     template = fields_of(spec.get("template"))
     pod, meta = fields_of(template.get("spec")), fields_of(document.get("metadata"))

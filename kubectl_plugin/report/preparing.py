@@ -1,4 +1,4 @@
-"""A pod that the preDelete hook holds: for the table, for `status`, and for programs."""
+"""A pod that the preDelete hook holds, for `nodes`, for `status` and for programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Preparing(Value, rename="camel"):
     node: str
     pod: str
     since: str | None
-    """RFC 3339: when it was prepared for its deletion; None where nobody noted it."""
+    """RFC 3339: when it was prepared for deletion; None where that was not recorded."""
     held_by: tuple[str, ...]
     """The labels and finalizers that have to be removed before it is deleted, in words."""
 
@@ -27,7 +27,7 @@ class Preparing(Value, rename="camel"):
         return " and ".join(self.held_by)
 
     def words(self, now: float, *, beside: str) -> str:
-        """`beside`: the pod that the line names already, which is not named again."""
+        """`beside`: the name of a pod that the line already has; it is not repeated."""
         who = "" if self.pod == beside else f"{self.pod} "
         return (
             f"{who}held{self.age(now)} by {self.handlers}; goes without {'it' if len(self.held_by) == 1 else 'them'}"

@@ -29,7 +29,7 @@ class PullStage(StrEnum):
 class NodePull(Value):
     stage: PullStage
     why: str = ""
-    """What the registry said last, in the kubelet's words."""
+    """What the registry answered last, in the kubelet's words."""
 
     def __str__(self) -> str:
         return f"{self.stage}: {self.why}" if self.why else str(self.stage)
@@ -39,16 +39,16 @@ THERE: Final = NodePull(stage=PullStage.THERE)
 
 
 class PullProgress(Value, gc=True):
-    """One job, and what was seen of it."""
+    """The progress of one ImagePullJob."""
 
     job: ImagePullJob
     nodes: Sequence[str]
-    """The nodes that shall have the image, in the order in which they get it."""
+    """The nodes that should have the image, in the order in which they get it."""
     pullers: tuple[Puller, ...] = ()
     having: Collection[str] = ()
     """The nodes that are known to have the image."""
     joined: Collection[str] = ()
-    """Members of `nodes` that are younger than the job: the status may not count them yet."""
+    """Those of `nodes` that are younger than the job: its status may not count them yet."""
     words: Mapping[str, str] = {}
     """The newest message about each node on which an attempt has failed."""
 
@@ -62,7 +62,7 @@ class PullProgress(Value, gc=True):
 
     @property
     def refusal(self) -> str:
-        """What keeps pullers from being made, in the server's words; empty: nothing."""
+        """Why no puller can be created, in the server's words; empty where one can."""
         status = self.status
         words = status.message.partition("; ")[2]
         of_a_node = words.partition(": ")[0] in (status.failed_nodes or ())

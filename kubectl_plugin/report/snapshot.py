@@ -17,23 +17,23 @@ CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
 
 
 class Container(Value):
-    """One container of a pod, as its status tells."""
+    """One container of a pod, by the pod's status."""
 
     name: str
     ready: bool
     restarts: int
     waiting: str
-    """Reason while it waits, such as CrashLoopBackOff; empty while it does not."""
+    """Why it waits, such as CrashLoopBackOff; empty while it does not wait."""
     message: str
-    """The words that go with `waiting` or with its last end."""
+    """The message of `waiting`, or else of its last end."""
     exit_code: int | None
-    """The exit code of its present or last end; None where it never ended."""
+    """The exit code of its present or last end; None where it has never ended."""
     ended: str
-    """Reason of that end, such as Error or OOMKilled; empty where it never ended."""
+    """The reason of that end, such as Error or OOMKilled; empty where it has never ended."""
 
 
 class PodDetail(Value):
-    """A pod as the planner sees it, and what people want to know besides."""
+    """A pod as the planner sees it, and the details that people read."""
 
     pod: Pod
     containers: tuple[Container, ...] = ()
@@ -42,11 +42,11 @@ class PodDetail(Value):
     """`status.reason`, such as Evicted."""
     message: str = ""
     unschedulable: str = ""
-    """The scheduler's words while it finds no place."""
+    """The scheduler's words while it finds no node for the pod."""
     updated: float | None = None
-    """Seconds since 1970: when it was last updated in place; None where it never was."""
+    """Seconds since 1970 of the last update in place; None where there was none."""
     replaced: frozenset[str] = frozenset()
-    """Containers, by name, that wait after such an update ended the one before."""
+    """Names of containers that wait after an update in place has ended the former one."""
 
     @property
     def document(self) -> JSONObject:
@@ -76,22 +76,22 @@ class PodDetail(Value):
 
 
 class RevisionDetail(Value):
-    """A stored revision, and what `history` tells of it."""
+    """A stored revision, and what `history` shows of it."""
 
     revision: Revision
     created: float
-    """Seconds since 1970. A revision that was rolled back to keeps it, although its number is new."""
+    """Seconds since 1970. After a rollback the revision has a new number, but keeps this time."""
     change_cause: str
-    """Annotation `CHANGE_CAUSE`; empty without."""
+    """Value of the annotation `CHANGE_CAUSE`; empty without it."""
 
 
 class Unread(Value):
     """A kind of object that could not be listed."""
 
     what: str
-    """Its plural."""
+    """Plural name of the kind."""
     why: str = ""
-    """What went wrong; empty where the right to it is missing."""
+    """What went wrong; empty where the right to list it is missing."""
 
     @property
     def is_forbidden(self) -> bool:
@@ -104,7 +104,7 @@ class Unread(Value):
 
 
 class Snapshot(Value):
-    """Everything a report is made from."""
+    """Everything that a report is made from, read at one moment."""
 
     daemonset: DaemonSet
     document: JSONObject
@@ -118,25 +118,25 @@ class Snapshot(Value):
     nodes: tuple[Node, ...] | None
     """All nodes, by name; None where they could not be read."""
     now: float
-    """Seconds since 1970: when it was read."""
+    """Seconds since 1970, by the server's clock: when it was read."""
     pulls: tuple[PullProgress, ...] = ()
-    """The images that go ahead of the newest revision, as far as anybody may see it."""
+    """The ImagePullJobs for the newest revision, as far as they may be read."""
     unread: tuple[Unread, ...] = ()
     """What could not be read, and why."""
 
     @property
     def pods_readable(self) -> bool:
-        """Whether `pods` are all that there are; if not, they are empty and say nothing."""
+        """Whether the pods could be read; if not, `pods` is empty."""
         return self.unread_of("pods") is None
 
     @property
     def revisions_readable(self) -> bool:
-        """Whether `revisions` are all that there are; if not, they are empty and say nothing."""
+        """Whether the revisions could be read; if not, `revisions` is empty."""
         return self.unread_of("controllerrevisions") is None
 
     @property
     def nodes_readable(self) -> bool:
-        """Whether `nodes` are all that there are."""
+        """Whether the nodes could be read."""
         return self.unread_of("nodes") is None
 
     @property

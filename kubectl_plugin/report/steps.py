@@ -22,12 +22,12 @@ _LONGEST: Final = 9
 
 
 class Steps(Value, rename="camel"):
-    """The steps, and at which of them the partition stands."""
+    """The steps of a rollout, and the one that the partition has reached."""
 
     values: tuple[IntOrPercent, ...]
     """As written, descending; the last one is 0."""
     index: int
-    """The number of the present step, from 1; 0 while the partition is larger than that of every step."""
+    """Number of the present step, counted from 1; 0 while the partition is larger than in every step."""
     count: int
     next: IntOrPercent | None
     """The partition of the next step, as written; None at the last one."""

@@ -1,4 +1,5 @@
-"""One look at a whole rollout: the planner's own board, and a row per node that says how it stands there and why."""
+"""Everything about one rollout at one moment: the planner's own board, and a row per node that says how it stands and
+why."""
 
 from __future__ import annotations
 
@@ -33,22 +34,22 @@ _NOT_KNOWN: Final = NotPossible(why="without the right to list revisions nobody 
 
 
 class UnreadableSpecError(CommandError):
-    """Placement, selector or limits are not what they should be; nothing can be told node by node."""
+    """Placement, selector or limits are invalid, so that the nodes cannot be listed one by one."""
 
 
 class Survey(Value, dict=True, gc=True):
-    """Made by `survey`."""
+    """What `survey` returns."""
 
     snapshot: Snapshot
     explainer: Explainer
     standing: Standing
     rollout: Rollout
-    """How the update stands by the pods as we read them; the controller's own record may be a moment older."""
+    """The state of the rollout by the pods that were read; the controller's own record may be a moment older."""
     rows: tuple[NodeRow, ...]
-    """One per node, by name ascending; nodes that are gone, but not their pods, last."""
+    """One row per node, by ascending name; after them deleted nodes that still have pods."""
 
     pulls: Mapping[str, NodePull]
-    """The nodes to which images go ahead of the newest revision."""
+    """The nodes for which images of the newest revision are pulled ahead."""
 
     @property
     def phase(self) -> Phase:
@@ -64,12 +65,12 @@ class Survey(Value, dict=True, gc=True):
 
     @cached_property
     def current(self) -> int | None:
-        """Number of the revision that is being rolled out, or has been; None without the right to list them."""
+        """Number of the revision that is rolled out; None without the right to list revisions."""
         return self.board.revision.number if self.snapshot.revisions_readable else None
 
     @cached_property
     def former(self) -> RevisionDetail | None:
-        """The revision that it replaces: the newest older one that nodes still have, else the newest older one."""
+        """The revision that is replaced: the newest older one that nodes still have, else the newest older one."""
         by_uid = {one.revision.uid: one for one in self.snapshot.revisions}
         older = [by_uid[one.uid] for one in self.board.older if one.uid in by_uid]
         carried = {row.pod.pod.hash for row in self.rows if row.pod is not None}
@@ -119,7 +120,7 @@ class Survey(Value, dict=True, gc=True):
 
     @property
     def doubtful(self) -> bool:
-        """Whether the controller's counts differ from ours, though it has seen the newest spec."""
+        """Whether the controller's counts differ from ours, although it has seen the newest spec."""
         status, rollout = self.daemonset.status, self.recorded
         if status is None or not self.standing.observed or self.snapshot.nodes is None:
             return False
@@ -128,7 +129,7 @@ class Survey(Value, dict=True, gc=True):
 
     @cached_property
     def in_update_order(self) -> tuple[NodeRow, ...]:
-        """Node names descending, excluded nodes last."""
+        """The rows by descending name, excluded nodes last."""
         excluded = [row for row in self.rows if row.state is NodeState.EXCLUDED]
         return (*(row for row in reversed(self.rows) if row.state is not NodeState.EXCLUDED), *excluded)
 
@@ -177,7 +178,7 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
 
 
 def _unpulled(daemonset: DaemonSet, pulls: Mapping[str, NodePull]) -> Mapping[str, Unpulled]:
-    """The nodes that wait for an image, as in `World`: in place also those that will never have it."""
+    """The nodes that wait for an image, as in `World`; for an update in place also those that will never have it."""
     if not daemonset.waits_for_images:
         return {}
     failed = {node: unpulled(one.why) for node, one in pulls.items() if one.stage is PullStage.FAILED}
@@ -191,12 +192,12 @@ def is_unusable(daemonset: DaemonSet) -> bool:
 
 
 def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
-    """What the controller would decide from, were it to look now; `daemonset`: another spec to try it with.
+    """What the controller would decide from, if it looked now. `daemonset`: another spec to try.
 
-    How the controller's feature gates are set nobody can see: the defaults are taken, but where a pod is being
-    resized, cpu and memory do change in place. Without the nodes, those that have a pod stand for all of them.
-    Without the revisions, those that the status and the pods name by their hashes; their numbers are 0 and mean
-    nothing. An image that is still being pulled keeps nobody: it is there when its time comes.
+    Its feature gates cannot be seen: the defaults are assumed, except that a pod being resized proves that cpu and
+    memory change in place. Without the right to list nodes, those that have a pod are used. Without the right to list
+    revisions, those whose hashes the status and the pods have; their numbers are 0 and mean nothing. Images that are
+    still being pulled hold nobody back.
     """
     daemonset = daemonset or snapshot.daemonset
     rolling = daemonset.rolling_update
@@ -234,8 +235,8 @@ def _resizes(snapshot: Snapshot) -> bool:
 
 
 def _revisions(snapshot: Snapshot) -> tuple[Revision, ...]:
-    """A hash need not be what we would compute: stored revisions keep the one that they had under another controller.
-    The status has it once it has seen this very spec."""
+    """The revision's hash may differ from the one we would compute: stored revisions keep the hash that another
+    controller gave them. The status has it once it has seen this very spec."""
     if snapshot.revisions_readable:
         return tuple(one.revision for one in snapshot.revisions)
     daemonset, status = snapshot.daemonset, snapshot.daemonset.status

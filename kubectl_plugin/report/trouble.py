@@ -1,4 +1,4 @@
-"""Which pods will not get well by waiting, and the words that say why."""
+"""Which pods will not become ready by themselves, and why, in words."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class Trouble(Value, rename="camel"):
 
     reason: str
     container: str = ""
-    """The container that is at fault; empty where the pod as a whole is."""
+    """The container at fault; empty where it is the pod as a whole."""
     restarts: int = 0
     exit_code: int | None = None
     message: str = ""
-    """The container's or the cluster's own words; perhaps none."""
+    """The words of the container or the cluster; may be empty."""
 
     @property
     def brief(self) -> str:
@@ -25,7 +25,7 @@ class Trouble(Value, rename="camel"):
 
 
 def trouble_of(detail: PodDetail) -> Trouble | None:
-    """What is wrong with the pod; None while it may get well by waiting, as while a container starts."""
+    """What is wrong with the pod; None while it may become ready by itself, as while a container starts."""
     pod = detail.pod
     if pod.phase == "Failed":
         container = next((one for one in detail.all_containers if one.exit_code), None)
@@ -53,7 +53,8 @@ def trouble_of(detail: PodDetail) -> Trouble | None:
 
 
 def _reason(container: Container, *, replaced: bool) -> str:
-    """`replaced`: how the one before it ended says nothing of it, and the kubelet's back-off is over its image."""
+    """`replaced`: the container waits after an update in place, so the end of the former one says
+    nothing about it."""
     if replaced and container.waiting == "CrashLoopBackOff":
         return "ImagePullBackOff"
     code = None if replaced else container.exit_code

@@ -1,6 +1,6 @@
-"""What `doctor` makes of the facts: one line each, and what to do about it. Pure.
+"""What `doctor` makes of the facts: one line for each check, and what to do about it. Pure.
 
-FAIL is for what stops rollouts. What merely may not be looked at, or is inconvenient, is a warning.
+FAIL is for what stops rollouts. What only may not be read, or is inconvenient, is a warning.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kubectl_plugin.report.installation.facts import NAMESPACE, Facts, NoAnswer,
 
 OLDEST_CLUSTER: Final = (1, 30)
 DAEMONSETS: Final = "daemonsets.apps.kruise.io"
-"""A user who may not even get these can do nothing with the plugin."""
+"""Without the right to get these, a user can do nothing with the plugin."""
 TELLING_DRAIN: Final = (1, 34)
-"""The first kubectl whose drain tells our kind from the native one of the same name."""
+"""The first kubectl whose drain distinguishes our kind from the native one of the same name."""
 MAINTENANCE: Final = "docs/node-maintenance.md"
 APPLY: Final = "kubectl apply --server-side -k manifests/overlays/default"
 
@@ -32,7 +32,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class DoctorCheck:
-    """`about`: one word for programs."""
+    """One line of the result. `about`: its name for programs, one word."""
 
     level: Level
     about: str
@@ -170,8 +170,8 @@ def _rival(facts: Facts) -> Iterator[DoctorCheck]:
 
 
 def _nodes(facts: Facts) -> Iterator[DoctorCheck]:
-    """What matters when nodes are drained or restarted. Nothing where our DaemonSets are not known: a user who may
-    not list them drains no nodes."""
+    """What matters when nodes are drained or restarted; nothing for a user who may not list our DaemonSets, and so
+    drains no nodes either."""
     daemons = () if isinstance(facts.daemons, NoAnswer) else facts.daemons
     kubectl = facts.machine.kubectl
     minor = minor_of(kubectl) if isinstance(kubectl, str) else None

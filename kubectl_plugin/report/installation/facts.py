@@ -1,4 +1,4 @@
-"""What is known of an installation: of the machine, the cluster, the controller, our rights. Pure values."""
+"""The facts about an installation: the machine, the cluster, the controller, our rights. Pure values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubectl_plugin.durations import short
 NAMESPACE: Final = "kruise-ds-system"
 """The namespace of the controller, unless it was installed in another one."""
 SILENCE: Final = 60.0
-"""Seconds without a renewal after which nobody can be leading: a lease runs for 15."""
+"""Seconds without a renewal after which no controller can be leading: its Lease is valid for 15."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class OurDaemonSet:
     """A DaemonSet of ours."""
 
     name: str
-    """With its namespace."""
+    """Namespace and name."""
     network: str
     """What makes it look like a part of the cluster network, such as `mounts /etc/cni/net.d as …`; empty for none."""
 
@@ -50,19 +50,20 @@ class Right:
 
 @dataclass(frozen=True)
 class Leader:
-    """Who holds a lease."""
+    """The holder of a Lease."""
 
     holder: str
-    """Empty when it was given back."""
+    """Empty after the holder has given the Lease back."""
     renewed: float
-    """Seconds since 1970, by the leader's clock."""
+    """Seconds since 1970, by the holder's clock."""
 
     def leads(self, now: float) -> bool:
         return bool(self.holder) and now - self.renewed <= SILENCE
 
 
 def silence_of(leader: Leader | None, namespace: str, now: float) -> str:
-    """Why no controller seems to be active in `namespace`; empty where one is."""
+    """Why no controller seems to be active in `namespace`, in words; empty where one is. `now`:
+    seconds since 1970."""
     lease = f"lease {namespace}/{LEASE_NAME}"
     if leader is None:
         return f"there is no {lease}"
@@ -78,19 +79,19 @@ class Rival:
 
     leader: Leader | None
     replicas: int | None
-    """Ready replicas of its deployment; None where there is none or we may not look."""
+    """Ready replicas of its Deployment; None where there is none, or it may not be read."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Files on the PATH, by what they are for; empty where there is none."""
+    """Files on the PATH, by their purpose; empty where there is none."""
 
     kubectl: str | NoAnswer
     """Its version."""
     plugin: str
     completion: str
     shadow: str
-    """A file that answers `kubectl kruise ds`, which is not our name."""
+    """A file that answers to `kubectl kruise ds`, which is not our name."""
 
 
 @dataclass(frozen=True)
@@ -99,17 +100,17 @@ class Facts:
     """Seconds since 1970, by the API server's clock."""
     namespace: str
     controller_namespace: str
-    """Where the controller is looked for."""
+    """The namespace where the controller is looked for."""
     machine: Machine
     client: str
     server: str | NoAnswer
     served: tuple[str, ...] | NoAnswer
     leader: Leader | NoAnswer | None
-    """None: there is no lease."""
+    """None where there is no Lease."""
     pods: tuple[ControllerPod, ...] | NoAnswer
     controller: str | NoAnswer
     """The version of the controller."""
     rights: tuple[Right, ...]
     rival: Rival | NoAnswer
     daemons: tuple[OurDaemonSet, ...] | NoAnswer
-    """Our DaemonSets of all namespaces."""
+    """The Advanced DaemonSets of all namespaces."""

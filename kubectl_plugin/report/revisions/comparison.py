@@ -29,9 +29,9 @@ class ComparedSide(Value):
     nodes: int | None = None
     """How many nodes have a pod of that revision; None where it is not known."""
     unstored: bool = False
-    """The controller has not made a revision of it yet."""
+    """The controller has not stored a revision for it yet."""
     file: str = ""
-    """Name of the file that it comes from; empty for one from the cluster."""
+    """Name of the file that it was read from; empty for one from the cluster."""
 
     @property
     def called(self) -> str:
@@ -88,7 +88,7 @@ def compare(snapshot: Snapshot, old: ComparedSide, new: ComparedSide, *, show_va
 
 
 def live_side(snapshot: Snapshot) -> ComparedSide:
-    """What the DaemonSet asks for now, and the revision that it is stored as, if it is."""
+    """The template that the DaemonSet asks for now, and its stored revision if there is one."""
     revision = live_revision(snapshot)
     if revision is None:
         return ComparedSide(
@@ -108,19 +108,19 @@ def revision_side(snapshot: Snapshot, detail: RevisionDetail) -> ComparedSide:
 
 
 def file_side(snapshot: Snapshot, file: Path, objects: Sequence[JSONObject]) -> ComparedSide:
-    """`objects`: those in `file`. Raises CommandError."""
+    """`objects`: those in `file`. Raises CommandError where none, or more than one, is this DaemonSet."""
     return ComparedSide(template=template_among(objects, snapshot.key, called(file)), file=called(file))
 
 
 def called(file: Path) -> str:
-    """What a file of the command line is called in sentences."""
+    """The name of a file in sentences."""
     return "standard input" if str(file) == "-" else str(file)
 
 
 def template_among(objects: Sequence[JSONObject], key: Key, source: str) -> JSONObject:
-    """The pod template of the DaemonSet `key`; one that names no namespace is for any.
+    """The pod template of the DaemonSet `key` among `objects`; an object without a namespace matches any.
 
-    `source`: where they stand, for errors. Raises CommandError where there is no such DaemonSet, or more than one.
+    `source`: where the objects were read, for errors. Raises CommandError where no object matches, or more than one.
     """
     wanted = f'DaemonSet "{key.name}" for namespace "{key.namespace}"'
     found = [one for one in objects if _is(one, key)]

@@ -18,11 +18,11 @@ from kubectl_plugin.report.revisions.masking import masked
 from kubectl_plugin.report.revisions.template_path import Path, PlaceKind, into, is_map, member, names_of, text_of
 
 _OPENED: Final = frozenset({"metadata", "resources", "limits", "requests"})
-"""Objects that are told field by field even where one side has none at all."""
+"""Objects whose fields are listed one by one even where one side lacks the object."""
 
 
 _SHOWN_EMPTY: Final = frozenset({"emptyDir"})
-"""A volume without any source is one of these, but nobody wants to see it so."""
+"""A volume without a source is an emptyDir, but is not shown as such."""
 
 
 class ChangeKind(StrEnum):
@@ -30,7 +30,7 @@ class ChangeKind(StrEnum):
     REMOVED = "removed"
     CHANGED = "changed"
     ORDER = "order"
-    """A list has the same members in another order; `old` and `new` are their names."""
+    """The members of a list are the same in another order; `old` and `new` are their names."""
 
 
 class Difference(Value):
@@ -39,9 +39,9 @@ class Difference(Value):
     change: ChangeKind
     path: Path
     old: JSON = None
-    """None where it was added."""
+    """None where something was added."""
     new: JSON = None
-    """None where it was removed."""
+    """None where something was removed."""
 
     @property
     def document(self) -> JSONObject:
@@ -51,12 +51,12 @@ class Difference(Value):
 
 
 class _Side(NamedTuple):
-    """One place of a template, in two forms."""
+    """One place in a template, in two forms."""
 
     meaning: JSON
     """What is compared."""
     written: JSON
-    """What is shown; it may hold more."""
+    """What is shown; it may contain more, such as defaults."""
 
 
 def differences(old: JSONObject, new: JSONObject, *, show_values: bool = False) -> tuple[Difference, ...]:
@@ -71,7 +71,7 @@ def image_only(found: Sequence[Difference]) -> bool:
 
 
 def verdict(found: Sequence[Difference], *, how: str, on_delete: bool) -> str:
-    """What the differences mean for running pods, in one line. `how` such a pod gets them, in words."""
+    """What the differences mean for running pods, in one line. `how`: the way in which a pod gets them, in words."""
     if not found:
         return "no difference"
     count = counted(len(found), "change")
@@ -109,7 +109,7 @@ def _walk(path: Path, old: _Side | None, new: _Side | None) -> Iterator[Differen
 
 
 def _opened(path: Path, side: _Side | None, other: _Side | None) -> _Side | None:
-    """An empty one for none, where the other's content is told piece by piece."""
+    """An empty object in place of None, where the other side's object is shown field by field."""
     if side is not None or other is None or path[-1].kind is not PlaceKind.FIELD:
         return side
     if isinstance(other.meaning, list) and other.meaning:
@@ -126,8 +126,8 @@ def _objects(path: Path, old: _Side, new: _Side) -> Iterator[Difference]:
 
 
 def _is_default_beside_another(key: str, old: _Side, new: _Side) -> bool:
-    """Whether both have written the same, and it is the default only because of another field that differs, as
-    imagePullPolicy goes with the image."""
+    """Whether both sides have written the same value, which is a default on one of them only because another field
+    differs, as imagePullPolicy depends on the image."""
     if (key in _fields(old)) == (key in _fields(new)):
         return False
     before, after = _record(old.written), _record(new.written)
@@ -148,7 +148,7 @@ def _lists(path: Path, old: _Side, new: _Side) -> Iterator[Difference]:
 
 
 def _sequences(path: Path, old: Sequence[_Side], new: Sequence[_Side]) -> Iterator[Difference]:
-    """Members without names: as few as possible are called added, removed or changed."""
+    """Lists whose members have no names: the shortest sequence of additions, removals and changes."""
     matcher = SequenceMatcher(None, [_key(one) for one in old], [_key(one) for one in new], autojunk=False)
     for tag, begin, end, other_begin, other_end in matcher.get_opcodes():
         if tag == "equal":

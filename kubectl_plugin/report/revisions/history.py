@@ -19,23 +19,24 @@ from kubectl_plugin.report.snapshot import CHANGE_CAUSE, RevisionDetail, Snapsho
 
 
 class RevisionRow(Value):
-    """One revision."""
+    """One row of the history."""
 
     revision: Revision
     created: float
     """Seconds since 1970."""
     live: bool
-    """Whether it is what the DaemonSet asks for now."""
+    """Whether it is the template that the DaemonSet asks for now."""
     nodes: int | None
     """How many nodes have a pod of it that is not being deleted; None where pods could not be read."""
     images: dict[str, str]
     """The image of each container, by its name."""
     differing: tuple[str, ...]
-    """Containers that have not had the same image in all kept revisions; all where there are none such."""
+    """Names of the containers whose image differs between kept revisions; all of them where none does."""
     changes: tuple[Difference, ...]
     """The differences from the next older revision; empty for the oldest."""
     way: InPlaceChange | NotPossible | None
-    """How pods of the live template get it; None for the live one, and where updates in place are not asked for."""
+    """How pods of the live template would get it; None for the live one, and where updates in place are not asked
+    for."""
     oldest: bool
     limit: int
     """revisionHistoryLimit."""
@@ -43,7 +44,7 @@ class RevisionRow(Value):
     """The change-cause annotation; empty without one."""
 
     def change(self, *, only_ascii: bool = False) -> str:
-        """What it changed, summarized from the differences."""
+        """What it changed, in a few words."""
         if self.oldest:
             return f"oldest kept (revisionHistoryLimit {self.limit})"
         return summary(self.changes, only_ascii=only_ascii) or "no difference"
@@ -109,7 +110,7 @@ def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionR
 
 
 def kept_revisions(snapshot: Snapshot) -> list[RevisionDetail]:
-    """The newest first."""
+    """The stored revisions that are not being deleted, the newest first."""
     return [one for one in snapshot.revisions if not one.revision.dying]
 
 

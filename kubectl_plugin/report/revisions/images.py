@@ -1,4 +1,4 @@
-"""Images of a pod template, and names of them that fit into a column."""
+"""The images of a pod template, and names for them that fit into a column."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def short(image: str) -> str:
 
 
 def change(old: str, new: str) -> tuple[str, str]:
-    """The shortest words by which `old` and `new` differ: tags (or digests), else short names, else all of both.
+    """The shortest words that distinguish `old` from `new`: tags (or digests), else short names, else the full names.
 
-    Trap: where one has no tag, that alone would be no word at all, so such images are told by name.
+    Where one of them has no tag, the tag alone would be empty, so short names are used.
     """
     (home, before), (other_home, after) = _split(old), _split(new)
     if home == other_home and before and after and before != after:

@@ -21,9 +21,9 @@ _FLAG: Final = re.compile(r"--?[\w.-]+")
 
 
 def _rule(name: str, separator: str, plain: str) -> re.Pattern[str]:
-    """Where a secret is in a text. One in quotes goes to that quote, if something ends there, and what opens more (a
-    bracket, a block or list of YAML, a PEM) to the end of the text: rather too much than too little. All else is
-    `plain`.
+    """A pattern for the secret that follows `name` and `separator`. A quoted secret ends at its quote; one that opens
+    more (a bracket, a block or list of YAML, a PEM) goes to the end of the text, so that rather too much is masked.
+    Any other secret matches `plain`.
     """
     closes = r"(?<!\\)(?P=quote)(?=[\s,;&)}\]]|\Z)"
     return re.compile(
@@ -63,7 +63,7 @@ _RULES: Final = (
 
 
 def looks_secret(name: str) -> bool:
-    """Whether a value of this name is probably a secret. In doubt it is one."""
+    """Whether a value with this name is probably a secret; in doubt it is."""
     return _LOOKS_SECRET.fullmatch(name) is not None
 
 
@@ -91,8 +91,8 @@ def _value(value: JSON, field: str) -> JSON:
 
 
 def _hidden(value: JSON) -> JSON:
-    """`value` with every text masked. Lists and objects keep their form: in a file they may stand where the server
-    takes only a text."""
+    """`value` with every text masked. Lists and objects keep their form, because a file may have them where the
+    server would only accept a text."""
     if isinstance(value, dict):
         return {key: _hidden(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -107,7 +107,7 @@ def _text(text: str) -> str:
 
 
 def _arguments(words: list[JSON]) -> list[JSON]:
-    """What belongs to a flag is the next word: all of it is the secret, also with spaces."""
+    """The word after such a flag is masked as a whole, even with spaces in it."""
     result: list[JSON] = []
     flag = ""
     for word in words:

@@ -27,16 +27,18 @@ _NOUNS: Final[Mapping[str, str]] = {
     "envFrom": "env from",
 }
 _LONGEST: Final = 24
-"""Characters of a value beyond which only the fact is told that it changed."""
+"""Characters: a longer value is not shown, only that it changed."""
 
 
 def summary(found: Sequence[Difference], *, only_ascii: bool = False) -> str:
-    """`image agent 1.8.2 → 1.8.4, + volume certs`: images first, the rest in its order; empty for no difference."""
+    """`image agent 1.8.2 → 1.8.4, + volume certs`: images first, the others in their order; empty
+    for no difference."""
     return ", ".join(phrases(found, only_ascii=only_ascii))
 
 
 def phrases(found: Sequence[Difference], *, only_ascii: bool) -> tuple[str, ...]:
-    """One phrase for each difference, such as `image agent 1.8.2 → 1.8.4`: images first, the rest in its order."""
+    """One phrase for each difference, such as `image agent 1.8.2 → 1.8.4`: images first, the others
+    in their order."""
     arrow = "->" if only_ascii else "→"
     told = [one for one in found if not _is_implied(one, found)]
     ordered = sorted(told, key=lambda one: one.path[-1].field != "image")
@@ -44,7 +46,7 @@ def phrases(found: Sequence[Difference], *, only_ascii: bool) -> tuple[str, ...]
 
 
 def _is_implied(one: Difference, found: Sequence[Difference]) -> bool:
-    """Whether it is the mount of a volume that came or went together with it."""
+    """Whether it is the mount of a volume that was added or removed with it."""
     mount = one.new if one.change is ChangeKind.ADDED else one.old
     if one.path[-1].field != "volumeMounts" or not isinstance(mount, dict):
         return False
@@ -83,7 +85,8 @@ def _told(one: Difference, subject: str, arrow: str) -> str:
 
 
 def _split(path: Path) -> tuple[str, Path]:
-    """Name of the container that it is in, and the way from there; a container itself is in none."""
+    """The name of the container that the path goes through, and the rest of the path; the name is empty outside of
+    containers."""
     inner = path[1:] if path[0].field in ("spec", "metadata") and len(path) > 1 else path
     if len(inner) > 1 and inner[0].field in CONTAINERS and inner[0].kind is PlaceKind.MEMBER:
         return inner[0].key, inner[1:]
@@ -97,7 +100,7 @@ def _subject(container: str, rest: Path) -> str:
 
 
 def _word(value: JSON) -> str:
-    """A value that is short enough; empty otherwise."""
+    """The value as text if it is short enough; else empty."""
     if value is None or isinstance(value, dict | list):
         return ""
     text = str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Where in a pod template something stands, with the names that people know it by instead of numbers."""
+"""A place in a pod template, named as people know it: list members by their names instead of their numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMED_BY: Final[Mapping[str, str]] = {
 """The field by which the members of a list are told apart. Members of other lists have only a position."""
 
 _MAPS: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels"})
-"""Maps whose keys are the user's."""
+"""Maps whose keys are chosen by users."""
 _WORD: Final = re.compile(r"\w+")
 
 
@@ -36,7 +36,7 @@ class PlaceKind(StrEnum):
 
     FIELD = "field"
     ENTRY = "entry"
-    """An entry of a map whose keys are the user's."""
+    """An entry of a map whose keys are chosen by users."""
     MEMBER = "member"
     """A member of a list, by its name."""
     POSITION = "position"
@@ -44,7 +44,7 @@ class PlaceKind(StrEnum):
 
 
 class PathStep(Value):
-    """One step down, into `field` of an object, or into one entry or member of it, which `key` names."""
+    """One step down: to `field` of an object, or to the entry or member of that field with the name `key`."""
 
     field: str
     key: str = ""
@@ -64,13 +64,13 @@ def text_of(path: Path) -> str:
 
 
 def holder_of(path: Path) -> str:
-    """The text of what holds the last step: a list or a map for one of its members."""
+    """The text of the object, list or map that holds the last step."""
     last = path[-1]
     return text_of(path[:-1] if last.kind is PlaceKind.FIELD else (*path[:-1], PathStep(field=last.field)))
 
 
 def into(path: Path, key: str) -> Path:
-    """`path`, and one step down by the key of a map."""
+    """`path` and one step down by a key of the object there."""
     last = path[-1] if path else None
     if last is not None and last.kind is PlaceKind.FIELD and (last.field in _MAPS or not _WORD.fullmatch(key)):
         return (*path[:-1], PathStep(field=last.field, key=key, kind=PlaceKind.ENTRY))
@@ -78,7 +78,7 @@ def into(path: Path, key: str) -> Path:
 
 
 def member(path: Path, key: str, kind: PlaceKind) -> Path:
-    """`path` of a list, and one step down to a member of it."""
+    """`path` of a list, and one step down to one of its members."""
     return (*path[:-1], PathStep(field=path[-1].field, key=key, kind=kind))
 
 
@@ -87,7 +87,7 @@ def is_map(field: str) -> bool:
 
 
 def names_of(field: str, items: Sequence[JSON]) -> list[str] | None:
-    """What the members of the list `field` are called; None where not all have a name of their own."""
+    """The names of the members of the list `field`; None where not every member has a name of its own."""
     names = [_name(field, one) if isinstance(one, dict) else "" for one in items]
     return names if all(names) and len(set(names)) == len(names) else None
 

@@ -1,1 +1,1 @@
-"""Where one rollout is: as a document for programs, in words, and whether whoever waits for it is done waiting."""
+"""The status of one rollout: as a document for programs, in words for people, and whether a wait for it is over."""

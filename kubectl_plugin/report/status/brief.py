@@ -1,5 +1,5 @@
-"""Where a rollout is, in brief. What is said of it in a line and how waiting for it ends is decided from this
-alone, whether it was read off the nodes or is the controller's word.
+"""The status of a rollout in brief. One line about it, and the end of a wait for it, are decided from this alone,
+whether the nodes could be read or the controller's status had to do.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ from kubectl_plugin.report.status.reasons import failing, reason_of, refusal, st
 from kubectl_plugin.report.survey import Survey
 
 GRACE: Final = 60.0
-"""Seconds by which a deadline may have passed before the controller has noticed."""
+"""Seconds by which a deadline may have passed before the controller notices it."""
 
 
 class Brief(Value):
-    """Made by `brief_of` or `stated_brief`."""
+    """What `brief_of` or `stated_brief` returns."""
 
     snapshot: Snapshot
     phase: Phase
     revision: int | None
-    """Number of the one that is rolled out; None where nobody can tell."""
+    """Number of the revision that is rolled out; None where it cannot be known."""
     counts: NodeCounts
     done: int
-    """Of `counts.target`."""
+    """How many of `counts.target` nodes are done."""
     moving: str
-    """How many nodes are on their way."""
+    """How many nodes are being updated, in words."""
     why: str
-    """Empty where nothing is waited for."""
+    """Why it waits; empty where it waits for nothing."""
     refused: str
-    """What is said of a spec that nothing can be done with."""
+    """Why the controller cannot use the spec, in words; empty where it can."""
     survey: Survey | None = None
-    """What it was read off; None: it is the controller's word."""
+    """The survey that this was made from; None: it was made from the controller's status."""
 
     @property
     def previous(self) -> int | None:
-        """Number of a revision to go back to."""
+        """Number of the revision that a rollback would go back to; None where there is none."""
         return self.survey.previous if self.survey is not None else None
 
     @property
     def failing(self) -> str:
-        """The nodes that do not get well by waiting."""
+        """The nodes that will not become ready by themselves, in words."""
         return failing(self.survey.rows_in(NodeState.FAILING)) if self.survey is not None else ""
 
     @property
     def agreed(self) -> bool:
-        """Whether the controller says the same."""
+        """Whether the controller's status says the same."""
         return self.survey is None or self.survey.agreed
 
     @property
     def certain(self) -> bool:
-        """Whether it is Stalled beyond doubt, if it is."""
+        """Whether Stalled, if that is the phase, is beyond doubt."""
         return self.survey is None or is_certain(self.survey)
 
     @property
@@ -66,7 +66,7 @@ class Brief(Value):
 
     @property
     def writes(self) -> str:
-        """What the server says to the controller's writes; empty while they succeed."""
+        """Why the server refuses the controller's writes; empty while they succeed."""
         return writes_fail(self.daemonset)
 
     @property
@@ -76,22 +76,22 @@ class Brief(Value):
 
     @property
     def line(self) -> str:
-        """`Progressing 4/8 updated, 1 updating, 1 failing (c-04 CrashLoopBackOff)`: no ages, so that it changes only
-        when something happens.
+        """Such as `Progressing 4/8 updated, 1 updating, 1 failing (c-04 CrashLoopBackOff)`. It contains no ages, so
+        that it changes only when something happens.
         """
         moved = f"{self.progress}, {self.moving}" if self.moving else self.progress
         return f"{moved}: {self.why}" if self.why else moved
 
     @property
     def milestone(self) -> str:
-        """Changes when `line` is worth printing again: not with every pod that comes or goes on the way."""
+        """A key that changes when `line` is worth printing again, which is not at every pod that comes or goes."""
         if self.phase is not Phase.PROGRESSING:
             return self.line
         return f"{self.progress} {self.failing} {bool(self.writes)}"
 
 
 def brief_of(survey: Survey) -> Brief:
-    """Read off the nodes."""
+    """Made from the nodes."""
     return Brief(
         snapshot=survey.snapshot,
         phase=survey.phase,
@@ -106,7 +106,7 @@ def brief_of(survey: Survey) -> Brief:
 
 
 def stated_brief(snapshot: Snapshot) -> Brief:
-    """The controller's own account, for where the nodes cannot be told one by one."""
+    """Made from the controller's status, where the nodes cannot be listed one by one."""
     daemonset, rollout = snapshot.daemonset, stated_rollout(snapshot.daemonset)
     counts = _stated_counts(daemonset.status or DaemonSetStatus(), rollout)
     of_this_spec = (one.revision.number for one in snapshot.revisions if one.revision.identity == daemonset.identity)
@@ -123,14 +123,14 @@ def stated_brief(snapshot: Snapshot) -> Brief:
 
 
 def is_certain(survey: Survey) -> bool:
-    """Whether the controller says so too, or would have by now: the API server's clock may be ahead of its own."""
+    """Whether the controller agrees, or would by now: the API server's clock may be ahead of the controller's."""
     rollout = survey.recorded
     overdue = survey.snapshot.now - due_at(rollout, survey.daemonset.progress_deadline)
     return rollout.phase == Phase.STALLED or overdue >= GRACE
 
 
 def _stated_counts(status: DaemonSetStatus, rollout: Rollout) -> NodeCounts:
-    """Nodes with a new pod that is not available yet are told as updating, with an old one as old."""
+    """A node whose new pod is not available yet counts as updating; one with an old pod counts as old."""
     desired = status.desired_number_scheduled
     updated = min(status.updated_number_scheduled, desired)
     done = min(rollout.done, updated)

@@ -47,12 +47,12 @@ class RevisionNumbers(Value, rename="camel"):
 
     @property
     def shown(self) -> str:
-        """The current one, for people."""
+        """The current number, or `?`, for people."""
         return "?" if self.current is None else str(self.current)
 
 
 class ImageChange(Value, rename={"before": "from", "after": "to"}):
-    """None where there is no such container."""
+    """The images of one container. None: the container does not exist on that side."""
 
     before: str | None
     after: str | None
@@ -65,7 +65,7 @@ class Group(Value, rename="camel"):
 
 
 class PauseNote(Value, rename="camel"):
-    """Who paused it; the texts are empty where nobody noted it."""
+    """Who paused it, when and why; the texts are empty where that was not recorded."""
 
     at: str
     by: str
@@ -103,17 +103,18 @@ class RolloutStatus(Value, rename="camel", kw_only=True):
     images_ahead: PullCounts | None = None
     """How many nodes have the images that are pulled ahead of the update; None where none are."""
     unreadable: tuple[str, ...]
-    """What we may not read, and what is therefore not in here."""
+    """What may not be read, and is therefore missing here."""
 
     @property
     def document(self) -> JSONObject:
-        """As JSON has it."""
+        """The same as JSON."""
         made: JSONObject = msgspec.to_builtins(self)
         return made
 
 
 def rollout_status(brief: Brief) -> RolloutStatus:
-    """Without what only the nodes tell where they cannot be told one by one; the counts add up all the same."""
+    """The status. Where the nodes cannot be listed one by one it lacks what only they tell; the
+    counts still add up."""
     if brief.survey is None:
         return _stated(brief)
     survey, board = brief.survey, brief.survey.board
@@ -131,7 +132,8 @@ def rollout_status(brief: Brief) -> RolloutStatus:
 
 
 def _stated(brief: Brief) -> RolloutStatus:
-    """By the controller's own account, for who may not read pods, and for unreadable specs."""
+    """The status by the controller's own account, for users who may not read pods and for specs
+    that cannot be used."""
     daemonset, counts = brief.daemonset, brief.daemonset.status or DaemonSetStatus()
     limits = limits_of(daemonset, brief.counts.desired)
     reason, use = PhaseReason(word="AsStated", text=brief.why), stated_budget_use(limits, counts)
@@ -167,7 +169,7 @@ def _document(
 
 
 def _groups(rows: Iterable[NodeRow]) -> tuple[Group, ...]:
-    """By key; nodes that should not run the pod are in none."""
+    """Groups by key; nodes that should not run the pod belong to none."""
     updated: dict[str, list[bool]] = {}
     for row in rows:
         if row.state is not NodeState.EXCLUDED:
@@ -188,7 +190,7 @@ def _images(survey: Survey) -> dict[str, ImageChange]:
 
 
 def _steps(snapshot: Snapshot, desired: int) -> Steps | None:
-    """A list of steps that cannot be read is none: `promote` says what is wrong with it."""
+    """None also for an invalid list of steps: `promote` says what is wrong with it."""
     daemonset, rolling = snapshot.daemonset, snapshot.daemonset.rolling_update
     if rolling is None:
         return None

@@ -1,4 +1,4 @@
-"""When waiting for a rollout is over, and with which exit code."""
+"""When a wait for a rollout is over, and with which exit code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubectl_plugin.report.status.brief import Brief
 
 
 class Awaited(Value):
-    """What is waited for."""
+    """The flags about what to wait for; None where a flag was not given."""
 
     revision: int | None = None
     generation: int | None = None
@@ -26,7 +26,7 @@ class Awaited(Value):
 
 
 class Ending(Value):
-    """How waiting ends. `error`: None where it ended well. `warning`: what to tell although it did."""
+    """How a wait ends. `error`: None where it ended well. `warning`: printed even then; may be empty."""
 
     code: int
     error: CommandError | None = None
@@ -34,7 +34,7 @@ class Ending(Value):
 
 
 def ending_of(brief: Brief, wanted: Awaited) -> Ending | None:
-    """None while it may still come about by itself."""
+    """How the wait ends now; None while the rollout may still get there by itself."""
     if wanted.generation not in (None, brief.daemonset.generation):
         return overtaken(brief, wanted)
     if not has_image(brief, wanted):
@@ -43,7 +43,8 @@ def ending_of(brief: Brief, wanted: Awaited) -> Ending | None:
 
 
 def has_image(brief: Brief, wanted: Awaited) -> bool:
-    """Whether it is the one that is asked for, where one is: it may still come, or be gone again."""
+    """Whether a container has the awaited image, or none is awaited. A later spec may bring it, or take it away
+    again."""
     images = images_of(brief.daemonset.spec.template).values()
     return wanted.image is None or any(wanted.image in (image, short(image)) for image in images)
 
@@ -53,20 +54,22 @@ def gone(name: str) -> Ending:
 
 
 def unattended(name: str, absence: str) -> Ending:
-    """No controller is active. `absence` says why."""
+    """The ending where no controller is active; `absence` says why."""
     words = f"nothing happens to daemonset.apps.kruise.io/{name}: {absence}"
     return _failed(ExitCode.STUCK, words, "kubectl kruise-ds doctor")
 
 
 def unfinished(brief: Brief, after: str = "") -> Ending:
-    """It still moves. `after`: how long it was waited for, as it was asked."""
+    """The ending of a rollout that still moves. `after`: the `--timeout` that passed, as it was typed; empty without
+    one."""
     timed = f"timed out after {after}: " if after else ""
     words = f"daemonset.apps.kruise.io/{brief.daemonset.name} is at {_of_target(brief)} ({brief.phase})"
     return _failed(ExitCode.TIMED_OUT, f"{timed}{words}{_writes(brief)}")
 
 
 def named_apart(endings: Sequence[Ending], namespaces: Sequence[str]) -> list[Ending]:
-    """`endings`, each with its namespace in front if there are several namespaces: names alone may be equal."""
+    """`endings`, each with its namespace in front if there are several namespaces, where names
+    alone may be the same."""
     if len(set(namespaces)) < 2:
         return list(endings)
     return [_in_namespace(ending, namespace) for ending, namespace in zip(endings, namespaces, strict=True)]
@@ -111,7 +114,7 @@ def _by_phase(brief: Brief, wanted: Awaited) -> Ending | None:
 
 
 def overtaken(brief: Brief, wanted: Awaited) -> Ending | None:
-    """Somebody has changed the spec since; None where the one that is waited for is still to come."""
+    """The ending where somebody has changed the spec; None while the awaited one may still come."""
     name, generation = brief.daemonset.name, brief.daemonset.generation
     if generation < (wanted.generation or 0):
         return None
@@ -120,7 +123,8 @@ def overtaken(brief: Brief, wanted: Awaited) -> Ending | None:
 
 
 def _other_revision(brief: Brief, wanted: Awaited) -> Ending | None:
-    """None where it may be this one. Without the right to read the numbers there is nothing to wait for."""
+    """None where the revision may be the awaited one. Without the right to read the numbers it is
+    an ending at once."""
     name = brief.daemonset.name
     unknown = brief.snapshot.revisions_readable and brief.phase in (Phase.PENDING, Phase.TERMINATING)
     if wanted.revision in (None, brief.revision) or unknown:
@@ -133,7 +137,7 @@ def _other_revision(brief: Brief, wanted: Awaited) -> Ending | None:
 
 
 def _well(brief: Brief) -> Ending:
-    """All of it is done, which may be nothing at all."""
+    """The ending of a finished rollout, which may have no nodes at all."""
     nowhere = f"no node is eligible for daemonset.apps.kruise.io/{brief.daemonset.name}: it runs nowhere"
     return Ending(code=ExitCode.DONE, warning="" if brief.counts.desired else nowhere)
 

@@ -1,4 +1,4 @@
-"""What follows the phase in the first line of `status`."""
+"""The words behind the phase in the first line of `status`."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def headline_of(survey: Survey, status: RolloutStatus) -> str:
 
 
 def since(stamp: str | None, now: float) -> str:
-    """`18m`; `long` for a time that nobody noted."""
+    """`18m`; `long` where the time was not recorded. `stamp`: RFC 3339; `now`: seconds since 1970."""
     moment = epoch(stamp)
     return short(now - moment) if moment is not None else "long"
 
 
 def ago(stamp: str | None, now: float) -> str:
-    """`3h ago`; empty for a time that nobody noted."""
+    """`3h ago`; empty where the time was not recorded."""
     moment = epoch(stamp)
     return f"{short(now - moment)} ago" if moment is not None else ""
 

@@ -1,4 +1,5 @@
-"""What is wrong with a rollout, as `status` prints it for programs; completed with words found elsewhere."""
+"""What is wrong with a rollout, as `status` prints it for programs, completed with the last line of a container's
+log."""
 
 from __future__ import annotations
 
@@ -14,16 +15,17 @@ from kubectl_plugin.report.status.reasons import WRITES_FAIL, writes_fail
 from kubectl_plugin.report.survey import Survey
 
 Run: TypeAlias = tuple[Key, str, int]
-"""A pod, one of its containers, and how often that was restarted."""
+"""A pod, one of its containers, and how often that container was restarted."""
 
 MOST: Final = 3
-"""Problems that are looked into."""
+"""How many problems are completed from logs."""
 _KUBELET: Final = "back-off "
-"""How the kubelet's own words for a container that waits begin; they say nothing of why it ended."""
+"""How the kubelet's message for a waiting container begins; it does not say why the container ended."""
 
 
 class Problem(Value, rename="camel", kw_only=True):
-    """A pod that does not get well by waiting; without node and pod what the server tells the controller."""
+    """A pod that will not become ready by itself; without node and pod, an error that the server answers to the
+    controller."""
 
     node: str = ""
     pod: str = ""
@@ -52,7 +54,7 @@ def runs_without_words(namespace: str, problems: Sequence[Problem]) -> list[Run]
 
 
 def with_words(namespace: str, problems: Sequence[Problem], found: Mapping[Run, str]) -> tuple[Problem, ...]:
-    """The kubelet's words are never kept: they are no reason."""
+    """The problems with `found` in place of the kubelet's message, which gives no reason."""
     return tuple(
         replace(one, message=found.get(_run(namespace, one), "")) if _lacks_words(one) else one for one in problems
     )

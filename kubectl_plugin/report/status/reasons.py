@@ -1,4 +1,4 @@
-"""Why a rollout is in its phase: a word for programs, and words for people who look at it in a terminal."""
+"""Why a rollout is in its phase: a word for programs, and a sentence for people."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WRITES_FAIL: Final = "WritesFail"
 SELECTOR_REACHED: Final = "SelectorReached"
 PARTITION_REACHED: Final = "PartitionReached"
 _REFUSED_POD: Final = re.compile(r'^(?:Pod|pods) "[^"]*" is (?:forbidden|invalid): ')
-"""The dry run's own pod: nobody can look it up."""
+"""The name of the dry run's pod, which does not exist."""
 
 
 class PhaseReason(Value):
@@ -86,7 +86,7 @@ def refusal(words: str) -> str:
 
 
 def writes_fail(daemonset: DaemonSet) -> str:
-    """What the server says to the controller's writes; empty while they succeed."""
+    """Why the server refuses the controller's writes; empty while they succeed."""
     found = condition(daemonset, DEGRADED)
     if found.get("status") != "True" or found.get("reason") != WRITES_FAIL:
         return ""
@@ -94,8 +94,8 @@ def writes_fail(daemonset: DaemonSet) -> str:
 
 
 def waits(survey: Survey) -> str:
-    """What the rollout waits for: pods that may get well by themselves, then the nodes that are next; where only a
-    person can end it, what to do."""
+    """What the rollout waits for: pods that may become ready by themselves, then the nodes that are next; where only
+    a person can end it, what to do."""
     coming = [row.node for row in survey.rows_in(NodeState.NEXT)]
     if survey.phase is Phase.MANUAL:
         return f"the old pods of {some(coming)} to be deleted"
@@ -110,7 +110,7 @@ def waits(survey: Survey) -> str:
 
 
 def left_out(kept: int) -> str:
-    """What to say of a rollout that is held where no partition would free a node."""
+    """The words for a rollout that is held although no partition would free a node."""
     return f"rollingUpdate.selector leaves out {kept} old ones"
 
 
@@ -119,7 +119,7 @@ def keeps(partition: int, kept: int) -> str:
 
 
 def newcomers(survey: Survey) -> str:
-    """Which revision new pods get while it is paused."""
+    """Which revision new pods get during a pause."""
     words = f"lost pods come back as they were; new nodes get revision {survey.board.fallback.usual.number}"
     return "; ".join(filter(None, (words, staying_empty(survey.board))))
 
@@ -135,7 +135,7 @@ def failing(rows: Sequence[NodeRow]) -> str:
 
 
 def _plain(phase: Phase, daemonset: DaemonSet, left: int) -> PhaseReason:
-    """The reason for a phase that nearly explains itself. `left`: how many nodes are still to be updated."""
+    """The reason for a phase that explains itself. `left`: how many nodes are still to be updated."""
     match phase:
         case Phase.TERMINATING:
             return PhaseReason(word="Deleting", text="it is being deleted")
@@ -154,7 +154,8 @@ def _plain(phase: Phase, daemonset: DaemonSet, left: int) -> PhaseReason:
 
 
 def _rival(daemonset: DaemonSet) -> PhaseReason | None:
-    """Our controller leaves a DaemonSet alone for minutes whose status another one has written."""
+    """The reason where another controller has written the status: ours then leaves the DaemonSet
+    alone for minutes."""
     if not daemonset.status_writers.rival_wrote:
         return None
     text = f"waiting for {daemonset.status_writers.other} to stop writing the status"
@@ -184,7 +185,7 @@ def _progressing(survey: Survey) -> PhaseReason:
 
 
 def _waiting_for(survey: Survey) -> str:
-    """What keeps nodes without an available pod: first pods that may get well by themselves, then those that fail."""
+    """What keeps nodes without an available pod: pods that may become ready by themselves, then failing ones."""
     starting = survey.rows_in(NodeState.UPDATING)
     if starting:
         return f"waiting for {some(row.node for row in starting)}"
@@ -201,7 +202,7 @@ def _waiting_for(survey: Survey) -> str:
 
 
 def _stated_trouble(snapshot: Snapshot, phase: Phase, status: DaemonSetStatus) -> str:
-    """What is certainly wrong comes first."""
+    """What is wrong for certain, the surest first."""
     daemonset = snapshot.daemonset
     if phase is Phase.STALLED and (words := refusal_of(daemonset)):
         return _refused(daemonset, words).text

@@ -13,21 +13,21 @@ from kubectl_plugin.report.survey import Survey, world_of
 
 
 class Release(Value):
-    """What lowering the partition from one value to another gives the new revision to."""
+    """Which nodes get the new revision when the partition is lowered from one value to another."""
 
     before: int
-    """In nodes, as `keeps` is."""
+    """The partition now, in nodes, as is `keeps`."""
     keeps: int
     after: IntOrPercent
-    """As it would be written."""
+    """The lower partition as it would be written."""
     is_step: bool
-    """Whether it is the next one of the steps, which `promote` takes."""
+    """Whether it is the next of the steps, which `promote` takes."""
     nodes: tuple[str, ...]
-    """Who would get the revision then, in update order."""
+    """The nodes that would get the revision, in update order."""
 
 
 def release_of(survey: Survey, steps: Steps | None) -> Release | None:
-    """None where no partition keeps a node: rollingUpdate.selector leaves out all that are old."""
+    """None where lowering the partition frees no node: rollingUpdate.selector leaves out all old ones."""
     before = survey.board.budget.partition
     if not before:
         return None

@@ -1,4 +1,4 @@
-"""How a rollout is to go, in nodes, and how much of its budget is in use, as `status` prints it for programs."""
+"""The update strategy counted in nodes, and the budget that is in use, as `status` prints them for programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubectl_plugin.report.survey import Survey
 
 
 class Strategy(Value, rename="camel"):
-    """In nodes, whatever it is in the spec."""
+    """The update strategy. Limits are numbers of nodes, also where the spec has percentages."""
 
     type: str
     rolling_update_type: str | None
@@ -22,13 +22,13 @@ class Strategy(Value, rename="camel"):
 
 
 class BudgetUse(Value, rename="camel"):
-    """Of maxUnavailable, or of maxSurge where that is used."""
+    """How much of maxUnavailable is in use, or of maxSurge where that is set."""
 
     max: int
     used: int | None
     """None where only the pods would tell."""
     by: tuple[str, ...]
-    """In update order."""
+    """The nodes that use it, in update order."""
 
 
 def strategy_of(snapshot: Snapshot, budget: Budget) -> Strategy:
@@ -52,7 +52,7 @@ def budget_use(survey: Survey) -> BudgetUse:
 
 
 def stated_budget_use(limits: Budget, counts: DaemonSetStatus) -> BudgetUse:
-    """Who uses it is not known, nor how much of maxSurge is in use."""
+    """By the controller's counts: which nodes use it is unknown, and how much of maxSurge is in use, too."""
     if limits.max_surge:
         return BudgetUse(max=limits.max_surge, used=None, by=())
     unserved = max(counts.desired_number_scheduled - counts.number_available, 0)
@@ -60,7 +60,7 @@ def stated_budget_use(limits: Budget, counts: DaemonSetStatus) -> BudgetUse:
 
 
 def limits_of(daemonset: DaemonSet, desired: int) -> Budget:
-    """All 0 where they cannot be read."""
+    """The limits in nodes; all 0 where the spec's cannot be read."""
     try:
         return budget_of(daemonset, desired)
     except ValueError:
@@ -68,7 +68,7 @@ def limits_of(daemonset: DaemonSet, desired: int) -> Budget:
 
 
 def _selector(document: JSON) -> JSON:
-    """As it is written, because a program may want to hand it on."""
+    """The selector as it is written, because a program may copy it."""
     for field in ("spec", "updateStrategy", "rollingUpdate", "selector"):
         document = document.get(field) if isinstance(document, dict) else None
     return document
