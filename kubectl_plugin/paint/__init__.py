@@ -1,1 +1,1 @@
-"""How a report looks on a terminal: the only place that knows of colours, icons and columns."""
+"""How a report looks on a terminal: colours, icons and columns are known here only."""

@@ -1,5 +1,5 @@
-"""The lines of `doctor`: on a terminal short good news two in a line where that fits, everything else wrapped below
-its level; for `grep` one line each.
+"""The lines of `doctor`. On a terminal two short good results share a line where they fit, and everything else is
+wrapped; for `grep` each check has one line.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from kubectl_plugin.paint.table import clean
 from kubectl_plugin.report.installation.checkup import DoctorCheck, Level
 
 INDENT: Final = 6
-"""Columns of the level."""
+"""Columns for the level."""
 BETWEEN: Final = 3
-"""Columns between two checks of one line, at least."""
+"""Fewest columns between two checks on one line."""
 STYLES: Final = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
 
 
 def checks_text(checks: Sequence[DoctorCheck], *, width: int | None, only_ascii: bool) -> Text:
-    """All of them, in their order; no line is wider than `width`, where there is one."""
+    """All checks in their order. `width`: None for one line each; else no line is wider."""
     lines = [line for check in checks for line in _whole(check)] if width is None else _fitted(checks, width)
     return Text("\n").join(clean(line, only_ascii) for line in lines)
 
@@ -45,7 +45,7 @@ def _fitted(checks: Sequence[DoctorCheck], width: int) -> list[Text]:
 
 
 def _rows(checks: Sequence[DoctorCheck], width: int) -> list[tuple[DoctorCheck, ...]]:
-    """Neighbours that are both well and fit into one line, and the others alone."""
+    """Pairs of neighbours that are both fine and fit on one line; the others alone."""
     rows: list[tuple[DoctorCheck, ...]] = []
     for check in checks:
         alone = rows[-1] if rows and len(rows[-1]) == 1 else None

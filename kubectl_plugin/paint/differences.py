@@ -1,4 +1,4 @@
-"""Differences as a patch is drawn: what is gone with -, what is new with +."""
+"""Differences drawn like a patch: removed lines with -, added ones with +."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLACE: Final = "cyan"
 
 
 def comparison_text(comparison: Comparison, *, now: float, only_ascii: bool) -> Text:
-    """All of it; without any change, one line that says so. Not to be cut: these are data."""
+    """The whole comparison; where nothing differs, one line that says so. It is data: do not cut its lines."""
     lines = _whole(comparison, now, only_ascii) if comparison.changes else [_no_difference(comparison)]
     return Text("\n").join(clean(line, only_ascii) for line in lines)
 
@@ -49,7 +49,7 @@ def _no_difference(comparison: Comparison) -> str:
 
 
 def _side(name: str, side: ComparedSide, now: float) -> str:
-    """`node-agent revision 7 (6d9c8b7f4d) 6m12s ago, 6 nodes, live`."""
+    """Such as `node-agent revision 7 (6d9c8b7f4d) 6m12s ago, 6 nodes, live`."""
     if side.file:
         return f"{name} {side.file}"
     if side.revision is None:

@@ -1,4 +1,4 @@
-"""Nodes in groups: one icon each, or a bar where they are too many."""
+"""Nodes in groups: one icon for each node, or a bar for a large group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubectl_plugin.paint import style
 from kubectl_plugin.report.node_row import NodeRow
 
 MOST_ICONS: Final = 60
-"""Nodes in a group beyond which a bar stands for them."""
+"""A group with more nodes is drawn as a bar."""
 BAR: Final = 30
 MOST_GROUPS: Final = 16
 GAP: Final = "   "
@@ -23,7 +23,7 @@ DONE: Final = (NodeState.UPDATED, NodeState.UNPLANNED)
 
 
 def grid(rows: Iterable[NodeRow], width: int, only_ascii: bool) -> list[Text]:
-    """A line per group and a legend of what is there; nodes that should not run the pod are left out."""
+    """A line for each group and a legend of the icons in it; nodes that should not run the pod are left out."""
     groups: dict[str, list[NodeRow]] = {}
     for row in rows:
         if row.state is not NodeState.EXCLUDED:
@@ -68,7 +68,7 @@ def _legend(groups: list[list[NodeRow]], only_ascii: bool, *, as_bar: bool) -> T
 
 
 def _with_legend(lines: list[Text], legend: Text, width: int) -> list[Text]:
-    """Beside the last group where there is room, else below."""
+    """The legend goes beside the last group where there is room, else below."""
     if not lines:
         return lines
     last = lines[-1]
@@ -78,7 +78,7 @@ def _with_legend(lines: list[Text], legend: Text, width: int) -> list[Text]:
 
 
 def _most_telling(groups: dict[str, list[NodeRow]]) -> list[str]:
-    """The groups with most that is neither done nor simply old, by name."""
+    """The groups with the most nodes that are neither updated nor simply old, by name."""
     plain = (*DONE, NodeState.OLD)
     ordered = sorted(groups, key=lambda key: (-sum(row.state not in plain for row in groups[key]), key))
     return sorted(ordered[:MOST_GROUPS])

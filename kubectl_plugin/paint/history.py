@@ -1,4 +1,4 @@
-"""Revisions as a table, and one of them whole."""
+"""Revisions as a table, and one revision with all of its details."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ UNKNOWN: Final = "<unknown>"
 def history_table(
     rows: Sequence[RevisionRow], *, now: float, width: int | None, only_ascii: bool, wide: bool
 ) -> Text:
-    """`wide`: every image with its full name, and the hash; else those that differ, by their short names. Whether
-    pods get it in place is told where that is asked for."""
+    """`wide`: the full name of every image, and the hash; else only images that differ, by their short names. The
+    column for updates in place is there only where these are asked for."""
 
     def images(row: RevisionRow) -> str:
         told = row.images.values() if wide else (short_image(row.images[name]) for name in row.differing)
@@ -45,7 +45,7 @@ def history_table(
 
 
 def revision_text(name: str, row: RevisionRow, *, now: float, only_ascii: bool, show_values: bool) -> Text:
-    """Everything about one revision; kubectl's own first line."""
+    """Everything about one revision; the first line is kubectl's."""
     template = row.revision.template if show_values else masked(row.revision.template)
     facts = {
         "Hash": row.revision.hash,

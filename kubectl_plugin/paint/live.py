@@ -1,4 +1,4 @@
-"""A block on a terminal that is drawn anew in its place. What was drawn last stays there."""
+"""A block of lines on a terminal that is redrawn in place. The last one stays on the screen."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kubectl_plugin.terminal import Terminal
 
 
 class LiveBlock(Live):
-    """Lines are cut, never wrapped; of a block that is taller than the terminal the end is left out until it is drawn
-    for the last time.
+    """Lines are cut, never wrapped. Of a block that is taller than the terminal the end is left out, except in the
+    last drawing.
     """
 
     def __init__(self, terminal: Terminal) -> None:

@@ -1,4 +1,4 @@
-"""Nodes as a table: of a DaemonSet, or of an image that is pulled."""
+"""Nodes as a table: those of a DaemonSet, or those that pull an image."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kubectl_plugin.report.snapshot import PodDetail
 _STAGES: Final = {PullStage.FAILED: style.BAD, PullStage.PULLING: "yellow", PullStage.THERE: "green"}
 _STAGE_WIDTH: Final = max(map(len, PullStage))
 _ROOM = 24
-"""Columns of the terminal that the reason is worth."""
+"""Columns that the reason should have before others are left out."""
 
 
 def node_table(rows: Sequence[NodeRow], *, now: float, width: int | None, only_ascii: bool) -> Text:
-    """`width`: None for all there is: also the hash of the pod's revision, and what a failing pod said last."""
+    """`width`: None for the wide table, with the hash of the pod's revision and the message of a failing pod."""
     columns: list[Column[NodeRow]] = [
         Column("NODE", lambda row: row.node),
         Column("GROUP", lambda row: row.group, expendable=3),

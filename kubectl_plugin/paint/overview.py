@@ -14,15 +14,15 @@ from kubectl_plugin.report.overview import OverviewLine
 
 _BAR, _SHORT_BAR = 10, 5
 _NARROW = 100
-"""Columns of a terminal on which the bars are short."""
+"""A terminal with fewer columns gets short bars."""
 _ROOM = 20
-"""Columns of the terminal that the reason is worth."""
+"""Columns that the reason should have before others are left out."""
 
 
 def overview(
     lines: Sequence[OverviewLine], *, now: float, width: int | None, only_ascii: bool, namespaces: bool
 ) -> Text:
-    """`namespaces`: with a column that tells the namespace. `width`: None for all there is: also the images."""
+    """`namespaces`: with a column for the namespace. `width`: None for the wide table, with the images."""
     bar = _BAR if width is None or width >= _NARROW else _SHORT_BAR
 
     def progress(line: OverviewLine) -> Text:

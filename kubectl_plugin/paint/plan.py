@@ -1,4 +1,4 @@
-"""`plan` as people read it: one line a wave, then how it ends, what it comes to, and what to mind."""
+"""`plan` for people: one line for each wave, then the state at the end, the effect, and the warnings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kubectl_plugin.paint.table import clean, cut
 from kubectl_plugin.report.counts_in_words import between, new_nodes
 
 LABELS: Final = 11
-"""Columns of the words on the left."""
+"""Columns for the labels on the left."""
 _MARKS: Final = {
     CheckResult.OK: ("ok", "green"),
     CheckResult.WARNING: ("!!", "yellow"),
@@ -29,7 +29,7 @@ _MARKS: Final = {
 
 
 class PlanBlock:
-    """One plan. `wide`: all nodes of a wave are named, and lines are as long as they are."""
+    """One plan. `wide`: all nodes of a wave are named, and lines are never cut."""
 
     def __init__(self, plan: RolloutPlan, *, width: int, only_ascii: bool, wide: bool = False) -> None:
         self._plan, self._found = plan, plan.forecast
@@ -37,7 +37,7 @@ class PlanBlock:
         self._words = PlanWords(plan, only_ascii=only_ascii)
 
     def drawn(self) -> Lines:
-        """Never longer than the width unless wide, and without anything that a terminal would obey."""
+        """The lines, none wider than the terminal unless wide, and without control characters."""
         found = [*self._headline(), *self._asked(), *self._waves(), *self._end(), *self._later(), *self._foot()]
         return Lines(*(self._fitted(line) for line in found))
 
@@ -46,7 +46,7 @@ class PlanBlock:
         return text if self._wide else cut(text, self._width, self._ascii)
 
     def _wrapped(self, line: Text, indent: int = LABELS) -> Iterator[Text]:
-        """A sentence may need more than one line; a row of a table is cut instead."""
+        """A sentence is wrapped; a row of a table is cut instead."""
         if self._wide or line.cell_len <= self._width:
             yield line
             return
@@ -55,7 +55,7 @@ class PlanBlock:
         yield from (Text(" " * indent + one) for one in rest)
 
     def _headline(self) -> Iterator[Text]:
-        """The limits get a line of their own where they do not fit."""
+        """The limits get a line of their own where they do not fit behind the name."""
         name, colon, rest = self._words.headline().partition(":")
         line, limits = Text.assemble((name, LABEL), colon, rest), ", ".join(self._words.limiting_settings())
         if self._wide or line.cell_len + len(limits) + 2 <= self._width:
@@ -89,7 +89,7 @@ class PlanBlock:
         return nodes, ", ".join(dict.fromkeys(move.how.value for move in wave.moves))
 
     def _listed(self, names: Sequence[str], room: int) -> str:
-        """As many names as there is room for, and how many more there are; at least one name."""
+        """As many names as fit into `room` columns, at least one, and how many more there are."""
         if self._wide or len(" ".join(names)) <= room:
             return " ".join(names)
         for count in range(len(names) - 1, 0, -1):
@@ -111,7 +111,7 @@ class PlanBlock:
             yield self._row("later" if place == 0 else "", head + self._grouped(step, LABELS + len(head)))
 
     def _grouped(self, step: Later, used: int) -> str:
-        """`b-08 b-07 | b-06 b-05`: waves between bars; a step without any keeps its line."""
+        """Such as `b-08 b-07 | b-06 b-05`, with bars between the waves; a step without waves keeps its line."""
         waves = [" ".join(wave) for wave in step.waves]
         if step.rest:
             waves.append(f"{len(step.rest)} nodes: {between(step.rest, self._words.dots)}")

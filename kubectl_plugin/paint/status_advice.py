@@ -1,4 +1,4 @@
-"""The lines of `status` that say what is wrong, what it waits for, and what to type."""
+"""The lines of `status` about what is wrong, what the rollout waits for, and what to type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WHO_REFUSES: Final = r"^(server dry-run of the new pod|unusable spec):"
 
 
 def rest(view: StatusView) -> Iterator[Text]:
-    """For phases that end only when a person does something. A pause does in any."""
+    """Lines for phases that only a person can end. A pause is shown in any phase."""
     if view.status.strategy.paused:
         yield from _paused(view)
     match view.survey.phase:
@@ -43,14 +43,14 @@ def rest(view: StatusView) -> Iterator[Text]:
 
 
 def troubles(view: StatusView) -> list[Text]:
-    """Nothing at all where all is well."""
+    """Empty where all is well."""
     waiting = waits(view.survey) if view.survey.phase is Phase.PROGRESSING else ""
     lines = [*_problems(view), *_prepared(view), *labelled("Waits for", [waiting] if waiting else [])]
     return [*lines, *labelled("Try", _commands(view))]
 
 
 def _prepared(view: StatusView) -> Iterator[Text]:
-    """Pods that the preDelete hook holds, whatever they go for."""
+    """Pods that the preDelete hook holds, whatever they are deleted for."""
     held = [one for row in view.survey.in_update_order for one in row.preparing]
     shown, words = held[:MOST_PROBLEMS], list[str]()
     for handlers in dict.fromkeys(one.held_by for one in shown):
@@ -63,7 +63,7 @@ def _prepared(view: StatusView) -> Iterator[Text]:
 
 
 def _held(view: StatusView) -> Iterator[Text]:
-    """By whom, and which nodes come with the next step."""
+    """Why the rollout is held, and which nodes the next step updates."""
     release = release_of(view.survey, view.status.steps)
     if release is None:
         yield line("Held by", left_out(view.survey.standing.kept))
@@ -106,7 +106,7 @@ def _problems(view: StatusView) -> Iterator[Text]:
 
 
 def _words(problem: Problem) -> str:
-    """A container's in quotation marks: nobody knows how they are meant."""
+    """A container's own message is put in quotation marks, because it is not ours."""
     return problem.message if problem.reason == WRITES_FAIL or not problem.message else f'"{problem.message}"'
 
 
@@ -124,7 +124,7 @@ def _described(problem: Problem) -> str:
 
 
 def _commands(view: StatusView) -> list[str]:
-    """At most two: one to see why, one to go back."""
+    """At most two commands: one to see why, one to go back."""
     status, commands = view.status, []
     if status.problems:
         commands.append(view.typed(_look_at(view, status.problems[0])))

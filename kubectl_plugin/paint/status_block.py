@@ -1,4 +1,4 @@
-"""`status` as people read it: one line that says how it stands, then why, what comes next, and what to type."""
+"""`status` for people: one line on how the rollout stands, then why, what comes next, and what to type."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kubectl_plugin.report.status.headline import headline_of
 
 
 class Detail(IntEnum):
-    """How much of it, where there is little room."""
+    """How much of the block is drawn, for terminals with few lines."""
 
     HEADLINE = 0
     NO_GRID = 1
@@ -27,7 +27,7 @@ class Detail(IntEnum):
 
 
 def status_block(view: StatusView, detail: Detail = Detail.ALL) -> list[Text]:
-    """Its lines, none longer than the width, and without anything that a terminal would obey."""
+    """The lines, none wider than the terminal, and without control characters."""
     lines = [*_headline(view)]
     if detail is not Detail.HEADLINE:
         lines += [*rest(view), *facts(view)]
@@ -38,7 +38,7 @@ def status_block(view: StatusView, detail: Detail = Detail.ALL) -> list[Text]:
 
 
 def outline(status: RolloutStatus, *, width: int, only_ascii: bool) -> Text:
-    """One line, of the controller's own counts."""
+    """One line, from the controller's own counts."""
     text = Text.assemble((status.name, "bold"), f" ({status.namespace})   ")
     text.append_text(style.phase(Phase(status.phase), only_ascii))
     nodes = status.nodes
@@ -47,7 +47,7 @@ def outline(status: RolloutStatus, *, width: int, only_ascii: bool) -> Text:
 
 
 def _headline(view: StatusView) -> Iterator[Text]:
-    """What it says after the phase gets a line of its own where it does not fit."""
+    """The words behind the phase get a line of their own where they do not fit."""
     status, survey = view.status, view.survey
     head = Text.assemble((status.name, "bold"), f" ({status.namespace})   ")
     head.append_text(style.phase(survey.phase, view.only_ascii))
@@ -71,7 +71,7 @@ def _fitted(text: Text, view: StatusView) -> Text:
 
 
 def _in_ascii(text: Text) -> Text:
-    """Our own signs in ASCII, foreign ones as question marks."""
+    """Our own signs as ASCII ones, other characters as question marks."""
     for sign, plain in (("→", "->"), ("…", "...")):
         while sign in text.plain:
             at = text.plain.index(sign)

@@ -1,4 +1,4 @@
-"""The lines of `status` that say how far it is: revision, target, progress, budget, fleet."""
+"""The lines of `status` about how far the rollout is: revision, target, progress, budget, fleet."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _revision(view: StatusView) -> str:
 
 
 def _change(view: StatusView) -> str:
-    """The images that change, or where none does what else."""
+    """The images that change; where none does, what else changes."""
     changed = view.status.images.values()
     if changed:
         return ", ".join(f"{_image(view, one.before)} → {_image(view, one.after)}" for one in changed)
@@ -77,7 +77,7 @@ def _target(view: StatusView) -> str:
 
 
 def _progress(view: StatusView) -> Text:
-    """The bar gives way where the words need the room."""
+    """The bar gets shorter where the words need the room."""
     counts, done = view.status.nodes, view.survey.rollout.done
     parts = (
         (NodeState.UPDATED, done),
@@ -106,7 +106,7 @@ def _budget(view: StatusView) -> str:
 
 
 def _fleet(view: StatusView, *, named: bool) -> str:
-    """`named`: which nodes are not available, where no other line tells."""
+    """`named`: list the nodes that are not available, where no other line does."""
     counts = view.status.nodes
     words = [f"{counts.available} of {counts.desired} available"]
     if named and counts.available < counts.desired:

@@ -1,4 +1,4 @@
-"""What a block is painted of, and the shape of its lines: a label on the left, words behind it."""
+"""The input of a status block, and the shape of its lines: a label on the left, words behind it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kubectl_plugin.report.status.document import RolloutStatus
 from kubectl_plugin.report.survey import Survey
 
 LABELS: Final = 11
-"""Columns of the labels."""
+"""Columns for the labels."""
 MOST_LINES: Final = 4
 BUSY: Final = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED, Phase.PENDING)
 """Phases in which somebody waits for pods."""
@@ -24,29 +24,29 @@ BUSY: Final = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED, Phase.PENDING)
 
 @dataclass(frozen=True)
 class StatusView:
-    """One look at one rollout, and how much room there is to show it."""
+    """One rollout at one moment, and the room to show it."""
 
     survey: Survey
     status: RolloutStatus
     width: int
     only_ascii: bool
     wide: bool = False
-    """Whole image names and hashes; lines are as long as they are."""
+    """Whole image names and hashes; lines are never cut."""
     absence: str = ""
-    """Why no controller seems to be active."""
+    """Why no controller seems to be active; empty where one is."""
     cluster_flags: tuple[str, ...] = ()
-    """What commands need to be for the same cluster."""
+    """Flags that commands need to reach the same cluster."""
 
     def typed(self, command: str) -> str:
         return for_cluster(command, self.cluster_flags)
 
     def command(self, verb: str, *more: str) -> str:
-        """What to type to have `verb` done to this object."""
+        """The command to type for `verb` on this object."""
         words = ("kubectl", "kruise-ds", verb, self.status.name, *more, "-n", self.status.namespace)
         return self.typed(" ".join(words))
 
     def quoted(self, label: str, words: str, bad: str = "") -> Iterator[Text]:
-        """Somebody else's words, on as many lines as they need, within reason. `bad`: a pattern of what is marked."""
+        """The words of others, on up to `MOST_LINES` lines. `bad`: a pattern of what is coloured as an error."""
         room = max(self.width - LABELS - 2, 20)
         wrapped = textwrap.wrap(words, room, max_lines=MOST_LINES, placeholder=" …", break_on_hyphens=False)
         parts = [Text(part) for part in wrapped]

@@ -12,13 +12,13 @@ from controller.planner.states import NodeState
 
 
 class Icon(NamedTuple):
-    """One column wide, in both forms."""
+    """A sign of one column, and its substitute in ASCII."""
 
     sign: str
     plain: str
-    """Where only ASCII can be shown."""
+    """The sign where only ASCII can be shown."""
     style: str
-    """rich's word for the colour."""
+    """rich's name of the colour."""
 
     def shown(self, only_ascii: bool) -> str:
         return self.plain if only_ascii else self.sign
@@ -51,7 +51,7 @@ STATES: Final[Mapping[NodeState, Icon]] = {
     NodeState.OLD: Icon("○", ".", "dim"),
     NodeState.EXCLUDED: Icon("-", "-", "dim"),
 }
-"""From done to not wanted, which is the order of bars and legends."""
+"""From done to not wanted: the order of bars and legends."""
 
 _CELLS: Final[Mapping[NodeState, tuple[str, str]]] = {
     NodeState.UPDATED: ("█", "#"),
@@ -64,7 +64,7 @@ _CELLS: Final[Mapping[NodeState, tuple[str, str]]] = {
     NodeState.OLD: ("·", "."),
     NodeState.EXCLUDED: ("-", "-"),
 }
-"""What a bar is made of; where nodes are in trouble it shows their icons."""
+"""The characters of a bar; nodes in trouble are shown by their icons."""
 
 
 def phase(name: Phase, only_ascii: bool) -> Text:
@@ -80,7 +80,7 @@ def state_icon(state: NodeState, only_ascii: bool) -> Text:
 
 
 def bar(done: int, total: int, width: int, only_ascii: bool) -> Text:
-    """`█████░░░░░`: full only when all is done, empty only when nothing is."""
+    """Such as `█████░░░░░`: full only when all is done, empty only when nothing is."""
     full, _ = _apportioned((done, max(total - done, 0)), width)
     filled = bar_cell(NodeState.UPDATED, only_ascii)
     rest = ("." if only_ascii else "░") * (width - full)
@@ -88,7 +88,8 @@ def bar(done: int, total: int, width: int, only_ascii: bool) -> Text:
 
 
 def stacked(parts: Sequence[tuple[NodeState, int]], width: int, only_ascii: bool) -> Text:
-    """Numbers of nodes side by side, `width` columns in all. Whatever is not 0 is seen, while there is room."""
+    """Numbers of nodes side by side, in `width` columns. A number that is not 0 is visible as long
+    as there is room."""
     text = Text()
     for (state, _), cells in zip(parts, _apportioned([count for _, count in parts], width), strict=True):
         cell = bar_cell(state, only_ascii)
@@ -97,13 +98,14 @@ def stacked(parts: Sequence[tuple[NodeState, int]], width: int, only_ascii: bool
 
 
 def bar_cell(state: NodeState, only_ascii: bool) -> Text:
-    """What a bar has for nodes in this state."""
+    """The character of a bar for nodes in this state."""
     sign, plain = _CELLS[state]
     return Text(plain if only_ascii else sign, style=DIM if state is NodeState.NEXT else STATES[state].style)
 
 
 def _apportioned(counts: Sequence[int], width: int) -> list[int]:
-    """`width` shared out by size. Each that is not 0 gets 1; the rest goes where most of a share is missing."""
+    """`width` divided in proportion. Each count that is not 0 gets at least 1; what is left goes to the largest
+    remainders."""
     total = sum(counts)
     if total == 0:
         return [0] * len(counts[:-1]) + [width] if counts else []

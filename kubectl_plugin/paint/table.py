@@ -1,4 +1,4 @@
-"""Tables as kubectl prints them: capitals above, two spaces between columns, no lines, one line per row."""
+"""Tables as kubectl prints them: headers in capitals, two spaces between columns, one line for each row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 Cell: TypeAlias = str | Text
-"""A Text brings its colours; both may hold anything: line ends and control characters become spaces."""
+"""A Text has colours. In either kind, line breaks and control characters become spaces."""
 
 GAP: Final = "  "
 
@@ -25,11 +25,12 @@ class Column(Generic[Row]):
     header: str
     cell: Callable[[Row], Cell]
     right: bool = False
-    """For numbers."""
+    """For numbers: aligned to the right."""
     fixed: int = 0
-    """Width that it has whatever is in it, so that rows which are printed later stand below the first ones."""
+    """The least width in any case, so that rows printed later line up with the first ones."""
     least: int | None = None
-    """Width to which it may be cut where the table is too wide; None: never. Of several, the last gives way first."""
+    """The width to which it may be cut where the table is too wide; None: never. The last such
+    column is cut first."""
     expendable: int = 0
     """As which it is left out, 1 first, where the last column would have too little room; 0: never."""
 
@@ -74,14 +75,14 @@ def _needed(column: Column[Row], cells: Sequence[Cell]) -> int:
 
 
 def clean(cell: Cell, only_ascii: bool) -> Text:
-    """`cell` on one line, without anything that a terminal would obey; its colours stay."""
+    """`cell` on one line, without control characters; its colours stay."""
     text = cell.copy() if isinstance(cell, Text) else Text(cell)
     text.plain = "".join(_shown(character, only_ascii) for character in text.plain)
     return text
 
 
 def cut(text: Text, width: int, only_ascii: bool) -> Text:
-    """`text`, or its beginning and a sign that there is more of it."""
+    """`text`, or its beginning and a sign that it goes on."""
     if text.cell_len <= width:
         return text
     sign = ("..." if only_ascii else "…")[:width]
@@ -98,7 +99,7 @@ def _shown(character: str, only_ascii: bool) -> str:
 
 
 def _narrowed(columns: Sequence[Column[Row]], widths: Sequence[int], width: int) -> list[int]:
-    """The widths, so that all fit; the last column that may be cut is cut first."""
+    """The widths at which all columns fit; the last column that may be cut is cut first."""
     result = list(widths)
     excess = sum(widths) + len(GAP) * (len(columns) - 1) - width
     for index, column in reversed(list(enumerate(columns))):

@@ -1,4 +1,4 @@
-"""Values as lines of YAML, for people's eyes."""
+"""Values as lines of YAML, for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENDLESS: Final = 1 << 30
 
 
 class _FlowDumper(Dumper):
-    """Scripts keep their lines."""
+    """Texts of several lines keep their lines."""
 
     def text(self, value: str, style: str | None = None) -> yaml.ScalarNode:
         return super().text(value, "|" if "\n" in value else style)
@@ -24,7 +24,7 @@ _FlowDumper.add_representer(str, _FlowDumper.text)
 
 
 def yaml_lines(value: JSON, *, only_ascii: bool) -> list[str]:
-    """In the order of the value, names first; nothing in it that a terminal would obey; masks have no quotes."""
+    """The value's own order, but names first; without control characters; masks have no quotes."""
     text = yaml.dump(
         _named_first(value), Dumper=_FlowDumper, sort_keys=False, allow_unicode=not only_ascii, width=_ENDLESS
     )
@@ -34,7 +34,7 @@ def yaml_lines(value: JSON, *, only_ascii: bool) -> list[str]:
 
 
 def _named_first(value: JSON) -> JSON:
-    """Stored templates have their keys by the alphabet, but people look for names."""
+    """Stored templates have their keys in alphabetical order, but people look for the name first."""
     if isinstance(value, list):
         return [_named_first(one) for one in value]
     if isinstance(value, dict):
