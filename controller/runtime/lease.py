@@ -21,6 +21,9 @@ from controller.kube.resource import Resource
 from controller.kube.sender import Sender
 from controller.runtime.leader import Lease, LeaseSpec
 
+CALL_SECONDS = 2.0
+"""Seconds for one call, with all that it waits for."""
+
 
 class LeaseAPI(Protocol):
     """One Lease. Every method raises `ApiError` or `OSError` for any answer of the server that is not described
@@ -57,18 +60,10 @@ LEASES: Resource[LeaseView, Lease] = Resource(
 
 
 class ServerLease:
-    """`LeaseAPI` over a transport. `timeout` is in seconds, for one call."""
+    """`LeaseAPI` over a transport."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        namespace: str,
-        name: str,
-        timeout: float = 2.0,
-        *,
-        refresh: Refresh | None = None,
-    ) -> None:
-        self._client = Client(Sender(transport, refresh=refresh, call_seconds=timeout))
+    def __init__(self, transport: Transport, namespace: str, name: str, *, refresh: Refresh | None = None) -> None:
+        self._client = Client(Sender(transport, refresh=refresh, call_seconds=CALL_SECONDS))
         self._key = Key(namespace, name)
 
     async def get_lease(self) -> Lease | None:
