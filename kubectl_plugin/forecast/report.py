@@ -216,7 +216,7 @@ def _steps_and_checks(found: Forecast, waves: int) -> tuple[tuple[Later, ...], t
 
 
 def _dry_run_checks(answer: DryRunAnswer, refusal: str) -> Iterator[ForecastWarning]:
-    """Also what the controller was told, where the dry run does not say it."""
+    """The check of the dry run, and the controller's own failure where the dry run did not show it."""
     text = {
         CheckResult.OK: "server dry-run of the pod template",
         CheckResult.FAILED: f"the server refuses pods of this template: {answer.text}",
