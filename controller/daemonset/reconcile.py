@@ -1,4 +1,4 @@
-"""One pass over one DaemonSet: check that the caches are fresh, gather, plan, carry out, write the status."""
+"""One pass over one DaemonSet: check that the caches are fresh, make the world, plan, carry out, write the status."""
 
 from __future__ import annotations
 
