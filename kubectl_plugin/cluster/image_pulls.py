@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
@@ -17,7 +16,7 @@ from controller.kube.resource import Resource
 from kubectl_plugin.cluster.documents import list_objects
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import Session
-from kubectl_plugin.cluster.upkeep import APART, Upkeep, comes, going_on
+from kubectl_plugin.cluster.upkeep import APART, Upkeep
 from kubectl_plugin.cluster.watched import WatchedObjects
 from kubectl_plugin.report.pulls import PullProgress
 
@@ -36,6 +35,8 @@ async def nodes_with_images(session: Session) -> tuple[Node, ...] | None:
 
 class PullFollowing(Upkeep):
     """What is known of a job; see `following_pull`."""
+
+    bunch = APART
 
     def __init__(self, invocation: Invocation, made: ImagePullJob, nodes: Iterable[Node]) -> None:
         super().__init__()
@@ -59,12 +60,6 @@ class PullFollowing(Upkeep):
             words=self._words,
         )
 
-    async def changed(self, seconds: float) -> None:
-        """Wait for news, at most so many seconds, and let them come together."""
-        if await comes(self._news, seconds):
-            await asyncio.sleep(APART)  # a screen is not drawn for each event
-            self._news.clear()
-
     def _learn(self) -> None:
         """A puller is gone soon after it has told."""
         for puller in self.pullers.found.values():
@@ -86,5 +81,5 @@ async def following_pull(
     follow = PullFollowing(invocation, made, nodes)
     for one in (follow.job, follow.pullers):
         await one.begin(invocation.terminal.note)
-    async with going_on(follow.keep(follow.job), follow.keep(follow.pullers)):
+    async with follow.going_on(follow.job, follow.pullers):
         yield follow

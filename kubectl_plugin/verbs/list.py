@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
 import msgspec
 from msgspec.structs import replace
 
-from controller.kube.errors import ApiError, Forbidden
+from controller.kube.errors import Forbidden
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.upkeep import LONGEST_PAUSE, Upkeep
+from kubectl_plugin.cluster.read_again import ReadAgain
+from kubectl_plugin.cluster.upkeep import Upkeep
 from kubectl_plugin.failures import UsageError
 from kubectl_plugin.flags import Output, SelectorOptions
 from kubectl_plugin.options import ListOptions
@@ -55,20 +55,26 @@ async def list_(invocation: Invocation, many: ListOptions) -> int:
 
 async def _watch(invocation: Invocation, many: SelectorOptions, found: _Found) -> NoReturn:
     """What fails for a while is tried again, less and less often."""
-    upkeep, pause = Upkeep(), EVERY
+    table = _Table(invocation, many, found)
     with table_screen(invocation) as screen:
-        while True:
-            screen.show(_picture(invocation, many, found), upkeep.interruption)
-            await asyncio.sleep(pause)  # a table over many DaemonSets is refreshed, not followed
-            try:
-                found = await _look(invocation, many, found.wanted)
-            except ApiError as error:
-                if not upkeep.passes("list", error):
-                    raise
-                pause = min(pause * 2, LONGEST_PAUSE)
-            else:
-                upkeep.works("list")
-                pause = EVERY
+        async with table.going_on(table.looking):
+            while True:
+                screen.show(_picture(invocation, many, table.found), table.interruption)
+                await table.changed(EVERY)
+
+
+class _Table(Upkeep):
+    """The last look at all of them."""
+
+    def __init__(self, invocation: Invocation, many: Many, found: _Found) -> None:
+        super().__init__()
+        self.found = found
+        self.looking = ReadAgain(self._look, every=EVERY, bunch=0.0)
+        self._invocation, self._many = invocation, many
+
+    async def _look(self) -> None:
+        self.found = await _look(self._invocation, self._many, self.found.wanted)
+        self._news.set()
 
 
 async def _look(invocation: Invocation, many: SelectorOptions, wanted: frozenset[str]) -> _Found:

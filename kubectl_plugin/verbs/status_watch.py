@@ -17,7 +17,8 @@ from kubectl_plugin.cluster import controller
 from kubectl_plugin.cluster.follow import Following, following
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.last_log_line import LastLogLines
-from kubectl_plugin.cluster.upkeep import APART, at_last, from_between
+from kubectl_plugin.cluster.patience import at_last, from_between
+from kubectl_plugin.cluster.upkeep import APART
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import StatusOptions as Asked
