@@ -9,7 +9,7 @@ import msgspec
 
 from controller.api import patch as json_patch
 from controller.api import revision
-from controller.api.base import JSONObject, as_bytes
+from controller.api.base import JSONObject, View, as_bytes
 from controller.api.meta import Key
 from controller.api.patch import JsonPatch
 from controller.kube import errors
@@ -29,7 +29,14 @@ PAGE = 500
 SERVER_ENDS = "540"
 """Seconds after which the server is to end a watch by itself."""
 
-_decoder = msgspec.json.Decoder(dict[str, Any])
+
+class _WatchEvent(View):
+    type: str
+    object: JSONObject
+
+
+_decoder = msgspec.json.Decoder(JSONObject)
+_event_decoder = msgspec.json.Decoder(_WatchEvent)
 
 
 async def get(session: Session, resource: AnyResource, key: Key) -> JSONObject:
@@ -98,14 +105,14 @@ async def watch(
         async for bunch in bunches:
             for line in bunch:
                 try:
-                    event = _decoder.decode(line)
-                    kind, document = event["type"], event["object"]
-                except (*UNREADABLE, KeyError) as error:
+                    event = _event_decoder.decode(line)
+                except UNREADABLE as error:
                     raise Unreadable(call.verb, call.what, str(error)) from error
-                if kind == "ERROR":
-                    refusal = Response(status=document.get("code") or 0, body=as_bytes(document))
+                if event.type == "ERROR":
+                    code = event.object.get("code")
+                    refusal = Response(status=code if isinstance(code, int) else 0, body=as_bytes(event.object))
                     raise errors.refused(call.verb, call.what, refusal)
-                yield kind, document
+                yield event.type, event.object
 
 
 def from_version(version: str) -> Query:
@@ -191,7 +198,7 @@ async def _document(session: Session, call: Call, request: Request, *, is_write:
     done."""
     body = (await session.sender.send(call, request)).body
     try:
-        document: JSONObject = _decoder.decode(body)
+        document = _decoder.decode(body)
         if is_write and "metadata" not in document:
             raise msgspec.ValidationError("it is no object")
         return document

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 import yaml
 
@@ -122,7 +122,7 @@ def _documents(text: str, source: str) -> list[JSON]:
         raise CommandError(f"{source}: nests too deeply, or within itself") from error
 
 
-def _with_text_keys(value: Any, values: Iterator[int]) -> JSON:
+def _with_text_keys(value: object, values: Iterator[int]) -> JSON:
     """`value` with text for keys, as JSON has no others and YAML's `1:` and `true:` are meant as text.
 
     Raises YAMLError, also for more than `_MOST_VALUES` values: aliases of aliases could stand for more than fits into
@@ -141,7 +141,7 @@ def _with_text_keys(value: Any, values: Iterator[int]) -> JSON:
             raise yaml.YAMLError(f"a tag makes a {type(value).__name__} of something: JSON has none")
 
 
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
     """The key as text. Raises YAMLError for one that kubectl does not accept, or would change to another number."""
     if key is None or (isinstance(key, float) and f"{key:.7g}" != str(key)):
         raise yaml.YAMLError(f"the key {'null' if key is None else key} is no text: put it in quotes")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias, TypedDict
 
 from controller.api import patch
 from controller.api.base import JSONObject
@@ -35,6 +35,14 @@ ATTEMPTS: Final = 30
 them a second, a quarter of a second away, and one attempt in twelve succeeds."""
 
 
+class _How(TypedDict):
+    """What making and changing an object have in common; see `documents`."""
+
+    dry_run: bool
+    field_manager: str
+    strict: bool
+
+
 async def write(
     invocation: Invocation,
     snapshot: Snapshot,
@@ -57,7 +65,7 @@ async def write(
     for _ in range(ATTEMPTS):
         changes = (*edit.operations, *action_operations(document, edit.operations, done))
         guarded = patch.guarded_by_version(reads.meta_of(document).resource_version, *changes)
-        how: Any = {"dry_run": dry_run, "field_manager": field_manager, "strict": True}
+        how: _How = {"dry_run": dry_run, "field_manager": field_manager, "strict": True}
         try:
             with nullcontext() if dry_run else warn_if_interrupted(invocation.terminal, words, way):
                 if not reads.meta_of(document).uid:
