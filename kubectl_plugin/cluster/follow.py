@@ -42,7 +42,7 @@ class Following(Upkeep):
         self._nodes: tuple[Node, ...] | None = None
         self._pulls: dict[Key, tuple[PullProgress, ...]] = {}
         self._listing = ReadAgain(self._list_nodes, every=NODES_EVERY, bunch=NODES_AGAIN, dispensable=True)
-        self._looking = ReadAgain(self._look_at_pulls, every=IMAGES_EVERY, bunch=APART, stale=True, dispensable=True)
+        self._looking = ReadAgain(self._look_at_pulls, every=IMAGES_EVERY, bunch=APART, dispensable=True)
         self._ahead = ImagesAhead(invocation.session, (one.key.namespace for one in first), self._looking.doubt)
         self._objects = [WatchedObject(invocation, one, self._saw) for one in first]
         self._pods = [self._pods_of(one.daemonset) for one in first]

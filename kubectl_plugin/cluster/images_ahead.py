@@ -45,6 +45,8 @@ class _ReadOnDemand(WatchedObjects[T]):
     """Objects that are read on first use and watched from then on. Without the right to see them there are simply
     none."""
 
+    stale = False
+
     def __init__(
         self,
         client: Client,

@@ -43,6 +43,12 @@ class PodDetailView(View):
     status: _PodStatus = _PodStatus()
 
 
+class MetaView(View):
+    """Any object."""
+
+    metadata: ObjectMeta
+
+
 def _pod_detail(view: PodDetailView) -> PodDetail | None:
     status = view.status
     record = pod.project(pod.PodView(metadata=view.metadata, spec=view.spec, status=status))
@@ -100,5 +106,7 @@ def read_as(resource: Resource[Any, Any], wire: type[W], project: Callable[[W], 
 
 PODS = read_as(kinds.PODS, PodDetailView, _pod_detail)
 REVISIONS = read_as(kinds.REVISIONS, revision.RevisionView, _revision_detail)
+VERSIONS = read_as(kinds.DAEMONSETS, MetaView, lambda view: view.metadata.resource_version)
+"""Of DaemonSets: whether one has changed."""
 NATIVE = replace(kinds.DAEMONSETS, group="apps", version="v1", custom=False)
 """Read as JSON documents only; its view is never decoded."""

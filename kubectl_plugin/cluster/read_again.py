@@ -18,15 +18,14 @@ class ReadAgain(Watched):
         *,
         every: float,
         bunch: float,
-        stale: bool = False,
         dispensable: bool = False,
     ) -> None:
         """`bunch`: seconds after a doubt in which others are likely to come, for which one read does.
 
-        `stale`: it has not been read yet. `dispensable`: nothing ends though it cannot be read for long.
+        `dispensable`: nothing ends though it cannot be read for long.
         """
-        self.stale = stale
-        self._read, self._every, self._bunch, self._dispensable = read, every, bunch, dispensable
+        self.every = every
+        self._read, self._bunch, self._dispensable = read, bunch, dispensable
         self._doubted = asyncio.Event()
 
     def doubt(self) -> None:
@@ -37,7 +36,7 @@ class ReadAgain(Watched):
         await self._read()
 
     async def watch(self) -> None:
-        if await comes(self._doubted, self._every):
+        if await comes(self._doubted, self.every):
             await asyncio.sleep(self._bunch)  # all of the bunch is read once
         self.stale = True
 

@@ -116,6 +116,12 @@ async def snapshots(
     return await _completed(invocation, found, nodes=nodes, pods=pods, within=within)
 
 
+def chosen_by(invocation: Invocation, many: SelectorOptions) -> tuple[str, Query]:
+    """Namespace, empty for all of them, and query of a list or a watch."""
+    namespace = "" if many.all_namespaces else invocation.session.namespace
+    return namespace, ((("labelSelector", many.selector),) if many.selector else ())
+
+
 async def _document(invocation: Invocation, key: Key) -> JSONObject:
     try:
         return await documents.get(invocation.session, DAEMONSETS, key)
@@ -124,9 +130,7 @@ async def _document(invocation: Invocation, key: Key) -> JSONObject:
 
 
 async def _listed(invocation: Invocation, many: SelectorOptions) -> list[JSONObject]:
-    namespace = "" if many.all_namespaces else invocation.session.namespace
-    query: Query = (("labelSelector", many.selector),) if many.selector else ()
-    listed = await documents.read_items(invocation.session, DAEMONSETS, namespace, query)
+    listed = await documents.read_items(invocation.session, DAEMONSETS, *chosen_by(invocation, many))
     for key in (key for key, one in listed.items() if one is None):
         invocation.terminal.warn(f"{DAEMONSETS.name} {key} nests too deeply to be read, and is left out")
     return [one for key in sorted(listed) if (one := listed[key]) is not None]

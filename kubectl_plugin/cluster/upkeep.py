@@ -33,8 +33,8 @@ class Watched(ABC):
 
     over = False
     """Nothing will happen to it any more."""
-    stale = False
-    """It has to be read before it is watched on."""
+    stale = True
+    """It has to be read before it is watched on: at first, and when the watch has lost track."""
 
     @abstractmethod
     async def refresh(self) -> None:
@@ -55,6 +55,7 @@ class Watched(ABC):
             await at_last(self.refresh, tell)
         except Forbidden as error:
             self.refused(error)
+        self.stale = False
 
 
 class Upkeep:

@@ -29,6 +29,8 @@ T = TypeVar("T")
 class WatchedObject(Watched):
     """`snapshot` has the newest document, and revisions that are read anew when the template may have changed."""
 
+    stale = False
+
     def __init__(self, invocation: Invocation, first: Snapshot, on_news: Callable[[], None]) -> None:
         unread = tuple(one for one in first.unread if one.what == "controllerrevisions")
         self.snapshot = replace(first, unread=unread)

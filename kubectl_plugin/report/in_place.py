@@ -52,8 +52,8 @@ def ways_of(board: Board, concerns: Callable[[Slot], bool] = bool) -> Ways:
 
 
 def what_it_restarts(change: InPlaceChange) -> str:
-    """What an update in place restarts, in words. A container with changed metadata in its environment is restarted by
-    OpenKruise's node agent, if that runs and its feature gate is on; neither can be seen from here."""
+    """What an update in place restarts, in words. A container with changed metadata in its environment is restarted
+    by OpenKruise's node agent, if that runs and its feature gate is on; neither can be seen from here."""
     if not change.restarts:
         return "restarts nothing"
     by_agent = f", which takes OpenKruise's node agent and the feature gate {ENV_GATE}" if change.rereads else ""

@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from controller.kube.errors import Forbidden
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.cluster.kinds import VERSIONS
 from kubectl_plugin.cluster.read_again import ReadAgain
 from kubectl_plugin.cluster.upkeep import Upkeep
+from kubectl_plugin.cluster.watched import WatchedObjects
 from kubectl_plugin.failures import UsageError
 from kubectl_plugin.flags import Output, SelectorOptions
 from kubectl_plugin.options import ListOptions
@@ -23,7 +25,10 @@ from kubectl_plugin.report.snapshot import Snapshot, Unread
 from kubectl_plugin.verbs.table_watch import Picture, print_table, table_screen
 
 EVERY: Final = 2.0
-"""Seconds between two looks with -w: objects come and go, which a watch on each of them would not tell."""
+"""Seconds between two looks with -w where something happens, and after which ages are drawn anew though nothing does.
+Where something is in trouble its pods may say more each time: they are not watched, since they may be too many."""
+QUIET: Final = 30.0
+"""Seconds until all are looked at again though no watch has told of a change."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +59,10 @@ async def list_(invocation: Invocation, many: ListOptions) -> int:
 
 
 async def _watch(invocation: Invocation, many: SelectorOptions, found: _Found) -> NoReturn:
-    """What fails for a while is tried again, less and less often."""
+    """A read that fails is tried again, less and less often. A watch that fails is not reported: the reads go on."""
     table = _Table(invocation, many, found)
     with table_screen(invocation) as screen:
-        async with table.going_on(table.looking):
+        async with table.going_on(table.looking), Upkeep().going_on(table.changes):
             while True:
                 screen.show(_picture(invocation, many, table.found), table.interruption)
                 await table.changed(EVERY)
@@ -66,15 +71,22 @@ async def _watch(invocation: Invocation, many: SelectorOptions, found: _Found) -
 class _Table(Upkeep):
     """The last look at all of them."""
 
-    def __init__(self, invocation: Invocation, many: Many, found: _Found) -> None:
+    def __init__(self, invocation: Invocation, many: SelectorOptions, found: _Found) -> None:
         super().__init__()
-        self.found = found
-        self.looking = ReadAgain(self._look, every=EVERY, bunch=0.0)
         self._invocation, self._many = invocation, many
+        self.looking = ReadAgain(self._look, every=EVERY, bunch=EVERY)
+        self.looking.stale = False  # `found` is of this moment
+        chosen = reads.chosen_by(invocation, many)
+        self.changes = WatchedObjects(invocation.session.client, VERSIONS, *chosen, self.looking.doubt)
+        self._see(found)
 
     async def _look(self) -> None:
-        self.found = await _look(self._invocation, self._many, self.found.wanted)
+        self._see(await _look(self._invocation, self._many, self.found.wanted))
         self._news.set()
+
+    def _see(self, found: _Found) -> None:
+        self.found = found
+        self.looking.every = EVERY if any(line.phase in TROUBLED for line in found.lines) else QUIET
 
 
 async def _look(invocation: Invocation, many: SelectorOptions, wanted: frozenset[str]) -> _Found:

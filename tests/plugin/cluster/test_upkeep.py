@@ -12,6 +12,8 @@ from tests.beds.virtual_time import now, virtual_time
 class Forgetful(Watched):
     """Each watch ends at once because its place is forgotten, until it has been read `times` times."""
 
+    stale = False
+
     def __init__(self, times: int) -> None:
         self.reads: list[float] = []
         self._times = times

@@ -147,3 +147,31 @@ def test_watched_a_hiccup_is_noted_and_passes(more: tuple[str, ...]) -> None:
     notes = [line for line in ran.err.splitlines() if line.startswith("note: ")]
     assert len(notes) == len(set(notes)) >= 2, "each is noted once, the end for every list that is refused"
     assert "Held" in ran.out.splitlines()[-1]
+
+
+KIND = "daemonsets.apps.kruise.io"
+
+
+def test_watched_what_is_quiet_is_not_listed_again_and_again() -> None:
+    with held() as scene:
+        scene.door.link.seen.clear()
+        ran = watched(scene, seconds=120.0)
+        verbs = [one.route.verb for one in scene.door.link.seen if one.route.resource == KIND]
+    assert ran.out.count("Held") == 1
+    assert verbs.count("watch") == 1
+    assert verbs.count("list") <= 15, "two at first, one in half a minute, and some that are refused in the end"
+
+
+@pytest.mark.parametrize("may_watch", [True, False])
+def test_watched_a_change_of_what_is_quiet_is_told_within_seconds(may_watch: bool) -> None:
+    async def paused(scene: Scene) -> None:
+        await asyncio.sleep(40.0)
+        await scene.edit({"spec": {"updateStrategy": {"rollingUpdate": {"paused": True}}}})
+        await asyncio.sleep(8.0)
+
+    with held() as scene:
+        if not may_watch:
+            scene.door.forbid("watch", KIND)
+        ran = watched(scene, seconds=0.0, then=paused)
+    first, *_, last = ran.out.splitlines()[1:]
+    assert (first.endswith("paused"), last.endswith("paused")) == (False, True)
