@@ -55,28 +55,21 @@ class MigrationCourse:
 
     async def _forth(self) -> None:
         """It looks again and again: each step depends on both DaemonSets, their pods and their revisions together."""
-        terminal, loop = self._invocation.terminal, asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
             observed = self._remembering(await sight_of(self._invocation, self._key, as_native=self._native), began)
             step = next_step(observed, native=self._native)
             if isinstance(step, HandedOver):
-                terminal.say(f"{self._key.name} {step.says}")
+                self._invocation.terminal.say(f"{self._key.name} {step.says}")
                 return
             if isinstance(step, WaitForPods):
                 self._waits(step)
-                # not watched: each look compares two DaemonSets, their history and their pods as they are at once
-                await asyncio.sleep(max(TICK, loop.time() - began))
+            elif await self._carries_out(step):
                 continue
-            self._attempts(step)
-            try:
-                done = await carry_out(self._invocation.session, self._key, step)
-            except Unknown:  # the next look tells
-                done = False
-            if done:
-                terminal.detail(f"  {step.kind}/{step.name} {step.says}")
-            else:
-                await asyncio.sleep(TICK)  # somebody else was quicker, or nobody has answered
+            # not watched: no event tells that a pod is late, or that none is new for a while; and each look compares
+            # two DaemonSets, their history and their pods as they are at once
+            await asyncio.sleep(max(TICK, loop.time() - began))
 
     def _remembering(self, observed: Observed, now: float) -> Observed:
         """A pod has ended before its successor is there, and for a moment there is neither."""
@@ -84,13 +77,23 @@ class MigrationCourse:
         recent = frozenset(node for node, seen in self._emptied.items() if now - seen < LATE)
         return replace(observed, emptied_nodes=recent)
 
-    def _attempts(self, step: CreateObject | ChangeObject | Delete) -> None:
-        """Raises CommandError (4) where somebody undoes each time what is done."""
+    async def _carries_out(self, step: CreateObject | ChangeObject | Delete) -> bool:
+        """Not so where somebody else was quicker, or nobody has answered: the next look tells.
+
+        Raises CommandError (4) where somebody undoes each time what is done.
+        """
         self._waiting = None
         self._writes += 1
         if self._writes > MOST_WRITES:
             words = f"{self._key.name}: {step.kind}/{step.name} does not stay as it was written"
             raise CommandError(words, exit_code=ExitCode.STUCK)
+        try:
+            done = await carry_out(self._invocation.session, self._key, step)
+        except Unknown:
+            return False
+        if done:
+            self._invocation.terminal.detail(f"  {step.kind}/{step.name} {step.says}")
+        return done
 
     def _waits(self, step: WaitForPods) -> None:
         """Raises CommandError (3) where nothing happens for too long."""
