@@ -36,7 +36,7 @@ class Unanswered:
 
     @property
     def in_doubt(self) -> list[InDoubt]:
-        """Those of these actions that count as done because they may have been."""
+        """The actions that count as done because they may have been."""
         return [action for action in self.actions if isinstance(action, InDoubt)]
 
     def leave(

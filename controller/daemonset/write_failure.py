@@ -23,8 +23,8 @@ class WriteFailure(Value):
 def failure_after(
     before: WriteFailure | None, decided: Plan, answers: Sequence[Answer], failing: Container[Place]
 ) -> WriteFailure | None:
-    """What there is to tell after a pass: the first failure, else what was told before and is not over. `failing` are
-    the places where writes have failed.
+    """The failure to report after a pass: the first one, else the one before if it is not over. `failing` are the
+    places where writes have failed.
 
     A pass that tried nothing of the kind proves nothing: a back-off may have kept it from trying. The words stay
     while only the name in them would change; each change would be written.

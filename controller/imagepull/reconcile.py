@@ -85,7 +85,7 @@ class JobReconciler:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
 
     def lacking(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, Unpulled]:
-        """Those of `nodes` that lack the image, as in `state.lacking`."""
+        """The nodes that lack the image, of `nodes`, as in `state.lacking`."""
         return lacking(job, self._states.get(job.key), nodes, self._keeps_images)
 
     def _keeps_images(self, name: str) -> bool:

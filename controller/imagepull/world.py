@@ -66,7 +66,7 @@ class JobWorld(Value, gc=True):
     failing: Collection[str]
     """Places where the last write failed: nodes, and uids of pullers."""
     held_back: Collection[str]
-    """Those of `failing` that may not be tried again yet."""
+    """Places in `failing` that may not be tried again yet."""
     silent_since: float
     """Since when only silent nodes are left (`elapsed`); `inf`: others are left too."""
     room: int

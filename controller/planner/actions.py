@@ -1,4 +1,4 @@
-"""What the planner may ask for: one action is one write to one object, with what its precondition needs.
+"""The actions that the planner may ask for: one action is one write to one object, with what its precondition needs.
 
 What is known of a kind of action is said once, by its class: the name of its object, its place and its `Traits`. The
 type checker demands them of each member of `Action`.
@@ -45,12 +45,12 @@ class OnPod(Value):
 
     @property
     def place(self) -> Place:
-        """Where the action would fail again if it fails."""
+        """The place where the action would fail again if it fails."""
         return Place.of_object(self.pod.uid)
 
     @property
     def variant(self) -> str:
-        """What it writes, where actions of its kind can write different things to one pod. A later action with the
+        """The written value, if actions of its kind can write different things to one pod. A later action with the
         same variant repeats this one."""
         return ""
 

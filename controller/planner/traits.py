@@ -1,5 +1,5 @@
-"""What all actions of one kind have in common, as data: who counts writes, or compares them, need not tell the kinds
-apart."""
+"""The traits that all actions of one kind share, as data: whoever counts writes or compares them asks for these and
+not for the kind."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from controller.api.base import Value
 Effect: TypeAlias = Literal[
     "adopted", "relabelled", "prepared", "kept", "drained", "updated", "continued", "resized", "opened"
 ]
-"""What an action has done to a pod."""
+"""An effect of an action on a pod."""
 
 
 class Traits(Value):
-    """What is true of every action of one kind."""
+    """The traits of all actions of one kind."""
 
     operation: str = ""
     """The label under which the metrics count them; empty: they are a part of another operation, or about no pod."""
     leaves: Effect | None = None
-    """What they do to a pod that lasts: until we end it by another action, or somebody takes it back."""
+    """The effect that lasts on a pod, until we end it by another action or somebody takes it back; None: there is
+    none."""
     ends: Effect | None = None
     """The effect of an earlier action on the same pod that they end once they are done."""
     may_end: Effect | None = None

@@ -176,7 +176,7 @@ def _patch(was: Mapping[str, str], will: Mapping[str, str]) -> dict[str, str | N
 
 
 def _difference(one: JSONObject, other: JSONObject, path: str, but: Collection[str]) -> str:
-    """What differs first of the fields below `path`, all `but` these; empty where nothing does."""
+    """The first difference of the fields below `path`, all `but` these; empty: there is none."""
     for field in sorted((one.keys() | other.keys()) - set(but)):
         before, after = one.get(field), other.get(field)
         if before != after:
