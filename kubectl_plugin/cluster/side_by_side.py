@@ -20,7 +20,7 @@ Read: TypeAlias = Coroutine[object, None, T]
 
 @asynccontextmanager
 async def scope() -> AsyncIterator[asyncio.TaskGroup]:
-    """For tasks that end with the block. Their first error, or the block's own, is raised as it is."""
+    """A task group that raises the first error of a task, or the block's own, as it is and not in a group."""
     try:
         async with asyncio.TaskGroup() as group:
             yield group
@@ -39,7 +39,8 @@ async def side_by_side(
 @overload
 async def side_by_side(*reads: Read[T]) -> tuple[T, ...]: ...
 async def side_by_side(*reads: Read[object]) -> tuple[object, ...]:
-    """What they return, in the order in which they are given. Raises the first error."""
+    """Run all at once; returns their results in the order of the arguments. Raises the first error, and cancels the
+    others."""
     async with scope() as group:
         tasks = [group.create_task(one) for one in reads]
     return tuple(task.result() for task in tasks)

@@ -36,7 +36,7 @@ def last_applied(document: JSONObject) -> JSONObject:
 
 
 def note_of(manifest: JSONObject) -> str:
-    """That note, to the letter: kubectl would write it anew where it were another."""
+    """kubectl's annotation for `manifest`, byte for byte: kubectl would rewrite any other."""
     return f"{as_bytes(manifest, ordered=True).decode()}\n"
 
 

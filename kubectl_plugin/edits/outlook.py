@@ -105,7 +105,7 @@ def edit_of(
     details: Sequence[str] = (),
     told: Callable[[Snapshot, Board], tuple[str, ...]] = course_words,
 ) -> Edit:
-    """`details` are printed before the lines on what the edit comes to, which `told` makes."""
+    """`told` puts the board after the edit into lines; `details` are printed before them."""
     board = board_after(snapshot, draft.operations)
     return Edit(
         result=result,

@@ -44,7 +44,7 @@ def _nodes_stopped(snapshot: Snapshot, board: Board) -> tuple[str, ...]:
 
 
 def _nodes_going_on(snapshot: Snapshot, board: Board) -> Iterator[str]:
-    """What goes on during a pause: lost pods and new nodes still get a pod, of the revision that they should have."""
+    """The nodes that still get a pod during a pause, lost pods and new nodes, and of which revision."""
     updating = [row.node for row in survey(snapshot).rows_in(NodeState.UPDATING)]
     if updating:
         yield f"{between(updating)} (already updating)"

@@ -21,8 +21,8 @@ class LiveBlock(Live):
 
     def start(self, refresh: bool = False) -> None:
         super().start(refresh)
-        self.console.show_cursor(True)  # a signal that ends the process at once leaves a usable terminal then
+        self.console.show_cursor(True)  # keep it visible: a signal may end the process at once
 
     def draw(self, lines: Sequence[Text]) -> None:
-        self.console.width = self._terminal.columns  # it may have been resized
+        self.console.width = self._terminal.columns  # the window may have been resized
         self.update(Text("\n", no_wrap=True, overflow="crop").join(lines), refresh=True)

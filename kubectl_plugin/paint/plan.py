@@ -84,7 +84,7 @@ class PlanBlock:
             yield self._row("", f"({len(waves)} waves were worked out; --waves 0 works out all)")
 
     def _moves(self, wave: Wave) -> tuple[str, str]:
-        """Which nodes move, and how."""
+        """Which nodes of a wave are updated, and how."""
         nodes = self._listed([move.node for move in wave.moves], (self._width - LABELS) // 3)
         return nodes, ", ".join(dict.fromkeys(move.how.value for move in wave.moves))
 

@@ -31,7 +31,7 @@ def status_block(view: StatusView, detail: Detail = Detail.ALL) -> list[Text]:
     lines = [*_headline(view)]
     if detail is not Detail.HEADLINE:
         lines += [*rest(view), *facts(view)]
-        known = view.survey.snapshot.nodes is not None  # else nobody knows which are missing in the grid
+        known = view.survey.snapshot.nodes is not None  # else the grid would lack nodes, and nobody would see it
         rows = view.survey.rows if detail is Detail.ALL and known else ()
         lines += [*_apart(grid(rows, view.width, view.only_ascii)), *_apart(troubles(view))]
     return [_fitted(one, view) for one in lines]

@@ -20,7 +20,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """What stands below `header`, and how it is placed."""
+    """One column: its header, its cells, and how they are aligned."""
 
     header: str
     cell: Callable[[Row], Cell]
@@ -32,7 +32,7 @@ class Column(Generic[Row]):
     """The width to which it may be cut where the table is too wide; None: never. The last such
     column is cut first."""
     expendable: int = 0
-    """As which it is left out, 1 first, where the last column would have too little room; 0: never."""
+    """Its turn to be left out, 1 first, where the last column would have too little room; 0: it always stays."""
 
 
 def table(

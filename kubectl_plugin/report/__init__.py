@@ -1,1 +1,1 @@
-"""What can be told about a rollout, as values: no I/O, no clock, no colours."""
+"""What is shown of a rollout, as values: no I/O, no clock, no colours."""

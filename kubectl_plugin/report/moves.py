@@ -1,6 +1,7 @@
-"""What another template does to each node: who moves, in which order, who stays, and who can not move.
+"""What another template does to each node: which are updated and in which order, which stay, and which cannot be
+updated.
 
-Asked of the controller's own planner: the board of the DaemonSet as it would be.
+The controller's own planner answers that, asked about the DaemonSet as it would be.
 """
 
 from __future__ import annotations

@@ -23,20 +23,20 @@ _KEYS: Final[dict[str, Callable[[NodeRow], tuple[float, str]]]] = {
 
 
 class Choice(Value):
-    """What `nodes` was asked to show. Made by `choice`, which checks the words."""
+    """The rows that `nodes` should show. `choice` makes it from the flags, and checks them."""
 
     states: frozenset[NodeState]
     excluded: bool
     group: str | None
     sort: str
     preparing: bool = False
-    """Also nodes with a pod that the preDelete hook holds."""
+    """Whether nodes with a pod that the preDelete hook holds are shown too, whatever their state."""
 
 
 def choice(only: str, *, excluded: bool, group: str | None, sort: str) -> Choice:
-    """`only`: states with commas between, or `all`; `sort`: `update` or one of the columns.
+    """`only`: states separated by commas, or `all`. `sort`: `update`, or a column.
 
-    Raises CommandError (2), which lists what there is.
+    Raises UsageError that lists the accepted words.
     """
     words = [word for word in only.lower().split(",") if word]
     for word in words:
@@ -54,9 +54,9 @@ def choice(only: str, *, excluded: bool, group: str | None, sort: str) -> Choice
 
 
 def chosen(survey: Survey, wanted: Choice) -> tuple[NodeRow, ...]:
-    """Excluded nodes are shown only where they are asked for, or where a pod of ours is still there.
+    """The rows to show. Excluded nodes are among them only if asked for, or while they still have a pod of ours.
 
-    With OnDelete no node's turn comes by itself: who asks for `old` means each pod that may be deleted.
+    With OnDelete no node is next by itself, so `old` means every pod that may be deleted.
     """
     states = wanted.states
     if NodeState.OLD in states and survey.daemonset.rolling_update is None:
@@ -72,7 +72,7 @@ def chosen(survey: Survey, wanted: Choice) -> tuple[NodeRow, ...]:
 
 
 def check_group(survey: Survey, wanted: Choice) -> None:
-    """Raises CommandError (1), which lists the groups that there are, for one that no node is in."""
+    """Raises CommandError for a group without nodes; it lists the groups that exist."""
     groups = sorted({row.group for row in survey.rows})
     if wanted.group is None or wanted.group in groups:
         return
@@ -83,7 +83,8 @@ def check_group(survey: Survey, wanted: Choice) -> None:
 
 
 def footer(survey: Survey, rows: Sequence[NodeRow]) -> str:
-    """`4 of 24 nodes shown (--only all); 3 more nodes do not match (--excluded): 2 taint, 1 node selector`."""
+    """Such as `4 of 24 nodes shown (--only all); 3 more nodes do not match (--excluded): 2 taint, 1
+    node selector`."""
     shown = sum(row.state is not NodeState.EXCLUDED for row in rows)
     desired = survey.counts.desired
     words = [f"{shown} of {desired} nodes shown" + ("" if shown == desired else " (--only all)")]

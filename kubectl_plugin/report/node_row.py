@@ -1,4 +1,4 @@
-"""How one node stands in a rollout, in one word and the reason for it."""
+"""The state of one node in a rollout: a word, and the reason for it."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ class NodeRow(Value):
     group: str
     state: NodeState
     revision: int | None
-    """Number of the revision that its pod has; None without a pod or for one that is not stored."""
+    """Revision number of its pod; None without a pod, or where that revision is not stored."""
     pod: PodDetail | None
     """The pod that the row is about: one of the current revision if there is one, else an old one, else one that is
     being deleted."""
     how: str
-    """What its update is, or was: `in place`, `re-create` or `surge`; empty where none is due."""
+    """How its pod is updated, or was: `in place`, `re-create` or `surge`; empty where no update is due."""
     why: str
-    """Empty where there is nothing to say."""
+    """Why it is in that state; empty where the state says all."""
     trouble: Trouble | None
-    """What is wrong with the pod, if anything; also with an old one."""
+    """What is wrong with the pod, old or new; None where nothing is."""
     image: NodePull | None = None
-    """How far the pull of the new image is that goes ahead of the node's update; None where none does."""
+    """The pull of the new image ahead of the node's update; None where there is none."""
     preparing: tuple[Preparing, ...] = ()
-    """Pods whose deletion the preDelete hook holds up."""
+    """Its pods that are prepared for deletion and held by the preDelete hook."""
 
     @property
     def document(self) -> JSONObject:
@@ -80,7 +80,7 @@ class NodeCounts(Value, rename="camel"):
     old: int
     available: int
     unplanned: int
-    """How many of `updated` are nodes to which partition or selector do not give the new revision."""
+    """How many of `updated` have the new revision although partition or selector would not give it to them."""
     missing: int
 
 
@@ -134,7 +134,7 @@ class RowReader:
         return IN_PLACE if asked and not self._hindrance(slot) else RECREATE
 
     def _hindrance(self, slot: Slot) -> str:
-        """What speaks against an update in place of its old pod, where such updates are asked for."""
+        """Why its old pod cannot be updated in place; empty where it can, or such updates are not asked for."""
         if slot.old is None or not self._board.in_place:
             return ""
         change = change_of(self._board, slot.old)
@@ -160,7 +160,7 @@ class RowReader:
         return self._waits(one, detail, f"; {trouble.brief}" if trouble else "")
 
     def _waits(self, one: Explanation, detail: PodDetail | None, ails: str) -> str:
-        """`ails`: what ails its old pod."""
+        """`ails`: what is wrong with its old pod, in words."""
         slot, obstacle = one.slot, one.obstacle
         if obstacle is Obstacle.HOOK:
             return self._held(slot, detail)
@@ -178,7 +178,7 @@ class RowReader:
         return text + self._image(slot, obstacle) + (ails if row.tells_more else "") + way
 
     def _image(self, slot: Slot, obstacle: Obstacle | None) -> str:
-        """The registry's words, where there are any."""
+        """The registry's error, if there is one."""
         pull = self._pulls.get(slot.node)
         if pull is None or not pull.why:
             return ""
@@ -193,7 +193,7 @@ class RowReader:
         return why + (keeps if slot.pods and node else "")
 
     def _underway(self, obstacle: Obstacle, pod: Pod, detail: PodDetail | None) -> str:
-        """What its update in place waits for, with the kubelet's words where it has any."""
+        """What the update in place waits for, with the kubelet's words if there are any."""
         underway = pod.underway
         problem = f": {underway.problem}" if underway is not None and underway.problem else ""
         since = "" if detail is None or detail.updated is None else f", {short(self._now - detail.updated)}"
@@ -217,8 +217,8 @@ class RowReader:
 
 
 class _Exclusions:
-    """Why a node must not run the pod, asked of the planner's own rules one field at a time. Made once per DaemonSet;
-    raises what `Rules` raises.
+    """Why a node must not run the pod, found with the planner's own rules, one field at a time. Make one per
+    DaemonSet. Raises what `Rules` raises.
     """
 
     def __init__(self, template: JSONObject) -> None:
@@ -229,7 +229,7 @@ class _Exclusions:
         }
 
     def why(self, node: Node) -> str:
-        """The first thing that keeps the pod away; empty for a node that should run it."""
+        """The first field or taint that excludes the node; empty for an eligible node."""
         untainted = replace(node, taints=())
         for words, rules in self._alone.items():
             if rules.fit(untainted) is Fit.LEAVE:

@@ -1,4 +1,4 @@
-"""One line for each of many DaemonSets."""
+"""Many DaemonSets, one line for each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.brief import stated_brief
 
 TROUBLED = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED)
-"""Phases in which pods may tell more than the status does."""
+"""Phases in which the pods may say more than the status does."""
 
 
 class OverviewLine(Value):
@@ -33,9 +33,9 @@ class OverviewLine(Value):
     images: tuple[str, ...]
     """The images of the containers, in their short form."""
     since: str | None
-    """When the phase began."""
+    """When the phase began, RFC 3339."""
     why: str
-    """Empty where there is nothing to wait for."""
+    """Why the rollout waits; empty where it waits for nothing."""
 
 
 def line_of(snapshot: Snapshot) -> OverviewLine:
@@ -57,7 +57,7 @@ def line_of(snapshot: Snapshot) -> OverviewLine:
 
 
 def tally(lines: Sequence[OverviewLine]) -> str:
-    """`3 objects: 1 progressing, 1 held, 1 healthy`, worst first."""
+    """Such as `3 objects: 1 progressing, 1 held, 1 healthy`, the worst phase first."""
     phases = Counter(line.phase for line in lines)
     order = (Phase.STALLED, Phase.DEGRADED, Phase.PROGRESSING, Phase.PENDING, Phase.TERMINATING, Phase.PAUSED)
     ordered = (*order, Phase.MANUAL, Phase.HELD, Phase.HEALTHY)
@@ -66,7 +66,7 @@ def tally(lines: Sequence[OverviewLine]) -> str:
 
 
 def phases_named(texts: Iterable[str]) -> frozenset[Phase]:
-    """Phases by their names in any case; all of them for none. Raises CommandError (2) for another word."""
+    """The phases with these names, in any case; without names all of them. Raises UsageError for another word."""
     known = {phase.lower(): phase for phase in Phase}
     wanted = [word for text in texts for word in text.lower().split(",") if word]
     for word in wanted:

@@ -1,7 +1,7 @@
-"""How far an ImagePullJob is on each node.
+"""The progress of an ImagePullJob on each node.
 
-Its status counts nodes and names those on which it has failed; the rest is told by its pullers, by the images that
-kubelets tell of, and by the order in which nodes have their turn.
+The job's status has counts, and the names of nodes on which it has failed. The rest is worked out from its pullers,
+the images that kubelets report, and the order in which nodes take their turn.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PullProgress(Value, gc=True):
     joined: Collection[str] = ()
     """Those of `nodes` that are younger than the job: its status may not count them yet."""
     words: Mapping[str, str] = {}
-    """The newest message about each node on which an attempt has failed."""
+    """The newest error message of each node on which an attempt has failed."""
 
     @property
     def status(self) -> ImagePullJobStatus:
@@ -76,7 +76,7 @@ class PullProgress(Value, gc=True):
         mine = {one.node: one for one in self.pullers if one.job_uid == self.job.uid}
         there = {*self.having, *(node for node, one in mine.items() if one.state is Pulling.DONE)}
         told = {node: self._now(node, failed, mine, there) for node in self.nodes}
-        # whoever has left the job, such as a node that is updated, had its turn; in doubt one more has left
+        # a node that has left the job, such as one updated meanwhile, had its turn; in doubt one more has left
         left = max(status.desired - sum(node not in self.joined for node in self.nodes), 0)
         unseen = status.succeeded - left - sum(one.stage is PullStage.THERE for one in told.values())
         waiting = [node for node, one in told.items() if one.stage is PullStage.WAITING and node not in self.joined]
@@ -102,7 +102,7 @@ class PullProgress(Value, gc=True):
 
 
 def of_all(pulls: Iterable[PullProgress]) -> Mapping[str, NodePull]:
-    """The pulls of several images as one: a node needs all of them, so its worst stage counts."""
+    """The pulls of several images as one: a node needs all of them, so the worst stage counts."""
     worst: dict[str, NodePull] = {}
     order = list(PullStage)
     for pull in pulls:
@@ -133,12 +133,12 @@ def counts_of(found: Iterable[NodePull]) -> PullCounts:
 
 
 def stated_counts(status: ImagePullJobStatus) -> PullCounts:
-    """How many nodes are in which stage, as the job's status counts them: for users who may not list nodes."""
+    """The number of nodes in each stage by the job's own status, for users who may not list nodes."""
     return PullCounts(nodes=status.desired, there=status.succeeded, pulling=status.active, failed=status.failed)
 
 
 def failures(found: Mapping[str, NodePull]) -> list[str]:
-    """`failed on a-01, a-02: ErrImagePull: …`: nodes with the same words together."""
+    """Such as `failed on a-01, a-02: ErrImagePull: …`; nodes with the same error share a line."""
     nodes: dict[str, list[str]] = {}
     for node, one in sorted(found.items()):
         if one.stage is PullStage.FAILED:

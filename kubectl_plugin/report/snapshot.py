@@ -50,7 +50,7 @@ class PodDetail(Value):
 
     @property
     def document(self) -> JSONObject:
-        """For programs."""
+        """The pod as `nodes -o json` prints it."""
         return {
             "name": self.pod.name,
             "ready": self.pod.ready,
@@ -91,7 +91,7 @@ class Unread(Value):
     what: str
     """Plural name of the kind."""
     why: str = ""
-    """What went wrong; empty where the right to list it is missing."""
+    """What went wrong; empty where the right to list that kind is missing."""
 
     @property
     def is_forbidden(self) -> bool:

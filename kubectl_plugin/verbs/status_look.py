@@ -112,7 +112,7 @@ def brief_at(snapshot: Snapshot, by: str) -> tuple[Brief, str]:
 
 
 def painted(invocation: Invocation, one: Look, detail: Detail = Detail.ALL) -> list[Text]:
-    """The lines of a look on this terminal; a single one where its nodes cannot be told one by one."""
+    """The lines of one object on this terminal; a single line where its nodes cannot be listed one by one."""
     terminal, wide = invocation.terminal, invocation.output is Output.WIDE
     if one.survey is None:
         return [outline(one.status, width=terminal.width, only_ascii=terminal.ascii)]

@@ -91,8 +91,8 @@ def _lost_comment(ours: MigrationSide) -> Iterator[str]:
 
 
 def _steps(observed: Observed, *, native: bool) -> tuple[str, ...]:
-    """The steps for whoever keeps it in a repository. In this order no node gets two pods, and none
-    is without one."""
+    """The steps for people who keep the manifest in a repository. In this order no node gets two pods or loses its
+    pod."""
     direction = " --to-native" if native else ""
     return (
         "1. Stop whoever applies the repository: or the former object comes back, and with it a second pod a node:",

@@ -24,7 +24,7 @@ _PREFIXES: Final = ("kruise-ds/", "daemonset.kruise.io/", "apps.kruise.io/")
 
 
 class Outlook(Value):
-    """What a person is told of one DaemonSet."""
+    """What a person should know before the migration of one DaemonSet."""
 
     summary: str
     is_over: bool = False
@@ -51,7 +51,7 @@ def _return_of_managers(observed: Observed) -> ChangeObject | None:
 
 
 def outlook(observed: Observed, *, native: bool) -> Outlook:
-    """What is to come. Raises CommandError where the migration may not begin."""
+    """What the migration comes to. Raises CommandError where it may not begin."""
     step = next_step(observed, native=native)
     if isinstance(step, HandedOver):
         return Outlook(summary=step.says, is_over=True)

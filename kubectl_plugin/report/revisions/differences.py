@@ -162,7 +162,7 @@ def _sequences(path: Path, old: Sequence[_Side], new: Sequence[_Side]) -> Iterat
 
 def _changed(path: Path, old: _Side, new: _Side) -> Difference:
     before, after = _shown(old), _shown(new)
-    if is_same(before, after):  # only the mask is to be seen
+    if is_same(before, after):  # only the masked part differs
         after = f"{after} (changed)"
     return Difference(change=ChangeKind.CHANGED, path=path, old=before, new=after)
 

@@ -37,14 +37,14 @@ _OF_FLAG: Final = _rule(rf"(?=-){_NAME}", r"\s+(?!--)", r"\S+")
 _OF_USER: Final = _rule(r"(?<![\w-])(?:-u|--user)", r"""[\s=]+(?=["']?(?!\d+:\d+\b)[^\s:"']+:)""", r"\S+")
 _SCHEME: Final = r"(?:Basic|Bearer|Digest|Token)"
 _RULES: Final = (
-    # What says itself what it is, whatever it goes by.
+    # Texts that are recognisably secret, whatever their name is.
     re.compile(
         rf"(?P<before>(?<![\w-])(?:{_SCHEME}[ \t]+(?=\S*[\d=])|gh[opsur]_|github_pat_|glpat-|xox[a-z]-"
         r"|eyJ(?=[\w-]+\.[\w-]+\.)|hooks\.slack\.com/services/))(?P<quote>)[\w.~+/=-]{6,}"
     ),
     re.compile(r"(?P<before>-----BEGIN [A-Z ]*PRIVATE KEY-----)(?P<quote>).*?(?:(?=-----END)|\Z)", re.DOTALL),
-    # In URLs and connection strings up to the last @, since a password may have some of its own. Bounded, or it would
-    # be looked for anew from each of many colons.
+    # In URLs and connection strings up to the last @, since a password may contain some. The length is bounded:
+    # otherwise the search would begin anew at each of many colons.
     re.compile(
         r"""(?P<before>(?:://|(?<![^\s"'=,;(]))[^\s/:@"'=]*+:(?!//))(?P<quote>)"""
         r"""(?:(?!://)[^\s"']){1,400}(?=@(?!sha256:))"""
@@ -54,7 +54,7 @@ _RULES: Final = (
     _rule(_NAME, rf"\s*(?:[:+?]?=|:-)[ \t]*(?:{_SCHEME}[ \t]+)?", r"[^\s;&]+"),
     # JSON, also within JSON.
     _rule(_NAME, r"""\\*["']\s*:\s*""", r"[^\s,}\]]+"),
-    # YAML and headers; a port and a tag of an image are none.
+    # YAML and headers, but not a port or the tag of an image.
     _rule(_NAME, r"""\s*:[ \t]+|:(?=\\*["'\[{\n])""", r"[^\n]+"),
     _rule(rf"""(?<![^\s"'=]){_NAME}""", r":(?!//|\d{1,5}(?!\w)|\s)", r"[^\n]+"),
     _OF_FLAG,

@@ -150,7 +150,7 @@ def _stated_counts(status: DaemonSetStatus, rollout: Rollout) -> NodeCounts:
 
 
 def _moving(survey: Survey) -> str:
-    """The line tells of the nodes only while they change; else of why they do not."""
+    """The counts of a rollout that is Progressing; empty in other phases, where the line says why instead."""
     if survey.phase is not Phase.PROGRESSING:
         return ""
     counts, failed = survey.counts, survey.rows_in(NodeState.FAILING)
