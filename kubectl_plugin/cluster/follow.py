@@ -73,7 +73,7 @@ class Following(Upkeep):
 
     async def _look_at_pulls(self) -> None:
         for one in self.snapshots():
-            if one is not None and (found := await self._ahead.of(one)) != self._pulls.get(one.key, ()):
+            if one is not None and (found := await self._ahead.pulls_of(one)) != self._pulls.get(one.key, ()):
                 self._pulls[one.key] = found
                 self._news.set()
 

@@ -98,7 +98,7 @@ class ImagesAhead:
     def watched(self) -> tuple[Watched, ...]:
         return (*self._jobs.values(), *self._pullers.values(), *self._events.values())
 
-    async def of(self, snapshot: Snapshot) -> tuple[PullProgress, ...]:
+    async def pulls_of(self, snapshot: Snapshot) -> tuple[PullProgress, ...]:
         """The progress of the ImagePullJobs for the revision that is rolled out; empty where nothing is. Raises
         ApiError."""
         if not _rolls_out(snapshot):
@@ -123,7 +123,7 @@ class ImagesAhead:
         )
         if not pull.over:
             pull = replace(pull, pullers=tuple(await self._pullers[job.namespace].read()))
-        return replace(pull, words=await self._heard(pull))
+        return replace(pull, words=await self._failure_words(pull))
 
     async def _nodes_now(self) -> tuple[Node, ...]:
         now = asyncio.get_running_loop().time()
@@ -131,7 +131,7 @@ class ImagesAhead:
             self._nodes, self._listed = await nodes_with_images(self._session) or (), now
         return self._nodes
 
-    async def _heard(self, pull: PullProgress) -> dict[str, str]:
+    async def _failure_words(self, pull: PullProgress) -> dict[str, str]:
         """Why pulling failed, by node. The controller sends an Event `node: words` for each failure; the job's status
         has room for one only."""
         known = self._words.setdefault(pull.job.uid, {})
@@ -149,7 +149,7 @@ async def with_pulls(invocation: Invocation, seen: Sequence[Snapshot]) -> tuple[
     ahead = ImagesAhead(invocation.session, [one.key.namespace for one in seen])
     try:
         async with asyncio.timeout(WITHIN):
-            return tuple([replace(one, pulls=await ahead.of(one)) for one in seen])
+            return tuple([replace(one, pulls=await ahead.pulls_of(one)) for one in seen])
     except (ApiError, TimeoutError) as error:
         words = str(error) if isinstance(error, ApiError) else f"no answer within {WITHIN:g}s"
         invocation.terminal.note(f"which images go ahead cannot be told: {words}")

@@ -43,7 +43,7 @@ def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPerc
         raise CommandError(f"{snapshot.key.name} has no containers: there is no image to set")
     unknown = [name for name in images if name != EVERY and name not in places]
     if unknown:
-        raise _unknown(snapshot, places, unknown[0])
+        raise _no_such_container(snapshot, places, unknown[0])
     draft, changed = Draft(snapshot.document), []
     for name, (path, present) in places.items():
         image = images.get(name) or images.get(EVERY)
@@ -72,7 +72,9 @@ def _images_by_container(snapshot: Snapshot) -> Iterator[tuple[str, tuple[tuple[
                 yield str(one["name"]), (("spec", "template", "spec", field, str(index)), str(one.get("image") or ""))
 
 
-def _unknown(snapshot: Snapshot, places: Mapping[str, tuple[tuple[str, ...], str]], name: str) -> CommandError:
+def _no_such_container(
+    snapshot: Snapshot, places: Mapping[str, tuple[tuple[str, ...], str]], name: str
+) -> CommandError:
     init, ones = (", ".join(one for one, (path, _) in places.items() if path[3] == field) for field in _FIELDS)
     more = f"; init containers: {init}" if init else ""
     return CommandError(f'{snapshot.key.name} has no container "{name}"; it has: {ones}{more}')

@@ -40,7 +40,7 @@ def note_of(manifest: JSONObject) -> str:
     return f"{as_bytes(manifest, ordered=True).decode()}\n"
 
 
-def held(document: JSONObject, hold_at: IntOrPercent) -> JSONObject:
+def with_hold_at(document: JSONObject, hold_at: IntOrPercent) -> JSONObject:
     """`document` with this partition; for OnDelete, which has no partition, unchanged."""
     on_delete = value_at(document, "spec", "updateStrategy", "type") == "OnDelete"
     return document if on_delete else _with_value(document, hold_at, *ROLLING, "partition")

@@ -38,7 +38,7 @@ class ClosedGate(Value):
     text: str
 
 
-def closed(seen: Survey, steps: Steps | None, *, soak: float) -> ClosedGate | None:
+def why_closed(seen: Survey, steps: Steps | None, *, soak: float) -> ClosedGate | None:
     """Why the next step may not be taken; None where it may. It stays closed when something that matters is
     unreadable.
 

@@ -80,7 +80,7 @@ async def _change_of(
     noted.pop(edits.LAST_APPLIED[-1], None)  # a file that the server has written may contain it
     given: JSONObject = {**document, "metadata": {**meta, "annotations": noted, "namespace": key.namespace}}
     wanted = as_applied(live.document, given)
-    draft = Draft(wanted if hold_at is None else edits.held(wanted, hold_at))
+    draft = Draft(wanted if hold_at is None else edits.with_hold_at(wanted, hold_at))
     draft.set(edits.note_of(given), *edits.LAST_APPLIED)
     wanted = draft.document
     if target.exists:

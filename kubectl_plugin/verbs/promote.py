@@ -18,7 +18,7 @@ from kubectl_plugin.edits.partition import desired_of
 from kubectl_plugin.edits.promote import goal_of, steps_for_promotion
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.int_or_percent import int_or_percent
-from kubectl_plugin.report.gate import ClosedGate, ClosedReason, closed
+from kubectl_plugin.report.gate import ClosedGate, ClosedReason, why_closed
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.verbs.acting import ask_before_write, carry_out, note_failed_reads, will_ask
 from kubectl_plugin.verbs.carrying_out import EditOfOne, question_text
@@ -62,7 +62,7 @@ async def promote(invocation: Invocation, asked: Asked) -> int:
         code = await _carry_out(invocation, change, acting, deadline)
         if change.edit.operations:
             gate.expect_a_change()
-            gate.tell_the_end(await gate.until_open(0.0))
+            gate.note_the_end(await gate.until_open(0.0))
     return code
 
 
@@ -91,7 +91,7 @@ def _desired_nodes(seen: Survey) -> int:
 
 
 def _refuse_if_closed(seen: Survey, soak: float) -> None:
-    shut = closed(seen, steps_for_promotion(seen.snapshot, _desired_nodes(seen)), soak=soak)
+    shut = why_closed(seen, steps_for_promotion(seen.snapshot, _desired_nodes(seen)), soak=soak)
     if shut is None:
         return
     ways = "; ".join(way for way in ("--force goes on anyway", _other_ways(seen, shut)) if way)

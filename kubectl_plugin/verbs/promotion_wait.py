@@ -11,7 +11,7 @@ from kubectl_plugin.cluster.follow import Following, following
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.promote import steps_for_promotion
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.report.gate import ClosedGate, ClosedReason, closed
+from kubectl_plugin.report.gate import ClosedGate, ClosedReason, why_closed
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.status_watch import UNATTENDED, ControllerPresence
@@ -28,7 +28,7 @@ class PromotionWait:
         self._invocation, self._follow, self._deadline = invocation, follow, deadline
         self._daemonset = seen.daemonset
         self._generation = seen.daemonset.generation
-        self._told = ""
+        self._noted = ""
         self._presence = ControllerPresence(invocation, several=False)
 
     def expect_a_change(self) -> None:
@@ -43,22 +43,22 @@ class PromotionWait:
         something may not be read any more.
         """
         while True:
-            seen = self._look()
-            shut = self._closed(seen, soak)
+            seen = self._survey_now()
+            shut = self._why_closed(seen, soak)
             if shut is None:
                 return seen
             self._give_up_if_over(seen, shut)
             async with self._deadline.enforced():
                 await self._give_up_if_unattended(seen)
-            self._tell(shut)
+            self._note_reason(shut)
             await self._follow.changed(min(LOOK_EVERY, max(self._deadline.seconds_left, 0.0)))
 
-    def tell_the_end(self, seen: Survey) -> None:
+    def note_the_end(self, seen: Survey) -> None:
         """Print that the step is finished."""
         nodes = f"{seen.standing.done} of {seen.board.budget.desired} nodes run revision {seen.current}"
         self._invocation.terminal.note(f"finished: {nodes}")
 
-    def _look(self) -> Survey:
+    def _survey_now(self) -> Survey:
         (snapshot,) = self._follow.snapshots()
         if snapshot is None or snapshot.daemonset.dying or snapshot.daemonset.uid != self._daemonset.uid:
             raise CommandError(f"{self._daemonset.name} was deleted while this waited", exit_code=ExitCode.FAILED)
@@ -73,10 +73,10 @@ class PromotionWait:
             self._follow.doubt_the_nodes()
         return seen
 
-    def _closed(self, seen: Survey, soak: float) -> ClosedGate | None:
+    def _why_closed(self, seen: Survey, soak: float) -> ClosedGate | None:
         if seen.daemonset.generation < self._generation:
             return ClosedGate(why=ClosedReason.UNSEEN, text="the change is on its way")
-        return closed(seen, steps_for_promotion(seen.snapshot, seen.board.budget.desired), soak=soak)
+        return why_closed(seen, steps_for_promotion(seen.snapshot, seen.board.budget.desired), soak=soak)
 
     def _give_up_if_over(self, seen: Survey, shut: ClosedGate) -> None:
         if shut.why is ClosedReason.BLIND:
@@ -97,12 +97,12 @@ class PromotionWait:
             words = f"nothing happens to {self._daemonset.name}: {absence}"
             raise CommandError(words, hints=("kubectl kruise-ds doctor",), exit_code=ExitCode.STUCK)
 
-    def _tell(self, shut: ClosedGate) -> None:
+    def _note_reason(self, shut: ClosedGate) -> None:
         """Print each reason for waiting once; the time that passes in it is no new reason."""
         interruption = self._follow.interruption
         told = interruption or (shut.why if shut.why in (ClosedReason.SOAKING, ClosedReason.UNSEEN) else shut.text)
-        if told != self._told:
-            self._told = told
+        if told != self._noted:
+            self._noted = told
             self._invocation.terminal.note(f"waiting: {interruption or shut.text}")
 
     @property

@@ -101,13 +101,13 @@ class _PullWatch:
     async def run(self) -> int:
         """Prints nothing where stdout already has the document."""
         if self._invocation.output is not None or self._invocation.terminal.quiet:
-            return self._told(await self._until_over(None))
+            return self._exit_code(await self._until_over(None))
         with table_screen(self._invocation) as screen:
             ended = await self._until_over(screen)
         if not self._invocation.terminal.on_screen:
             self._invocation.terminal.say(_counts_words(ended))
         self._invocation.terminal.say(*(f"  {line}" for line in failures(ended.by_node())))
-        return self._told(ended)
+        return self._exit_code(ended)
 
     async def _until_over(self, screen: TableScreen | None) -> PullProgress:
         """Raises CommandError where the job is deleted, at the deadline, and where no controller carries it out."""
@@ -123,10 +123,10 @@ class _PullWatch:
                 so_far = "; ".join(filter(None, (_counts_words(found), found.refusal)))
                 words = f"timed out after {self._asked.timeout}: {so_far}; {_printed_name(self._job)} goes on"
                 raise CommandError(words, hints=(_hint_to_end(self._job),), exit_code=ExitCode.TIMED_OUT)
-            await self._attended(found)
+            await self._give_up_if_unattended(found)
             await self._follow.changed(min(TICK, max(self._deadline.seconds_left, 0.0)))
 
-    async def _attended(self, found: PullProgress) -> None:
+    async def _give_up_if_unattended(self, found: PullProgress) -> None:
         """Raises CommandError with exit code 4 where no controller carries out the job."""
         if found.job.status is not None or asyncio.get_running_loop().time() < self._silent_until:
             return
@@ -137,7 +137,7 @@ class _PullWatch:
             f"nothing happens to {_printed_name(self._job)}: {why}", hints=hints, exit_code=ExitCode.STUCK
         )
 
-    def _told(self, found: PullProgress) -> int:
+    def _exit_code(self, found: PullProgress) -> int:
         status = found.status
         if not status.failed:
             return ExitCode.DONE

@@ -15,7 +15,7 @@ from kubectl_plugin.flags import Output
 from kubectl_plugin.options import StatusOptions as Asked
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.status.endings import Awaited, ending_of, unfinished
-from kubectl_plugin.verbs.status_look import Look, choose_objects, look_at, painted, wanted_of
+from kubectl_plugin.verbs.status_look import Look, choose_objects, look_at, painted_lines, wanted_of
 from kubectl_plugin.verbs.status_watch import print_endings, watch
 
 
@@ -68,6 +68,6 @@ def _print(invocation: Invocation, looks: Sequence[Look]) -> None:
     for index, one in enumerate(looks):
         terminal.say(*([""] if index else []))
         whole = invocation.output is Output.WIDE and one.survey is not None
-        terminal.show(Text("\n").join(painted(invocation, one)), whole=whole)
+        terminal.show(Text("\n").join(painted_lines(invocation, one)), whole=whole)
         if one.obstacle:
             terminal.warn(one.obstacle)

@@ -111,7 +111,7 @@ def brief_at(snapshot: Snapshot, by: str) -> tuple[Brief, str]:
         return stated_brief(snapshot), error.message
 
 
-def painted(invocation: Invocation, one: Look, detail: Detail = Detail.ALL) -> list[Text]:
+def painted_lines(invocation: Invocation, one: Look, detail: Detail = Detail.ALL) -> list[Text]:
     """The lines of one object on this terminal; a single line where its nodes cannot be listed one by one."""
     terminal, wide = invocation.terminal, invocation.output is Output.WIDE
     if one.survey is None:

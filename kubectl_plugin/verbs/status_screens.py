@@ -20,7 +20,7 @@ from kubectl_plugin.paint.style import DIM
 from kubectl_plugin.paint.table import clean
 from kubectl_plugin.printing import as_line
 from kubectl_plugin.terminal import Terminal
-from kubectl_plugin.verbs.status_look import Look, painted
+from kubectl_plugin.verbs.status_look import Look, painted_lines
 from kubectl_plugin.verbs.table_watch import Interruptions
 
 HEARTBEAT: Final = 30.0
@@ -116,7 +116,7 @@ class LiveScreen:
         lines: list[Text] = []
         for index, look in enumerate(looks):
             lines += [Text("")] if index and detail is not Detail.HEADLINE else []
-            lines += painted(self._invocation, look, detail)
+            lines += painted_lines(self._invocation, look, detail)
             if look.obstacle and detail is not Detail.HEADLINE:
                 lines.append(clean(look.obstacle, self._invocation.terminal.ascii))
         return lines

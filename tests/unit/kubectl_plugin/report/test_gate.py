@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from controller.api.daemonset import Phase, Rollout
 from controller.api.meta import rfc3339
 from controller.api.pod import Pod
-from kubectl_plugin.report.gate import ClosedGate, ClosedReason, closed, quiet_since
+from kubectl_plugin.report.gate import ClosedGate, ClosedReason, quiet_since, why_closed
 from kubectl_plugin.report.snapshot import PodDetail
 from kubectl_plugin.report.steps import steps_of
 from kubectl_plugin.report.survey import Survey, survey
@@ -57,7 +57,7 @@ def done(since: float = 20 * MINUTE) -> tuple[Pod, ...]:
 
 def why(seen: Survey, soak: float = 0.0) -> ClosedGate | None:
     steps = steps_of(seen.daemonset.annotations, 2, seen.board.budget.desired)
-    return closed(seen, steps, soak=soak)
+    return why_closed(seen, steps, soak=soak)
 
 
 def failing(*nodes: str, ready: float | None = None) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def test_what_the_controller_has_not_seen_is_not_finished() -> None:
     edited = replace(observed(ds("v2", generation=1)), generation=2)
     seen = survey(of_world(world(edited, nodes=1, pods=served("node-0", rev="v2"))))
     words = "the controller has not acted on the newest change of demo yet"
-    assert closed(seen, None, soak=0.0) == ClosedGate(why=ClosedReason.UNSEEN, text=words)
+    assert why_closed(seen, None, soak=0.0) == ClosedGate(why=ClosedReason.UNSEEN, text=words)
 
 
 @pytest.mark.parametrize(
