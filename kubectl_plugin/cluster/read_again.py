@@ -25,6 +25,7 @@ class ReadAgain(Watched):
         `dispensable`: nothing ends though it cannot be read for long.
         """
         self.every = every
+        """Seconds; what is read may say for how many."""
         self._read, self._bunch, self._dispensable = read, bunch, dispensable
         self._doubted = asyncio.Event()
 

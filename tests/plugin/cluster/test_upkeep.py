@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from controller.kube.errors import Gone
+import pytest
+
+from controller.kube.errors import Forbidden, Gone
+from kubectl_plugin.cluster.read_again import ReadAgain
 from kubectl_plugin.cluster.upkeep import Upkeep, Watched
 from tests.beds.virtual_time import now, virtual_time
 
@@ -32,3 +35,49 @@ async def test_the_pauses_double_from_one_second_to_half_a_minute() -> None:
     watched = Forgetful(8)
     await Upkeep().keep(watched)
     assert watched.reads == [1, 3, 7, 15, 31, 61, 91, 121]
+
+
+class Reading:
+    """What is read again, and when it was read; the first `refusals` times it is refused."""
+
+    def __init__(self, refusals: int = 0, *, dispensable: bool = False) -> None:
+        self.times: list[float] = []
+        self.kept = ReadAgain(self._read, every=60.0, bunch=5.0, dispensable=dispensable)
+        self._refusals = refusals
+
+    async def _read(self) -> None:
+        self.times.append(now())
+        if len(self.times) <= self._refusals:
+            raise Forbidden("list", "nodes", "not you", status=403)
+
+
+@virtual_time
+async def test_what_is_read_again_is_so_after_a_bunch_of_doubts_and_now_and_then() -> None:
+    reading, upkeep = Reading(), Upkeep()
+    async with upkeep.going_on(reading.kept):
+        await asyncio.sleep(10.0)
+        for _ in range(3):
+            reading.kept.doubt()
+            await asyncio.sleep(1.0)
+        await asyncio.sleep(100.0)
+    assert reading.times == [0, 15, 75]
+
+
+@virtual_time
+async def test_what_can_be_done_without_is_tried_on_though_it_is_refused() -> None:
+    reading, upkeep = Reading(8, dispensable=True), Upkeep()
+    async with upkeep.going_on(reading.kept):
+        await asyncio.sleep(120.0)
+        assert "not you" in upkeep.interruption
+        await asyncio.sleep(10.0)
+        assert upkeep.interruption == ""
+    assert reading.times == [0, 1, 3, 7, 15, 31, 61, 91, 121]
+
+
+@virtual_time
+async def test_what_cannot_be_done_without_ends_all_after_half_a_minute_of_refusals() -> None:
+    reading = Reading(8)
+    with pytest.raises(Forbidden, match="not you"):
+        async with Upkeep().going_on(reading.kept):
+            await asyncio.sleep(120.0)
+    assert reading.times == [0, 1, 3, 7, 15, 31]
