@@ -104,7 +104,7 @@ async def test_an_answer_that_is_no_object_is_unreadable_and_after_a_write_in_do
 
 
 @pytest.mark.parametrize(
-    "line", [b'{"type":"MODIFIED"}', b"<html>", b'{"object":' + b"[" * 5000], ids=["cut", "html", "deep"]
+    "line", [b'{"type":"MODIFIED"}', b"<html>", b'{"object":{"spec":' + b"[" * 5000], ids=["cut", "html", "deep"]
 )
 async def test_a_watched_object_that_cannot_be_read_is_unreadable(line: bytes) -> None:
     """However deep it nests: a command that waits reads it anew, and does not end with a traceback."""
