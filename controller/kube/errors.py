@@ -21,8 +21,11 @@ from controller.kube.request import NotConnected, Response
 LONGEST_MESSAGE = 512
 """Characters of a message that are kept: enough for a sentence, too few to copy a whole object into events."""
 
-_QUOTED_AT_LENGTH = re.compile(r'"(?:[^"\\]|\\.){128,}+"')
-"""Long quotations. For a refused patch the server quotes the whole object first, and the mistake at the end."""
+_QUOTATION = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)')
+"""Up to the end of the text where the closing quote is missing: else each quote of a megabyte would be tried."""
+_LONG_QUOTATION = 130
+"""Characters, with the quotes. For a refused patch the server quotes the whole object first, and says the mistake at
+the end."""
 
 BUSY_WITHOUT_HINT = 1.0
 """Seconds to wait after a 429 that does not say how long."""
@@ -219,6 +222,13 @@ def _read(body: bytes) -> _Status:
 
 def _shorten(words: str) -> str:
     line = " ".join(words.split())
-    if len(line) > LONGEST_MESSAGE:
-        line = _QUOTED_AT_LENGTH.sub('"…"', line)
-    return line if len(line) <= LONGEST_MESSAGE else line[: LONGEST_MESSAGE - 1] + "…"
+    if len(line) <= LONGEST_MESSAGE:
+        return line
+    kept, end = "", 0
+    for found in _QUOTATION.finditer(line):
+        quoted = found[0] if len(found[0]) < _LONG_QUOTATION else '"…"'
+        kept, end = kept + line[end : found.start()] + quoted, found.end()
+        if len(kept) > LONGEST_MESSAGE:
+            break
+    kept += line[end : end + LONGEST_MESSAGE + 1]
+    return kept if len(kept) <= LONGEST_MESSAGE else kept[: LONGEST_MESSAGE - 1] + "…"

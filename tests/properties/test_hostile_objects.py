@@ -58,6 +58,7 @@ def _same(loop: TimedLoop) -> TimedLoop:
 @example(place=at("spec.template.unknown", "lists in lists"), size=LARGEST)
 @example(place=at("data.spec.template.spec", "objects in objects"), size=LARGEST)
 @example(place=at("data.spec.template.metadata.annotations", "as deep as a decoder goes"), size=LARGEST)
+@example(place=at("spec.template.metadata.annotations", "a long text of quotes"), size=LARGEST)
 @example(place=at("spec.template.spec.containers", "numbers"), size=LARGEST)
 @example(place=at("spec.template.spec.containers.0.args", "control characters"), size=1000)
 @example(place=at("data.spec.template.spec.priority", "many"), size=LARGEST)

@@ -73,6 +73,11 @@ def test_what_is_wrong_with_an_object_is_told_though_the_object_is_not() -> None
     assert error.message == 'patch: Invalid value: "…": strict decoding error: unknown field "a"'
 
 
+def test_a_quotation_that_is_cut_off_is_left_out_as_a_whole() -> None:
+    error = mapped("patch", 422, status(422, "Invalid", 'patch: Invalid value: "' + r"\"" * 1000))
+    assert error.message == 'patch: Invalid value: "…"'
+
+
 def test_a_terminating_namespace_is_told_from_other_refusals() -> None:
     causes = [{"reason": "NamespaceTerminating", "field": "metadata.namespace", "message": "it is"}]
     assert mapped("create", 403, status(403, "Forbidden", causes=causes)).is_terminating_namespace
