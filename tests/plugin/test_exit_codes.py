@@ -24,8 +24,8 @@ from tests.plugin.kept import story
 from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, rolling
 from tests.plugin.verbs import natives
 from tests.plugin.verbs.few_nodes import KIND, Between, few_nodes
+from tests.plugin.verbs.planning import manifest
 from tests.plugin.verbs.test_doctor import Rights, with_programs
-from tests.plugin.verbs.test_plan import manifest
 
 ROOT = Path(__file__).parents[2]
 README, MANUAL = ROOT / "README.md", ROOT / "docs" / "exit-codes.md"

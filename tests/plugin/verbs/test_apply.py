@@ -12,8 +12,8 @@ from tests.beds.api import DAEMONSETS, Object
 from tests.plugin.playing import Ran
 from tests.plugin.scene import Scene, healthy, on_delete
 from tests.plugin.verbs.few_nodes import HOME, KIND, acted, before_request, few_nodes, rolling_of, stored
+from tests.plugin.verbs.planning import manifest, written
 from tests.plugin.verbs.test_pause import images
-from tests.plugin.verbs.test_plan import manifest, written
 
 
 def fresh(name: str = "fresh", **rolling: Any) -> Object:

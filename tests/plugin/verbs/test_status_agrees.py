@@ -13,8 +13,8 @@ from tests.beds.simulator.kinds import PODS
 from tests.beds.simulator.refusal import forbidden
 from tests.plugin import scene as scenes
 from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, held
+from tests.plugin.verbs.looking import STATUS
 
-STATUS = ("status", NAME, "-n", NAMESPACE)
 TRACK = "track"
 
 

@@ -29,8 +29,7 @@ from tests.plugin.scene import (
     surge,
     template,
 )
-
-STATUS = ("status", NAME, "-n", NAMESPACE)
+from tests.plugin.verbs.looking import STATUS
 
 
 def told(scene: Scene) -> str:

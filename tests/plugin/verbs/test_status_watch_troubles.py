@@ -1,0 +1,225 @@
+"""`status -w` where servers, watches and rights fail: what ends it, what does not, and what it costs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.beds.api import PODS
+from tests.beds.simulator.faults import Answer, CloseWatch, ErrorEvent, Hang, LoseRequest, Rule
+from tests.beds.simulator.kinds import CONFIGMAPS
+from tests.plugin import scene as scenes
+from tests.plugin.scene import NAME, NAMESPACE, PACE, Ran, Scene, canary
+from tests.plugin.verbs.looking import WATCH, all_recovers
+
+WATCHES = "daemonsets.apps.kruise.io"
+PULLS = "imagepulljobs.apps.kruise.io"
+
+
+def test_without_a_controller_it_gives_up_after_a_minute() -> None:
+    with scenes.abandoned() as scene:
+        began = scene.now()
+        ran = scene.check("status/watch-abandoned", *WATCH)
+        assert scene.now() - began == pytest.approx(60.0, abs=2.0)
+    assert ran.code == 4
+
+
+def trouble(*rules: Rule) -> Ran:
+    """Wait until the step is done although this happens on the way."""
+    with canary() as scene:
+        for rule in rules:
+            scene.door.link.faults.add(rule)
+        ran = scene.run(*WATCH, meanwhile=all_recovers)
+        scene.door.link.faults.check()
+    return ran
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule(Answer(403, "Forbidden"), verb="watch", resource=WATCHES),
+        Rule(Answer(403, "Forbidden"), verb="watch", resource="pods"),
+        Rule(Answer(500), verb="watch", resource="pods", times=3),
+        Rule(Answer(410, "Expired"), verb="watch", resource="pods", times=2),
+        Rule(ErrorEvent(events=2), verb="watch", resource="pods", times=2),
+        Rule(ErrorEvent(events=1), verb="watch", resource=WATCHES, times=2),
+        Rule(CloseWatch(events=1), verb="watch", resource="pods", times=5),
+        Rule(CloseWatch(events=1, reset=True), verb="watch", resource=WATCHES, times=5),
+        Rule(LoseRequest(), verb="watch", resource="*", times=6),
+    ],
+    ids=str,
+)
+def test_it_comes_to_the_same_end_whatever_happens_to_its_watches(rule: Rule) -> None:
+    ran = trouble(rule)
+    assert ran.code == 0, ran.err
+    assert f"{NAME} Held 8/8 updated" in ran.out.splitlines()[-1]
+
+
+PROXY = "<html>404 page not found</html>"
+
+
+@pytest.mark.parametrize("resource", [WATCHES, "pods"])
+@pytest.mark.parametrize("answer", [Answer(404, message=PROXY), Answer(401), Answer(403)], ids=["404", "401", "403"])
+def test_an_answer_that_passes_does_not_end_it(answer: Answer, resource: str) -> None:
+    """The watch breaks, and behind the load balancer nobody knows us for a moment."""
+
+    async def breaks(scene: Scene) -> None:
+        await asyncio.sleep(5.0)
+        scene.door.link.faults.add(Rule(answer, verb="get,list", resource=resource, times=3))
+        scene.door.link.faults.add(Rule(LoseRequest(), verb="watch", resource=resource, times=2))
+        scene.door.link.drop_watches()
+        await all_recovers(scene)
+
+    with canary() as scene:
+        ran = scene.run(*WATCH, "--timeout", "5m", meanwhile=breaks)
+        scene.door.link.faults.check()
+    assert ran.code == 0, ran.err
+    assert f"{NAME} Held 8/8 updated" in ran.out.splitlines()[-1]
+
+
+def test_a_right_that_is_taken_away_for_good_ends_it_after_a_while() -> None:
+    async def taken(scene: Scene) -> None:
+        await asyncio.sleep(5.0)
+        scene.door.forbid("*", WATCHES)
+        scene.door.link.drop_watches()
+
+    with canary() as scene:
+        ran = scene.run(*WATCH, meanwhile=taken)
+    assert (ran.code, "Forbidden" in ran.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule(Hang(), resource="pods/log"),
+        Rule(Hang(), verb="get", resource=WATCHES),
+        Rule(Hang(), verb="list", resource="pods"),
+        Rule(Hang(), verb="list", resource="nodes"),
+        Rule(Hang(), verb="list", resource="controllerrevisions*"),
+        Rule(Hang(), verb="watch"),
+        Rule(Hang(), resource="*"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("verb", [WATCH, ("promote", NAME, "-n", NAMESPACE, "--wait")], ids=["status", "promote"])
+def test_the_timeout_covers_everything_that_hangs(verb: tuple[str, ...], rule: Rule) -> None:
+    with canary() as scene:
+        scene.door.link.faults.add(rule)
+        began = scene.now()
+        ran = scene.run(*verb, "--timeout", "3s")
+        assert scene.now() - began <= 4.0
+    assert ran.code == 3, ran.err
+    assert " after 3s: " in ran.err
+
+
+def test_a_log_that_hangs_is_not_waited_for() -> None:
+    with canary() as scene:
+        scene.nodes.behave("c-03", replace(PACE, ready=None, crash=4.0))
+        scene.pass_time(60.0)
+        scene.door.link.faults.add(Rule(Hang(), resource="pods/log"))
+        began = scene.now()
+        assert scene.run("status", NAME, "-n", NAMESPACE).code == 0
+        assert 0.0 < scene.now() - began <= 2.5
+        scene.door.link.faults.check()
+
+
+def test_a_server_that_has_forgotten_where_we_were_is_read_anew() -> None:
+    async def forgets(scene: Scene) -> None:
+        await asyncio.sleep(5.0)
+        scene.door.link.up = False
+        scene.door.link.drop_watches()
+        await all_recovers(scene)
+        scene.cluster.store.compact()
+        scene.door.link.up = True
+
+    with canary() as scene:
+        ran = scene.run(*WATCH, "--timeout", "5m", meanwhile=forgets)
+    assert ran.code == 0, ran.err
+    assert "trying on" in ran.err
+
+
+def test_a_watch_that_ended_in_good_order_may_find_its_place_forgotten() -> None:
+    async def ends(scene: Scene) -> None:
+        await asyncio.sleep(5.0)
+        store = scene.cluster.store
+        for watch in [watch for watches in store.watches.values() for watch in watches]:
+            watch.close()
+        scene.cluster.create(CONFIGMAPS, NAMESPACE, {"metadata": {"name": "news"}})
+        store.compact()
+        await all_recovers(scene)
+
+    with canary() as scene:
+        ran = scene.run(*WATCH, "--timeout", "5m", meanwhile=ends)
+    assert ran.code == 0, ran.err
+
+
+def test_a_revision_that_comes_back_has_a_new_number() -> None:
+    async def goes_back(scene: Scene) -> None:
+        await asyncio.sleep(5.0)
+        await scene.edit({"spec": {"template": scenes.HISTORY[4][1], **scenes.rolling(partition=0)}})
+
+    with canary() as scene:
+        ran = scene.run(*WATCH, "-o", "json", "--timeout", "20s", meanwhile=goes_back)
+    assert json.loads(ran.out.splitlines()[-1])["revision"]["current"] == 8
+
+
+def test_a_pod_that_goes_without_a_word_is_missed() -> None:
+    async def goes(scene: Scene) -> None:
+        await asyncio.sleep(5.0)
+        await scene.controller.kill()
+        await scene.api.delete(PODS, (await scene.pod_on("c-08"))["metadata"]["name"], gracePeriodSeconds="0")
+
+    with canary() as scene:
+        ran = scene.run(*WATCH, "-o", "json", "--timeout", "20s", meanwhile=goes)
+    assert json.loads(ran.out.splitlines()[-1])["nodes"]["missing"] == 1
+
+
+def test_no_right_to_watch_costs_a_read_every_other_second_and_no_more() -> None:
+    with canary() as scene:
+        scene.door.forbid("watch", "*")
+        scene.door.link.seen.clear()
+        ran = scene.run(*WATCH, "--timeout", "60s")
+        counts = scene.door.link.counts()
+    assert ran.code == 3
+    assert 25 <= counts["list pods"] <= 35
+    assert 25 <= counts[f"get {WATCHES}"] <= 35
+    assert counts["watch pods"] == counts[f"watch {WATCHES}"] == 1
+
+
+def test_watching_is_three_watches_and_a_list_of_the_nodes_each_minute() -> None:
+    with canary() as scene:
+        scene.door.link.seen.clear()
+        scene.run(*WATCH, "--timeout", "179s")
+        counts = scene.door.link.counts()
+    assert counts["watch pods"] == counts[f"watch {WATCHES}"] == 1
+    assert counts["list nodes"] == 3
+    assert counts["list pods"] == 1
+    assert counts[f"list {PULLS}"] == counts[f"watch {PULLS}"] == 1, "they are watched, though nothing is pulled"
+    assert sum(counts.values()) <= 12, counts
+
+
+def test_a_new_node_is_known_before_the_minute_is_over() -> None:
+    async def joins(scene: Scene) -> None:
+        await asyncio.sleep(3.0)
+        await scenes.join(scene, ["d-01"])
+
+    with canary() as scene:
+        ran = scene.run(*WATCH, "-o", "json", "--timeout", "20s", meanwhile=joins)
+    assert json.loads(ran.out.splitlines()[-1])["nodes"]["desired"] == 25
+
+
+def test_who_is_not_known_any_more_is_told_so() -> None:
+    async def logs_out(scene: Scene) -> None:
+        await asyncio.sleep(5.0)
+        scene.door.link.faults.add(Rule(Answer(401, "Unauthorized"), verb="*"))
+        scene.door.link.drop_watches()
+
+    with canary() as scene:
+        began = scene.now()
+        ran = scene.run(*WATCH, meanwhile=logs_out)
+        assert 30.0 <= scene.now() - began <= 70.0, "it is tried for half a minute, with pauses that grow"
+    assert ran.code == 1
+    assert "You must be logged in" in ran.err
