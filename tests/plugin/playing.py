@@ -11,21 +11,18 @@ Time passes only while a verb waits, or by `pass_time` and `go_to`.
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, nullcontext
+from contextlib import AsyncExitStack, contextmanager
 from typing import Any, TextIO, TypeVar
 
-import msgspec
 import pytest
 import structlog
 
 from controller.api.meta import rfc3339
-from controller.kube.access import Access
-from controller.kube.connection import Connection, Fixed
 from controller.settings import Settings
-from kubectl_plugin.host import Host
 from kubectl_plugin.releases import own_version
 from tests.beds.api import DAEMONSETS, LEASES, MERGE_PATCH, NAMESPACES, PODS, Api, Object, Refusal
 from tests.beds.controller.running import Controller
@@ -36,6 +33,7 @@ from tests.beds.virtual_time import VirtualLoop
 from tests.plugin.door import Door
 from tests.plugin.golden import check
 from tests.plugin.in_process import Ran, call, surroundings
+from tests.plugin.users_machine import UsersMachine
 
 __all__ = ["HOME", "LEASE", "NAMESPACE", "NOW", "Meanwhile", "Ran", "Scene", "in_every_form", "opened"]
 
@@ -48,8 +46,6 @@ NOW = 1_763_640_250.0
 """When the scenes are looked at: 2025-11-20T12:04:10Z."""
 BEGIN = NOW - 62 * 86_400
 """What the clock says at first."""
-SERVER = "https://127.0.0.1:6443"
-CONTEXT = "sample"
 PATIENCE = 3600.0
 """Seconds of virtual time for whatever is waited for."""
 
@@ -81,7 +77,11 @@ class Scene:
 
     def now(self) -> float:
         """Seconds since 1970, in virtual time."""
-        return BEGIN + self._runner.get_loop().time()
+        return BEGIN + self.ticks()
+
+    def ticks(self) -> float:
+        """What the loop's clock says."""
+        return self._runner.get_loop().time()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` among the controller and the nodes. The controller logs nothing."""
@@ -122,38 +122,9 @@ class Scene:
         words = [*arguments, *(["--ascii"] if only_ascii else [])]
         given = {"COLUMNS": str(columns), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
         given |= {"FORCE_COLOR": "1"} if colour else {} if terminal else {"NO_COLOR": "1"}
-
-        scene = self
-
-        class InTheScene(Host):
-            def run(self, body: Coroutine[Any, Any, T]) -> T:
-                return scene.do(body if meanwhile is None else scene._beside(body, meanwhile))
-
-            def now(self) -> float:
-                return scene.now() + (clock_ahead() if callable(clock_ahead) else clock_ahead)
-
-            def ticks(self) -> float:
-                return scene._runner.get_loop().time()
-
-            def version(self) -> str:
-                return scene.version
-
-            async def run_program(self, *command: str) -> tuple[int, bytes, bytes]:
-                """A real program would run in real time, for which virtual time does not wait."""
-                assert command[1:] == ("version", "--client", "--output=json")
-                return 0, msgspec.json.encode({"clientVersion": {"gitVersion": scene.kubectl}}), b""
-
-            async def connection(self, _: Access) -> Connection:
-                source = f"context {CONTEXT}"
-                return Connection(server=SERVER, credentials=Fixed(), context=CONTEXT, source=source)
-
-            def transport(self, *_: object) -> AbstractAsyncContextManager[Door]:
-                return nullcontext(scene.door)
-
         environ = surroundings(**{**given, **self.environ, **(environ or {})})
-        return call(
-            words, terminal=terminal, typed=typed, elsewhere=elsewhere, environ=environ, out=out, host=InTheScene
-        )
+        host = functools.partial(UsersMachine, self, meanwhile, clock_ahead)
+        return call(words, terminal=terminal, typed=typed, elsewhere=elsewhere, environ=environ, out=out, host=host)
 
     def check(self, name: str, *arguments: str, **options: Any) -> Ran:
         """Run a verb and compare all it wrote with `golden/NAME.txt`."""
@@ -253,7 +224,8 @@ class Scene:
         except Refusal:
             await self.api.create(LEASES, {"metadata": {"name": LEASE, "namespace": HOME}, "spec": spec})
 
-    async def _beside(self, body: Coroutine[Any, Any, T], meanwhile: Meanwhile) -> T:
+    async def beside(self, body: Coroutine[Any, Any, T], meanwhile: Meanwhile) -> T:
+        """Run `body` with `meanwhile` in the cluster, which is cut off when it ends."""
         other = asyncio.ensure_future(meanwhile(self))
         try:
             return await body
