@@ -133,9 +133,6 @@ def _chosen() -> tuple[Panel, ...]:
         "failed": total("rollout_failed_nodes", "reason"),
     }
     parts["old"] = f"clamp_min({' - '.join((total('status_desired_number_scheduled'), *parts.values()))}, 0)"
-    surge = each("spec_strategy_rollingupdate_max_surge")
-    unavailable = f"{unserved()} / ({each('spec_strategy_rollingupdate_max_unavailable')} > 0)"
-    surging = f"{each('rollout_updating_nodes')} / ({surge} > 0)"
     return (
         graph(
             "Nodes by how far they are",
@@ -143,28 +140,7 @@ def _chosen() -> tuple[Panel, ...]:
             stacked=True,
             width=12,
         ),
-        Panel(
-            "gauge",
-            "Budget used",
-            (Query(f"{surging} or {unavailable}", "{{namespace}}/{{daemonset}}", instant=True),),
-            "Nodes without an available pod, of maxUnavailable; with maxSurge, those that wait for their new pod. "
-            "Nodes that are left empty on purpose do not count",
-            unit="percentunit",
-            width=4,
-            defaults={
-                "min": 0,
-                "max": 1,
-                "thresholds": {
-                    "mode": "absolute",
-                    "steps": [
-                        {"color": "green", "value": None},
-                        {"color": "orange", "value": 1},
-                        {"color": "red", "value": 1.01},
-                    ],
-                },
-            },
-            options={"reduceOptions": {"calcs": ["lastNotNull"]}},
-        ),
+        _budget(),
         _timeline(),
         graph(
             "Failing nodes by reason",
@@ -172,19 +148,7 @@ def _chosen() -> tuple[Panel, ...]:
             width=6,
             stacked=True,
         ),
-        Panel(
-            "bargauge",
-            "Nodes by zone",
-            (
-                Query(
-                    f"sum by (zone, state) ({each('rollout_zone_nodes', 'zone', 'state')})",
-                    "{{zone}} {{state}}",
-                    instant=True,
-                ),
-            ),
-            width=6,
-            options={"orientation": "horizontal", "reduceOptions": {"calcs": ["lastNotNull"]}},
-        ),
+        _zones(),
         _bars(
             "What keeps nodes waiting",
             Query(f"{each('rollout_blocked', 'reason')} == 1", "{{namespace}}/{{daemonset}} {{reason}}"),
@@ -197,6 +161,41 @@ def _chosen() -> tuple[Panel, ...]:
             warn_at=1,
             meaning="They run the new version although partition or selector keeps them on the old one",
         ),
+    )
+
+
+def _budget() -> Panel:
+    unavailable = f"{unserved()} / ({each('spec_strategy_rollingupdate_max_unavailable')} > 0)"
+    surging = f"{each('rollout_updating_nodes')} / ({each('spec_strategy_rollingupdate_max_surge')} > 0)"
+    steps = [("green", None), ("orange", 1), ("red", 1.01)]
+    return Panel(
+        "gauge",
+        "Budget used",
+        (Query(f"{surging} or {unavailable}", "{{namespace}}/{{daemonset}}", instant=True),),
+        "Nodes without an available pod, of maxUnavailable; with maxSurge, those that wait for their new pod. "
+        "Nodes that are left empty on purpose do not count",
+        unit="percentunit",
+        width=4,
+        defaults={
+            "min": 0,
+            "max": 1,
+            "thresholds": {
+                "mode": "absolute",
+                "steps": [{"color": colour, "value": value} for colour, value in steps],
+            },
+        },
+        options={"reduceOptions": {"calcs": ["lastNotNull"]}},
+    )
+
+
+def _zones() -> Panel:
+    nodes = f"sum by (zone, state) ({each('rollout_zone_nodes', 'zone', 'state')})"
+    return Panel(
+        "bargauge",
+        "Nodes by zone",
+        (Query(nodes, "{{zone}} {{state}}", instant=True),),
+        width=6,
+        options={"orientation": "horizontal", "reduceOptions": {"calcs": ["lastNotNull"]}},
     )
 
 

@@ -7,116 +7,104 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 
 from controller.api.base import JSON
 from controller.api.canonical import MOST_VALUES, canonical, identity
 
 Change = Callable[[dict[str, Any]], None]
 
+HAND_WRITTEN = """\
+metadata: {labels: {app: demo}}
+spec:
+  containers:
+  - name: main
+    image: registry.example:5000/demo:1.2
+    env:
+    - {name: A, value: "1"}
+    - {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+    - {name: CPU, valueFrom: {resourceFieldRef: {resource: limits.cpu}}}
+    ports: [{containerPort: 8080}]
+    resources: {limits: {cpu: 1000m, memory: 128Mi}}
+    readinessProbe: {httpGet: {port: 8080}}
+    livenessProbe: {grpc: {port: 8081}}
+    volumeMounts: [{name: config, mountPath: /config}]
+  initContainers:
+  - {name: prepare, image: demo}
+  volumes:
+  - {name: config, configMap: {name: demo}}
+  - name: scratch
+  - {name: token, projected: {sources: [{serviceAccountToken: {path: token}}]}}
+  - {name: host, hostPath: {path: /}}
+  topologySpreadConstraints: [{maxSkew: 1, labelSelector: {}}]
+"""
+DEFAULTED = """\
+metadata: {labels: {app: demo}, creationTimestamp: null, annotations: {}}
+spec:
+  containers:
+  - name: main
+    image: registry.example:5000/demo:1.2
+    imagePullPolicy: IfNotPresent
+    env:
+    - {name: A, value: "1"}
+    - {name: NODE, valueFrom: {fieldRef: {apiVersion: v1, fieldPath: spec.nodeName}}}
+    - {name: CPU, valueFrom: {resourceFieldRef: {resource: limits.cpu, divisor: "0"}}}
+    ports: [{containerPort: 8080, protocol: TCP}]
+    resources: {limits: {cpu: "1", memory: 128Mi}}
+    readinessProbe:
+      httpGet: {path: /, port: 8080, scheme: HTTP}
+      timeoutSeconds: 1
+      periodSeconds: 10
+      successThreshold: 1
+      failureThreshold: 3
+    livenessProbe:
+      grpc: {port: 8081, service: ""}
+      timeoutSeconds: 1
+      periodSeconds: 10
+      successThreshold: 1
+      failureThreshold: 3
+    volumeMounts: [{name: config, mountPath: /config, readOnly: false}]
+    terminationMessagePath: /dev/termination-log
+    terminationMessagePolicy: File
+    securityContext: {}
+  initContainers:
+  - name: prepare
+    image: demo
+    imagePullPolicy: Always
+    resources: {}
+    terminationMessagePath: /dev/termination-log
+    terminationMessagePolicy: File
+  volumes:
+  - {name: config, configMap: {name: demo, defaultMode: 420}}
+  - {name: scratch, emptyDir: {}}
+  - name: token
+    projected:
+      defaultMode: 420
+      sources: [{serviceAccountToken: {path: token, expirationSeconds: 3600}}]
+  - {name: host, hostPath: {path: /, type: ""}}
+  topologySpreadConstraints: [{maxSkew: 1, labelSelector: {}}]
+  restartPolicy: Always
+  terminationGracePeriodSeconds: 30
+  dnsPolicy: ClusterFirst
+  schedulerName: default-scheduler
+  securityContext: {}
+  serviceAccount: default
+  serviceAccountName: default
+  enableServiceLinks: true
+  hostNetwork: false
+$patch: replace
+"""
+"""The same as the API server stores it for a native DaemonSet."""
+
 
 def hand_written() -> dict[str, Any]:
-    return {
-        "metadata": {"labels": {"app": "demo"}},
-        "spec": {
-            "containers": [
-                {
-                    "name": "main",
-                    "image": "registry.example:5000/demo:1.2",
-                    "env": [
-                        {"name": "A", "value": "1"},
-                        {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
-                        {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
-                    ],
-                    "ports": [{"containerPort": 8080}],
-                    "resources": {"limits": {"cpu": "1000m", "memory": "128Mi"}},
-                    "readinessProbe": {"httpGet": {"port": 8080}},
-                    "livenessProbe": {"grpc": {"port": 8081}},
-                    "volumeMounts": [{"name": "config", "mountPath": "/config"}],
-                }
-            ],
-            "initContainers": [{"name": "prepare", "image": "demo"}],
-            "volumes": [
-                {"name": "config", "configMap": {"name": "demo"}},
-                {"name": "scratch"},
-                {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}},
-                {"name": "host", "hostPath": {"path": "/"}},
-            ],
-            "topologySpreadConstraints": [{"maxSkew": 1, "labelSelector": {}}],
-        },
-    }
+    found: dict[str, Any] = yaml.safe_load(HAND_WRITTEN)
+    return found
 
 
 def defaulted() -> dict[str, Any]:
-    """The same as the API server stores it for a native DaemonSet."""
-    container = {
-        "name": "main",
-        "image": "registry.example:5000/demo:1.2",
-        "imagePullPolicy": "IfNotPresent",
-        "env": [
-            {"name": "A", "value": "1"},
-            {"name": "NODE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}},
-            {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "0"}}},
-        ],
-        "ports": [{"containerPort": 8080, "protocol": "TCP"}],
-        "resources": {"limits": {"cpu": "1", "memory": "128Mi"}},
-        "readinessProbe": {
-            "httpGet": {"path": "/", "port": 8080, "scheme": "HTTP"},
-            "timeoutSeconds": 1,
-            "periodSeconds": 10,
-            "successThreshold": 1,
-            "failureThreshold": 3,
-        },
-        "livenessProbe": {
-            "grpc": {"port": 8081, "service": ""},
-            "timeoutSeconds": 1,
-            "periodSeconds": 10,
-            "successThreshold": 1,
-            "failureThreshold": 3,
-        },
-        "volumeMounts": [{"name": "config", "mountPath": "/config", "readOnly": False}],
-        "terminationMessagePath": "/dev/termination-log",
-        "terminationMessagePolicy": "File",
-        "securityContext": {},
-    }
-    return {
-        "metadata": {"labels": {"app": "demo"}, "creationTimestamp": None, "annotations": {}},
-        "spec": {
-            "containers": [container],
-            "initContainers": [
-                {
-                    "name": "prepare",
-                    "image": "demo",
-                    "imagePullPolicy": "Always",
-                    "resources": {},
-                    "terminationMessagePath": "/dev/termination-log",
-                    "terminationMessagePolicy": "File",
-                }
-            ],
-            "volumes": [
-                {"name": "config", "configMap": {"name": "demo", "defaultMode": 420}},
-                {"name": "scratch", "emptyDir": {}},
-                {
-                    "name": "token",
-                    "projected": {
-                        "defaultMode": 420,
-                        "sources": [{"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}}],
-                    },
-                },
-                {"name": "host", "hostPath": {"path": "/", "type": ""}},
-            ],
-            "topologySpreadConstraints": [{"maxSkew": 1, "labelSelector": {}}],
-            "restartPolicy": "Always",
-            "terminationGracePeriodSeconds": 30,
-            "dnsPolicy": "ClusterFirst",
-            "schedulerName": "default-scheduler",
-            "securityContext": {},
-            "serviceAccount": "default",
-            "serviceAccountName": "default",
-            "enableServiceLinks": True,
-            "hostNetwork": False,
-        },
-        "$patch": "replace",
-    }
+    found: dict[str, Any] = yaml.safe_load(DEFAULTED)
+    return found
 
 
 def test_hand_written_and_defaulted_mean_the_same() -> None:
