@@ -8,83 +8,26 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from math import inf
-from typing import Any
 
 import pytest
 import structlog
-from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
-from controller.api.in_place import Underway
-from controller.api.meta import Key, Ref, rfc3339
-from controller.api.node import Node
-from controller.api.pod import Pod
-from controller.api.wellknown import InPlaceRefusal
-from controller.assembly import Parts
+from controller.api.daemonset import DaemonSetStatus, Rollout
+from controller.api.meta import Key, rfc3339
 from controller.informers import Informers
 from controller.instrumentation import Instrumentation
-from controller.kube.decode import Seen
 from controller.kube.errors import Forbidden
 from controller.kube.sender import Call, Exchange
-from controller.planner.actions import CreatePod, DeletePod, DeleteReason, ResizePod, UpdateInPlace
-from controller.planner.in_place.change import InPlaceChange
-from controller.runtime.store import StoreWriter
+from controller.planner.actions import CreatePod
 from controller.runtime.workers import Done, Outcome, Pass, PassControl, workers
 from controller.runtime.workqueue import Taken, WorkQueue
-from controller.settings import Settings
 from controller.telemetry import log
 from controller.telemetry.metrics import Metrics
-from tests.beds.scripted import Script
-from tests.beds.worlds import NOW, ago, ds, everywhere, node, pod, revision
+from tests.beds.worlds import NOW, ago, ds, everywhere, node, revision
+from tests.unit.controller.office import DELETE, Office
 
-DELETE = DeletePod(
-    pod=Ref(namespace="default", name="node-0-v1", uid="uid-node-0-v1"), node="node-0", why=DeleteReason.OUTDATED
-)
 CREATE = CreatePod(node="node-0", name="node-0-v2", revision=revision("v2"))
 SURGING = ds("v2", max_surge=1)
-
-
-class Office:
-    """An assembled process, whose caches a test fills by hand."""
-
-    def __init__(self, *daemonsets: DaemonSet, nodes: tuple[Node, ...] = (), pods: tuple[Pod, ...] = ()) -> None:
-        self.parts: Parts = Parts(Settings(), Script(), server="", refresh=None, clock=lambda: NOW)
-        self.parts.fence.open(lambda: None)
-        caches = self.parts.informers.caches
-        self.daemonsets, self.nodes = StoreWriter(caches.daemonsets), StoreWriter(caches.nodes)
-        for one in daemonsets:
-            self.daemonsets.feed(Seen(key=one.key, version=one.version, obj=one))
-        for machine in nodes:
-            self.nodes.feed(Seen(key=Key("", machine.name), version=machine.version, obj=machine))
-        writer = StoreWriter(caches.pods)
-        for each in pods:
-            writer.feed(Seen(key=Key(each.namespace, each.name), version=each.version, obj=each))
-
-    def acted(self, daemonset: DaemonSet, *actions: Any) -> None:
-        for action in actions:
-            self.parts.instrumentation.acted(daemonset, action, None)
-
-    def lose(self, machine: Node) -> None:
-        for change in self.nodes.feed(Seen(key=Key("", machine.name), version="9", obj=None)):
-            self.parts.triggers.on_node(change)
-
-    def lose_daemonset(self, daemonset: DaemonSet) -> None:
-        for change in self.daemonsets.feed(Seen(key=daemonset.key, version="9", obj=None)):
-            self.parts.triggers.on_daemonset(change)
-
-    def put_back(self, daemonset: DaemonSet) -> None:
-        self.daemonsets.feed(Seen(key=daemonset.key, version="10", obj=daemonset))
-
-    def count(self, name: str, **labels: str) -> float:
-        """The sum over all children that have these labels."""
-        samples = (one for family in self.parts.metrics.families() for one in family.samples)
-        return sum(one.value for one in samples if one.name == name and labels.items() <= one.labels.items())
-
-    def updated(self, daemonset: DaemonSet) -> float:
-        """How many updates of nodes were timed once a new, available pod was seen on node-0."""
-        self.parts.instrumentation.saw(daemonset, pod("node-0", "v2", ready=ago(1)), NOW)
-        return self.count("kruise_ds_node_update_duration_seconds_count")
 
 
 async def test_the_update_of_a_node_that_goes_before_its_new_pod_is_there_is_forgotten() -> None:
@@ -196,69 +139,6 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
     assert (crashed["reason"], crashed["level"]) == ("pod changed,node changed", "error")
     assert [line.get("panic") for line in lines] == [None, True, None, None]
     assert "KeyError: 'pod-1'" in crashed["exception"]
-
-
-CHANGED = UpdateInPlace(
-    pod=Ref(namespace="default", name="agent-x", uid="uid-agent-x"),
-    node="node-0",
-    before="v1",
-    revision=revision("v2"),
-    change=InPlaceChange(images={"main": "demo:v2"}),
-)
-IN_PLACE = ds("v2", rolling_update_type="InPlaceIfPossible", min_ready=30)
-
-
-def timed(office: Office) -> tuple[float, float]:
-    """How many updates in place were timed, and their seconds in all."""
-    name = "kruise_ds_node_update_duration_seconds"
-    return office.count(f"{name}_count", method="in_place"), office.count(f"{name}_sum", method="in_place")
-
-
-async def test_an_update_in_place_ends_when_the_same_pod_is_available_as_it_was_updated() -> None:
-    office = Office(IN_PLACE, nodes=(node("node-0"),))
-    office.acted(IN_PLACE, CHANGED)
-    saw, settle = office.parts.instrumentation.saw, office.parts.metrics.tally.updates.settle
-    saw(IN_PLACE, pod("node-0", "v1", name="agent-x"), NOW)
-    settle(NOW + 300)
-    assert timed(office) == (0, 0), "as it was before"
-    late = pod("node-0", "v2", name="agent-x", ready=NOW + 290)
-    saw(IN_PLACE, replace(late, underway=Underway(until=inf, restarting=("main",))), NOW + 300)
-    settle(NOW + 400)
-    assert timed(office) == (0, 0), "the old container still runs"
-    saw(IN_PLACE, late, NOW + 300)
-    settle(NOW + 319)
-    assert timed(office) == (0, 0), "not yet for minReadySeconds"
-    settle(NOW + 321)
-    assert timed(office) == (1, 320), "which count from the start of the container, not from when it was seen"
-
-
-async def test_an_update_that_nothing_proves_ends_when_it_counts_as_finished() -> None:
-    office = Office(IN_PLACE, nodes=(node("node-0"),))
-    office.acted(IN_PLACE, CHANGED)
-    changed = replace(pod("node-0", "v2", name="agent-x"), underway=Underway(until=NOW + 10, restarting=("main",)))
-    office.parts.instrumentation.saw(IN_PLACE, changed, NOW + 1)
-    office.parts.metrics.tally.updates.settle(NOW + 60)
-    assert timed(office) == (1, 10)
-
-
-async def test_a_change_that_restarts_nothing_is_through_at_once() -> None:
-    """Its pod has been available all the time; and the cache may have been quicker than the answer."""
-    changed = pod("node-0", "v2", name="agent-x")
-    office = Office(IN_PLACE, nodes=(node("node-0"),), pods=(changed,))
-    office.acted(IN_PLACE, CHANGED)
-    office.parts.metrics.tally.updates.settle(NOW)
-    assert timed(office) == (1, 0)
-
-
-async def test_writes_in_place_and_what_speaks_against_them_are_counted() -> None:
-    office = Office(IN_PLACE, nodes=(node("node-0"),))
-    office.acted(IN_PLACE, CHANGED, ResizePod(pod=CHANGED.pod, node="node-0"))
-    office.acted(IN_PLACE, replace(DELETE, refusal=InPlaceRefusal.TEMPLATE), DELETE)
-    office.acted(IN_PLACE, replace(DELETE, why=DeleteReason.NOT_RESIZED, refusal=InPlaceRefusal.RESIZE_REFUSED))
-    operations, fallbacks = "kruise_daemonset_pod_operations_total", "kruise_daemonset_in_place_fallbacks_total"
-    assert [office.count(operations, operation=one, result="success") for one in ("update", "resize")] == [1, 1]
-    counted = {one.value: office.count(fallbacks, reason=one.value) for one in InPlaceRefusal}
-    assert {reason: count for reason, count in counted.items() if count} == {"Template": 1, "ResizeRefused": 1}
 
 
 def told(metrics: Metrics, name: str, /, **labels: str) -> float | None:

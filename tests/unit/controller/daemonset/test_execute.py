@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE, SUCCESSFUL_DELETE
+from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE
 from controller.daemonset.places import FAILING_FIRST
 from controller.daemonset.state import ENDING_SECONDS, PROOF
 from controller.kube.errors import ApiError, Busy, Conflict, Forbidden, Invalid, ServerError, Unknown, Unreachable
@@ -24,12 +24,10 @@ from controller.planner.actions import (
     RenumberRevision,
 )
 from controller.planner.place import ROOM, Place
-from controller.planner.world import Accepted, TemplateRefused, TemplateVerdict
 from controller.runtime.freshness import PODS, Reach
 from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.scripted import Answer, Script, ok
-from tests.beds.verdicts import refusing
-from tests.beds.worlds import NOW, OURS, ds, pod, revision
+from tests.beds.worlds import NOW, OURS, pod, revision
 
 QUOTA = refusal(403, "Forbidden", 'pods "demo-0" is forbidden: exceeded quota: pods, requested: pods=1, limited: 4')
 DENIED = refusal(403, "Forbidden", "not on this node")
@@ -54,7 +52,6 @@ def delete(why: DeleteReason = DeleteReason.OUTDATED) -> DeletePod:
 
 HELD = FAILING_FIRST
 """Seconds for which a place is left alone after its second failure in a row."""
-
 REFUSED_CREATES: dict[str, tuple[Answer, list[Answer], type[ApiError], float]] = {
     "admission says no": (DENIED, [NOTHING], Forbidden, HELD),
     "the pod is invalid": (refusal(422, "Invalid"), [NOTHING], Invalid, HELD),
@@ -173,71 +170,6 @@ def test_one_pod_proves_nothing_yet() -> None:
     acting = Acting()
     acting.carry_out([create(0)], ok())
     assert len(acting.carry_out([create(1), create(2)], QUOTA)) == 1
-
-
-def test_only_the_deletion_of_a_failed_pod_is_a_strike_of_its_node_and_generation() -> None:
-    acting = Acting(daemonset=ds(generation=4))
-    for why in DeleteReason:
-        if why is not DeleteReason.FAILED:
-            acting.carry_out([delete(why)], ok())
-    assert len(acting.dependencies.failed_pods) == 0
-    acting.carry_out([delete(DeleteReason.FAILED)], ok())
-    waits = acting.dependencies.failed_pods.remaining((OURS, 4, "node-0"), NOW)
-    assert (len(acting.dependencies.failed_pods), waits) == (1, 1.0)
-    assert [note.reason for note in acting.notes] == [SUCCESSFUL_DELETE] * len(DeleteReason)
-
-
-PROBE = ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1"))
-
-
-@pytest.mark.parametrize(
-    ("answer", "verdict", "failures"),
-    [
-        (ok(), Accepted(), 0),
-        (refusal(422, "Invalid", "no such field"), TemplateRefused(words="no such field"), 0),
-        (DENIED, None, 0),
-        (QUOTA, Accepted(), 0),
-        (BROKEN, None, 1),
-        (AWAY, None, 1),
-    ],
-    ids=[
-        "accepted",
-        "invalid",
-        "forbidden, perhaps for the node",
-        "a full quota: the pod that goes makes room",
-        "broken",
-        "away",
-    ],
-)
-def test_what_a_dry_run_says_of_the_template(answer: Answer, verdict: TemplateVerdict | None, failures: int) -> None:
-    acting = Acting()
-    assert len(acting.carry_out([PROBE], answer)) == failures
-    assert acting.state.verdicts.by_revision.get("v1") == verdict
-
-
-def test_a_name_that_is_taken_is_no_matter_of_the_template() -> None:
-    """A server looks for it when everything else has passed."""
-    acting = Acting()
-    assert acting.carry_out([PROBE], refusal(409, "AlreadyExists")) == ()
-    assert acting.state.verdicts.by_revision == {"v1": Accepted()}
-
-
-def test_a_template_counts_as_refused_when_two_nodes_may_not_have_it() -> None:
-    acting = Acting()
-    acting.carry_out([PROBE], DENIED)
-    acting.carry_out([PROBE], DENIED)
-    assert acting.state.verdicts.by_revision == refusing("v1", "not on this node")
-    assert acting.state.verdicts.ask_at == NOW + 60
-
-
-def test_a_template_that_is_accepted_after_all_begins_anew() -> None:
-    acting = Acting()
-    for _ in range(4):
-        acting.carry_out([PROBE], DENIED)
-    acting.carry_out([PROBE], ok())
-    for _ in range(2):
-        acting.carry_out([PROBE], DENIED)
-    assert acting.state.verdicts.ask_at == NOW + 60
 
 
 @pytest.mark.parametrize("answer", [refusal(409, "Conflict"), refusal(404, "NotFound"), LOST], ids=str)

@@ -10,7 +10,8 @@ from controller.planner.world import World
 from kubectl_plugin.report.snapshot import PodDetail
 from kubectl_plugin.report.survey import survey
 from tests.beds.snapshots import container, crashing, detail, of_world
-from tests.unit.controller.planner.test_summary import TABLE, summary
+from tests.unit.controller.planner.summed_up import summary
+from tests.unit.controller.planner.test_summary import TABLE
 
 WAITING = {PodProblem.IMAGE_PULL: "ErrImagePull", PodProblem.CONFIG: "CreateContainerConfigError"}
 

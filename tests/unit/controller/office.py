@@ -1,0 +1,63 @@
+"""Instrumentation with its metrics, told of passes as the controller does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller.api.daemonset import DaemonSet
+from controller.api.meta import Key, Ref
+from controller.api.node import Node
+from controller.api.pod import Pod
+from controller.assembly import Parts
+from controller.kube.decode import Seen
+from controller.planner.actions import DeletePod, DeleteReason
+from controller.runtime.store import StoreWriter
+from controller.settings import Settings
+from tests.beds.scripted import Script
+from tests.beds.worlds import NOW, ago, pod
+
+DELETE = DeletePod(
+    pod=Ref(namespace="default", name="node-0-v1", uid="uid-node-0-v1"), node="node-0", why=DeleteReason.OUTDATED
+)
+
+
+class Office:
+    """An assembled process, whose caches a test fills by hand."""
+
+    def __init__(self, *daemonsets: DaemonSet, nodes: tuple[Node, ...] = (), pods: tuple[Pod, ...] = ()) -> None:
+        self.parts: Parts = Parts(Settings(), Script(), server="", refresh=None, clock=lambda: NOW)
+        self.parts.fence.open(lambda: None)
+        caches = self.parts.informers.caches
+        self.daemonsets, self.nodes = StoreWriter(caches.daemonsets), StoreWriter(caches.nodes)
+        for one in daemonsets:
+            self.daemonsets.feed(Seen(key=one.key, version=one.version, obj=one))
+        for machine in nodes:
+            self.nodes.feed(Seen(key=Key("", machine.name), version=machine.version, obj=machine))
+        writer = StoreWriter(caches.pods)
+        for each in pods:
+            writer.feed(Seen(key=Key(each.namespace, each.name), version=each.version, obj=each))
+
+    def acted(self, daemonset: DaemonSet, *actions: Any) -> None:
+        for action in actions:
+            self.parts.instrumentation.acted(daemonset, action, None)
+
+    def lose(self, machine: Node) -> None:
+        for change in self.nodes.feed(Seen(key=Key("", machine.name), version="9", obj=None)):
+            self.parts.triggers.on_node(change)
+
+    def lose_daemonset(self, daemonset: DaemonSet) -> None:
+        for change in self.daemonsets.feed(Seen(key=daemonset.key, version="9", obj=None)):
+            self.parts.triggers.on_daemonset(change)
+
+    def put_back(self, daemonset: DaemonSet) -> None:
+        self.daemonsets.feed(Seen(key=daemonset.key, version="10", obj=daemonset))
+
+    def count(self, name: str, **labels: str) -> float:
+        """The sum over all children that have these labels."""
+        samples = (one for family in self.parts.metrics.families() for one in family.samples)
+        return sum(one.value for one in samples if one.name == name and labels.items() <= one.labels.items())
+
+    def updated(self, daemonset: DaemonSet) -> float:
+        """How many updates of nodes were timed once a new, available pod was seen on node-0."""
+        self.parts.instrumentation.saw(daemonset, pod("node-0", "v2", ready=ago(1)), NOW)
+        return self.count("kruise_ds_node_update_duration_seconds_count")

@@ -1,0 +1,222 @@
+"""Batches of containers in one pod, one after the other: what the next write takes along, and what it waits for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.api.meta import rfc3339
+from controller.api.wellknown import (
+    IN_PLACE_STATE_ANNOTATION,
+    IN_PLACE_STATE_LEGACY,
+)
+from tests.beds.changing_pod import ChangingPod, Json, asks, container, image, template
+from tests.beds.worlds import NOW
+from tests.unit.controller.planner.in_place.test_patches import has, images, of
+from tests.unit.controller.planner.in_place.test_priority import with_priority
+
+
+def waits_for(pod: ChangingPod) -> tuple[tuple[str, ...], bool] | None:
+    """Containers, and whether the next batch is due."""
+    underway = pod.underway
+    return None if underway is None else (underway.restarting, underway.continues)
+
+
+# launch priorities
+
+
+def test_the_first_batch_and_what_waits_for_it() -> None:
+    pod = ChangingPod(of("v1", "v1", "v1"))
+    pod.edit("v2", of("v2", "v2", "v1"))
+    assert images(pod) == {"c1": "v2", "c2": "v1", "c3": "v1"}
+    assert pod.told["nextContainerImages"] == {"c2": image("v2")}
+    assert pod.told["preCheckBeforeNext"] == {"containersRequiredReady": ["c1"]}
+    assert set(pod.told["lastContainerStatuses"]) == {"c1"}
+
+
+def test_three_batches_end_to_end() -> None:
+    pod = ChangingPod(of("v1", "v1", "v1"))
+    pod.edit("v2", of("v2", "v2", "v2"))
+    for number, name in enumerate(("c1", "c2", "c3"), start=1):
+        assert waits_for(pod) == ((name,), False)
+        pod.starts(name, id_=f"n{number}", shown="v2")
+        if name != "c3":
+            assert waits_for(pod) == ((), True)
+            pod.go_on()
+    assert waits_for(pod) is None
+    assert images(pod) == {"c1": "v2", "c2": "v2", "c3": "v2"}
+    record = pod.told["containerBatchesRecord"]
+    assert [one["containers"] for one in record] == [["c1"], ["c2"], ["c3"]]
+
+
+def test_an_edit_between_two_batches_takes_what_was_left_along() -> None:
+    pod = ChangingPod(of("v1", "v1", "v1"))
+    pod.edit("v2", of("v2", "v2", "v1"))
+    pod.edit("v3", of("v3", "v2", "v1"))
+    assert pod.told["nextContainerImages"] == {"c2": image("v2")}
+    assert images(pod) == {"c1": "v3", "c2": "v1", "c3": "v1"}
+
+
+def test_an_edit_of_another_container_waits_on_for_the_image_before() -> None:
+    pod = ChangingPod(of("v1", "v1", "v1"))
+    pod.edit("v2", of("v2", "v1", "v1"))
+    pod.edit("v3", of("v2", "v2", "v1"))
+    assert waits_for(pod) == (("c1", "c2"), False)
+    pod.starts("c1", id_="n1", shown="v2")
+    pod.starts("c2", id_="n2", shown="v2")
+    assert waits_for(pod) is None
+
+
+def test_the_image_of_a_later_batch_that_was_abandoned_is_not_waited_for() -> None:
+    pod = ChangingPod(of("v1", "v1", "v1"))
+    pod.edit("v2", of("v1", "v2", "v1"))
+    pod.edit("v3", of("v3", "v3", "v1"))
+    assert waits_for(pod) == (("c1",), False)
+    pod.starts("c1", id_="n1", shown="v3")
+    assert waits_for(pod) == ((), True)
+    pod.go_on()
+    assert images(pod) == {"c1": "v3", "c2": "v3", "c3": "v1"}
+
+
+def test_who_reads_a_label_that_changes_keeps_its_turn_and_starts_with_it() -> None:
+    """All labels come with the first batch, so nobody has to join another one for them."""
+
+    def reading(tag: str, track: str) -> Any:
+        made = of(tag, tag, tag, labels={"app": "demo", "track": track})
+        variable = {"name": "TRACK", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['track']"}}}
+        for one in made["spec"]["containers"][1:]:
+            one["env"] = [*one["env"], variable]
+        return made
+
+    pod = ChangingPod(reading("v1", "a"))
+    pod.edit("v2", reading("v2", "b"))
+    for number, name in enumerate(("c1", "c2", "c3"), start=1):
+        assert pod.object["metadata"]["labels"]["track"] == "b"
+        assert list(images(pod).values()) == ["v2"] * number + ["v1"] * (3 - number)
+        assert waits_for(pod) == ((name,), False)
+        pod.starts(name, id_=f"n{number}", shown="v2")
+        if number < 3:
+            pod.go_on()
+    assert waits_for(pod) is None
+
+
+def test_an_abandoned_image_that_comes_late_ends_no_later_batch() -> None:
+    """The kubelet still pulls it when its container's turn comes."""
+    pod = ChangingPod(of("v1", "v1"))
+    pod.edit("v2", of("v1", "v2"))
+    pod.edit("v3", of("v2", "v3"))
+    pod.starts("c1", id_="n1", shown="v2")
+    pod.go_on()
+    assert images(pod) == {"c1": "v2", "c2": "v3"}
+    pod.starts("c2", id_="n2", shown="v2")
+    assert waits_for(pod) == (("c2",), False)
+    assert not pod.record.ready
+    pod.starts("c2", id_="n3", shown="v3")
+    assert waits_for(pod) is None
+
+
+def test_nor_does_it_end_a_third_edit_that_comes_before_its_container_s_turn() -> None:
+    pod = ChangingPod(of("v1", "v1"))
+    pod.edit("v2", of("v1", "v2"))
+    pod.edit("v3", of("v2", "v3"))
+    pod.starts("c1", id_="n1", shown="v2")
+    pod.edit("v4", of("v2", "v4"))
+    assert images(pod) == {"c1": "v2", "c2": "v4"}
+    pod.starts("c2", id_="n2", shown="v2")
+    assert waits_for(pod) == (("c2",), False)
+    assert not pod.record.ready
+
+
+def test_who_resizes_a_pod_between_two_batches_is_left_alone() -> None:
+    pod = ChangingPod(template(*({**with_priority(f"c{n}", f"p_{20 - n}"), "resources": asks()} for n in (1, 2))))
+    new = template(
+        *({**with_priority(f"c{n}", f"p_{20 - n}"), "image": image("v2"), "resources": asks("200m")} for n in (1, 2))
+    )
+    pod.edit("v2", new)
+    pod.resize()
+    pod.starts("c1", id_="n1", shown="v2")
+    for number, name in enumerate(("c1", "c2")):
+        pod.tells(name, resources=asks("200m"))
+        pod.object["spec"]["containers"][number]["resources"] = asks("300m")
+    pod.object["metadata"]["generation"] += 1
+    pod.go_on()
+    pod.resize()
+    pod.starts("c2", id_="n2", shown="v2")
+    assert waits_for(pod) is None
+    assert has(pod, asks("300m"))
+
+
+# of OpenKruise's controller
+
+
+def left(**state: Any) -> ChangingPod:
+    """Which left the pod in the middle, its first batch done."""
+    pod = ChangingPod(template(container("v1", resources=asks())))
+    pod.write(revision="v1", updateTimestamp=rfc3339(NOW), lastContainerStatuses={}, **state)
+    return pod
+
+
+REST = {
+    "nextContainerImages": {"main": image("v2")},
+    "nextContainerResources": {"main": asks("200m")},
+    "nextContainerRefMetadata": {"main": {"labels": {"team": "x"}, "annotations": {"note": "y"}}},
+}
+
+
+def test_the_batch_that_it_left_is_done_as_it_wanted() -> None:
+    pod = left(**REST)
+    annotations = pod.object["metadata"]["annotations"]
+    annotations[IN_PLACE_STATE_LEGACY] = annotations.pop(IN_PLACE_STATE_ANNOTATION)
+    pod.go_on()
+    pod.resize()
+    assert images(pod) == {"main": "v2"}
+    assert has(pod, asks("200m"))
+    assert pod.object["metadata"]["labels"]["team"] == "x"
+    assert pod.object["metadata"]["annotations"]["note"] == "y"
+
+
+def test_where_nobody_knows_the_revision_before_an_image_that_is_put_back_is_not_waited_for_without_end() -> None:
+    pod = left(**REST)
+    pod.go_on()
+    pod.resize()
+    pod.tells(resources=asks("200m"))
+    pod.object["spec"]["containers"][0]["image"] = image("v1")
+    assert pod.underway is not None
+    pod.looks()
+    assert pod.underway is None
+
+
+def test_an_edit_that_comes_first_takes_it_along() -> None:
+    pod = left(**{key: one for key, one in REST.items() if key != "nextContainerImages"})
+    pod.edit("v2", template(container("v2", resources=asks())))
+    pod.resize()
+    assert has(pod, asks("200m"))
+    assert pod.object["metadata"]["labels"]["team"] == "x"
+    assert pod.object["metadata"]["annotations"]["note"] == "y"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        {"nextContainerImages": {"ghost": "x"}},
+        {"nextContainerRefMetadata": [1]},
+        {"nextContainerRefMetadata": {"main": "x"}},
+        {"nextContainerRefMetadata": {"main": {"labels": ["x"]}}},
+        {"nextContainerResources": {"ghost": asks()}},
+        {"nextContainerImages": {"main": "x"}, "containerBatchesRecord": "x"},
+    ],
+)
+def test_whatever_somebody_has_written_there_it_is_done_with_after_one_write(rest: Json) -> None:
+    pod = left(**rest)
+    assert pod.underway is not None
+    assert pod.underway.continues
+    pod.go_on()
+    assert not [key for key in pod.told if key.startswith("next")]
+
+
+def test_without_a_state_there_is_no_next_batch() -> None:
+    pod = ChangingPod(template(container("v1")))
+    before = dict(pod.object["metadata"])
+    pod.go_on()
+    assert pod.object["metadata"] == before

@@ -1,0 +1,172 @@
+"""Of which revision a pod is made where one is lost, where a node is new, and while updates are paused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from controller.api.pod import Pod
+from controller.planner.world import FormerPod, Predecessor, World
+from tests.beds.picture import check
+from tests.beds.toy_cluster import ToyCluster
+from tests.beds.worlds import NOW, ago, before, ds, everywhere, failed, node, pod, revision, served, world
+from tests.unit.controller.planner.test_partition import CANARY, canaries
+
+
+def lost(on: str, rev: str, pods: list[Pod], **fields: Any) -> World:
+    """n1 … n4 whose pod on `on`, of revision `rev`, has just gone."""
+    return world(
+        ds("v2", max_unavailable=4, **fields),
+        nodes=["n1", "n2", "n3", "n4"],
+        pods=pods,
+        revisions=[revision("v1"), revision("v2")],
+        predecessors=before(on, rev),
+    )
+
+
+def test_a_pod_lost_on_a_node_that_should_stay_old_comes_back_old() -> None:
+    pods = [pod("n2"), *served("n3", "n4", rev="v2")]
+    cluster = ToyCluster(lost("n1", "v1", pods, partition=2))
+    cluster.expect("+n1 v1", "")
+    cluster.ready()
+    cluster.edit(ds("v2", max_unavailable=4, partition=1))
+    cluster.expect("-n2 v1", "+n2 v2", "")
+
+
+def test_a_pod_lost_on_an_updated_node_comes_back_new() -> None:
+    check(lost("n4", "v2", [*served("n1", "n2"), pod("n3", "v2")], partition=2), "+n4 v2")
+
+
+def test_a_current_pod_lost_far_down_the_order_comes_back_and_moves_no_other_node() -> None:
+    """n1 is the canary; its place is not given to n4, neither when it is empty nor while its pod terminates."""
+    rest = served("n2", "n3", "n4")
+    check(lost("n1", "v2", [*rest], partition=3), "+n1 v2")
+    check(
+        world(
+            ds("v2", max_unavailable=4, partition=3),
+            pods=[pod("n1", "v2", dying=True), *rest],
+            nodes=["n1", "n2", "n3", "n4"],
+        )
+    )
+
+
+def test_beyond_the_quota_a_lost_current_pod_comes_back_as_it_was() -> None:
+    """The partition was raised after the rollout: what runs stays, also through the loss of a pod."""
+    check(lost("n1", "v2", [*served("n2", "n3", "n4", rev="v2")], partition=2), "+n1 v2")
+
+
+def test_a_node_added_below_the_quota_gets_the_older_revision() -> None:
+    pods = [*served("n2", "n3"), pod("n4", "v2")]
+    check(world(ds("v2", partition=3), nodes=["n1", "n2", "n3", "n4"], pods=pods), "+n1 v1")
+
+
+def test_a_new_node_gets_the_older_revision_that_most_run_and_of_equals_the_newest() -> None:
+    every = ["n1", "n2", "n3", "n4"]
+    pods = [pod("n2", "v1"), pod("n3", "v2"), pod("n4", "v3")]
+    check(world(ds("v3", partition=3), nodes=every, pods=pods), "+n1 v2")
+    three = [revision("v1"), revision("v2"), revision("v3")]
+    check(world(ds("v3", partition=4), nodes=every, pods=served("n2", "n3", "n4"), revisions=three), "+n1 v1")
+    nobody = world(ds("v3", partition=4), nodes=["n1"], revisions=three)
+    check(nobody, "+n1 v2")
+
+
+def test_a_dying_pod_and_one_that_ended_do_not_say_what_most_run() -> None:
+    every = ["n1", "n2", "n3", "n4", "n5"]
+    pods = [pod("n2", dying=True), failed("n3"), failed("n4"), pod("n5", "v2")]
+    of = world(ds("v3", partition=5), nodes=every, pods=pods, not_before={"n3": NOW + 9, "n4": NOW + 9})
+    check(of, "+n1 v2")
+
+
+def test_a_lost_pod_comes_back_as_it_was_and_not_as_an_abandoned_revision() -> None:
+    """All run v1; v2 was pushed and held, then v3."""
+    three = [revision("v1"), revision("v2"), revision("v3")]
+    rest = served("n2", "n3", "n4")
+    held_back = world(ds("v3", partition=4), nodes=["n1", *(one.node for one in rest)], pods=rest, revisions=three)
+    check(held_back, "+n1 v1")
+    check(msgspec.structs.replace(held_back, predecessors=before("n1", "v1")), "+n1 v1")
+    check(msgspec.structs.replace(held_back, predecessors=before("n1", "v2")), "+n1 v2")
+    check(msgspec.structs.replace(held_back, predecessors=before("n1", "v0")), "+n1 v1")
+
+
+def test_a_pod_that_is_gone_but_for_a_finalizer_is_known() -> None:
+    ghost = failed("n1", "v1", dying=True, created=ago(9))
+    pods = [ghost, *served("n2", "n3", rev="v2")]
+    three = [revision("v1"), revision("v2"), revision("v3")]
+    of = world(ds("v3", partition=3), nodes=["n1", "n2", "n3"], pods=pods, revisions=three)
+    check(of, "+n1 v1")
+    younger = {"n1": Predecessor(uid="b", pod=FormerPod(hash="v2", created=ago(5)))}
+    check(msgspec.structs.replace(of, predecessors=younger), "+n1 v2")
+
+
+def reverted(lost_pod: str = "", **fields: Any) -> World:
+    """v1 is current again, v2 was the canary on n5; partition 4 of 5 is still there."""
+    pods = [*served("n2", "n3", "n4"), pod("n5", "v2")]
+    gone = before("n1", lost_pod) if lost_pod else {}
+    nodes = ["n1", "n2", "n3", "n4", "n5"]
+    back = [revision("v2", 2), revision("v1", 3)]
+    return world(ds("v1", partition=4, **fields), nodes=nodes, pods=pods, revisions=back, predecessors=gone)
+
+
+def test_after_a_revert_under_a_partition_a_lost_pod_is_not_the_canary() -> None:
+    check(reverted(lost_pod="v1"), "+n1 v1")
+    check(reverted(), "+n1 v1")
+    check(reverted(lost_pod="v2"), "+n1 v2")
+
+
+def test_of_an_older_revision_as_many_as_may_hold_the_current_one_new_nodes_are_old() -> None:
+    """No more nodes run the current revision than may: it is an ordinary rollout."""
+    pods = [pod("n5", "v2"), *served("n2", "n3", "n4")]
+    check(world(ds("v2", partition=4), nodes=["n1", "n2", "n3", "n4", "n5"], pods=pods), "+n1 v1")
+
+
+def test_a_first_deployment_uses_the_current_revision_whatever_partition_selector_and_pause_say() -> None:
+    check(world(ds(partition=2, selector=CANARY, paused=True), nodes=2), "+node-0 v1", "+node-1 v1")
+
+
+def test_with_a_selector_nodes_outside_get_the_older_revision() -> None:
+    nodes = canaries("n2", of=3)
+    two = [revision("v1"), revision("v2")]
+    check(world(ds("v2", selector=CANARY), nodes=nodes, revisions=two), "+n1 v1", "+n2 v2", "+n3 v1")
+
+
+def test_paused_an_added_node_and_a_lost_pod_get_the_older_revision() -> None:
+    """While a paused rollout is incomplete the pod comes back as it was, not from the new template."""
+    cluster = ToyCluster(world(ds("v1"), nodes=3, pods=everywhere(3)))
+    cluster.edit(ds("v2"))
+    cluster.expect("-node-2 v1", "+node-2 v2", "")
+    cluster.ready()
+    cluster.edit(ds("v2", paused=True))
+    cluster.expect("")
+    cluster.set_nodes(node("node-9"))
+    cluster.lose("node-0-v1")
+    cluster.expect("+node-0 v1, +node-9 v1", "")
+    cluster.ready()
+    cluster.edit(ds("v2"))
+    cluster.expect("-node-9 v1", "+node-9 v2", "")
+
+
+def test_paused_a_lost_current_pod_comes_back_current() -> None:
+    check(lost("n4", "v2", [*served("n1", "n2", "n3")], paused=True), "+n4 v2")
+
+
+def test_paused_after_everything_was_updated_new_nodes_get_the_current_revision() -> None:
+    two = [revision("v1"), revision("v2")]
+    done = world(ds("v2", paused=True), nodes=3, pods=served("node-0", "node-1", rev="v2"), revisions=two)
+    check(done, "+node-2 v2")
+
+
+def test_paused_the_last_old_pod_that_is_lost_comes_back_old() -> None:
+    """Only the memory of what was there tells it from a node that was added after the rollout."""
+    two = [revision("v1"), revision("v2")]
+    incomplete = world(ds("v2", paused=True), nodes=1, revisions=two, predecessors=before("node-0", "v1"))
+    check(incomplete, "+node-0 v1")
+    complete = world(ds("v2", paused=True), nodes=1, revisions=two, predecessors=before("node-0", "v2"))
+    check(complete, "+node-0 v2")
+
+
+def test_paused_an_updated_node_whose_pod_is_lost_while_another_terminates_is_not_decided_by_the_pause() -> None:
+    two = [revision("v1"), revision("v2")]
+    pods = [pod("node-0", "v1", dying=True), pod("node-1", "v2")]
+    incomplete = world(ds("v2", paused=True), nodes=3, pods=pods, revisions=two)
+    check(incomplete, "+node-2 v1")
