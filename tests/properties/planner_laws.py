@@ -8,160 +8,44 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-import msgspec
-
-from controller.api.daemonset import RollingUpdate
-from controller.api.in_place import Resize
-from controller.api.number import scaled
-from controller.api.pod import Pod
-from controller.api.revision import Revision
-from controller.api.selector import parse
-from controller.api.wellknown import IN_PLACE_IF_POSSIBLE
 from controller.planner import actions
 from controller.planner.board import current_revision
-from controller.planner.eligibility import Fit, Rules
-from controller.planner.in_place.change import InPlaceChange
+from controller.planner.eligibility import Fit
 from controller.planner.plan import Plan
-from controller.planner.slot import PROVEN_SECONDS
 from controller.planner.stops import hooked, is_prepared
 from controller.planner.world import World
+from tests.properties.in_place_laws import (
+    CARE,
+    care_is_taken_of_what_needs_it,
+    what_can_be_updated_in_place_is_not_recreated,
+    what_is_updated_in_place_lives_and_can_be,
+)
+from tests.properties.planner_facts import (
+    begun,
+    creates,
+    deletes,
+    eligible,
+    empty,
+    is_available,
+    is_progressive,
+    last_hash,
+    limit,
+    live,
+    of_current,
+    ours,
+    outgoing,
+    promised,
+    quota,
+    released,
+    rolling,
+    runs_on,
+    served,
+    unfit,
+    updated,
+)
 
 Law: TypeAlias = Callable[[World, Plan], None]
-
-
-def eligible(world: World) -> set[str]:
-    return {one.name for one in world.nodes if world.rules.fit(one) is Fit.RUN}
-
-
-def ours(world: World) -> list[Pod]:
-    matches = parse(world.daemonset.spec.selector)
-    return [one for one in world.pods if matches(one.labels)]
-
-
-def live(world: World, node: str) -> list[Pod]:
-    return [one for one in ours(world) if one.node == node and not one.dying and not one.ended]
-
-
-def is_available(world: World, pod: Pod) -> bool:
-    wait = world.daemonset.spec.min_ready_seconds
-    if pod.dying or pod.ended or not pod.ready or pod.held_by_hook:
-        return False
-    if pod.underway is not None and pod.underway.lasts(world.now):
-        return False
-    if pod.updated_in_place and pod.restarted_at is not None and pod.restarted_at + PROVEN_SECONDS >= world.now:
-        return False
-    return not wait or (pod.ready_since is not None and pod.ready_since + wait < world.now)
-
-
-def served(world: World) -> set[str]:
-    """Eligible nodes with an available pod."""
-    return {node for node in eligible(world) if any(is_available(world, one) for one in live(world, node))}
-
-
-def of_current(world: World, pod: Pod) -> bool:
-    return pod.hash == current_revision(world)[0].hash
-
-
-def empty(world: World) -> set[str]:
-    """Eligible nodes without any pod."""
-    return eligible(world) - {one.node for one in ours(world)}
-
-
-def last_hash(world: World, node: str) -> str | None:
-    """Of the last pod on an empty node: it is on its way out, has ended, or is gone. None: nobody knows."""
-    there = [one for one in ours(world) if one.node == node]
-    before = world.predecessors.get(node)
-    gone = before.pod if before else None
-    if not there:
-        return gone.hash if gone else None
-    staying = [one for one in there if not (one.dying and one.ended)]
-    youngest = max(staying or there, key=lambda one: (one.created, one.name))
-    if not staying and gone and gone.created > youngest.created:
-        return gone.hash
-    return youngest.hash
-
-
-def promised(world: World, node: str) -> Revision:
-    """What an empty node gets that may not hold the current revision."""
-    current, stored = current_revision(world)
-    older = [one for one in stored if one.identity != current.identity]
-    known = {one.hash: one for one in (*reversed(older), current)}.get(last_hash(world, node) or "unknown")
-    if known or not older:
-        return known or current
-    if len(updated(world)) > quota(world):
-        return current
-    alive = [one.hash for one in ours(world) if not one.dying and not one.ended and one.node]
-    most = max(alive.count(one.hash) for one in older)
-    return next(one for one in older if alive.count(one.hash) == most)
-
-
-def runs_on(world: World, revision: Revision, node: str) -> bool:
-    """By the placement of that very revision."""
-    if revision.identity == world.daemonset.identity:
-        return True
-    place = next(one for one in world.nodes if one.name == node)
-    try:
-        return Rules(revision.template).fit(place) is Fit.RUN
-    except (ValueError, msgspec.ValidationError):
-        return False
-
-
-def unfit(world: World) -> set[str]:
-    """Eligible nodes without a pod on which the older revision that they would get does not run."""
-    if world.daemonset.rolling_update is None:
-        return set()
-    return {node for node in empty(world) if not runs_on(world, promised(world, node), node)}
-
-
-def quota(world: World) -> int:
-    return max(len(eligible(world)) - limit(world, rolling(world).partition, round_up=False), 0)
-
-
-def is_progressive(world: World) -> bool:
-    asked = world.daemonset.rolling_update is not None and world.daemonset.partitioned_scaling
-    return asked and limit(world, rolling(world).partition, round_up=False) > 0
-
-
-def updated(world: World) -> set[str]:
-    return {node for node in eligible(world) if any(of_current(world, one) for one in live(world, node))}
-
-
-def creates(plan: Plan) -> list[actions.CreatePod]:
-    return [one for one in plan.actions if isinstance(one, actions.CreatePod)]
-
-
-def deletes(plan: Plan, why: actions.DeleteReason | None = None) -> list[actions.DeletePod | actions.PrepareDelete]:
-    """And what is prepared for that, which takes the pod away as well."""
-    ends = [one for one in plan.actions if isinstance(one, actions.DeletePod | actions.PrepareDelete)]
-    return [one for one in ends if why in (None, one.why)]
-
-
-def begun(plan: Plan) -> list[actions.UpdateInPlace | actions.DrainPod]:
-    """Updates in place."""
-    return [one for one in plan.actions if isinstance(one, actions.UpdateInPlace | actions.DrainPod)]
-
-
-def outgoing(plan: Plan) -> list[str]:
-    """Nodes whose old pod goes or begins to change, in order."""
-    return [
-        one.node
-        for one in plan.actions
-        if isinstance(one, actions.UpdateInPlace | actions.DrainPod)
-        or (isinstance(one, actions.DeletePod | actions.PrepareDelete) and one.why is actions.DeleteReason.OUTDATED)
-    ]
-
-
-def released(world: World) -> set[str]:
-    """Pods that are not ours any more: their gates are opened first, whatever is under way."""
-    return {pod.uid for pod in world.pods if not world.rules.owns(pod.labels)}
-
-
-def rolling(world: World) -> RollingUpdate:
-    return world.daemonset.rolling_update or RollingUpdate()
-
-
-def limit(world: World, value: int | str | None, *, round_up: bool) -> int:
-    return scaled(value, len(eligible(world)), round_up=round_up)
+TOUCHING = (actions.UpdateInPlace, actions.DrainPod, actions.DeletePod, actions.ReleasePod, actions.RelabelPod, *CARE)
 
 
 def nothing_is_touched_while_the_caches_are_behind(world: World, plan: Plan) -> None:
@@ -332,54 +216,6 @@ def one_pod_one_write(world: World, plan: Plan) -> None:
     assert len(touched) == len(set(touched))
 
 
-def what_is_updated_in_place_lives_and_can_be(world: World, plan: Plan) -> None:
-    pods = {one.uid: one for one in world.pods}
-    for one in begun(plan):
-        pod = pods[one.pod.uid]
-        assert pod in live(world, one.node)
-        change = world.changes[pod.hash]
-        assert isinstance(change, InPlaceChange)
-        assert pod.gates or not change.restarts, "its traffic could not leave"
-        assert not isinstance(one, actions.DrainPod) or pod.ready, "nothing is there to be drained"
-
-
-def what_can_be_updated_in_place_is_not_recreated(world: World, plan: Plan) -> None:
-    pods = {one.uid: one for one in world.pods}
-    for one in (
-        deletes(plan, actions.DeleteReason.OUTDATED)
-        if rolling(world).rolling_update_type == IN_PLACE_IF_POSSIBLE
-        else ()
-    ):
-        pod = pods[one.pod.uid]
-        change = world.changes.get(pod.hash)
-        if isinstance(change, InPlaceChange) and pod.bound and not change.rereads:
-            assert change.restarts, pod.name
-            assert not pod.gates, pod.name
-
-
-def care_is_taken_of_what_needs_it(world: World, plan: Plan) -> None:
-    pods = {one.uid: one for one in world.pods}
-    for one in plan.actions:
-        if not isinstance(one, CARE):
-            continue
-        pod = pods[one.pod.uid]
-        busy = pod.underway if pod.underway is not None and pod.underway.lasts(world.now) else None
-        assert not pod.dying
-        assert not pod.ended
-        match one:
-            case actions.OpenGates():
-                runs = busy is None or busy.only_resizes
-                assert runs or pod.uid in released(world), "its container does not run yet"
-                assert not all(gate.open for gate in pod.gates)
-            case actions.ResizePod():
-                assert busy is not None
-                assert busy.resize is Resize.WANTED
-            case actions.ContinueInPlace():
-                assert busy is not None
-                assert busy.continues
-                assert one.revision.hash in {pod.hash, current_revision(world)[0].hash}
-
-
 def creation_goes_up_the_nodes(world: World, plan: Plan) -> None:
     missing = [one.node for one in creates(plan) if not live(world, one.node)]
     assert missing == sorted(missing)
@@ -431,9 +267,6 @@ def the_generation_is_seen_only_when_nothing_is_outstanding(world: World, plan: 
         assert not placing
         assert not placing_deletes
 
-
-CARE = (actions.OpenGates, actions.ResizePod, actions.ContinueInPlace)
-TOUCHING = (actions.UpdateInPlace, actions.DrainPod, actions.DeletePod, actions.ReleasePod, actions.RelabelPod, *CARE)
 
 LAWS: tuple[Law, ...] = (
     one_pod_one_write,

@@ -15,9 +15,10 @@ from tests.beds.api import Object
 from tests.properties.rollout_bed import Stage
 from tests.properties.rollout_chronicle import PROMPT
 from tests.properties.rollout_facts import Number
-from tests.properties.rollout_moves import IMAGES, KUBELETS, LIMITS, NAMES, Moves, Wish, changed
+from tests.properties.rollout_moves import IMAGES, KUBELETS, NAMES, Moves, changed
 from tests.properties.rollout_oracle import missing
 from tests.properties.rollout_troubles import REFUSALS, WATCH_TROUBLES, WRITE_TROUBLES
+from tests.properties.rollout_wishes import LIMITS, Wish
 
 HOURS = 3
 """Within which everything has come to rest; failed pods and refused templates wait up to a quarter of an hour."""

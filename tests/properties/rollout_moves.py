@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from controller.api.meta import rfc3339
@@ -16,7 +16,7 @@ from tests.beds.simulator.faults import Rule
 from tests.beds.virtual_time import clock
 from tests.properties.rollout_bed import Stage
 from tests.properties.rollout_chronicle import KINDS
-from tests.properties.rollout_facts import CANARY, CHOOSY, GUARD, UNREACHABLE, Number, Pod
+from tests.properties.rollout_facts import CANARY, CHOOSY, GUARD, UNREACHABLE, Pod
 from tests.properties.rollout_troubles import (
     CLOCK_SET_BACK,
     IDLE_CUTS,
@@ -28,17 +28,10 @@ from tests.properties.rollout_troubles import (
     account,
     happened,
 )
+from tests.properties.rollout_wishes import Wish
 
 NAMES = tuple(f"node-{number}" for number in range(6))
 IMAGES = (V1, V2, V3)
-LIMITS: tuple[dict[str, Number], ...] = (
-    {"maxUnavailable": 1},
-    {"maxUnavailable": 2},
-    {"maxUnavailable": "50%"},
-    {},
-    {"maxSurge": 1, "maxUnavailable": 0},
-    {"maxSurge": "50%", "maxUnavailable": 0},
-)
 KUBELETS = {
     "well": None,
     "slow": Behaviour(start=0.5, ready=2.0, terminate=1.0),
@@ -53,46 +46,6 @@ HINDRANCE = 130.0
 """Seconds after which news flow again for sure, once the trouble is over."""
 CUT_ONCE = 10.0
 """Seconds after which news flow again for sure, where all watches were cut once and then only those that are idle."""
-
-
-@dataclass(frozen=True)
-class Wish:
-    """The part of the spec that users edit; always one that the CRD's rules accept."""
-
-    image: str = V1
-    rolling: bool = True
-    kind: str = "Standard"
-    limits: int = 0
-    partition: Number = None
-    canaries_only: bool = False
-    paused: bool = False
-    min_ready: int = 0
-    burst: Number = 250
-    partitioned_scaling: bool | None = None
-    hook: str = ""
-    """`plain`, or `marks` where it makes pods not ready too; empty is none."""
-
-    def strategy(self) -> Object:
-        limits = dict(LIMITS[self.limits])
-        if self.kind == "Surging":
-            limits.pop("maxUnavailable", None)
-        if self.kind == "InPlaceIfPossible" and "maxSurge" in limits:
-            limits = {"maxUnavailable": 1}
-        rolling: dict[str, Any] = {"maxUnavailable": None, "maxSurge": None, **limits}
-        rolling |= {"rollingUpdateType": self.kind, "partition": self.partition, "paused": self.paused or None}
-        rolling["selector"] = {"matchLabels": CANARY} if self.canaries_only else None
-        return {"type": "RollingUpdate" if self.rolling else "OnDelete", "rollingUpdate": rolling}
-
-    def spec(self) -> Object:
-        """As a merge patch."""
-        new: Object = daemonset(image=self.image)["spec"]
-        new["template"]["spec"]["nodeSelector"] = CANARY if self.image == CHOOSY else None
-        scale = {"partitionedScaling": self.partitioned_scaling}
-        more: Object = {"minReadySeconds": self.min_ready, "burstReplicas": self.burst, "scaleStrategy": scale}
-        new["template"]["metadata"] = {"labels": {**new["selector"]["matchLabels"], **GUARD}}
-        asked = {"labelsHandler": GUARD, "markPodNotReady": self.hook == "marks"}
-        more["lifecycle"] = {"preDelete": asked} if self.hook else None
-        return {"template": new["template"], "updateStrategy": self.strategy(), **more}
 
 
 class Moves:

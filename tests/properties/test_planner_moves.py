@@ -15,7 +15,8 @@ from controller.planner.world import World
 from tests.beds.random_worlds import CANARY, POOL
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import ds, everywhere, node, taint, world
-from tests.properties.planner_laws import LAWS, eligible, limit, rolling, served, unfit
+from tests.properties.planner_facts import eligible, limit, rolling, served, unfit
+from tests.properties.planner_laws import LAWS
 from tests.properties.test_planner_settles import settled
 
 COUNT = 5

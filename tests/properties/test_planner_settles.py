@@ -12,8 +12,7 @@ from tests.beds.in_place_worlds import CONTINUES, WANTED
 from tests.beds.picture import picture
 from tests.beds.random_worlds import worlds
 from tests.beds.toy_cluster import ToyCluster
-from tests.properties.planner_laws import (
-    LAWS,
+from tests.properties.planner_facts import (
     eligible,
     empty,
     is_available,
@@ -25,6 +24,7 @@ from tests.properties.planner_laws import (
     unfit,
     updated,
 )
+from tests.properties.planner_laws import LAWS
 from tests.properties.size import every_day
 
 ROUNDS = 80

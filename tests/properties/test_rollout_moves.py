@@ -11,7 +11,6 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.beds.objects import V2, V3
 from tests.properties.rollout_machine import Rollouts
-from tests.properties.rollout_moves import Wish
 from tests.properties.rollout_troubles import (
     CLOCK_SET_BACK,
     IDLE_CUTS,
@@ -22,6 +21,7 @@ from tests.properties.rollout_troubles import (
     REVERT,
     happened,
 )
+from tests.properties.rollout_wishes import Wish
 from tests.properties.size import DEEP
 
 
