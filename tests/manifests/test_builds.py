@@ -10,14 +10,11 @@ from pathlib import Path
 import pytest
 
 from controller.api.base import JSON, JSONObject
-from tests.beds.control_plane import Binaries
 from tests.beds.manifests import MANIFESTS, crd, documents
-from tests.tools.install_yaml import INSTALL, install_file, kustomized, overlays, with_image
+from tests.tools.install_yaml import kustomized, overlays
 
 pytestmark = pytest.mark.real
-
 Build = Callable[[str], str]
-
 API = ("CustomResourceDefinition", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 """The kinds of manifests/crds: the API with its rules and warnings, kept when the controller is uninstalled."""
 
@@ -183,32 +180,6 @@ def test_the_namespace_enforces_the_restricted_standard(built: list[JSONObject])
     labels = dig(namespace, "metadata.labels")
     assert isinstance(labels, dict)
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
-
-
-def test_the_installation_file_is_up_to_date(control_plane_binaries: Binaries) -> None:
-    fresh = install_file(control_plane_binaries.kubectl)
-    assert INSTALL.read_text() == fresh, (
-        "manifests/install.yaml is not what overlays/default gives: run `make manifests`"
-    )
-
-
-def test_a_release_has_its_own_image_in_the_installation_file_and_changes_nothing_else() -> None:
-    text, image = INSTALL.read_text(), f"ghcr.io/someone/kruise-ds:v0.1.0@sha256:{'0a' * 32}"
-    lines = list(zip(text.splitlines(), with_image(text, image).splitlines(), strict=True))
-    ((was, now),) = [(was, now) for was, now in lines if was != now]
-    assert was.partition("image: ")[0] == now.partition("image: ")[0]
-    assert now.partition("image: ")[2] == image
-
-
-@pytest.mark.parametrize("image", ["", "kruise-ds", "ghcr.io/a/b:v1.0.0", f"ghcr.io/a/b@sha256:{'0a' * 32}"])
-def test_an_image_that_could_be_moved_or_does_not_tell_its_version_is_refused(image: str) -> None:
-    with pytest.raises(ValueError, match="is not NAME:vVERSION@sha256:DIGEST"):
-        with_image(INSTALL.read_text(), image)
-
-
-def test_an_installation_file_without_the_placeholder_is_refused() -> None:
-    with pytest.raises(ValueError, match="0 times"):
-        with_image("        image: elsewhere/kruise-ds:v0.1.0\n", f"ghcr.io/a/b:v1@sha256:{'0a' * 32}")
 
 
 def test_the_machines_own_kubectl_builds_the_same(build: Build, overlay: str) -> None:
