@@ -15,7 +15,7 @@ from tests.beds.objects import V1, V2
 from tests.beds.pods import condition, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.system.in_place import GATE, SLOW, by_priority, in_place, is_open, restarts, runs
-from tests.system.test_resize import container, deployed, small
+from tests.system.resizes import container, deployed, small
 from tests.system.webhook import judged
 
 WORDS = "taken back by a webhook or by another controller"
