@@ -1,15 +1,70 @@
-"""What the parts are given of what was asked for."""
+"""What the parts are given of what was asked for, and how those of the metrics work together."""
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from typing import NoReturn
+
+import msgspec
+
 from controller.assembly import Parts
+from controller.kube.request import Request, Response
 from controller.runtime.clock import system_clock
+from controller.serve.guard import REMEMBERED_SECONDS
+from controller.serve.server import ServedPage
 from controller.settings import Settings
 from controller.telemetry.exposition import encoded
-from tests.beds.scripted import Script
+from tests.beds.scripted import Script, ok
+from tests.beds.virtual_time import now, virtual_time
+from tests.unit.controller.serve.test_guard import READER, told
+
+
+class Api:
+    """The transport to an API server that knows the reader's token; an answer takes 10 ms."""
+
+    async def exchange(self, request: Request) -> Response:
+        await asyncio.sleep(0.01)
+        spec = msgspec.json.decode(request.body)["spec"]
+        if request.path.endswith("/tokenreviews"):
+            good = spec["token"] == READER
+            return ok(msgspec.json.encode({"status": {"authenticated": good, "user": {"username": "reader"}}}), 201)
+        return ok(msgspec.json.encode({"status": {"allowed": True}}), 201)
+
+    def stream(self, request: Request) -> NoReturn:
+        raise AssertionError(f"nobody watches here: {request.path}")
 
 
 async def test_build_info_names_the_commit_that_the_image_was_built_from() -> None:
     parts = Parts(Settings(revision="4f2d1c0"), Script(), server="", refresh=None, clock=system_clock)
     text, _ = encoded(tuple(parts.metrics.families()))
     assert b'revision="4f2d1c0"' in text
+
+
+@virtual_time
+async def test_a_flood_of_made_up_tokens_is_turned_away_and_holds_up_no_known_scraper() -> None:
+    """100 tokens a second for a minute, each review takes 10 ms: through real throttles (`REVIEWS_QPS`)."""
+    scraped = list[float]()
+    async with asyncio.TaskGroup() as group:
+        parts = Parts(Settings(), Api(), server="", refresh=None, clock=system_clock)
+        assert await parts.guard(f"Bearer {READER}", "/metrics") is None
+        answers = list[asyncio.Task[ServedPage | None]]()
+
+        async def flood() -> None:
+            for number in range(6_000):
+                answers.append(group.create_task(parts.guard(f"Bearer made-up-{number}", "/metrics")))
+                await asyncio.sleep(0.01)
+
+        await asyncio.sleep(REMEMBERED_SECONDS - 5)  # in the midst of the flood it has to be asked about again
+        flooding = group.create_task(flood())
+        while not flooding.done():
+            began = now()
+            assert await parts.guard(f"Bearer {READER}", "/metrics") is None
+            scraped.append(now() - began)
+            await asyncio.sleep(7.0)
+        ended = now()
+    assert max(scraped) <= 0.1, f"the known scraper waited {max(scraped)} s"
+    assert now() - ended <= 6.0, "tokens were still waiting for their turn"
+    told_to = Counter(told(answer.result())[0] for answer in answers)
+    assert told_to[401] <= 10 * 70
+    assert told_to[429] == len(answers) - told_to[401]

@@ -32,3 +32,13 @@ def test_a_bad_value_is_refused_in_the_name_of_its_option(option: str, value: st
     refused = CliRunner().invoke(cli, ["--kubeconfig=/nonexistent/config", *words], env=env)
     assert refused.exit_code == 2
     assert f"'{option}'" in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["Not_A_Name", "", "a.b", "-a", "a" * 64, "ä"])
+@pytest.mark.parametrize("option", ["--namespace", "--leader-elect-namespace"])
+def test_what_is_no_name_of_a_namespace_is_refused(option: str, name: str) -> None:
+    """At once, instead of being waited for."""
+    done = CliRunner().invoke(cli, [f"{option}={name}"])
+    assert done.exit_code == 2
+    assert option in done.output
+    assert "is not the name of a namespace" in done.output

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
-from typing import NoReturn
 
-import msgspec
 import pytest
 
-from controller.assembly import Parts
 from controller.kube.errors import ApiError, Unreachable
-from controller.kube.request import Request, Response
 from controller.kube.reviews import Reviewed
-from controller.runtime.clock import system_clock
 from controller.serve.guard import REMEMBERED, REMEMBERED_SECONDS, BearerGuard
 from controller.serve.server import ServedPage
-from controller.settings import Settings
-from tests.beds.scripted import ok
-from tests.beds.virtual_time import now, virtual_time
+from tests.beds.virtual_time import virtual_time
 
 READER, STRANGER = "reader-token", "stranger-token"
 
@@ -46,21 +38,6 @@ class Cluster:
 def guarding(cluster: Cluster, on_failure: Callable[[ApiError], None]) -> BearerGuard:
     """With one way to ask for all."""
     return BearerGuard(cluster, cluster, on_failure)
-
-
-class Api:
-    """The transport to an API server that knows the reader's token; an answer takes 10 ms."""
-
-    async def exchange(self, request: Request) -> Response:
-        await asyncio.sleep(0.01)
-        spec = msgspec.json.decode(request.body)["spec"]
-        if request.path.endswith("/tokenreviews"):
-            good = spec["token"] == READER
-            return ok(msgspec.json.encode({"status": {"authenticated": good, "user": {"username": "reader"}}}), 201)
-        return ok(msgspec.json.encode({"status": {"allowed": True}}), 201)
-
-    def stream(self, request: Request) -> NoReturn:
-        raise AssertionError(f"nobody watches here: {request.path}")
 
 
 def told(page: ServedPage | None) -> tuple[int, str]:
@@ -119,35 +96,6 @@ async def test_made_up_tokens_do_not_pile_up_and_push_out_nobody_who_was_let_in(
     for token in (READER, str(REMEMBERED), "0"):
         await guard(f"Bearer {token}", "/metrics")
     assert cluster.asked == ["0"], "the oldest was forgotten"
-
-
-@virtual_time
-async def test_a_flood_of_made_up_tokens_is_turned_away_and_holds_up_no_known_scraper() -> None:
-    """100 tokens a second for a minute, each review takes 10 ms: through real throttles (`REVIEWS_QPS`)."""
-    scraped = list[float]()
-    async with asyncio.TaskGroup() as group:
-        parts = Parts(Settings(), Api(), server="", refresh=None, clock=system_clock)
-        assert await parts.guard(f"Bearer {READER}", "/metrics") is None
-        answers = list[asyncio.Task[ServedPage | None]]()
-
-        async def flood() -> None:
-            for number in range(6_000):
-                answers.append(group.create_task(parts.guard(f"Bearer made-up-{number}", "/metrics")))
-                await asyncio.sleep(0.01)
-
-        await asyncio.sleep(REMEMBERED_SECONDS - 5)  # in the midst of the flood it has to be asked about again
-        flooding = group.create_task(flood())
-        while not flooding.done():
-            began = now()
-            assert await parts.guard(f"Bearer {READER}", "/metrics") is None
-            scraped.append(now() - began)
-            await asyncio.sleep(7.0)
-        ended = now()
-    assert max(scraped) <= 0.1, f"the known scraper waited {max(scraped)} s"
-    assert now() - ended <= 6.0, "tokens were still waiting for their turn"
-    told_to = Counter(told(answer.result())[0] for answer in answers)
-    assert told_to[401] <= 10 * 70
-    assert told_to[429] == len(answers) - told_to[401]
 
 
 async def test_nobody_is_let_in_while_the_api_server_is_away_and_the_next_request_asks_again() -> None:
