@@ -1,3 +1,5 @@
+"""Times of a Lease do not depend on the time zone of the machine."""
+
 from __future__ import annotations
 
 import subprocess

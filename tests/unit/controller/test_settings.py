@@ -1,3 +1,5 @@
+"""Addresses as options have them."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""What is told of an error holds no value of a template that may be a secret."""
+
 from __future__ import annotations
 
 import asyncio

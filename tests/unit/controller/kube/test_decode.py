@@ -1,3 +1,5 @@
+"""What a line or a page of the API server becomes: an object, a deletion, a bookmark or an error."""
+
 from __future__ import annotations
 
 import gc

@@ -1,3 +1,5 @@
+"""Which answer is which error, and what its text tells."""
+
 from __future__ import annotations
 
 import pytest

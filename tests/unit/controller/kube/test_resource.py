@@ -1,3 +1,5 @@
+"""Paths and words of a resource."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""How many requests are in flight and how many begin in a second, and that nobody who leaves takes a turn along."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Delays that double, and what makes them begin again."""
+
 from __future__ import annotations
 
 import pytest

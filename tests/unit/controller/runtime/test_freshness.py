@@ -1,3 +1,5 @@
+"""Whether the caches show what we have written ourselves."""
+
 from __future__ import annotations
 
 import pytest

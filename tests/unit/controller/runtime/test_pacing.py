@@ -1,3 +1,5 @@
+"""How long a DaemonSet rests between two passes, and between two writes of its status."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""A store like the server: what changes are told, and what readers find meanwhile."""
+
 from __future__ import annotations
 
 import asyncio

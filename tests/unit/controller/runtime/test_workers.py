@@ -1,3 +1,5 @@
+"""What workers make of the end of a pass, and how they leave."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""The work queue: which key comes next, when, and to whom."""
+
 from __future__ import annotations
 
 import asyncio

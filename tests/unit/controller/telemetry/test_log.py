@@ -1,3 +1,5 @@
+"""Lines of the log, as JSON and for people."""
+
 from __future__ import annotations
 
 import io

@@ -1,3 +1,5 @@
+"""Metrics that are there from the start, and those that are read at the scrape."""
+
 from __future__ import annotations
 
 import asyncio

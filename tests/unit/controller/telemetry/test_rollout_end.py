@@ -1,3 +1,5 @@
+"""How a rollout ended, how long it took, and that it is told once."""
+
 from __future__ import annotations
 
 import pytest
