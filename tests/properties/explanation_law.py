@@ -10,16 +10,8 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import RollingUpdate
 from controller.api.pod import Pod
-from controller.planner.actions import (
-    CancelDelete,
-    CreatePod,
-    DeletePod,
-    DeleteReason,
-    DrainPod,
-    PrepareDelete,
-    ProbeTemplate,
-    UpdateInPlace,
-)
+from controller.planner import actions
+from controller.planner.actions import DeleteReason
 from controller.planner.board import Board, lay_out
 from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer
@@ -64,22 +56,27 @@ def acted_on(board: Board) -> set[str]:
     steps = (place(board), roll_out(board), settle_running_pods(board, ())) if board.world.fresh else ()
     for action in (action for step in steps for action in step.actions):
         match action:
-            case CreatePod(node=node) | DeletePod(node=node, why=DeleteReason.OUTDATED | DeleteReason.SURGED):
+            case (
+                actions.CreatePod(node=node)
+                | actions.DeletePod(node=node, why=DeleteReason.OUTDATED | DeleteReason.SURGED)
+            ):
                 found.add(node)
-            case PrepareDelete(node=node, why=DeleteReason.OUTDATED | DeleteReason.SURGED):
+            case actions.PrepareDelete(node=node, why=DeleteReason.OUTDATED | DeleteReason.SURGED):
                 found.add(node)
-            case UpdateInPlace(node=node) | DrainPod(node=node):
+            case actions.UpdateInPlace(node=node) | actions.DrainPod(node=node):
                 found.add(node)
-            case DeletePod(why=DeleteReason.NOT_RESIZED) | PrepareDelete(why=DeleteReason.NOT_RESIZED):
+            case (
+                actions.DeletePod(why=DeleteReason.NOT_RESIZED) | actions.PrepareDelete(why=DeleteReason.NOT_RESIZED)
+            ):
                 pass  # the obstacle is what ends so
-            case DeletePod(node=node, pod=pod) | PrepareDelete(node=node, pod=pod):
+            case actions.DeletePod(node=node, pod=pod) | actions.PrepareDelete(node=node, pod=pod):
                 slot = slots[node]
                 one_of_two = slot.paired and pod.uid in {one.uid for one in (slot.current, slot.old) if one}
                 if one_of_two or crowded(board, slot) or not (slot.current or slot.old):
                     found.add(node)
-            case CancelDelete(pod=pod):
+            case actions.CancelDelete(pod=pod):
                 found |= {one.node for one in board.slots if (kept := stays(board, one)) and kept.uid == pod.uid}
-            case ProbeTemplate() if not board.refused:
+            case actions.ProbeTemplate() if not board.refused:
                 answer = {**board.world.verdicts, board.revision.hash: Accepted()}
                 found |= acted_on(replace(board, world=replace(board.world, verdicts=answer)))
     return found

@@ -9,13 +9,7 @@ from controller.planner.board import current_revision
 from controller.planner.in_place.change import InPlaceChange
 from controller.planner.plan import Plan
 from controller.planner.world import World
-from tests.properties.planner_facts import (
-    begun,
-    deletes,
-    live,
-    released,
-    rolling,
-)
+from tests.properties.planner_facts import begun, deletes, live, released, rolling
 
 CARE = (actions.OpenGates, actions.ResizePod, actions.ContinueInPlace)
 

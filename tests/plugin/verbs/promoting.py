@@ -7,12 +7,7 @@ from typing import Any
 import msgspec
 
 from tests.beds.api import DAEMONSETS, Object
-from tests.plugin.scene import (
-    NAME,
-    NAMESPACE,
-    Ran,
-    Scene,
-)
+from tests.plugin.scene import NAME, NAMESPACE, Ran, Scene
 
 WHERE = f"{NAME} -n {NAMESPACE}"
 LINE = f"daemonset.apps.kruise.io/{NAME}"

@@ -7,13 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tests.beds.api import DAEMONSETS, PODS, Object
-from tests.plugin.scene import (
-    NAME,
-    NAMESPACE,
-    PACE,
-    Ran,
-    Scene,
-)
+from tests.plugin.scene import NAME, NAMESPACE, PACE, Ran, Scene
 
 BAD = ("c-08", "c-07", "c-06", "c-05", "c-04", "c-03")
 """The nodes that have revision 7 in the canary."""

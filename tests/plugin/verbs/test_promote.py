@@ -7,13 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.plugin.scene import (
-    NAME,
-    NAMESPACE,
-    Scene,
-    held,
-    stalled,
-)
+from tests.plugin.scene import NAME, NAMESPACE, Scene, held, stalled
 from tests.plugin.verbs.few_nodes import KIND, before_request
 from tests.plugin.verbs.promoting import LINE, done, live, partition, promote, written
 

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.plugin.scene import (
-    canary,
-    first_deployment,
-    healthy,
-    held,
-    on_delete,
-    paused,
-    refused,
-    stalled,
-)
+from tests.plugin.scene import canary, first_deployment, healthy, held, on_delete, paused, refused, stalled
 from tests.plugin.verbs.promoting import LINE, WHERE, partition, promote, written
 
 

@@ -3,19 +3,7 @@
 from __future__ import annotations
 
 from tests.beds.api import NODES, REVISIONS, Object
-from tests.plugin.scene import (
-    NAME,
-    PACE,
-    Scene,
-    canary,
-    held,
-    on_delete,
-    paused,
-    rolling,
-    settled,
-    surge,
-    template,
-)
+from tests.plugin.scene import NAME, PACE, Scene, canary, held, on_delete, paused, rolling, settled, surge, template
 from tests.plugin.verbs.few_nodes import get_between
 from tests.plugin.verbs.rolling_back import (
     BAD,

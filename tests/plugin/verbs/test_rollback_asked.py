@@ -10,16 +10,7 @@ import pytest
 
 from tests.beds.api import DAEMONSETS
 from tests.beds.manifests import MANIFESTS
-from tests.plugin.scene import (
-    NAME,
-    NAMESPACE,
-    canary,
-    daemonset,
-    held,
-    paused,
-    rolling,
-    template,
-)
+from tests.plugin.scene import NAME, NAMESPACE, canary, daemonset, held, paused, rolling, template
 from tests.plugin.verbs.rolling_back import live, rollback, written
 
 

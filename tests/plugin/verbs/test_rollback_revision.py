@@ -5,16 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.beds.api import DAEMONSETS
-from tests.plugin.scene import (
-    NAME,
-    NAMESPACE,
-    Ran,
-    canary,
-    daemonset,
-    held,
-    opened,
-    template,
-)
+from tests.plugin.scene import NAME, NAMESPACE, Ran, canary, daemonset, held, opened, template
 from tests.plugin.verbs.rolling_back import live, moved, pods, rollback, settle, written
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.api.wellknown import SUCCESSFUL_DELETE
-from controller.planner.actions import (
-    DeleteReason,
-    ProbeTemplate,
-)
+from controller.planner.actions import DeleteReason, ProbeTemplate
 from controller.planner.world import Accepted, TemplateRefused, TemplateVerdict
 from tests.beds.dependencies import Acting, refusal
 from tests.beds.scripted import Answer, ok

@@ -11,10 +11,7 @@ from controller.api.pod_problem import PodProblem
 from controller.planner.plan import plan
 from controller.planner.summary import Summary
 from controller.planner.world import World
-from tests.beds.worlds import (
-    node,
-    pod,
-)
+from tests.beds.worlds import node, pod
 
 HOOK = LifecycleHook(labels_handler={"hook": "yes"})
 

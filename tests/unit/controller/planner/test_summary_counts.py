@@ -11,18 +11,7 @@ from controller.api.node import Node
 from controller.api.pod_problem import PodProblem
 from controller.planner.plan import plan
 from controller.planner.world import World
-from tests.beds.worlds import (
-    NOW,
-    ago,
-    ds,
-    everywhere,
-    node,
-    pod,
-    prepared,
-    served,
-    taint,
-    world,
-)
+from tests.beds.worlds import NOW, ago, ds, everywhere, node, pod, prepared, served, taint, world
 from tests.unit.controller.planner.summed_up import HOOK, ailing, canary, states, summary
 
 

@@ -29,7 +29,6 @@ from controller.runtime.watch import (
     OpenWatch,
     Stalled,
     Start,
-    State,
     Streaming,
     Unmarked,
     WentBack,
@@ -63,7 +62,7 @@ def failed(kind: type[ApiError]) -> Failed:
         (LISTED, {"resourceVersion": "10", "allowWatchBookmarks": "true", "timeoutSeconds": "400"}),
     ],
 )
-def test_which_watch_is_asked_for(state: State, query: dict[str, str]) -> None:
+def test_which_watch_is_asked_for(state: watch.State, query: dict[str, str]) -> None:
     wanted = watch.ask(state, 400)
     assert isinstance(wanted, OpenWatch)
     assert dict(wanted.query) == query
@@ -77,7 +76,7 @@ def test_which_watch_is_asked_for(state: State, query: dict[str, str]) -> None:
         (Start(manner=WHOLE), ListPage(limit=0, token="")),
     ],
 )
-def test_which_page_is_asked_for(state: State, page: ListPage) -> None:
+def test_which_page_is_asked_for(state: watch.State, page: ListPage) -> None:
     assert watch.ask(state, 400) == page
 
 
@@ -112,7 +111,7 @@ def test_opening_fills_at_the_start_and_goes_on_after_a_list() -> None:
         "no version, no move",
     ],
 )
-def test_events(state: State, event: Any, after: State, told: object) -> None:
+def test_events(state: watch.State, event: Any, after: watch.State, told: object) -> None:
     assert watch.on_event(state, event) == (after, told)
 
 
@@ -129,7 +128,9 @@ def test_events(state: State, event: Any, after: State, told: object) -> None:
         "the same of a server that lists in pages",
     ],
 )
-def test_events_that_show_that_a_stream_is_of_no_use(state: State, event: Any, end: End, after: State) -> None:
+def test_events_that_show_that_a_stream_is_of_no_use(
+    state: watch.State, event: Any, end: End, after: watch.State
+) -> None:
     assert watch.on_event(state, event) == end
     assert watch.on_end(state, end) == after
 
@@ -196,7 +197,7 @@ def test_a_stream_that_does_not_end_its_filling_is_not_tried_again() -> None:
         (Listed(version="10", manner=STREAM, strikes=MOST_STRIKES - 1), errors.ServerError, Start()),
     ],
 )
-def test_ends(state: State, error: type[ApiError] | None, after: State) -> None:
+def test_ends(state: watch.State, error: type[ApiError] | None, after: watch.State) -> None:
     assert watch.on_end(state, failed(error) if error else Closed()) == after
 
 
@@ -209,7 +210,7 @@ def test_ends(state: State, error: type[ApiError] | None, after: State) -> None:
         (Listing(token="t", manner=WHOLE), Start(manner=WHOLE)),
     ],
 )
-def test_a_doubted_state_starts_over_in_the_manner_that_works(state: State, after: State) -> None:
+def test_a_doubted_state_starts_over_in_the_manner_that_works(state: watch.State, after: watch.State) -> None:
     assert watch.on_end(state, Doubted()) == after
 
 
@@ -251,7 +252,7 @@ FILLING, LISTING = Filling(), Listing(token="t", manner=PAGES)
         (STREAMING, errors.NotFound, Length.MISSING, {"restart": "error", "emptied": True}),
     ],
 )
-def test_pauses(before: State, end: End | type[ApiError], length: Length, told: dict[str, Any]) -> None:
+def test_pauses(before: watch.State, end: End | type[ApiError], length: Length, told: dict[str, Any]) -> None:
     """Of a stream: one that ended at once, and brought nothing."""
     ended = failed(end) if isinstance(end, type) else end
     if isinstance(ended, Failed) and "contact" in told:

@@ -7,11 +7,7 @@ from typing import Any
 from controller.planner.world import World
 from kubectl_plugin.forecast.forecast import Forecast, Wave
 from kubectl_plugin.forecast.moves import How
-from tests.beds.worlds import (
-    ds,
-    everywhere,
-    world,
-)
+from tests.beds.worlds import ds, everywhere, world
 
 MARK = {How.RECREATE: "", How.SURGE: "^", How.CREATE: "+", How.FINISH: "=", How.REMOVE: "-", How.IN_PLACE: "*"}
 """What stands before a node's number; "!" after it: at once, outside the budget."""

@@ -11,18 +11,7 @@ from controller.planner.phase import Phase
 from kubectl_plugin.forecast.forecast import forecast
 from kubectl_plugin.forecast.moves import AT_ONCE
 from tests.beds.in_place_worlds import changing, gated, in_place
-from tests.beds.worlds import (
-    NOW,
-    ds,
-    everywhere,
-    node,
-    numbered,
-    pending,
-    pod,
-    served,
-    taint,
-    world,
-)
+from tests.beds.worlds import NOW, ds, everywhere, node, numbered, pending, pod, served, taint, world
 from tests.unit.kubectl_plugin.report.foretold import old, told
 
 

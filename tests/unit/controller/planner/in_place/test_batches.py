@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 from controller.api.meta import rfc3339
-from controller.api.wellknown import (
-    IN_PLACE_STATE_ANNOTATION,
-    IN_PLACE_STATE_LEGACY,
-)
+from controller.api.wellknown import IN_PLACE_STATE_ANNOTATION, IN_PLACE_STATE_LEGACY
 from tests.beds.changing_pod import ChangingPod, Json, asks, container, image, template
 from tests.beds.worlds import NOW
 from tests.unit.controller.planner.in_place.test_patches import has, images, of
