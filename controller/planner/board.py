@@ -14,12 +14,14 @@ import msgspec
 from controller.api.base import Value
 from controller.api.daemonset import RollingUpdate
 from controller.api.pod import Pod
-from controller.api.revision import Revision, new_hash
+from controller.api.revision import Revision
 from controller.planner.budget import Budget, budget_of
+from controller.planner.current_revision import current_revision
 from controller.planner.eligibility import Fit
 from controller.planner.fallback import Fallback
-from controller.planner.quota import is_frozen, nodes_for_current, surplus_of
+from controller.planner.quota import is_frozen, nodes_for_current
 from controller.planner.slot import Slot, SlotReader
+from controller.planner.surge import mid_surge_of, surplus_of
 from controller.planner.world import TemplateRefused, TemplateVerdict, Unasked, World, split_unmatched
 
 _UNASKED = Unasked()
@@ -49,21 +51,11 @@ class Board(Value, dict=True, gc=True):
 
     @property
     def surging(self) -> bool:
-        return self.budget.max_surge > 0
-
-    @property
-    def limit(self) -> str:
-        """Which limit the strategy uses, by its name in the spec."""
-        return "maxSurge" if self.surging else "maxUnavailable"
-
-    @property
-    def most(self) -> int:
-        """How many nodes this limit allows at a time."""
-        return self.budget.max_surge if self.surging else self.budget.max_unavailable
+        return self.budget.surging
 
     @property
     def in_use(self) -> int:
-        """How many nodes use up this limit now."""
+        """How many nodes use up `Budget.limit` now."""
         return len(self.mid_surge) if self.surging else self.unserved
 
     @property
@@ -165,7 +157,7 @@ class Board(Value, dict=True, gc=True):
     def room(self) -> int:
         """How many more nodes with an available old pod may be updated now: what maxUnavailable or maxSurge
         leaves."""
-        return max(self.most - self.in_use, 0)
+        return max(self.budget.most - self.in_use, 0)
 
     @property
     def verdict(self) -> TemplateVerdict:
@@ -189,26 +181,8 @@ class Board(Value, dict=True, gc=True):
 
     @cached_property
     def mid_surge(self) -> list[str]:
-        """The nodes that use up maxSurge: those with two live pods, as far as we know, or with an old pod while a
-        failed new one waits for its back-off."""
-        coming, leaving = self.world.coming, self.world.leaving
-        return [
-            slot.node
-            for slot in self.slots
-            if slot.fit is not None
-            and (
-                slot.paired
-                or self.awaits_retry(slot)
-                or (slot.only_old and slot.node in coming)
-                or (slot.current is not None and slot.node in leaving)
-            )
-        ]
-
-    def awaits_retry(self, slot: Slot) -> bool:
-        """Whether the new pod beside a live old one has failed and is kept until its back-off is over."""
-        if slot.old is None or not slot.had_current:
-            return False
-        return any(pod.ended and pod.hash == self.revision.hash for pod in slot.pods)
+        """The nodes that use up maxSurge; see `mid_surge_of`."""
+        return mid_surge_of(self.slots, self.revision.hash, self.world.coming, self.world.leaving)
 
     def _for_current(self, rolling: RollingUpdate | None) -> tuple[Slot, ...]:
         coming, current = self.world.coming, self.revision.hash
@@ -274,30 +248,3 @@ def lay_out(world: World) -> Board:
         budget=budget_of(world.daemonset, desired),
         next_available=reader.next_available,
     )
-
-
-def current_revision(world: World) -> tuple[Revision, tuple[Revision, ...]]:
-    """The current revision, which means the same as the template, and all others, newest first.
-
-    Of several with the same meaning, the one with the highest number is current. If none is stored, it is the one
-    that will be.
-    """
-    daemonset = world.daemonset
-    stored = sorted(world.revisions, key=lambda one: (one.number, one.name), reverse=True)
-    for candidate in stored:
-        if candidate.identity == daemonset.identity and not candidate.dying:
-            return candidate, tuple(one for one in stored if one is not candidate)
-    hash_ = new_hash(daemonset.identity, world.collisions)
-    future = Revision(
-        namespace=daemonset.namespace,
-        name=f"{daemonset.name}-{hash_}",
-        uid="",
-        version="",
-        owner_uid=daemonset.uid,
-        owner_index=0,
-        labels={"controller-revision-hash": hash_},
-        number=stored[0].number + 1 if stored else 1,
-        template=daemonset.spec.template,
-        identity=daemonset.identity,
-    )
-    return future, tuple(stored)

@@ -19,6 +19,20 @@ class Budget(Value):
     partition: int
     burst: int
 
+    @property
+    def surging(self) -> bool:
+        return self.max_surge > 0
+
+    @property
+    def limit(self) -> str:
+        """Which limit the strategy uses, by its name in the spec."""
+        return "maxSurge" if self.surging else "maxUnavailable"
+
+    @property
+    def most(self) -> int:
+        """How many nodes this limit allows at a time."""
+        return self.max_surge if self.surging else self.max_unavailable
+
 
 def budget_of(daemonset: DaemonSet, desired: int) -> Budget:
     """The limits in the spec as numbers: maxUnavailable and maxSurge round up, partition and burst round down, and

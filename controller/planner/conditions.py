@@ -247,7 +247,7 @@ def _used_up(board: Board) -> str:
     if board.room:
         return ""
     who = "are in the middle of their surge" if board.surging else "count as unavailable"
-    return f"{board.in_use} nodes {who}, {board.limit} is {board.most}"
+    return f"{board.in_use} nodes {who}, {board.budget.limit} is {board.budget.most}"
 
 
 def _held_by(explainer: Explainer, counts: Counts, standing: Standing) -> tuple[str, str]:

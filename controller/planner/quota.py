@@ -1,4 +1,4 @@
-"""Chooses the nodes that may hold the current revision, and while surging those that lose an old pod they could keep.
+"""Chooses the nodes that may hold the current revision.
 
 Partition, selector and pause are one promise: docs/design/decisions.md#rollouts.
 """
@@ -44,26 +44,3 @@ def is_frozen(slots: Iterable[Slot], rolling: RollingUpdate) -> bool:
 
 def _lost_current(slot: Slot) -> bool:
     return slot.had_current and slot.old is None
-
-
-def surplus_of(slots: Sequence[Slot], desired: int) -> tuple[Slot, ...]:
-    """While surging: nodes that may only keep their old pod, and now lose it, in update order.
-
-    Such a node gets no new pod. Its old pod goes if it serves nobody, or if more pods are available than desired: an
-    application that moves to other nodes always has enough pods. Without surge such pods stay. A pod that is already
-    prepared for its deletion goes first, but stays if the available pods have become too few.
-    """
-    tainted = [slot for slot in reversed(slots) if slot.fit is Fit.STAY and not slot.unreachable]
-    leaving = [slot for slot in tainted if slot.only_old and slot.selected]
-    if not leaving:
-        return ()
-    spare = [slot for slot in leaving if slot.old_available]
-    begun = [slot for slot in leaving if not slot.old_available and only_held(slot)]
-    useless = [slot for slot in leaving if not slot.old_available and not only_held(slot)]
-    available = sum(1 for slot in slots if slot.fit in (Fit.STAY, Fit.RUN) and slot.serves) + len(begun)
-    return (*useless, *[*begun, *spare][: max(available - desired, 0)])
-
-
-def only_held(slot: Slot) -> bool:
-    """Whether the old pod would serve if it were not prepared for its deletion."""
-    return slot.old is not None and slot.old.able and (slot.old.held_by_hook or slot.old.marked)

@@ -31,11 +31,11 @@ from controller.planner.in_place.change import InPlaceChange
 from controller.planner.lifecycle import new_pod, retire
 from controller.planner.manifest import pod_name
 from controller.planner.place import ROOM, Place
-from controller.planner.quota import only_held
 from controller.planner.retries import others_first
 from controller.planner.slot import Slot
 from controller.planner.step import Note, Step
 from controller.planner.stops import change_of, drained_until, in_the_way, leaving, to_rollout, to_update
+from controller.planner.surge import only_held
 from controller.planner.world import Accepted, TemplateRefused, Unasked
 
 

@@ -13,9 +13,9 @@ from controller.planner.eligibility import Fit
 from controller.planner.in_place.change import InPlaceChange, NotPossible
 from controller.planner.obstacles import Obstacle
 from controller.planner.place import ROOM, Place
-from controller.planner.quota import only_held
 from controller.planner.retries import is_unanswered
 from controller.planner.slot import Slot
+from controller.planner.surge import awaits_retry, only_held
 from controller.planner.world import BeingPulled, Unpullable, World
 
 _SWITCHED_OFF = "the controller may not change cpu and memory in place any more"
@@ -156,7 +156,7 @@ def in_the_way(board: Board, slot: Slot) -> list[Pod]:
     """
     if len(slot.pods) == 1:
         return []
-    ended = board.awaits_retry(slot)
+    ended = awaits_retry(slot, board.revision.hash)
     if slot.single and not ended:
         return []
     return [pod for pod in slot.pods if not pod.dying and pod is not slot.old and (ended or not pod.ended)]

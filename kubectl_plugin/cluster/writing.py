@@ -13,7 +13,7 @@ from controller.api.daemonset import DaemonSetStatus
 from controller.api.meta import ObjectMeta
 from controller.kube.errors import AlreadyExists, ApiError, Conflict
 from controller.kube.kinds import DAEMONSETS
-from controller.planner.board import current_revision
+from controller.planner.current_revision import current_revision
 from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.interruption import warn_if_interrupted
 from kubectl_plugin.cluster.invocation import Invocation

@@ -18,7 +18,7 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.wellknown import HASH_LABEL, LIFECYCLE_STATE_LABEL, TAINT_NOT_READY, TAINT_UNREACHABLE
 from controller.planner import actions
-from controller.planner.board import current_revision
+from controller.planner.current_revision import current_revision
 from controller.planner.fallback import placements_of
 from controller.planner.plan import Plan
 from controller.planner.status import Status

@@ -58,7 +58,7 @@ def _urgent(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     if nodes:
         pods = "1 old pod is" if len(nodes) == 1 else f"{len(nodes)} old pods are"
         they = "it is" if len(nodes) == 1 else "they are"
-        says = f"whatever {found.start.limit} says"
+        says = f"whatever {found.start.budget.limit} says"
         yield Caution(text=f"{pods} not available: {they} replaced at once, {says}: {some(nodes)}")
 
 

@@ -47,9 +47,9 @@ class PlanWords:
         if rolling.partition or (rolling.partition == 0 and self._moves):
             new = f" ({new_nodes(rolling.partition, budget.desired)})" if self._found.start.older else ""
             yield f"partition {rolling.partition}{new}"
-        board = self._found.start
-        asked = rolling.max_surge if board.surging else rolling.max_unavailable
-        yield f"{board.limit} {asked} (= {board.most})" if isinstance(asked, str) else f"{board.limit} {board.most}"
+        asked = rolling.max_surge if budget.surging else rolling.max_unavailable
+        most = f"{asked} (= {budget.most})" if isinstance(asked, str) else budget.most
+        yield f"{budget.limit} {most}"
         if rolling.selector is not None:
             yield "rollingUpdate.selector"
         if rolling.rolling_update_type not in ("", "Standard"):
@@ -69,7 +69,7 @@ class PlanWords:
         states = [f"{row.node} {self._state(row)}" for row in sorted(rows, key=lambda row: row.node)[:4]]
         listed = ", ".join(states) + (f" and {len(rows) - 4} more" if len(rows) > 4 else "")
         if board.surging:
-            return f"{board.in_use} of maxSurge {board.most} used; not available: {listed}"
+            return f"{board.in_use} of maxSurge {board.budget.most} used; not available: {listed}"
         return f"budget {len(rows)} of {board.budget.max_unavailable} used: {listed}"
 
     def _state(self, row: NodeRow) -> str:
@@ -127,11 +127,11 @@ class PlanWords:
 
     def kept_nodes(self) -> Iterator[str]:
         """The nodes that do not get the revision, one sentence for each reason."""
-        partition = self._found.start.budget.partition
+        budget = self._found.start.budget
         for obstacle, nodes in self._found.kept_nodes.items():
             who = f"{counted(len(nodes), 'node')}: {between(nodes, self.dots)}"
             are = "is" if len(nodes) == 1 else "are"
-            yield obstacle.row.of_planned.format(partition=partition, limit=self._found.start.limit, who=who, are=are)
+            yield obstacle.row.of_planned.format(partition=budget.partition, limit=budget.limit, who=who, are=are)
 
     def effect(self) -> str:
         """What the plan comes to, in pods and in nodes without an available pod."""

@@ -22,6 +22,7 @@ from controller.planner.running_pods import settle_running_pods
 from controller.planner.slot import Slot
 from controller.planner.states import NodeState
 from controller.planner.stops import outgoing
+from controller.planner.surge import awaits_retry
 from controller.planner.validation import compiled
 from controller.planner.world import Accepted, World
 
@@ -38,7 +39,7 @@ def unlimited(board: Board) -> Board:
 
 def crowded(board: Board, slot: Slot) -> bool:
     """Whether a surge there waits for pods beside the old one to go."""
-    return board.surging and slot.only_old and (board.awaits_retry(slot) or not slot.single)
+    return board.surging and slot.only_old and (awaits_retry(slot, board.revision.hash) or not slot.single)
 
 
 def stays(board: Board, slot: Slot) -> Pod | None:

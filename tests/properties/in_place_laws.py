@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.api.in_place import Resize
 from controller.api.wellknown import IN_PLACE_IF_POSSIBLE
 from controller.planner import actions
-from controller.planner.board import current_revision
+from controller.planner.current_revision import current_revision
 from controller.planner.in_place.change import InPlaceChange
 from controller.planner.plan import Plan
 from controller.planner.world import World

@@ -10,7 +10,7 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.selector import parse
 from controller.planner import actions
-from controller.planner.board import current_revision
+from controller.planner.current_revision import current_revision
 from controller.planner.eligibility import Fit, Rules
 from controller.planner.plan import Plan
 from controller.planner.slot import PROVEN_SECONDS

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from controller.planner import actions
-from controller.planner.board import current_revision
+from controller.planner.current_revision import current_revision
 from controller.planner.eligibility import Fit
 from controller.planner.plan import Plan
 from controller.planner.stops import hooked, is_prepared

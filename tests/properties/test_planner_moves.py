@@ -10,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
-from controller.planner.board import current_revision, lay_out
+from controller.planner.board import lay_out
+from controller.planner.current_revision import current_revision
 from controller.planner.world import World
 from tests.beds.random_worlds import CANARY, POOL
 from tests.beds.toy_cluster import ToyCluster

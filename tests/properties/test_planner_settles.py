@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, note
 from msgspec.structs import replace
 
-from controller.planner.board import current_revision
+from controller.planner.current_revision import current_revision
 from controller.planner.eligibility import Fit
 from controller.planner.world import World
 from tests.beds.in_place_worlds import CONTINUES, WANTED

@@ -48,7 +48,7 @@ def strategy_of(snapshot: Snapshot, budget: Budget) -> Strategy:
 def budget_use(survey: Survey) -> BudgetUse:
     board = survey.board
     by = board.mid_surge if board.surging else board.unserved_nodes
-    return BudgetUse(max=board.most, used=len(by), by=tuple(sorted(by)))
+    return BudgetUse(max=board.budget.most, used=len(by), by=tuple(sorted(by)))
 
 
 def stated_budget_use(limits: Budget, counts: DaemonSetStatus) -> BudgetUse:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from controller.api.revision import Revision, new_hash
 from controller.planner.actions import CreateRevision, RenumberRevision
-from controller.planner.board import current_revision, lay_out
+from controller.planner.board import lay_out
+from controller.planner.current_revision import current_revision
 from controller.planner.history import settle_history
 from controller.planner.plan import plan
 from controller.planner.world import World
