@@ -40,8 +40,6 @@ from controller.planner.world import Accepted, TemplateRefused, Unasked
 class Explanation(Value):
     slot: Slot
     state: NodeState
-    kept: Obstacle | None
-    """The obstacle that keeps the current revision from the node, now or at all; None: it may have it, or has it."""
     obstacle: Obstacle | None
     """The obstacle to acting on the node; None: there is none. On an empty node: to creating any pod."""
 
@@ -58,8 +56,7 @@ class Explainer:
         self._stale = None if world.fresh else Obstacle.STALE
 
     def explain(self, slot: Slot) -> Explanation:
-        obstacle = self.obstacle(slot)
-        return Explanation(slot=slot, state=self.state(slot), kept=self.kept(slot), obstacle=obstacle)
+        return Explanation(slot=slot, state=self.state(slot), obstacle=self.obstacle(slot))
 
     def state(self, slot: Slot) -> NodeState:
         if slot.fit is not Fit.RUN:
@@ -81,6 +78,8 @@ class Explainer:
         return NodeState.MISSING
 
     def kept(self, slot: Slot) -> Obstacle | None:
+        """The obstacle that keeps the current revision from the node, now or at all; None: it may have it, or has
+        it."""
         if slot.current is not None or slot.fit is not Fit.RUN or slot.node in self.board.holders:
             return None
         if slot.node not in self.target:

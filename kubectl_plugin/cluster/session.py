@@ -40,8 +40,6 @@ class Session:
     """The server's URL."""
     context: str
     """The kubeconfig's context; empty where there is none, as in a pod."""
-    source: str
-    """Where the server's address was found, in words."""
     user_agent: str
 
 
@@ -101,7 +99,6 @@ def session_over(
         controller_namespace=controller_namespace or NAMESPACE,
         server=connection.server,
         context=connection.context,
-        source=connection.source,
         user_agent=user_agent,
     )
 

@@ -50,7 +50,6 @@ def kubeconfig(tmp_path: Path) -> str:
 async def test_the_session_says_where_it_is(kubeconfig: str) -> None:
     async with open_session(ALONE, Access(kubeconfig=kubeconfig)) as session:
         assert (session.context, session.namespace, session.server) == ("dev", "infra", "http://127.0.0.1:1")
-        assert session.source == f"context dev of {kubeconfig}"
     async with open_session(ALONE, Access(kubeconfig=kubeconfig), namespace="obs") as session:
         assert session.namespace == "obs"
 
