@@ -64,7 +64,7 @@ class Client:
         return other
 
     def apart(self) -> Client:
-        """A client of the same server with one request slot of its own, besides the slots that all clients share."""
+        """A client of the same server with a permit of its own, besides those that all clients share."""
         other = copy(self)
         other._sender = self._sender.apart()
         return other

@@ -92,7 +92,7 @@ class Sender:
         return other
 
     def apart(self) -> Sender:
-        """A sender with one request slot of its own, besides the slots that all senders share."""
+        """A sender with a permit of its own, besides those that all senders share."""
         other = copy(self)
         other._lane = Lane(self._throttle, own=1)
         return other

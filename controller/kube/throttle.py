@@ -12,28 +12,28 @@ class NoTurn(TimeoutError):
 
 
 CEILING = 50
-"""Shared places at most. With more than some tens of requests, an API server only queues them."""
+"""Shared permits at most. With more than some tens of requests, an API server only queues them."""
 STEP_SECONDS = 1.0
-"""After so many seconds without a 429 there is one more place; several 429s within that time count as one."""
+"""After so many seconds without a 429 there is one more permit; several 429s within that time count as one."""
 
 
 class Throttle:
-    """The places for requests that all lanes share. A request comes to them by its `Lane`.
+    """The permits for requests that all lanes share. A request comes to them by its `Lane`.
 
-    The number of places follows the server: halved when it answers 429, one more for every second without a 429
+    The number of permits follows the server: halved when it answers 429, one more for every second without a 429
     (additive increase, multiplicative decrease), between 1 and `ceiling`. With `qps` > 0 there is also a token bucket
     of `burst` tokens (at least 1), filled at `qps` a second; 0 means no such limit. Why there is none by default:
     docs/design/decisions.md#the-process.
 
-    Watches take no place, because they last. The Lease, which must never wait behind others, has a throttle of its
+    Watches take no permit, because they last. The Lease, which must never wait behind others, has a throttle of its
     own.
     """
 
     def __init__(self, *, ceiling: int = CEILING, qps: float = 0.0, burst: int = 0) -> None:
-        self._ceiling = self.places = ceiling
-        """Requests that may be under way now, besides one for every lane with a place of its own."""
+        self._ceiling = self.permits = ceiling
+        """Requests that may be under way now, besides one for every lane with a permit of its own."""
         self.taken = 0
-        """Places that are taken now."""
+        """Permits that are taken now."""
         self._line: deque[Lane] = deque()
         """Lanes in which a request waits, each once; a lane in which none waits any more may be here too."""
         self._changed = self._halved = float("-inf")
@@ -45,16 +45,16 @@ class Throttle:
         now = asyncio.get_running_loop().time()
         if busy:
             if now - self._halved >= STEP_SECONDS:
-                self.places = max(1, self.places // 2)
+                self.permits = max(1, self.permits // 2)
                 self._halved = now
             self._changed = now
-        elif self.places < self._ceiling and now - self._changed >= STEP_SECONDS:
-            self.places += 1
+        elif self.permits < self._ceiling and now - self._changed >= STEP_SECONDS:
+            self.permits += 1
             self._changed = now
 
     def _admit(self) -> None:
-        """Give free places to waiting requests: one to each lane, then again from the first."""
-        while self._line and self.taken < self.places:
+        """Give free permits to waiting requests: one to each lane, then again from the first."""
+        while self._line and self.taken < self.permits:
             lane = self._line.popleft()
             if lane._next_goes():
                 self._line.append(lane)
@@ -77,8 +77,9 @@ class Lane:
     """One queue in front of a throttle; every `enter` needs its `leave`. Within a lane, requests go in the order of
     arrival.
 
-    With a place of its `own`, a lane may always have one request under way, so that long waits for answers in one
-    lane delay no other lane. Its further requests wait for the shared places, which the lanes get in turn.
+    With a permit of its own (`own` is 1), a lane may always have one request under way, so that long waits for
+    answers in one lane delay no other lane. Its further requests wait for the shared permits, which the lanes get in
+    turn.
     """
 
     def __init__(self, throttle: Throttle, *, own: int = 0) -> None:
@@ -96,7 +97,7 @@ class Lane:
         throttle = self._throttle
         if throttle._interval:
             await throttle._take_token(within)
-        if self._in_flight < self._own or throttle.taken < throttle.places:  # then none waits: see `leave`
+        if self._in_flight < self._own or throttle.taken < throttle.permits:  # then none waits: see `leave`
             self._go()
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()

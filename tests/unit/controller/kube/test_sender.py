@@ -122,7 +122,7 @@ def test_every_exchange_is_reported_also_the_ones_that_are_retried() -> None:
 async def test_narrows_the_throttle_and_leaves_it_empty() -> None:
     throttle = Throttle(ceiling=8)
     await Client(Sender(Script(BUSY, ok()), throttle=throttle)).create(THINGS, "default", b"{}")
-    assert throttle.places == 5  # halved to 4, and one more after the good seconds that followed
+    assert throttle.permits == 5  # halved to 4, and one more after the good seconds that followed
     assert throttle.taken == 0
 
 

@@ -29,28 +29,28 @@ def test_no_more_than_the_ceiling_are_in_flight_and_the_rest_wait_in_order() -> 
 
 
 @virtual_time_from(1000.0)
-async def test_halves_the_places_and_a_burst_of_them_counts_once() -> None:
+async def test_halves_the_permits_and_a_burst_of_them_counts_once() -> None:
     throttle = Throttle(ceiling=8)
     lane = Lane(throttle)
     async with asyncio.TaskGroup() as group:
         for _ in range(8):
             group.create_task(worked(lane, 0.5, busy=True))
-    assert throttle.places == 4
+    assert throttle.permits == 4
     await worked(lane, 2.0, busy=True)
-    assert throttle.places == 2
+    assert throttle.permits == 2
 
 
 @virtual_time_from(1000.0)
-async def test_places_never_fall_below_one_and_come_back_one_a_good_second() -> None:
+async def test_permits_never_fall_below_one_and_come_back_one_a_good_second() -> None:
     throttle = Throttle(ceiling=3)
     lane = Lane(throttle)
     for _ in range(4):
         await worked(lane, 2.0, busy=True)
-    assert throttle.places == 1
+    assert throttle.permits == 1
     for expected in (2, 3, 3):
         await worked(lane, 0.2)
         await worked(lane, 0.9)
-        assert throttle.places == expected
+        assert throttle.permits == expected
 
 
 def test_a_bucket_lets_the_burst_through_and_then_its_rate() -> None:
@@ -108,7 +108,7 @@ async def stuck(lane: Lane, size: int, group: asyncio.TaskGroup) -> list[asyncio
     return tasks
 
 
-def test_with_a_place_of_its_own_a_lane_waits_for_no_others_however_many_hang() -> None:
+def test_with_a_permit_of_its_own_a_lane_waits_for_no_others_however_many_hang() -> None:
     async def main() -> tuple[list[float], int]:
         throttle = Throttle(ceiling=5)
         async with asyncio.TaskGroup() as group:
@@ -124,7 +124,7 @@ def test_with_a_place_of_its_own_a_lane_waits_for_no_others_however_many_hang() 
     assert taken == 5
 
 
-def test_a_place_of_its_own_is_one_more_and_is_given_back() -> None:
+def test_a_permit_of_its_own_is_one_more_and_is_given_back() -> None:
     async def main() -> list[float]:
         throttle = Throttle(ceiling=2)
         lane = Lane(throttle, own=1)
@@ -156,7 +156,7 @@ def test_what_goes_beyond_that_is_shared_in_turns() -> None:
     assert virtually(main()) <= 20.0
 
 
-def test_a_request_that_is_cancelled_gives_the_lane_its_own_place_back() -> None:
+def test_a_request_that_is_cancelled_gives_the_lane_its_own_permit_back() -> None:
     async def main() -> list[float]:
         throttle = Throttle(ceiling=1)
         other, lane = Lane(throttle), Lane(throttle, own=1)
