@@ -105,27 +105,31 @@ def ds(
         paused=paused,
     )
     strategy = UpdateStrategy(type="OnDelete") if on_delete else UpdateStrategy(rolling_update=rolling)
-    pod_template = template(rev, **spec)
+    wanted = DaemonSetSpec(
+        selector=pods or LabelSelector(match_labels=LABELS),
+        template=template(rev, **spec),
+        update_strategy=strategy,
+        min_ready_seconds=min_ready,
+        burst_replicas=burst,
+        revision_history_limit=history,
+        lifecycle=Lifecycle(pre_delete=hook) if hook else None,
+        scale_strategy=ScaleStrategy(partitioned_scaling=partitioned_scaling),
+    )
+    return _with_spec(wanted, annotations=dict(annotations or {}), dying=dying, generation=generation)
+
+
+def _with_spec(spec: DaemonSetSpec, *, annotations: dict[str, str], dying: bool, generation: int) -> DaemonSet:
     return DaemonSet(
         namespace="default",
         name="demo",
         uid=OURS,
         version="1",
         generation=generation,
-        annotations=dict(annotations or {}),
+        annotations=annotations,
         dying=dying,
-        spec=DaemonSetSpec(
-            selector=pods or LabelSelector(match_labels=LABELS),
-            template=pod_template,
-            update_strategy=strategy,
-            min_ready_seconds=min_ready,
-            burst_replicas=burst,
-            revision_history_limit=history,
-            lifecycle=Lifecycle(pre_delete=hook) if hook else None,
-            scale_strategy=ScaleStrategy(partitioned_scaling=partitioned_scaling),
-        ),
+        spec=spec,
         status=None,
-        identity=canonical.identity(pod_template),
+        identity=canonical.identity(spec.template),
     )
 
 
