@@ -43,10 +43,10 @@ class Store(Generic[T]):
     """The objects of one resource by key, as the server showed them. The contract:
 
     - The states of one object appear in order, though some may be missing. Between objects no order is promised.
-    - A value is frozen, and may be old. What you have just written is not there yet: see `version`.
+    - A value is frozen, and may be old. What you have just written is not there yet: see `reach_in`.
     - An incomplete list changes nothing. A complete one is taken in object by object, and other tasks run in between:
       whoever needs all objects as of one moment waits for `whole`. An object that is missing from the list counts as
-      deleted. `version` becomes that of the list when all of it has been taken in.
+      deleted. `Reach.version` becomes that of the list when all of it has been taken in.
     - An object that cannot be decoded keeps its last good state; its key is in `malformed` until it can be again.
 
     Store, indexes and listeners need no locks because nothing awaits between a change and its last listener: no
@@ -62,14 +62,6 @@ class Store(Generic[T]):
         self._malformed: dict[Key, str] = {}
         self._swapping: set[str] = set()
         self._swapped = asyncio.Event()
-
-    @property
-    def version(self) -> int:
-        """The resourceVersion up to which everything is known; 0 before the first list is complete.
-
-        With several namespaces, the version of the one that is furthest behind; see `reach_in`.
-        """
-        return min((reach.version for reach in self._reached.values()), default=0)
 
     def reach_in(self, namespace: str) -> Reach:
         """How far the cache has come for objects of this namespace."""

@@ -108,7 +108,7 @@ class Run:
     def check(self) -> None:
         store = self.store
         assert {key.name: thing for key, thing in store.items()} == self.follower.things
-        assert store.version <= self.server.version
+        assert store.reach_in("").version <= self.server.version
         indexed = {(key.name, size) for size in self.by_size.values() for key in self.by_size.get(size)}
         assert indexed == {(key.name, thing.size) for key, thing in store.items()}
 
@@ -139,7 +139,9 @@ class Run:
         assert {name: (thing.uid, thing.version) for name, thing in self.follower.things.items()} == (
             self.server.ours()
         )
-        assert self.store.version == self.server.version, "a bookmark is what tells that nothing is missing"
+        assert self.store.reach_in("").version == self.server.version, (
+            "a bookmark is what tells that nothing is missing"
+        )
         assert not self.store.malformed
 
 

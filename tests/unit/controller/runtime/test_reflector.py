@@ -21,7 +21,7 @@ from tests.unit.controller.runtime.mirror import FULL, QUIET, REFUSED, asked, mi
 async def test_a_stream_fills_the_store_and_goes_on() -> None:
     async with mirrored(Watch([*FULL, 1.0, line("ADDED", thing("c", 11)), QUIET])) as (mirror, script):
         await mirror.reflector.synced()
-        assert (mirror.names, mirror.store.version) == ("ab", 10)
+        assert (mirror.names, mirror.store.reach_in("").version) == ("ab", 10)
         await when(lambda: mirror.names == "abc", "the change after the end mark is not in the store")
         assert [change.key.name for change in mirror.changes] == ["a", "b", "c"]
         assert asked(script) == ["watchlist"]
@@ -42,8 +42,8 @@ async def test_other_tasks_get_their_turn_in_a_flood() -> None:
     async with mirrored(Watch([*FULL, flood, QUIET])) as (mirror, _):
         await mirror.reflector.synced()
         seen = set[int]()
-        while mirror.store.version < 19 + 10 * TURN:
-            seen.add(mirror.store.version)
+        while mirror.store.reach_in("").version < 19 + 10 * TURN:
+            seen.add(mirror.store.reach_in("").version)
             await asyncio.sleep(0)
         assert len(seen) >= 10
 
