@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
-PACKAGE: Final = "kruise-ds"
 UNKNOWN: Final = "unknown"
 _NUMBERS = re.compile(r"v?(\d+)\.(\d+)")
 
 
-def own_version(package: str = PACKAGE) -> str:
+def own_version() -> str:
     """The plugin's version; "unknown" when it runs from a folder without being installed."""
     from importlib import metadata
 
     try:
-        return metadata.version(package)
+        return metadata.version("kruise-ds")
     except metadata.PackageNotFoundError:
         return UNKNOWN
 
