@@ -1,8 +1,7 @@
-"""DaemonSets and what surrounds them, kept up to date by watches: on each object, on its pods, and on the jobs that
-pull its images ahead.
+"""Keeps DaemonSets up to date by watches: on each object, on its pods, and on the jobs that pull its images ahead.
 
-Nodes are listed now and then, revisions when there may be a new one. Where watching is forbidden the objects are read
-every other second instead. A connection that breaks is taken up again.
+Nodes are listed once a minute, and revisions when there may be a new one. What may not be watched is read every other
+second instead. A watch whose connection breaks is begun again.
 """
 
 from __future__ import annotations
@@ -29,12 +28,13 @@ from kubectl_plugin.report.pulls import PullProgress
 from kubectl_plugin.report.snapshot import PodDetail, Snapshot, Unread
 
 NODES_EVERY: Final = 60.0
+"""Seconds between two lists of the nodes."""
 NODES_AGAIN: Final = 5.0
-"""Seconds until they are listed again when the controller counts others."""
+"""Seconds until nodes are listed again where the controller counts another number of them."""
 
 
 class Following(Upkeep):
-    """What is known now; see `following`."""
+    """The present state of some DaemonSets; `following` makes one and keeps it up to date."""
 
     def __init__(self, invocation: Invocation, first: Sequence[Snapshot]) -> None:
         super().__init__()
@@ -48,18 +48,18 @@ class Following(Upkeep):
         self._pods = [self._pods_of(one.daemonset) for one in first]
 
     def snapshots(self) -> tuple[Snapshot | None, ...]:
-        """In the order of the beginning; None for what is gone."""
+        """A snapshot of each DaemonSet, in the order of `first`; None for one that was deleted."""
         return tuple(
             None if one.over else self._snapshot(one, pods)
             for one, pods in zip(self._objects, self._pods, strict=True)
         )
 
     def doubt_the_nodes(self) -> None:
-        """They are listed again soon."""
+        """Have the nodes listed again within seconds, because the controller counts another number of them."""
         self._listing.doubt()
 
     async def load(self) -> None:
-        """The first state of all but the images that go ahead. Raises ApiError."""
+        """Read pods and nodes for the first time; images that are pulled ahead are read later. Raises ApiError."""
         for one in (self._listing, *self._pods):
             await one.begin(self._invocation.terminal.note)
 
@@ -87,7 +87,7 @@ class Following(Upkeep):
         self._news.set()
 
     def _pods_of(self, daemonset: DaemonSet) -> WatchedObjects[PodDetail]:
-        """Those that it controls."""
+        """The pods that it controls."""
         return WatchedObjects(
             self._invocation.session.client,
             PODS,
@@ -113,9 +113,10 @@ class Following(Upkeep):
 
 @asynccontextmanager
 async def following(invocation: Invocation, first: Sequence[Snapshot]) -> AsyncIterator[Following]:
-    """Keep up with these objects while the block runs; of `first` only the DaemonSets and revisions are used.
+    """Keep the DaemonSets of `first` up to date while the block runs. The pods and nodes of `first` are not used.
 
-    Entering reads pods and nodes. Raises ApiError for what cannot be mended by trying again, also in the block.
+    Pods and nodes are read before the block begins. Raises ApiError where trying again does not help, also in the
+    block.
     """
     follow = Following(invocation, first)
     await follow.load()

@@ -1,4 +1,4 @@
-"""An ImagePullJob that was made by hand and its pullers, followed by watches."""
+"""Keeps an ImagePullJob of the user and its pullers up to date by watches."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from kubectl_plugin.report.pulls import PullProgress
 
 
 def pullers_of(job: ImagePullJob) -> Resource[PullerView, Puller]:
+    """The resource of pullers, reduced to those of `job`."""
     return replace(PULLERS, only=f"{PULLER_LABEL}={job.uid}")
 
 
@@ -34,7 +35,7 @@ async def nodes_with_images(session: Session) -> tuple[Node, ...] | None:
 
 
 class PullFollowing(Upkeep):
-    """What is known of a job; see `following_pull`."""
+    """The present state of a job; `following_pull` makes one and keeps it up to date."""
 
     bunch = APART
 
@@ -48,7 +49,7 @@ class PullFollowing(Upkeep):
         self.pullers = WatchedObjects(session.client, only, made.namespace, (), self._learn, dispensable=True)
 
     def pull(self) -> PullProgress | None:
-        """None: it is gone."""
+        """The progress of the job; None after it was deleted."""
         job = self.job.found.get(self._made.key)
         if job is None or job.uid != self._made.uid:
             return None
@@ -61,7 +62,7 @@ class PullFollowing(Upkeep):
         )
 
     def _learn(self) -> None:
-        """A puller is gone soon after it has told."""
+        """Note what the pullers report, because each is deleted soon afterwards."""
         for puller in self.pullers.found.values():
             if puller.state is Pulling.DONE:
                 self._having.add(puller.node)
@@ -74,9 +75,9 @@ class PullFollowing(Upkeep):
 async def following_pull(
     invocation: Invocation, made: ImagePullJob, nodes: Iterable[Node]
 ) -> AsyncIterator[PullFollowing]:
-    """Keep up with the job while the block runs. `nodes`: empty where they may not be listed.
+    """Keep the job up to date while the block runs. `nodes`: all nodes; empty where they may not be listed.
 
-    Raises ApiError for what cannot be mended by trying again, also in the block.
+    Raises ApiError where trying again does not help, also in the block.
     """
     follow = PullFollowing(invocation, made, nodes)
     for one in (follow.job, follow.pullers):

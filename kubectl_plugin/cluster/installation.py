@@ -1,6 +1,6 @@
-"""What can be found out about the controllers in the cluster.
+"""Reads facts about the controllers in the cluster.
 
-Most people may not look at everything: what cannot be known is `NoAnswer`, with the reason, and no error.
+Few users may read everything: a question without an answer yields `NoAnswer`, with the reason, instead of an error.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ RIVAL_NAMESPACE: Final = "kruise-system"
 RIVAL_LEASE: Final = "kruise-manager"
 RIVAL_DEPLOYMENT: Final = "kruise-controller-manager"
 LEADING_SECONDS: Final = 10.0
+"""How long `coming_leader` waits for a holder of the Lease."""
 _RELEASE = re.compile(r"v?\d+\.\d+\.\d+(?:[-+][\w.+-]+)?")
 
 
@@ -71,7 +72,7 @@ class _DeploymentView(View):
 
 
 async def known(answer: Awaitable[T]) -> T | NoAnswer:
-    """The answer, or why there is none. Raises Unreachable: then nothing at all can be known."""
+    """The answer, or why there is none. Raises Unreachable, because then no other question has an answer either."""
     try:
         return await answer
     except Unreachable:
@@ -83,8 +84,11 @@ async def known(answer: Awaitable[T]) -> T | NoAnswer:
 
 
 async def coming_leader(session: Session) -> Leader | None:
-    """Who holds the controller's lease; None where there is none. While nobody holds it, it is read again for up to
-    `LEADING_SECONDS`: replicas are ready, and `kubectl rollout status` is done, just before one of them leads."""
+    """The controller's Lease and its holder; None where there is no Lease. Raises ApiError.
+
+    While nobody holds it, it is read again for up to `LEADING_SECONDS`: replicas are ready, and `kubectl rollout
+    status` is done, shortly before one of them becomes the leader.
+    """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + LEADING_SECONDS
     while True:
@@ -95,12 +99,12 @@ async def coming_leader(session: Session) -> Leader | None:
 
 
 async def controller_pods(session: Session) -> tuple[ControllerPod, ...]:
-    """Those in the namespace of the controller, with the version that the image says."""
+    """The controller's pods in its namespace. Raises ApiError."""
     return tuple(await list_objects(session.client, CONTROLLER_PODS, session.controller_namespace))
 
 
 async def daemons(session: Session) -> tuple[OurDaemonSet, ...]:
-    """Of all namespaces."""
+    """The Advanced DaemonSets of all namespaces, but those that nest too deeply to be decoded. Raises ApiError."""
     found = await read_items(session, DAEMONSETS)
     return tuple(
         OurDaemonSet(name=str(key), network=network_sign(one)) for key, one in found.items() if one is not None
@@ -108,7 +112,10 @@ async def daemons(session: Session) -> tuple[OurDaemonSet, ...]:
 
 
 async def rival(session: Session) -> Rival:
-    """What may be seen of it. A lease is enough to know that it runs."""
+    """What the user may read of OpenKruise's own manager: its Lease, its Deployment, or both.
+
+    Raises Forbidden where neither can be read; Unreachable.
+    """
     found, replicas = await side_by_side(
         known(lease_holder(session, Key(RIVAL_NAMESPACE, RIVAL_LEASE))),
         known(_ready_replicas(session, Key(RIVAL_NAMESPACE, RIVAL_DEPLOYMENT))),
@@ -124,7 +131,7 @@ async def rival(session: Session) -> Rival:
 def version_of_leader(
     session: Session, found: Leader | NoAnswer | None, pods: tuple[ControllerPod, ...] | NoAnswer
 ) -> str | NoAnswer:
-    """Of the pod that holds the lease; where that one is not among `pods`, what all of these agree on."""
+    """The version of the pod that holds the Lease; where that is not among `pods`, the one that all of them have."""
     if isinstance(pods, NoAnswer):
         return pods
     if not pods:
@@ -138,7 +145,7 @@ def version_of_leader(
 
 
 async def _ready_replicas(session: Session, deployment: Key) -> int | None:
-    """None where there is no such Deployment."""
+    """The number of ready replicas; None where there is no such Deployment. Raises ApiError."""
     try:
         return await session.client.get(DEPLOYMENTS, deployment)
     except NotFound:
@@ -156,7 +163,7 @@ def _controller_pod(pod: _ControllerPodView) -> ControllerPod:
 
 
 def _version(pod: _ControllerPodView) -> str | NoAnswer:
-    """The label's, else the image's tag. A tag such as `latest` says nothing."""
+    """The version in the pod's label, else in its image's tag; no answer where the tag is no version, as `latest`."""
     if label := (pod.metadata.labels or {}).get(VERSION_LABEL):
         return label.removeprefix("v")
     image = pod.spec.containers[0].image
@@ -174,4 +181,4 @@ DEPLOYMENTS: Resource[_DeploymentView, int] = Resource(
     wire=_DeploymentView,
     project=lambda deployment: deployment.status.ready_replicas,
 )
-"""How many of their replicas are ready."""
+"""Deployments, each read as its number of ready replicas."""

@@ -1,4 +1,4 @@
-"""What there is of a DaemonSet that changes sides, and the writes of its steps."""
+"""Reads the state of a migration from the cluster, and writes its steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kubectl_plugin.edits.migration.step import ChangeObject, CreateObject, Dele
 
 GENERATION_LABEL: Final = "pod-template-generation"
 LONGEST: Final = 19
-"""Digits of the largest number that the server takes."""
+"""A label with this many digits or more is not read: it may exceed the largest integer of the API."""
 _RESOURCES: dict[Kind, AnyResource] = {
     Kind.NATIVE: NATIVE,
     Kind.OURS: DAEMONSETS,
@@ -36,6 +36,7 @@ _RESOURCES: dict[Kind, AnyResource] = {
 
 
 def _daemon(view: pod.PodView) -> Daemon | None:
+    """The pod as a migration sees it; None for one that has ended."""
     meta = view.metadata
     record = pod.project(replace(view, metadata=replace(meta, owner_references=None)))
     if record is None or record.ended:
@@ -57,11 +58,12 @@ def _daemon(view: pod.PodView) -> Daemon | None:
 
 
 def _number(label: str) -> int:
-    """0 for what the native controller did not write."""
+    """The template generation in `label`; 0 where it is no number that the native controller writes."""
     return int(label) if label.isdecimal() and len(label) < LONGEST else 0
 
 
 def _record(view: revision.RevisionView) -> RevisionRecord | None:
+    """The revision as a migration sees it; None for one without a template."""
     meta, template = view.metadata, revision.template_of(view.data)
     if template is None:
         return None
@@ -78,6 +80,7 @@ def _record(view: revision.RevisionView) -> RevisionRecord | None:
 
 
 def _controller(meta: ObjectMeta) -> str:
+    """The uid of the controlling owner; empty for an orphan."""
     return next((one.uid for one in meta.owner_references or () if one.controller), "")
 
 
@@ -86,9 +89,10 @@ _RECORDS = read_as(REVISIONS, revision.RevisionView, _record)
 
 
 async def sight_of(invocation: Invocation, key: Key, *, as_native: bool) -> Observed:
-    """All of it, the two DaemonSets first: what is read later is not older. Raises ApiError.
+    """Both DaemonSets, then their pods and revisions, which are therefore not older than they are. Raises ApiError.
 
-    `as_native`: the server is also asked what one of ours would be as a native one, while there is none.
+    `as_native`: while only ours exists, a dry run also asks the server for its template as a native one, with the
+    defaults of that kind.
     """
     session = invocation.session
     native, ours = await _side(session, NATIVE, key), await _side(session, DAEMONSETS, key)
@@ -130,7 +134,7 @@ async def _side(session: Session, resource: AnyResource, key: Key) -> MigrationS
 
 
 async def carry_out(session: Session, key: Key, step: CreateObject | ChangeObject | Delete) -> bool:
-    """Whether it was done; not so where the object is another one by now. Raises ApiError."""
+    """Write the step. Returns whether it was done; False where the object has changed meanwhile. Raises ApiError."""
     resource = _RESOURCES[step.kind]
     where = Key(key.namespace, step.name)
     try:

@@ -1,5 +1,5 @@
-"""How long an answer is waited for that does not come: what may come from somebody on the way passes, what the server
-itself has said does not."""
+"""How long a failing read is tried again: a failure on the way to the server may pass, but what the server itself
+refuses it refuses again."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from controller.kube.errors import ApiError, Forbidden
 T = TypeVar("T")
 
 POLL: Final = 2.0
-"""Seconds between two reads where nothing can tell that another one is due."""
+"""Seconds between two reads of what cannot be watched."""
 PATIENCE: Final = 30.0
-"""Seconds for which a refusal may come from somebody else on the way, such as a load balancer."""
+"""Seconds for which a failing read is tried again."""
 
 
 def from_between(error: ApiError) -> bool:
-    """Whether somebody on the way has answered, such as a load balancer: the server itself gives a reason."""
+    """Whether the answer came from a load balancer or a proxy: the API server itself always gives a reason."""
     return error.status != 0 and not error.reason
 
 
 def right_is_missing(error: ApiError) -> bool:
-    """The server's own word: it stays so until an administrator comes."""
+    """Whether the API server itself has refused for want of a right, which only an administrator can grant."""
     return isinstance(error, Forbidden) and not from_between(error)
 
 
@@ -32,9 +32,9 @@ async def at_last(
     tell: Callable[[str], None],
     passes: Callable[[ApiError], bool] = lambda error: not right_is_missing(error),
 ) -> T:
-    """What `read` gives, tried again while `passes` says so, `PATIENCE` at the most. Raises ApiError.
+    """The result of `read`, which is tried again for up to `PATIENCE` seconds while `passes` holds for its error.
 
-    `tell` is told once why it is.
+    `tell` is told the first error, once. Raises the last ApiError.
     """
     loop = asyncio.get_running_loop()
     until, told = loop.time() + PATIENCE, False

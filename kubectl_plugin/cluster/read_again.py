@@ -1,4 +1,4 @@
-"""What is not watched, but read as a whole: when something tells that it may be another, and now and then."""
+"""State that is not watched but read as a whole: at intervals, and when something tells that it may have changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubectl_plugin.cluster.upkeep import Watched, comes
 
 
 class ReadAgain(Watched):
-    """`read` is called again soon after each `doubt`, and every so many seconds without one."""
+    """Calls `read` again soon after each `doubt`, and after `every` seconds without one."""
 
     def __init__(
         self,
@@ -20,16 +20,17 @@ class ReadAgain(Watched):
         bunch: float,
         dispensable: bool = False,
     ) -> None:
-        """`bunch`: seconds after a doubt in which others are likely to come, for which one read does.
+        """`bunch`: seconds that a read waits after a doubt, so that further doubts share it.
 
-        `dispensable`: nothing ends though it cannot be read for long.
+        `dispensable`: whether a command goes on with the last state where reading has failed for good.
         """
         self.every = every
-        """Seconds; what is read may say for how many."""
+        """Seconds between two reads without a doubt; `read` may set another number."""
         self._read, self._bunch, self._dispensable = read, bunch, dispensable
         self._doubted = asyncio.Event()
 
     def doubt(self) -> None:
+        """Tell that the state may have changed."""
         self._doubted.set()
 
     async def refresh(self) -> None:

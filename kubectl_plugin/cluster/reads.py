@@ -1,4 +1,4 @@
-"""Reads what a report is made from: a DaemonSet, its revisions, its pods and the nodes, all at about one moment."""
+"""Reads what a report is made from: a DaemonSet, its revisions, its pods and the nodes, all at about one time."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot, 
 T = TypeVar("T")
 
 HURRY: Final = 1.0
-"""Seconds for whatever is not needed by a write that cannot wait."""
+"""Seconds to read what a hurried write can do without."""
 PREVIEW: Final = 5.0
-"""The same where a person looks at it first and may still say no."""
+"""Seconds to read the same where a person is shown the change, and asked, before it is written."""
 
 PREFIXES = {"ads", "ds", "daemon", "daemonset", "daemonsets", "daemonset.apps.kruise.io", DAEMONSETS.name}
-"""What may stand before `/NAME`."""
+"""The words that are accepted before `/NAME`, in small letters."""
 
 
 def name_of(text: str) -> str:
-    """`x` of `x`, `ads/x`, `ds/x`, `daemonset.apps.kruise.io/x`: people paste what kubectl printed.
+    """The name `x` in `x`, `ads/x`, `ds/x` or `daemonset.apps.kruise.io/x`: people paste what kubectl printed.
 
-    Raises CommandError (2) for another kind.
+    Raises UsageError for another kind, and where no name is given.
     """
     kind, slash, name = text.rpartition("/")
     kind = kind.lower().removesuffix(".v1beta1.apps.kruise.io").removesuffix(".v1alpha1.apps.kruise.io")
@@ -64,10 +64,12 @@ async def snapshot(
     pods: bool = True,
     within: float | None = None,
 ) -> Snapshot:
-    """One DaemonSet and what surrounds it, or with a limit what of that is read `within` it. `name` in any spelling.
+    """One DaemonSet with its revisions, and with its pods and the nodes where these are asked for. `name`: in any
+    spelling that `name_of` accepts.
 
-    Raises CommandError where it does not exist (with what may have been meant), ApiError otherwise. Without the right
-    to list nodes or revisions these are left out, and `Snapshot.unread` says so.
+    `Snapshot.unread` names what the user has no right to list, and what was not read `within` so many seconds. None:
+    there is no limit, and any other failure is raised. Raises CommandError, with similar names, where the DaemonSet
+    does not exist; ApiError.
     """
     key = Key(namespace or invocation.session.namespace, name_of(name))
     found = [await _document(invocation, key)]
@@ -78,7 +80,10 @@ async def snapshot(
 async def existing(
     invocation: Invocation, keys: Iterable[Key], *, nodes: bool = True, pods: bool = True
 ) -> tuple[tuple[Snapshot, ...], tuple[CommandError, ...]]:
-    """A snapshot of each DaemonSet in `keys` that exists, each once, and an error for each one that does not."""
+    """A snapshot of each DaemonSet in `keys` that exists, each once, and an error for each one that does not.
+
+    Raises ApiError.
+    """
     found: list[JSONObject] = []
     absent: dict[str, CommandError] = {}
     for key in dict.fromkeys(keys):
@@ -99,10 +104,11 @@ async def snapshots(
     pods: bool = True,
     within: float | None = None,
 ) -> tuple[Snapshot, ...]:
-    """Those with `names`; else those that `-l` selects, in all namespaces with `-A`; else, where `everything`, all.
+    """The DaemonSets with `names`, in that order and each once. Without names those that `-l` and `-A` select, by
+    namespace and name; without these either, all of the namespace where `everything` allows it.
 
-    By namespace and name. What surrounds them is left out unless it is read `within` these seconds.
-    CommandError (2) for names together with `-l` or `-A`, and for nothing where it is needed.
+    `within`: as for `snapshot`. Raises UsageError for names together with `-l` or `-A`, and for none of them where
+    `everything` is False; CommandError for a name that does not exist; ApiError.
     """
     if names and (many.selector or many.all_namespaces):
         raise UsageError("give names, or -l and -A, not both")
@@ -117,7 +123,7 @@ async def snapshots(
 
 
 def chosen_by(invocation: Invocation, many: SelectorOptions) -> tuple[str, Query]:
-    """Namespace, empty for all of them, and query of a list or a watch."""
+    """The namespace, empty for all of them, and the query of a list or a watch of the selected DaemonSets."""
     namespace = "" if many.all_namespaces else invocation.session.namespace
     return namespace, ((("labelSelector", many.selector),) if many.selector else ())
 
@@ -139,7 +145,7 @@ async def _listed(invocation: Invocation, many: SelectorOptions) -> list[JSONObj
 async def _completed(
     invocation: Invocation, found: Sequence[JSONObject], *, nodes: bool, pods: bool, within: float | None = None
 ) -> tuple[Snapshot, ...]:
-    """Nodes are read once for all; everything is read at the same time."""
+    """A snapshot of each document in `found`. The nodes are listed once for all, and everything at the same time."""
     views = [_view(document) for document in found]
     daemonsets = [api.project(view) for view in views]
     fleet, histories, owned = await side_by_side(
@@ -168,7 +174,10 @@ async def _completed(
 
 
 async def _or_why(what: str, read: Coroutine[object, object, T], within: float | None) -> T | Unread:
-    """Why not, without the right to read it: a report can do without. With a limit also whatever else fails."""
+    """The result of `read`, or why there is none: the right is missing, or, with a limit, any other failure.
+
+    Raises ApiError where there is no limit.
+    """
     try:
         async with asyncio.timeout(within):
             return await read
@@ -190,12 +199,12 @@ async def _nothing() -> tuple[()]:
 
 
 async def nodes_of(invocation: Invocation) -> tuple[Node, ...]:
-    """All nodes, by name. Raises ApiError."""
+    """All nodes, sorted by name. Raises ApiError."""
     return tuple(sorted(await list_objects(invocation.session.client, NODES), key=lambda node: node.name))
 
 
 async def revisions_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[RevisionDetail, ...]:
-    """The revisions that it controls, newest number first. Raises ApiError."""
+    """The revisions that it controls, highest number first. Raises ApiError."""
     found = await list_objects(invocation.session.client, REVISIONS, daemonset.namespace, selected(daemonset))
     owned = [one for one in found if one.revision.owner_uid == daemonset.uid]
     return tuple(sorted(owned, key=lambda one: (one.revision.number, one.revision.name), reverse=True))
@@ -208,7 +217,7 @@ async def pods_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[Pod
 
 
 def selected(daemonset: api.DaemonSet) -> Query:
-    """What a list or a watch of its pods or revisions asks for."""
+    """The query of a list or a watch of its pods or revisions; empty where its selector matches everything."""
     wanted = daemonset.spec.selector
     return () if wanted.empty else (("labelSelector", selector.as_text(wanted)),)
 

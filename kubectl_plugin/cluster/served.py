@@ -1,4 +1,4 @@
-"""What the API server says of itself: its version, and in which versions it has Advanced DaemonSets."""
+"""Facts about the API server: its version, and in which versions it serves Advanced DaemonSets."""
 
 from __future__ import annotations
 
@@ -50,11 +50,15 @@ class _Definition(View):
 
 
 async def server_version(session: Session) -> str:
+    """Such as `v1.34.1`; empty where the server does not tell. Raises ApiError."""
     return (await ask(session, "/version", "version", _ServerVersion)).git_version
 
 
 async def served_versions(session: Session) -> tuple[str, ...]:
-    """Versions in which the server has Advanced DaemonSets; the group alone may be there for other kinds."""
+    """The versions in which the server serves Advanced DaemonSets; empty where it does not. Raises ApiError.
+
+    Each version of the group is asked for its kinds, because the group may be served for other kinds alone.
+    """
     group = await _if_there(ask(session, f"/apis/{GROUP}", GROUP, _Group))
     names = [one.version for one in (group.versions if group is not None else None) or ()]
     lists = await side_by_side(
@@ -64,14 +68,14 @@ async def served_versions(session: Session) -> tuple[str, ...]:
 
 
 async def stored_version(session: Session) -> str:
-    """The version that etcd holds. Raises NotFound where the kind does not come from a CRD."""
+    """The version in which etcd stores them. Raises NotFound where the kind does not come from a CRD; ApiError."""
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{DAEMONSETS.name}"
     definition = await ask(session, path, f"customresourcedefinitions {DAEMONSETS.name}", _Definition)
     return next(one.name for one in definition.spec.versions if one.storage)
 
 
 async def _if_there(answer: Awaitable[T]) -> T | None:
-    """None where the server knows no such thing."""
+    """The answer; None where the server has nothing at that path."""
     try:
         return await answer
     except NotFound:

@@ -1,5 +1,6 @@
-"""Reads side by side, in a scope that none of them outlives: where one fails the others are cancelled, and have ended
-before its error is raised. It is raised as it is and not in a group, so that who asks meets what one read raises.
+"""Reads that run at the same time. Where one fails the others are cancelled.
+
+Its error is raised when they have ended, by itself and not in a group: a caller handles it as that of a single read.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Read: TypeAlias = Coroutine[object, None, T]
 
 @asynccontextmanager
 async def scope() -> AsyncIterator[asyncio.TaskGroup]:
-    """A task group that raises the first error of a task, or the block's own, as it is and not in a group."""
+    """A task group that raises one error by itself and not in a group: the block's own, or the first of a task."""
     try:
         async with asyncio.TaskGroup() as group:
             yield group
@@ -39,8 +40,8 @@ async def side_by_side(
 @overload
 async def side_by_side(*reads: Read[T]) -> tuple[T, ...]: ...
 async def side_by_side(*reads: Read[object]) -> tuple[object, ...]:
-    """Run all at once; returns their results in the order of the arguments. Raises the first error, and cancels the
-    others."""
+    """The results of all reads, in the order of the arguments. Raises the error of the first read that fails, after
+    the others were cancelled."""
     async with scope() as group:
         tasks = [group.create_task(one) for one in reads]
     return tuple(task.result() for task in tasks)

@@ -1,7 +1,7 @@
-"""Keeps something up to date by watching it, and by reading it anew when the watch has lost track.
+"""Keeps objects up to date by watching them, and by reading them again when a watch has lost track.
 
-Not by the controller's reflector, which goes on for ever, needs the right to watch, and lists what may only be got: a
-command ends where a right is missing for good, reads now and then what it may not watch, and says what does not work.
+The controller's reflector does not fit a command: it never gives up, needs the right to watch, and lists. A command
+ends where a right is missing for good, reads at intervals what it may not watch, and says what does not work.
 """
 
 from __future__ import annotations
@@ -18,39 +18,45 @@ from kubectl_plugin.cluster.patience import PATIENCE, POLL, at_last
 from kubectl_plugin.cluster.side_by_side import scope
 
 APART: Final = 0.25
-"""Seconds between two looks at the least."""
+"""The least number of seconds between two drawings."""
 REST: Final = 4.0
-"""So many times as long as a read took is the pause before the next one."""
+"""The pause before the next read, in durations of the last one: a slow server is asked less often."""
 FIRST_PAUSE: Final = 1.0
+"""Seconds before the next attempt after a first failure; each further failure doubles them."""
 LONGEST_PAUSE: Final = 30.0
+"""The most seconds before the next attempt."""
 LASTING: Final = (ForRead.MISSING, ForRead.FORBIDDEN, ForRead.NO_ENTRY)
+"""Errors that only an administrator can end."""
 LASTED: Final = 5.0
-"""Seconds that a watch must have lasted to count as one that works."""
+"""Seconds after which a watch that ends counts as one that has worked, so that the next one begins at once."""
 
 
 class Watched(ABC):
-    """What `Upkeep.keep` keeps up to date."""
+    """An object, or a list of them, that `Upkeep` keeps up to date."""
 
     over = False
-    """Nothing will happen to it any more."""
+    """Whether it will never change again, as after it was deleted."""
     stale = True
-    """It has to be read before it is watched on: at first, and when the watch has lost track."""
+    """Whether it has to be read before it can be watched: at first, and when the watch has lost track."""
 
     @abstractmethod
     async def refresh(self) -> None:
-        """Read it anew. Raises ApiError."""
+        """Read the present state. Raises ApiError."""
 
     @abstractmethod
     async def watch(self) -> None:
-        """Take in what happens from the last known version on, until the server ends the stream; or wait until it may
-        have changed, and be `stale`. Raises ApiError."""
+        """Follow the changes after the last known version, until the server ends the stream. What cannot be followed
+        waits until it may have changed, and sets `stale`. Raises ApiError."""
 
     def refused(self, error: ApiError) -> None:
-        """What `refresh` raises does not pass. Raises it, or does without."""
+        """Called when `refresh` has failed for good. Raises `error`, or returns where its state is not essential."""
         raise error
 
     async def begin(self, tell: Callable[[str], None]) -> None:
-        """Read it for the first time: what fails for a moment does not end what was only begun. Raises ApiError."""
+        """Read it for the first time. A failure is retried for `PATIENCE` seconds, and `tell` is told of it once.
+
+        Raises ApiError.
+        """
         try:
             await at_last(self.refresh, tell)
         except Forbidden as error:
@@ -59,10 +65,10 @@ class Watched(ABC):
 
 
 class Upkeep:
-    """What is kept up to date together, and whether there are news of it."""
+    """Keeps several `Watched` up to date together, and wakes who waits for a change of any of them."""
 
     bunch = 0.0
-    """Seconds in which news come together before they are told."""
+    """Seconds for which changes are collected before `changed` returns."""
 
     def __init__(self) -> None:
         self._news = asyncio.Event()
@@ -72,11 +78,11 @@ class Upkeep:
 
     @property
     def interruption(self) -> str:
-        """What does not work at the moment, in words."""
+        """What does not work at the moment, in words; empty where all works."""
         return next(iter(self._interruptions.values()), "")
 
     async def changed(self, seconds: float, *, apart: float = APART) -> None:
-        """Wait for news, at most so many seconds. There are none within `apart` seconds after the last."""
+        """Wait for the next change, at most `seconds`. A change is told at least `apart` seconds after the one before."""
         if not await comes(self._news, seconds):
             return
         loop = asyncio.get_running_loop()
@@ -86,7 +92,8 @@ class Upkeep:
 
     @asynccontextmanager
     async def going_on(self, *watched: Watched) -> AsyncIterator[None]:
-        """Keep them while the block runs. What one of them does not do without is raised as it is, in the block."""
+        """Keep them up to date while the block runs. An error that ends one of them is raised by itself, in the
+        block."""
         async with scope() as group:
             tasks = [group.create_task(self.keep(one)) for one in watched]
             yield
@@ -94,7 +101,7 @@ class Upkeep:
                 task.cancel()
 
     async def keep(self, watched: Watched) -> None:
-        """Until it is over, or cancelled. Raises what `watched` does not do without."""
+        """Keep it up to date until it is over, or the task is cancelled. Raises what `watched.refused` raises."""
         loop = asyncio.get_running_loop()
         pause, polls = FIRST_PAUSE, False
         while not watched.over:
@@ -132,14 +139,14 @@ class Upkeep:
         self._refused.pop(watched, None)
 
     def _passes(self, watched: Watched, error: ApiError) -> bool:
-        """Whether it is worth trying on: what only an administrator can mend is waited for a while."""
+        """Whether another attempt is worth it: one that only an administrator can end gets `PATIENCE` seconds."""
         self._interruptions[watched] = str(error)
         now = asyncio.get_running_loop().time()
         return meaning_of(error).read not in LASTING or now - self._refused.setdefault(watched, now) < PATIENCE
 
 
 async def comes(event: asyncio.Event, seconds: float) -> bool:
-    """Whether it is set within so many seconds."""
+    """Whether `event` is set now, or within so many seconds."""
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()

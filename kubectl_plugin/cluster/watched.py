@@ -1,4 +1,4 @@
-"""One DaemonSet as a whole document, and objects of a kind such as its pods: read and watched."""
+"""What `Upkeep` keeps up to date: one DaemonSet as a whole document, and lists of objects such as its pods."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ T = TypeVar("T")
 
 
 class WatchedObject(Watched):
-    """`snapshot` has the newest document, and revisions that are read anew when the template may have changed."""
+    """One DaemonSet. `snapshot` has its newest document and its revisions, which are listed again when there may be
+    another one."""
 
     stale = False
 
@@ -64,7 +65,7 @@ class WatchedObject(Watched):
                     return
 
     async def _see(self, document: JSONObject) -> None:
-        """Another object of that name is not ours: ours is gone then."""
+        """Take over the newer `document`. One with another uid is another object: the followed one was deleted."""
         made = reads.with_document(self.snapshot, document)
         if made.daemonset.uid != self.snapshot.daemonset.uid:
             self._went()
@@ -75,7 +76,7 @@ class WatchedObject(Watched):
         await self._read_revisions()
 
     async def _read_revisions(self) -> None:
-        """Where there may be others than those that are known. Raises ApiError."""
+        """List the revisions again, if there may be other ones than those that are known. Raises ApiError."""
         daemonset = self.snapshot.daemonset
         revised = _revised(daemonset)
         if revised == self._revised:
@@ -96,7 +97,7 @@ class WatchedObject(Watched):
 
 
 class WatchedObjects(Watched, Generic[T]):
-    """`found`: the objects of one kind that a query asks for and that are `wanted`."""
+    """A list of objects: `found` are those that the query selects and for which `wanted` holds."""
 
     def __init__(
         self,
@@ -109,7 +110,7 @@ class WatchedObjects(Watched, Generic[T]):
         wanted: Callable[[T], bool] = lambda _: True,
         dispensable: bool = False,
     ) -> None:
-        """`dispensable`: who may not see them is told less, and it is over."""
+        """`dispensable`: whether a user without the right to list them gets a report without them, and no error."""
         self.found: dict[Key, T] = {}
         self._client, self._resource, self._namespace, self._query = client, resource, namespace, query
         self._on_news, self._wanted, self._dispensable = on_news, wanted, dispensable
@@ -149,6 +150,6 @@ class WatchedObjects(Watched, Generic[T]):
 
 
 def _revised(daemonset: DaemonSet) -> tuple[object, ...]:
-    """What a new revision, or a new number of one, comes with."""
+    """Values of which at least one changes when a revision is new or has a new number."""
     status = daemonset.status
     return (daemonset.generation, status and status.update_revision, status and status.observed_generation)

@@ -1,4 +1,4 @@
-"""The one write of an acting verb: a JSON Patch on the object that was looked at, never on what it became since."""
+"""The one write of an acting verb: a JSON Patch of the object that the user was shown, and never of a newer spec."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import world_of
 
 Judge: TypeAlias = Callable[[], Awaitable[None]]
-"""Looks again whether something may be written still. Raises CommandError where it may not."""
+"""Checks once more whether the change may be written. Raises CommandError where it may not."""
 ATTEMPTS: Final = 30
-"""The controller writes status all the time during a rollout, and each of its writes makes our version stale: ten of
-them a second, a quarter of a second away, and one attempt in twelve succeeds."""
+"""How often a write is tried. During a rollout each status that the controller writes makes our version stale: with
+ten of them a second, and a server a quarter of a second away, one attempt in twelve succeeds."""
 
 
 class _How(TypedDict):
-    """What making and changing an object have in common; see `documents`."""
+    """The parameters that `documents.create` and `documents.patch` have in common."""
 
     dry_run: bool
     field_manager: str
@@ -53,11 +53,11 @@ async def write(
     field_manager: str,
     judge: Judge | None = None,
 ) -> JSONObject:
-    """The object as the server has it afterwards, or with `dry_run` would have it. One without a uid is new.
+    """The object after `edit`; with `dry_run`, as it would be. A snapshot whose document has no uid is created.
 
-    When only status or metadata changed meanwhile it is tried again; the notes of `done` then fit the annotations
-    that are there now. Raises CommandError (6) when the spec did: what a person has seen or agreed to is not what
-    would be changed. Before it is tried again `judge` has the last word.
+    Where only status or metadata has changed meanwhile it is tried again, after `judge` has agreed; the annotations
+    about `done` are then made for the present ones. Raises CommandError (6) where the spec has changed, because the
+    user has seen and confirmed another one; ApiError.
     """
     session, key, document, last = invocation.session, snapshot.key, snapshot.document, None
     words = f" while {key.name} was written: it may have been done"
@@ -84,7 +84,7 @@ async def write(
 
 
 def _marked(document: JSONObject, before: JSONObject, edit: Edit) -> bool:
-    """Whether labels or annotations are others now, where the edit has a say in them."""
+    """Whether labels or annotations differ from `before`, and the edit changes any of them."""
     metas = [reads.meta_of(one) for one in (document, before)]
     now, then = ((one.labels, one.annotations) for one in metas)
     return now != then and any(str(one["path"]).startswith("/metadata/") for one in edit.operations)
@@ -110,7 +110,7 @@ async def _changed(invocation: Invocation, before: Snapshot, document: JSONObjec
 
 
 async def _what_is_new(invocation: Invocation, before: Snapshot, document: JSONObject) -> str:
-    """The first thing that a person would look at."""
+    """The most important difference between `before` and `document`, in words."""
     if _identity(document)[0] != _identity(before.document)[0]:
         return "another object of that name"
     key = before.key
@@ -128,7 +128,7 @@ async def _what_is_new(invocation: Invocation, before: Snapshot, document: JSONO
 
 
 def _revision(after: Snapshot) -> str:
-    """The number that the new template has, or will have when the controller has seen it; and its first image."""
+    """The number that the new template has, or gets when the controller has seen it, and its first image."""
     current, older = current_revision(world_of(after))
     number = number_of(current, older)
     image = next(iter(images_of(after.daemonset.spec.template).values()), "")

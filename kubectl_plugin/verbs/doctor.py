@@ -25,11 +25,12 @@ WANTED = (
     ("list", "apps", "controllerrevisions"),
     ("create", "", "pods"),
 )
-"""Verb, group and resource of what the other commands do."""
+"""The rights that the other commands need: verb, group and resource."""
 
 
 async def doctor(invocation: Invocation, _: Options) -> int:
-    """One line for each check; 1 where one of them fails. Of missing rights only the one to get a DaemonSet does."""
+    """Print one line for each check. Returns 1 where a check fails, else 0; of missing rights, only that to get a
+    DaemonSet is a failure. Raises Unreachable."""
     terminal = invocation.terminal
     checks = checkup(await _facts(invocation))
     count = problems(checks)

@@ -1,4 +1,4 @@
-"""`list`: all Advanced DaemonSets, one line each."""
+"""`list`: Advanced DaemonSets, one line each."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ from kubectl_plugin.report.snapshot import Snapshot, Unread
 from kubectl_plugin.verbs.table_watch import Picture, print_table, table_screen
 
 EVERY: Final = 2.0
-"""Seconds between two looks with -w where something happens, and after which ages are drawn anew though nothing does.
-Where something is in trouble its pods may say more each time: they are not watched, since they may be too many."""
+"""Seconds with -w after which ages are drawn again, and between two reads while something changes or is in trouble.
+Pods in trouble are read again, as they may be too many to watch."""
 QUIET: Final = 30.0
-"""Seconds until all are looked at again though no watch has told of a change."""
+"""Seconds between two reads with -w while no DaemonSet changes and none is in trouble."""
 
 
 @dataclass(frozen=True)
 class _Found:
-    """One look at all of them."""
+    """The DaemonSets at one moment."""
 
     lines: tuple[OverviewLine, ...]
     wanted: frozenset[str]
+    """The phases that are shown."""
     unreadable: frozenset[str]
-    """What could not be read of some, in words."""
+    """What the user may not read, in words."""
 
     @property
     def shown(self) -> tuple[OverviewLine, ...]:
@@ -46,7 +47,11 @@ class _Found:
 
 
 async def list_(invocation: Invocation, many: ListOptions) -> int:
-    """Pods are read only where the status alone does not say what is wrong. With `watch` until it is interrupted."""
+    """Print the DaemonSets that are selected; with `watch`, print changes until it is interrupted. Returns 0.
+
+    Pods are read only of those in trouble, where the status alone does not tell why. Raises UsageError for `watch`
+    with an output format that cannot go on; ApiError.
+    """
     wanted = phases_named(many.phases)
     if many.watch and invocation.output in (Output.YAML, Output.NAME):
         raise UsageError(f"-w has no output format {invocation.output}: use json or wide")
@@ -59,7 +64,8 @@ async def list_(invocation: Invocation, many: ListOptions) -> int:
 
 
 async def _watch(invocation: Invocation, many: SelectorOptions, found: _Found) -> NoReturn:
-    """A read that fails is tried again, less and less often. A watch that fails is not reported: the reads go on."""
+    """Redraw the table at each change. A read that fails is reported, and tried again less and less often. A watch
+    that fails is not reported, because the reads go on. Raises ApiError."""
     table = _Table(invocation, many, found)
     with table_screen(invocation) as screen:
         async with table.going_on(table.looking), Upkeep().going_on(table.changes):
@@ -69,7 +75,7 @@ async def _watch(invocation: Invocation, many: SelectorOptions, found: _Found) -
 
 
 class _Table(Upkeep):
-    """The last look at all of them."""
+    """The DaemonSets as they were last read. A watch of their versions tells when to read them again."""
 
     def __init__(self, invocation: Invocation, many: SelectorOptions, found: _Found) -> None:
         super().__init__()
@@ -100,7 +106,7 @@ async def _look(invocation: Invocation, many: SelectorOptions, wanted: frozenset
 
 
 async def _with_pods(invocation: Invocation, snapshot: Snapshot) -> Snapshot:
-    """As it is without the right to list its pods: then nothing says why."""
+    """`snapshot` with its pods, if it is in trouble. Without the right to list them it is returned without."""
     if line_of(snapshot).phase not in TROUBLED:
         return snapshot
     try:

@@ -1,4 +1,4 @@
-"""One DaemonSet changes sides: step by step, and back where it cannot be finished."""
+"""Carries out the migration of one DaemonSet step by step, and takes it back where it cannot be finished."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from kubectl_plugin.edits.migration.step import ChangeObject, CreateObject, Dele
 from kubectl_plugin.failures import CommandError, ExitCode
 
 TICK: Final = 0.3
-"""Seconds between two looks, and no less than they take."""
+"""Seconds between two reads of the state; where a read takes longer, as long as it takes."""
 SILENCE: Final = 3.0
-"""Seconds of waiting after which it is said for what."""
+"""Seconds of waiting after which the user is told for what."""
 MOST_WRITES: Final = 50
-"""Some ten are needed, and one more for each time that somebody else is quicker."""
+"""Writes after which a migration is given up. It needs about ten, and one more for each time that somebody else
+changes the same object first."""
 PATIENCE: Final = 60.0
-"""Seconds in which something has to happen that is waited for."""
+"""Seconds without progress after which waiting ends with an error; a step may allow more."""
 LATE: Final = 15.0
-"""Seconds for which the successor of a pod that has ended is waited for: it may be that none is due."""
+"""Seconds for which a node whose pod has ended is expected to get another one; after that none seems to be due."""
 
 
 class MigrationCourse:
-    """In one direction."""
+    """The migration of one DaemonSet in one direction."""
 
     def __init__(self, invocation: Invocation, key: Key, *, native: bool) -> None:
         self._invocation, self._key, self._native = invocation, key, native
@@ -39,11 +40,11 @@ class MigrationCourse:
         self._told = ""
         self._writes = 0
         self._emptied: dict[str, float] = {}
-        """Node to when a pod that ends was last seen there."""
+        """When an ending pod was last seen on each node, in seconds of the event loop's clock."""
 
     async def run(self) -> None:
-        """Until there is nothing left to do. Where it fails while the former one is still in charge it is taken
-        back; later the way on and the way back are told. Raises CommandError and ApiError.
+        """Carry out the steps until none is left. A failure while the former DaemonSet still exists takes them back;
+        after a later one the user is told how to go on and how to go back. Raises CommandError; ApiError.
         """
         words = f": {self._key.name} is half-way, its pods run on"
         with warn_if_interrupted(self._invocation.terminal, words, *self._ways()):
@@ -54,7 +55,10 @@ class MigrationCourse:
                 raise
 
     async def _forth(self) -> None:
-        """It looks again and again: each step depends on both DaemonSets, their pods and their revisions together."""
+        """Read the whole state before each step: a step depends on both DaemonSets, their pods and their revisions.
+
+        Raises CommandError; ApiError.
+        """
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
@@ -72,15 +76,16 @@ class MigrationCourse:
             await asyncio.sleep(max(TICK, loop.time() - began))
 
     def _remembering(self, observed: Observed, now: float) -> Observed:
-        """A pod has ended before its successor is there, and for a moment there is neither."""
+        """`observed` with the nodes that lost a pod within `LATE` seconds, and may not have its successor yet."""
         self._emptied |= {one.node: now for one in observed.ending_pods}
         recent = frozenset(node for node, seen in self._emptied.items() if now - seen < LATE)
         return replace(observed, emptied_nodes=recent)
 
     async def _carries_out(self, step: CreateObject | ChangeObject | Delete) -> bool:
-        """Not so where somebody else was quicker, or nobody has answered: the next look tells.
+        """Write the step. Returns False where somebody else has changed the object first, and where the outcome is
+        unknown: the next read tells.
 
-        Raises CommandError (4) where somebody undoes each time what is done.
+        Raises CommandError (4) where the writes never come to an end, as when somebody reverts them; ApiError.
         """
         self._waiting = None
         self._writes += 1
@@ -96,7 +101,8 @@ class MigrationCourse:
         return done
 
     def _waits(self, step: WaitForPods) -> None:
-        """Raises CommandError (3) where nothing happens for too long."""
+        """Note that the step is waited for, and tell the user after a while. Raises CommandError (3) after too long
+        without progress."""
         now, before = asyncio.get_running_loop().time(), self._waiting
         if before is None or before.what != step.what or step.left < before.left:
             self._waiting, self._since = step, now

@@ -1,4 +1,4 @@
-"""`version`: of the plugin, the controller, the CRD and the server."""
+"""`version`: the versions of the plugin, the controller, the CRD and the server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def client_version(host: Host, terminal: Terminal, output: Output | None, _: VersionOptions) -> int:
-    """Only the plugin's own; no cluster is asked."""
+    """Print the plugin's own version without asking a cluster. Returns 0."""
     if output is None:
         terminal.say(f"Client:      {host.version()}")
     else:
@@ -26,7 +26,11 @@ def client_version(host: Host, terminal: Terminal, output: Output | None, _: Ver
 
 
 async def version(invocation: Invocation, asked: VersionOptions) -> int:
-    """All four, our own before anybody is asked. What may not be looked at is `unknown`, with the reason."""
+    """Print all four versions, the plugin's own before the cluster is asked, and a warning where the plugin and the
+    controller are too far apart.
+
+    One that cannot be read is `unknown`, with the reason. Returns 0. Raises Unreachable.
+    """
     from kubectl_plugin.cluster import installation
     from kubectl_plugin.cluster.controller import controller_leader as leader_now
     from kubectl_plugin.cluster.installation import known
@@ -78,7 +82,7 @@ def _words(found: str | NoAnswer) -> str:
 
 
 def _said(found: str | NoAnswer, key: str) -> dict[str, JSON]:
-    """For programs: an empty text where it is unknown, and `reason`."""
+    """The version for programs under `key`; where it is unknown, an empty text there, and `reason`."""
     return {key: found} if isinstance(found, str) else {key: "", "reason": found.why}
 
 
