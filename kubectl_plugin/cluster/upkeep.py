@@ -82,7 +82,7 @@ class Upkeep:
         return next(iter(self._interruptions.values()), "")
 
     async def changed(self, seconds: float, *, apart: float = APART) -> None:
-        """Wait for the next change, at most `seconds`. A change is told at least `apart` seconds after the one before."""
+        """Wait for the next change, at most `seconds`. Two changes are told at least `apart` seconds apart."""
         if not await comes(self._news, seconds):
             return
         loop = asyncio.get_running_loop()

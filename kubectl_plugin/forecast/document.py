@@ -25,7 +25,7 @@ def document_of(plan: RolloutPlan) -> JSONObject:
         "metadata": {"name": daemonset.name, "namespace": daemonset.namespace},
         "asked": list(plan.tried),
         "wouldChange": found.changes,
-        "revision": {"from": plan.former, "to": plan.number, "hash": found.start.revision.hash},
+        "revision": {"from": plan.previous_number, "to": plan.number, "hash": found.start.revision.hash},
         "limits": _limits(plan),
         "unavailableNow": [
             {"node": row.node, "state": row.state.value, "why": row.why} for row in plan.unavailable_rows

@@ -80,10 +80,10 @@ class RolloutPlan(Value, dict=True, gc=True):
         return number_of(self.forecast.start.revision, self.forecast.start.older)
 
     @property
-    def former(self) -> int | None:
+    def previous_number(self) -> int | None:
         """Number of the revision that is replaced; None where no node runs an old one."""
         outdated = any(slot.old is not None for slot in self.forecast.start.eligible)
-        return self.survey.previous if outdated else None
+        return self.survey.previous_number if outdated else None
 
     @property
     def unavailable_rows(self) -> tuple[NodeRow, ...]:

@@ -29,12 +29,12 @@ class PlanWords:
     @property
     def _moves(self) -> bool:
         """Whether an older revision is replaced: without one, the partition that the CRD fills in says nothing."""
-        return self._plan.former is not None and self._plan.former != self._plan.number
+        return self._plan.previous_number is not None and self._plan.previous_number != self._plan.number
 
     def headline(self) -> str:
         """`node-agent: revision 6 → 7`."""
         plan = self._plan
-        numbers = f"{plan.former} {self._arrow} {plan.number}" if self._moves else f"{plan.number}"
+        numbers = f"{plan.previous_number} {self._arrow} {plan.number}" if self._moves else f"{plan.number}"
         first = "" if self._found.start.older else " (first deployment)"
         return f"{self._daemonset.name}: revision {numbers}{first}"
 

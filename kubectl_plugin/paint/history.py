@@ -12,7 +12,7 @@ from controller.planner.in_place.change import InPlaceChange
 from kubectl_plugin.durations import short
 from kubectl_plugin.paint.table import Column, clean, table
 from kubectl_plugin.paint.yaml_lines import yaml_lines
-from kubectl_plugin.report.in_place import IN_PLACE, RECREATE, in_words
+from kubectl_plugin.report.in_place import IN_PLACE, RECREATE, way_in_words
 from kubectl_plugin.report.revisions.history import RevisionRow
 from kubectl_plugin.report.revisions.images import short as short_image
 from kubectl_plugin.report.revisions.masking import masked
@@ -53,7 +53,7 @@ def revision_text(name: str, row: RevisionRow, *, now: float, only_ascii: bool, 
         "Nodes": _nodes(row),
         "Change": row.change(only_ascii=only_ascii),
         "Cause": row.cause or NONE,
-        **({} if row.way is None else {"Way": in_words(row.way)}),
+        **({} if row.way is None else {"Way": way_in_words(row.way)}),
     }
     return Text("\n").join(
         [

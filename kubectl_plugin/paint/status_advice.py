@@ -12,28 +12,28 @@ from controller.planner.states import NodeState
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line
 from kubectl_plugin.report.counts_in_words import between, counted
-from kubectl_plugin.report.status.headline import ago
+from kubectl_plugin.report.status.headline import ago_in_words
 from kubectl_plugin.report.status.problems import Problem
-from kubectl_plugin.report.status.reasons import WRITES_FAIL, left_out, newcomers, waits
+from kubectl_plugin.report.status.reasons import WRITES_FAIL, new_pods_words, selector_hold_words, waits_for_words
 from kubectl_plugin.report.status.release import release_of
 
 MOST_PROBLEMS: Final = 3
 _WHO_REFUSES: Final = r"^(server dry-run of the new pod|unusable spec):"
 
 
-def rest(view: StatusView) -> Iterator[Text]:
+def hold_lines(view: StatusView) -> Iterator[Text]:
     """Lines for phases that only a person can end. A pause is shown in any phase."""
     if view.status.strategy.paused:
-        yield from _paused(view)
+        yield from _paused_lines(view)
     match view.survey.phase:
         case Phase.HELD if not view.status.strategy.paused:
-            yield from _held(view)
+            yield from _held_lines(view)
         case Phase.HELD | Phase.PAUSED | Phase.PROGRESSING | Phase.STALLED | Phase.DEGRADED:
             pass
         case Phase.HEALTHY | Phase.TERMINATING:
             pass
         case Phase.MANUAL:
-            yield line("Waits for", waits(view.survey))
+            yield line("Waits for", waits_for_words(view.survey))
             pod = next((row.pod.pod.name for row in view.survey.rows_in(NodeState.NEXT) if row.pod), "POD")
             yield line("Next", view.typed(f"kubectl delete pod -n {view.status.namespace} {pod}"))
         case Phase.PENDING:
@@ -42,14 +42,14 @@ def rest(view: StatusView) -> Iterator[Text]:
             yield line("Try", view.typed("kubectl kruise-ds doctor"))
 
 
-def troubles(view: StatusView) -> list[Text]:
+def trouble_lines(view: StatusView) -> list[Text]:
     """Empty where all is well."""
-    waiting = waits(view.survey) if view.survey.phase is Phase.PROGRESSING else ""
-    lines = [*_problems(view), *_prepared(view), *labelled("Waits for", [waiting] if waiting else [])]
+    waiting = waits_for_words(view.survey) if view.survey.phase is Phase.PROGRESSING else ""
+    lines = [*_problem_lines(view), *_prepared_lines(view), *labelled("Waits for", [waiting] if waiting else [])]
     return [*lines, *labelled("Try", _commands(view))]
 
 
-def _prepared(view: StatusView) -> Iterator[Text]:
+def _prepared_lines(view: StatusView) -> Iterator[Text]:
     """Pods that the preDelete hook holds, whatever they are deleted for."""
     held = [one for row in view.survey.in_update_order for one in row.preparing]
     shown, words = held[:MOST_PROBLEMS], list[str]()
@@ -62,11 +62,11 @@ def _prepared(view: StatusView) -> Iterator[Text]:
     yield from labelled("Preparing", words)
 
 
-def _held(view: StatusView) -> Iterator[Text]:
+def _held_lines(view: StatusView) -> Iterator[Text]:
     """Why the rollout is held, and which nodes the next step updates."""
     release = release_of(view.survey, view.status.steps)
     if release is None:
-        yield line("Held by", left_out(view.survey.standing.kept))
+        yield line("Held by", selector_hold_words(view.survey.standing.kept))
         return
     command = view.command("promote") if release.is_step else view.command("set-partition", str(release.after))
     after = f"{release.keeps} ({release.after})" if isinstance(release.after, str) else f"{release.keeps}"
@@ -80,20 +80,20 @@ def _held(view: StatusView) -> Iterator[Text]:
         yield line("", change)
 
 
-def _paused(view: StatusView) -> Iterator[Text]:
+def _paused_lines(view: StatusView) -> Iterator[Text]:
     pause = view.status.paused
     if pause is not None and pause.at:
         who = f" by {pause.by}" if pause.by else ""
         why = f': "{pause.reason}"' if pause.reason else ""
-        yield line("Paused", f"{ago(pause.at, view.survey.snapshot.now)}{who}{why}")
+        yield line("Paused", f"{ago_in_words(pause.at, view.survey.snapshot.now)}{who}{why}")
     elif view.survey.phase is not Phase.PAUSED:
         yield line("Paused", "nothing more is rolled out before resume")
     if view.survey.phase is Phase.PAUSED:
-        yield line("Still", newcomers(view.survey))
+        yield line("Still", new_pods_words(view.survey))
     yield line("Next", view.command("resume"))
 
 
-def _problems(view: StatusView) -> Iterator[Text]:
+def _problem_lines(view: StatusView) -> Iterator[Text]:
     refused = view.survey.phase is Phase.STALLED and bool(view.survey.standing.refused)
     if refused:
         yield from view.quoted("Problem", view.status.message, bad=_WHO_REFUSES)
@@ -127,14 +127,14 @@ def _commands(view: StatusView) -> list[str]:
     """At most two commands: one to see why, one to go back."""
     status, commands = view.status, []
     if status.problems:
-        commands.append(view.typed(_look_at(view, status.problems[0])))
+        commands.append(view.typed(_look_command(view, status.problems[0])))
     new = [problem for problem in status.problems if problem.revision == status.revision.current]
     if (new or view.survey.standing.refused) and status.revision.previous is not None and view.survey.phase in BUSY:
         commands.append(view.command("rollback"))
     return commands
 
 
-def _look_at(view: StatusView, problem: Problem) -> str:
+def _look_command(view: StatusView, problem: Problem) -> str:
     namespace = view.status.namespace
     if problem.reason == WRITES_FAIL:
         return f"kubectl describe ads -n {namespace} {view.status.name}"

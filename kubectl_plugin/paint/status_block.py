@@ -10,8 +10,8 @@ from rich.text import Text
 from controller.api.daemonset import Phase
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.grid import grid
-from kubectl_plugin.paint.status_advice import rest, troubles
-from kubectl_plugin.paint.status_facts import facts
+from kubectl_plugin.paint.status_advice import hold_lines, trouble_lines
+from kubectl_plugin.paint.status_facts import fact_lines
 from kubectl_plugin.paint.status_view import StatusView, line
 from kubectl_plugin.paint.table import clean, cut
 from kubectl_plugin.report.status.document import RolloutStatus
@@ -30,10 +30,10 @@ def status_block(view: StatusView, detail: Detail = Detail.ALL) -> list[Text]:
     """The lines, none wider than the terminal, and without control characters."""
     lines = [*_headline(view)]
     if detail is not Detail.HEADLINE:
-        lines += [*rest(view), *facts(view)]
+        lines += [*hold_lines(view), *fact_lines(view)]
         known = view.survey.snapshot.nodes is not None  # else the grid would lack nodes, and nobody would see it
         rows = view.survey.rows if detail is Detail.ALL and known else ()
-        lines += [*_apart(grid(rows, view.width, view.only_ascii)), *_apart(troubles(view))]
+        lines += [*_apart(grid(rows, view.width, view.only_ascii)), *_apart(trouble_lines(view))]
     return [_fitted(one, view) for one in lines]
 
 

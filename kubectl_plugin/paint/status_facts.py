@@ -12,17 +12,17 @@ from controller.planner.hook_words import some
 from controller.planner.states import NodeState
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line
-from kubectl_plugin.report.pulls import counts_of, failures
+from kubectl_plugin.report.pulls import counts_of, failure_lines
 from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.revisions.phrases import summary
-from kubectl_plugin.report.status.reasons import keeps, unserved
+from kubectl_plugin.report.status.reasons import nodes_without_available_pod, partition_hold_words
 
 BAR: Final = 20
 SHORTEST_BAR: Final = 6
 
 
-def facts(view: StatusView) -> Iterator[Text]:
+def fact_lines(view: StatusView) -> Iterator[Text]:
     phase = view.survey.phase
     yield line("Revision", _revision(view))
     limited = phase in BUSY and bool(view.survey.counts.next or phase is Phase.STALLED)
@@ -32,7 +32,7 @@ def facts(view: StatusView) -> Iterator[Text]:
     if limited:
         yield line("Budget", _budget(view))
     if pulls := view.survey.pulls:
-        yield from labelled("Images", [counts_of(pulls.values()).words("nodes to go"), *failures(pulls)])
+        yield from labelled("Images", [counts_of(pulls.values()).words("nodes to go"), *failure_lines(pulls)])
     yield line("Fleet", _fleet(view, named=not limited))
 
 
@@ -50,10 +50,10 @@ def _change(view: StatusView) -> str:
     changed = view.status.images.values()
     if changed:
         return ", ".join(f"{_image(view, one.before)} → {_image(view, one.after)}" for one in changed)
-    former = view.survey.former
-    if former is None:
+    previous = view.survey.previous_revision
+    if previous is None:
         return _images(view)
-    return summary(differences(former.revision.template, view.survey.daemonset.spec.template))
+    return summary(differences(previous.revision.template, view.survey.daemonset.spec.template))
 
 
 def _images(view: StatusView) -> str:
@@ -70,7 +70,7 @@ def _target(view: StatusView) -> str:
     counts, strategy = view.status.nodes, view.status.strategy
     parts = [f"{counts.target} of {counts.desired} nodes"]
     if strategy.partition:
-        parts.append(keeps(strategy.partition, min(strategy.partition, counts.desired)))
+        parts.append(partition_hold_words(strategy.partition, min(strategy.partition, counts.desired)))
     if strategy.selector:
         parts.append("rollingUpdate.selector chooses them")
     return "   ".join(parts)
@@ -110,7 +110,7 @@ def _fleet(view: StatusView, *, named: bool) -> str:
     counts = view.status.nodes
     words = [f"{counts.available} of {counts.desired} available"]
     if named and counts.available < counts.desired:
-        words.append(f"not on {some(unserved(view.survey))}")
+        words.append(f"not on {some(nodes_without_available_pod(view.survey))}")
     if counts.unplanned:
         words.append(f"{counts.unplanned} newer than planned")
     return ", ".join(words)

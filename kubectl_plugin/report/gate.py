@@ -64,7 +64,7 @@ def why_closed(seen: Survey, steps: Steps | None, *, soak: float) -> ClosedGate 
         return ClosedGate(why=ClosedReason.UNFINISHED, text=unfinished)
     if failing:
         return ClosedGate(why=ClosedReason.FAILING, text=f"{step} is finished, but not well: {', '.join(failing)}")
-    if not seen.agreed:
+    if not seen.controller_agrees:
         return ClosedGate(
             why=ClosedReason.UNFINISHED, text=f"{step} looks finished, but the controller does not say so yet"
         )

@@ -60,7 +60,7 @@ def what_it_restarts(change: InPlaceChange) -> str:
     return f"restarts {', '.join(change.restarts)}{by_agent}"
 
 
-def going(daemonset: DaemonSet, old: JSONObject, new: JSONObject) -> InPlaceChange | NotPossible | None:
+def way_between(daemonset: DaemonSet, old: JSONObject, new: JSONObject) -> InPlaceChange | NotPossible | None:
     """How pods of the template `old` get `new`; None where updates in place are not asked for.
 
     The controller's feature gate for cpu and memory cannot be known here; it is taken to be on.
@@ -68,7 +68,7 @@ def going(daemonset: DaemonSet, old: JSONObject, new: JSONObject) -> InPlaceChan
     return change_between(old, new, resizable=True) if daemonset.in_place else None
 
 
-def in_words(found: InPlaceChange | NotPossible) -> str:
+def way_in_words(found: InPlaceChange | NotPossible) -> str:
     if isinstance(found, NotPossible):
         return f"{RECREATE}: {found.why}"
     gate = f" (cpu and memory: with the feature gate {RESIZE_GATE})" if found.resources else ""

@@ -33,7 +33,7 @@ class Choice(Value):
     """Whether nodes with a pod that the preDelete hook holds are shown too, whatever their state."""
 
 
-def choice(only: str, *, excluded: bool, group: str | None, sort: str) -> Choice:
+def choice_of(only: str, *, excluded: bool, group: str | None, sort: str) -> Choice:
     """`only`: states separated by commas, or `all`. `sort`: `update`, or a column.
 
     Raises UsageError that lists the accepted words.
@@ -53,7 +53,7 @@ def choice(only: str, *, excluded: bool, group: str | None, sort: str) -> Choice
     return Choice(states=states, excluded=asked_for, group=group, sort=sort, preparing=PREPARING in words)
 
 
-def chosen(survey: Survey, wanted: Choice) -> tuple[NodeRow, ...]:
+def chosen_rows(survey: Survey, wanted: Choice) -> tuple[NodeRow, ...]:
     """The rows to show. Excluded nodes are among them only if asked for, or while they still have a pod of ours.
 
     With OnDelete no node is next by itself, so `old` means every pod that may be deleted.

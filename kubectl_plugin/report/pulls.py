@@ -101,7 +101,7 @@ class PullProgress(Value, gc=True):
         return NodePull(stage=PullStage.FAILED, why=heard or told or f"see ImagePullJob {self.job.name}")
 
 
-def of_all(pulls: Iterable[PullProgress]) -> Mapping[str, NodePull]:
+def worst_pulls(pulls: Iterable[PullProgress]) -> Mapping[str, NodePull]:
     """The pulls of several images as one: a node needs all of them, so the worst stage counts."""
     worst: dict[str, NodePull] = {}
     order = list(PullStage)
@@ -137,7 +137,7 @@ def stated_counts(status: ImagePullJobStatus) -> PullCounts:
     return PullCounts(nodes=status.desired, there=status.succeeded, pulling=status.active, failed=status.failed)
 
 
-def failures(found: Mapping[str, NodePull]) -> list[str]:
+def failure_lines(found: Mapping[str, NodePull]) -> list[str]:
     """Such as `failed on a-01, a-02: ErrImagePull: …`; nodes with the same error share a line."""
     nodes: dict[str, list[str]] = {}
     for node, one in sorted(found.items()):

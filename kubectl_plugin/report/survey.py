@@ -27,7 +27,7 @@ from controller.planner.world import BeingPulled, Unpullable, Unpulled, World, u
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.controller_account import is_observed, refusal_of, stated_rollout
 from kubectl_plugin.report.node_row import NodeCounts, NodeRow, RowReader
-from kubectl_plugin.report.pulls import NodePull, PullStage, of_all
+from kubectl_plugin.report.pulls import NodePull, PullStage, worst_pulls
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 
 _NOT_KNOWN: Final = NotPossible(why="without the right to list revisions nobody can tell whether it is done in place")
@@ -69,7 +69,7 @@ class Survey(Value, dict=True, gc=True):
         return self.board.revision.number if self.snapshot.revisions_readable else None
 
     @cached_property
-    def former(self) -> RevisionDetail | None:
+    def previous_revision(self) -> RevisionDetail | None:
         """The revision that is replaced: the newest older one that nodes still have, else the newest older one."""
         by_uid = {one.revision.uid: one for one in self.snapshot.revisions}
         older = [by_uid[one.uid] for one in self.board.older if one.uid in by_uid]
@@ -77,8 +77,9 @@ class Survey(Value, dict=True, gc=True):
         return next((one for one in older if one.revision.hash in carried), older[0] if older else None)
 
     @property
-    def previous(self) -> int | None:
-        return self.former.revision.number if self.former else None
+    def previous_number(self) -> int | None:
+        """Number of `previous_revision`; None without one."""
+        return self.previous_revision.revision.number if self.previous_revision else None
 
     @cached_property
     def counts(self) -> NodeCounts:
@@ -110,7 +111,7 @@ class Survey(Value, dict=True, gc=True):
         return status.rollout
 
     @property
-    def agreed(self) -> bool:
+    def controller_agrees(self) -> bool:
         """Whether the controller says the same: it may know of nodes that we have not seen. Where it keeps no record,
         we say it alone.
         """
@@ -119,7 +120,7 @@ class Survey(Value, dict=True, gc=True):
         return not keeps_one or self.recorded.phase == self.rollout.phase
 
     @property
-    def doubtful(self) -> bool:
+    def counts_differ(self) -> bool:
         """Whether the controller's counts differ from ours, although it has seen the newest spec."""
         status, rollout = self.daemonset.status, self.recorded
         if status is None or not self.standing.observed or self.snapshot.nodes is None:
@@ -145,7 +146,7 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
     Raises UnreadableSpecError.
     """
     try:
-        pulls = of_all(snapshot.pulls)
+        pulls = worst_pulls(snapshot.pulls)
         board = lay_out(replace(world_of(snapshot), unpulled=_unpulled(snapshot.daemonset, pulls)))
     except (ValueError, msgspec.ValidationError) as error:
         raise UnreadableSpecError(f"cannot make sense of the spec of {snapshot.key.name}: {error}") from error
@@ -216,7 +217,7 @@ def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
         resizable=_resizes(snapshot),
         placements=placements_of(revisions, {}) if nodes is not None else {one.uid: Rules({}) for one in revisions},
         unpulled={
-            node: one for node, one in _unpulled(daemonset, of_all(pulls)).items() if isinstance(one, Unpullable)
+            node: one for node, one in _unpulled(daemonset, worst_pulls(pulls)).items() if isinstance(one, Unpullable)
         },
         now=snapshot.now,
         collisions=(daemonset.status.collision_count or 0) if daemonset.status else 0,

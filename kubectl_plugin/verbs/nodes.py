@@ -14,7 +14,7 @@ from kubectl_plugin.flags import Output
 from kubectl_plugin.options import NodesOptions as Asked
 from kubectl_plugin.paint.nodes import node_table
 from kubectl_plugin.report.documents import document
-from kubectl_plugin.report.node_choice import Choice, check_group, choice, chosen, footer
+from kubectl_plugin.report.node_choice import Choice, check_group, choice_of, chosen_rows, footer
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import Survey, survey
@@ -26,7 +26,7 @@ TICK: Final = 5.0
 
 async def nodes(invocation: Invocation, asked: Asked) -> int:
     """With `watch` it runs until it is interrupted, or the DaemonSet is deleted."""
-    wanted = choice(asked.only, excluded=asked.excluded, group=asked.zone, sort=asked.sort)
+    wanted = choice_of(asked.only, excluded=asked.excluded, group=asked.zone, sort=asked.sort)
     if asked.watch and invocation.output in (Output.YAML, Output.NAME):
         raise UsageError(f"-w has no output format {invocation.output}: use json or wide")
     snapshot = await reads.snapshot(invocation, asked.name, nodes=not asked.watch, pods=not asked.watch)
@@ -68,7 +68,7 @@ def _survey_of(snapshot: Snapshot, by: str) -> Survey:
 
 def _picture(invocation: Invocation, surveyed: Survey, wanted: Choice) -> Picture:
     snapshot, only_ascii = surveyed.snapshot, invocation.terminal.ascii
-    rows = chosen(surveyed, wanted)
+    rows = chosen_rows(surveyed, wanted)
     return Picture(
         table=lambda width: node_table(rows, now=snapshot.now, width=width, only_ascii=only_ascii),
         footer=footer(surveyed, rows),

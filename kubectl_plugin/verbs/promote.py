@@ -110,7 +110,7 @@ def _other_ways(seen: Survey, shut: ClosedGate) -> str:
         case ClosedReason.SOAKING:
             return "--wait waits until then"
         case ClosedReason.UNSEEN | ClosedReason.STALLED | ClosedReason.UNFINISHED | ClosedReason.FAILING:
-            return f"kubectl kruise-ds rollback {where} goes back" if seen.former is not None else ""
+            return f"kubectl kruise-ds rollback {where} goes back" if seen.previous_revision is not None else ""
 
 
 async def _carry_out(invocation: Invocation, change: EditOfOne, acting: ActingOptions, deadline: Deadline) -> int:

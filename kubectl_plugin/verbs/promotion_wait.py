@@ -69,7 +69,7 @@ class PromotionWait:
                 exit_code=ExitCode.REFUSED,
             )
         seen = survey(snapshot)
-        if seen.doubtful:
+        if seen.counts_differ:
             self._follow.doubt_the_nodes()
         return seen
 
@@ -82,7 +82,9 @@ class PromotionWait:
         if shut.why is ClosedReason.BLIND:
             raise CommandError(shut.text, exit_code=ExitCode.REFUSED)
         if shut.why is ClosedReason.STALLED:
-            hints = (f"kubectl kruise-ds rollback {self._where} goes back",) if seen.former is not None else ()
+            hints = (
+                (f"kubectl kruise-ds rollback {self._where} goes back",) if seen.previous_revision is not None else ()
+            )
             raise CommandError(f"stalled: {shut.text}", hints=hints, exit_code=ExitCode.STUCK)
         if shut.why is ClosedReason.PAUSED:
             hint = f"kubectl kruise-ds resume {self._where} lets it go on"

@@ -21,7 +21,7 @@ from kubectl_plugin.edits.pull_job import pull_job
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.paint.nodes import pull_table
-from kubectl_plugin.report.pulls import NodePull, PullProgress, PullStage, counts_of, failures, stated_counts
+from kubectl_plugin.report.pulls import NodePull, PullProgress, PullStage, counts_of, failure_lines, stated_counts
 from kubectl_plugin.verbs.carrying_out import DRY_RUN_SUFFIX
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.table_watch import Picture, TableScreen, table_screen
@@ -106,7 +106,7 @@ class _PullWatch:
             ended = await self._until_over(screen)
         if not self._invocation.terminal.on_screen:
             self._invocation.terminal.say(_counts_words(ended))
-        self._invocation.terminal.say(*(f"  {line}" for line in failures(ended.by_node())))
+        self._invocation.terminal.say(*(f"  {line}" for line in failure_lines(ended.by_node())))
         return self._exit_code(ended)
 
     async def _until_over(self, screen: TableScreen | None) -> PullProgress:

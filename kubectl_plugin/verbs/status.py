@@ -14,7 +14,7 @@ from kubectl_plugin.failures import ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import StatusOptions as Asked
 from kubectl_plugin.report.documents import document
-from kubectl_plugin.report.status.endings import Awaited, ending_of, unfinished
+from kubectl_plugin.report.status.endings import Awaited, ending_of, unfinished_ending
 from kubectl_plugin.verbs.status_look import Look, choose_objects, look_at, painted_lines, wanted_of
 from kubectl_plugin.verbs.status_watch import print_endings, watch
 
@@ -32,7 +32,7 @@ async def status(invocation: Invocation, asked: Asked) -> int:
         invocation.terminal.fail(absent)
     code = 0
     if asked.exit_code:  # what waiting would end with; for what still moves, 3
-        endings = [ending_of(one.brief, wanted_of(asked)) or unfinished(one.brief) for one in looks]
+        endings = [ending_of(one.brief, wanted_of(asked)) or unfinished_ending(one.brief) for one in looks]
         code = print_endings(invocation, endings, [one.status.namespace for one in looks])
     return max(code, ExitCode.FAILED) if missing else code
 

@@ -26,13 +26,13 @@ from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.endings import (
     Awaited,
     Ending,
+    changed_spec_ending,
+    deleted_ending,
     ending_of,
-    gone,
     has_image,
-    named_apart,
-    overtaken,
-    unattended,
-    unfinished,
+    no_controller_ending,
+    unfinished_ending,
+    with_namespaces,
 )
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.status_look import Look, choose_objects, look_at, wanted_of
@@ -83,7 +83,7 @@ async def follow_up(
 
 def print_endings(invocation: Invocation, endings: Sequence[Ending], namespaces: Sequence[str]) -> int:
     """Print the endings; returns the highest exit code. No object at all is a failure."""
-    for ending in named_apart(endings, namespaces):
+    for ending in with_namespaces(endings, namespaces):
         if ending.error is not None:
             invocation.terminal.fail(ending.error)
         if ending.warning:
@@ -120,7 +120,7 @@ class _StatusWatch:
             began = loop.time()
             looks = [None if one is None else await self._look(one) for one in self._follow.snapshots()]
             seen = [one for one in looks if one is not None]
-            if any(one.survey is not None and one.survey.doubtful for one in seen):
+            if any(one.survey is not None and one.survey.counts_differ for one in seen):
                 self._follow.doubt_the_nodes()
             endings = [self._ending(key.name, one, want) for key, one, want in zip(keys, looks, wanted, strict=True)]
             late = self._deadline.seconds_left <= 0
@@ -141,18 +141,18 @@ class _StatusWatch:
 
     def _unfinished(self, one: Look | None, late: bool) -> Ending:
         assert one is not None, "what is gone has an ending"
-        return unfinished(one.brief, self._asked.timeout if late else "")
+        return unfinished_ending(one.brief, self._asked.timeout if late else "")
 
     def _ending(self, name: str, one: Look | None, wanted: Awaited) -> Ending | None:
         if one is None:
-            return gone(name)
+            return deleted_ending(name)
         pending = self._presence.pending_for(one.brief.daemonset.key, one.brief.phase)
         if pending >= UNATTENDED and one.absence:
-            return unattended(name, one.absence)
+            return no_controller_ending(name, one.absence)
         if has_image(one.brief, wanted):
             self._met.add(one.brief.daemonset.key)
         elif one.brief.daemonset.key in self._met:
-            return overtaken(one.brief, Awaited())
+            return changed_spec_ending(one.brief, Awaited())
         return ending_of(one.brief, wanted)
 
 

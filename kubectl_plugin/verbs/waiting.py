@@ -11,7 +11,7 @@ from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import ExitCode, UsageError
 from kubectl_plugin.options import StatusOptions
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.status.endings import unfinished
+from kubectl_plugin.report.status.endings import unfinished_ending
 from kubectl_plugin.verbs.deadline import Deadline, TimedOut
 from kubectl_plugin.verbs.status_look import brief_at
 from kubectl_plugin.verbs.status_watch import follow_up, print_endings
@@ -46,5 +46,5 @@ async def wait_if_asked(invocation: Invocation, acting: ActingOptions, changed: 
         async with deadline.enforced():
             return await follow_up(invocation, StatusOptions(timeout=acting.timeout), changed, deadline, generations)
     except TimedOut:  # perhaps the write alone took that long
-        endings = [unfinished(brief_at(one, StatusOptions().by)[0], acting.timeout) for one in changed]
+        endings = [unfinished_ending(brief_at(one, StatusOptions().by)[0], acting.timeout) for one in changed]
         return print_endings(invocation, endings, [one.key.namespace for one in changed])

@@ -11,7 +11,7 @@ from controller.api.meta import Key, rfc3339
 from controller.api.wellknown import GROUP, KIND
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.documents import document
-from kubectl_plugin.report.in_place import going, in_words
+from kubectl_plugin.report.in_place import way_between, way_in_words
 from kubectl_plugin.report.revisions.differences import Difference, differences, image_only, verdict
 from kubectl_plugin.report.revisions.history import live_revision, nodes_with
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
@@ -76,8 +76,8 @@ class Comparison(Value):
 
 def compare(snapshot: Snapshot, old: ComparedSide, new: ComparedSide, *, show_values: bool) -> Comparison:
     found = differences(old.template, new.template, show_values=show_values)
-    way = going(snapshot.daemonset, old.template, new.template)
-    how = "pods are re-created" if way is None else in_words(way)
+    way = way_between(snapshot.daemonset, old.template, new.template)
+    how = "pods are re-created" if way is None else way_in_words(way)
     return Comparison(
         name=snapshot.daemonset.name,
         old=old,

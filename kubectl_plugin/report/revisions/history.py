@@ -10,7 +10,7 @@ from controller.api.meta import rfc3339
 from controller.api.revision import Revision
 from controller.planner.in_place.change import InPlaceChange, NotPossible
 from kubectl_plugin.report.documents import document
-from kubectl_plugin.report.in_place import going, in_words
+from kubectl_plugin.report.in_place import way_between, way_in_words
 from kubectl_plugin.report.revisions.differences import Difference, differences
 from kubectl_plugin.report.revisions.images import images_of
 from kubectl_plugin.report.revisions.masking import masked
@@ -62,7 +62,7 @@ class RevisionRow(Value):
             "change": self.change(),
             "changes": [one.document for one in self.changes],
             "inPlace": None if self.way is None else isinstance(self.way, InPlaceChange),
-            "way": None if self.way is None else in_words(self.way),
+            "way": None if self.way is None else way_in_words(self.way),
             "oldest": self.oldest,
             "revisionHistoryLimit": self.limit,
             "cause": self.cause or None,
@@ -100,7 +100,7 @@ def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionR
             images=its_images,
             differing=tuple(name for name in its_images if name in differing),
             changes=its_changes,
-            way=None if one is current else going(daemonset, daemonset.spec.template, one.revision.template),
+            way=None if one is current else way_between(daemonset, daemonset.spec.template, one.revision.template),
             oldest=one is kept[-1],
             limit=daemonset.spec.history_limit,
             cause=one.change_cause or (own_cause if one is current else ""),

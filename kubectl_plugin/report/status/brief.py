@@ -14,7 +14,13 @@ from kubectl_plugin.report.controller_account import refusal_of, stated_rollout
 from kubectl_plugin.report.last_action import paused_words
 from kubectl_plugin.report.node_row import NodeCounts
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.status.reasons import failing, reason_of, refusal, stated_why, writes_fail
+from kubectl_plugin.report.status.reasons import (
+    failing_words,
+    reason_of,
+    refused_writes_words,
+    stated_reason_words,
+    without_pod_name,
+)
 from kubectl_plugin.report.survey import Survey
 
 GRACE: Final = 60.0
@@ -41,19 +47,19 @@ class Brief(Value):
     """The survey that this was made from; None: it was made from the controller's status."""
 
     @property
-    def previous(self) -> int | None:
+    def previous_number(self) -> int | None:
         """Number of the revision that a rollback would go back to; None where there is none."""
-        return self.survey.previous if self.survey is not None else None
+        return self.survey.previous_number if self.survey is not None else None
 
     @property
     def failing(self) -> str:
         """The nodes that will not become ready by themselves, in words."""
-        return failing(self.survey.rows_in(NodeState.FAILING)) if self.survey is not None else ""
+        return failing_words(self.survey.rows_in(NodeState.FAILING)) if self.survey is not None else ""
 
     @property
-    def agreed(self) -> bool:
+    def controller_agrees(self) -> bool:
         """Whether the controller's status says the same."""
-        return self.survey is None or self.survey.agreed
+        return self.survey is None or self.survey.controller_agrees
 
     @property
     def certain(self) -> bool:
@@ -67,7 +73,7 @@ class Brief(Value):
     @property
     def writes(self) -> str:
         """Why the server refuses the controller's writes; empty while they succeed."""
-        return writes_fail(self.daemonset)
+        return refused_writes_words(self.daemonset)
 
     @property
     def progress(self) -> str:
@@ -100,7 +106,7 @@ def brief_of(survey: Survey) -> Brief:
         done=survey.rollout.done,
         moving=_moving(survey),
         why=_why(survey),
-        refused=refusal(survey.standing.refused),
+        refused=without_pod_name(survey.standing.refused),
         survey=survey,
     )
 
@@ -117,8 +123,8 @@ def stated_brief(snapshot: Snapshot) -> Brief:
         counts=counts,
         done=rollout.done,
         moving=f"{counts.updating} updating" if counts.updating else "",
-        why=stated_why(snapshot),
-        refused=refusal(refusal_of(daemonset)),
+        why=stated_reason_words(snapshot),
+        refused=without_pod_name(refusal_of(daemonset)),
     )
 
 
@@ -156,14 +162,14 @@ def _moving(survey: Survey) -> str:
     counts, failed = survey.counts, survey.rows_in(NodeState.FAILING)
     parts = [f"{counts.updating} updating"]
     parts += [f"{counts.missing} missing"] if counts.missing else []
-    parts += [f"{len(failed)} failing ({failing(failed)})"] if failed else []
+    parts += [f"{len(failed)} failing ({failing_words(failed)})"] if failed else []
     return ", ".join(parts)
 
 
 def _why(survey: Survey) -> str:
     paused = paused_words(survey.snapshot)
     if survey.phase is Phase.PROGRESSING:
-        return writes_fail(survey.daemonset) or paused
+        return refused_writes_words(survey.daemonset) or paused
     if survey.phase is Phase.PAUSED:
         return reason_of(survey).text
     return "; ".join(filter(None, (reason_of(survey).text, paused)))

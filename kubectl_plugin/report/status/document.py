@@ -155,7 +155,7 @@ def _document(
         since=rollout.last_transition_time if rollout.phase == brief.phase else None,
         reason=reason.word,
         message=reason.text,
-        revision=RevisionNumbers(current=brief.revision, hash=hash_, previous=brief.previous),
+        revision=RevisionNumbers(current=brief.revision, hash=hash_, previous=brief.previous_number),
         strategy=strategy_of(snapshot, limits),
         nodes=brief.counts,
         budget=use,
@@ -178,9 +178,9 @@ def _groups(rows: Iterable[NodeRow]) -> tuple[Group, ...]:
 
 
 def _images(survey: Survey) -> dict[str, ImageChange]:
-    if survey.former is None:
+    if survey.previous_revision is None:
         return {}
-    before = images_of(survey.former.revision.template)
+    before = images_of(survey.previous_revision.revision.template)
     after = images_of(survey.daemonset.spec.template)
     return {
         name: ImageChange(before=before.get(name), after=after.get(name))

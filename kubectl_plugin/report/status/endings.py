@@ -36,10 +36,10 @@ class Ending(Value):
 def ending_of(brief: Brief, wanted: Awaited) -> Ending | None:
     """How the wait ends now; None while the rollout may still get there by itself."""
     if wanted.generation not in (None, brief.daemonset.generation):
-        return overtaken(brief, wanted)
+        return changed_spec_ending(brief, wanted)
     if not has_image(brief, wanted):
         return None
-    return _other_revision(brief, wanted) or _by_phase(brief, wanted)
+    return _other_revision_ending(brief, wanted) or _ending_by_phase(brief, wanted)
 
 
 def has_image(brief: Brief, wanted: Awaited) -> bool:
@@ -49,80 +49,82 @@ def has_image(brief: Brief, wanted: Awaited) -> bool:
     return wanted.image is None or any(wanted.image in (image, short(image)) for image in images)
 
 
-def gone(name: str) -> Ending:
-    return _failed(ExitCode.FAILED, f"daemonset.apps.kruise.io/{name} was deleted")
+def deleted_ending(name: str) -> Ending:
+    """The ending where the DaemonSet was deleted."""
+    return _failed_ending(ExitCode.FAILED, f"daemonset.apps.kruise.io/{name} was deleted")
 
 
-def unattended(name: str, absence: str) -> Ending:
+def no_controller_ending(name: str, absence: str) -> Ending:
     """The ending where no controller is active; `absence` says why."""
     words = f"nothing happens to daemonset.apps.kruise.io/{name}: {absence}"
-    return _failed(ExitCode.STUCK, words, "kubectl kruise-ds doctor")
+    return _failed_ending(ExitCode.STUCK, words, "kubectl kruise-ds doctor")
 
 
-def unfinished(brief: Brief, after: str = "") -> Ending:
+def unfinished_ending(brief: Brief, after: str = "") -> Ending:
     """The ending of a rollout that still moves. `after`: the `--timeout` that passed, as it was typed; empty without
     one."""
     timed = f"timed out after {after}: " if after else ""
-    words = f"daemonset.apps.kruise.io/{brief.daemonset.name} is at {_of_target(brief)} ({brief.phase})"
-    return _failed(ExitCode.TIMED_OUT, f"{timed}{words}{_writes(brief)}")
+    words = f"daemonset.apps.kruise.io/{brief.daemonset.name} is at {_done_words(brief)} ({brief.phase})"
+    return _failed_ending(ExitCode.TIMED_OUT, f"{timed}{words}{_refused_writes_words(brief)}")
 
 
-def named_apart(endings: Sequence[Ending], namespaces: Sequence[str]) -> list[Ending]:
+def with_namespaces(endings: Sequence[Ending], namespaces: Sequence[str]) -> list[Ending]:
     """`endings`, each with its namespace in front if there are several namespaces, where names
     alone may be the same."""
     if len(set(namespaces)) < 2:
         return list(endings)
-    return [_in_namespace(ending, namespace) for ending, namespace in zip(endings, namespaces, strict=True)]
+    return [_with_namespace(ending, namespace) for ending, namespace in zip(endings, namespaces, strict=True)]
 
 
-def _in_namespace(ending: Ending, namespace: str) -> Ending:
+def _with_namespace(ending: Ending, namespace: str) -> Ending:
     error, where = ending.error, f"namespace {namespace}: "
     if error is not None:
         error = CommandError(f"{where}{error.message}", hints=error.hints, exit_code=error.exit_code)
     return replace(ending, error=error, warning=ending.warning and f"{where}{ending.warning}")
 
 
-def _by_phase(brief: Brief, wanted: Awaited) -> Ending | None:
+def _ending_by_phase(brief: Brief, wanted: Awaited) -> Ending | None:
     match brief.phase:
-        case Phase.HEALTHY | Phase.HELD | Phase.PAUSED | Phase.MANUAL if not brief.agreed:
+        case Phase.HEALTHY | Phase.HELD | Phase.PAUSED | Phase.MANUAL if not brief.controller_agrees:
             return None
         case Phase.HEALTHY:
-            return _well(brief)
+            return _finished_ending(brief)
         case Phase.HELD if not wanted.require_full:
             return Ending(code=ExitCode.DONE)
         case Phase.HELD:
             verb = "resume" if brief.daemonset.paused else "promote"
-            return _ended(brief, ExitCode.WAITING, f"is held at {_on_it(brief)}", verb)
+            return _rollout_ending(brief, ExitCode.WAITING, f"is held at {_updated_words(brief)}", verb)
         case Phase.PAUSED:
-            return _ended(brief, ExitCode.WAITING, f"is paused at {_on_it(brief)}", "resume")
+            return _rollout_ending(brief, ExitCode.WAITING, f"is paused at {_updated_words(brief)}", "resume")
         case Phase.MANUAL:
-            words = f"waits for pods to be deleted, updateStrategy is OnDelete: {_on_it(brief)}"
-            return _ended(brief, ExitCode.WAITING, words, "nodes" if brief.survey else "", "--only", "next")
+            words = f"waits for pods to be deleted, updateStrategy is OnDelete: {_updated_words(brief)}"
+            return _rollout_ending(brief, ExitCode.WAITING, words, "nodes" if brief.survey else "", "--only", "next")
         case Phase.STALLED if brief.refused:
-            return _ended(brief, ExitCode.STUCK, f"is refused: {brief.refused}", _way_back(brief))
+            return _rollout_ending(brief, ExitCode.STUCK, f"is refused: {brief.refused}", _rollback_verb(brief))
         case Phase.STALLED if brief.certain:
-            return _ended(brief, ExitCode.STUCK, f"stalled at {_of_target(brief)}{_writes(brief)}", _way_back(brief))
+            words = f"{_done_words(brief)}{_refused_writes_words(brief)}"
+            return _rollout_ending(brief, ExitCode.STUCK, f"stalled at {words}", _rollback_verb(brief))
         case Phase.TERMINATING:
-            return gone(brief.daemonset.name)
+            return deleted_ending(brief.daemonset.name)
         case _ if wanted.fail_fast and brief.failing:
-            words = f"fails at {_of_target(brief)}: {brief.failing}"
-            return _ended(brief, ExitCode.STUCK, words, _way_back(brief))
+            words = f"fails at {_done_words(brief)}: {brief.failing}"
+            return _rollout_ending(brief, ExitCode.STUCK, words, _rollback_verb(brief))
         case Phase.DEGRADED if wanted.fail_fast:
             words = f"is over, but {brief.counts.desired - brief.counts.available} nodes have no available pod"
-            return _ended(brief, ExitCode.STUCK, words)
+            return _rollout_ending(brief, ExitCode.STUCK, words)
     return None
 
 
-def overtaken(brief: Brief, wanted: Awaited) -> Ending | None:
+def changed_spec_ending(brief: Brief, wanted: Awaited) -> Ending | None:
     """The ending where somebody has changed the spec; None while the awaited one may still come."""
     name, generation = brief.daemonset.name, brief.daemonset.generation
     if generation < (wanted.generation or 0):
         return None
     words = f"{name} was changed by somebody else meanwhile (now generation {generation})"
-    return _failed(ExitCode.REFUSED, words)
+    return _failed_ending(ExitCode.REFUSED, words)
 
 
-def _other_revision(brief: Brief, wanted: Awaited) -> Ending | None:
+def _other_revision_ending(brief: Brief, wanted: Awaited) -> Ending | None:
     """None where the revision may be the awaited one. Without the right to read the numbers it is
     an ending at once."""
     name = brief.daemonset.name
@@ -131,38 +133,38 @@ def _other_revision(brief: Brief, wanted: Awaited) -> Ending | None:
         return None
     if brief.revision is None:
         words = f"which revision of {name} is rolled out cannot be told without the right to list controllerrevisions"
-        return _failed(ExitCode.FAILED, words)
+        return _failed_ending(ExitCode.FAILED, words)
     words = f"revision {wanted.revision} of {name} is not the one that is rolled out: it is {brief.revision} now"
-    return _failed(ExitCode.REFUSED, words)
+    return _failed_ending(ExitCode.REFUSED, words)
 
 
-def _well(brief: Brief) -> Ending:
+def _finished_ending(brief: Brief) -> Ending:
     """The ending of a finished rollout, which may have no nodes at all."""
     nowhere = f"no node is eligible for daemonset.apps.kruise.io/{brief.daemonset.name}: it runs nowhere"
     return Ending(code=ExitCode.DONE, warning="" if brief.counts.desired else nowhere)
 
 
-def _way_back(brief: Brief) -> str:
-    return "rollback" if brief.previous is not None else ""
+def _rollback_verb(brief: Brief) -> str:
+    return "rollback" if brief.previous_number is not None else ""
 
 
-def _on_it(brief: Brief) -> str:
+def _updated_words(brief: Brief) -> str:
     return f"{brief.counts.updated} of {brief.counts.desired} nodes"
 
 
-def _of_target(brief: Brief) -> str:
+def _done_words(brief: Brief) -> str:
     return f"{brief.done} of {brief.counts.target} nodes"
 
 
-def _writes(brief: Brief) -> str:
+def _refused_writes_words(brief: Brief) -> str:
     return f": {brief.writes}" if brief.writes else ""
 
 
-def _ended(brief: Brief, code: int, words: str, verb: str = "", *more: str) -> Ending:
+def _rollout_ending(brief: Brief, code: int, words: str, verb: str = "", *more: str) -> Ending:
     name, namespace = brief.daemonset.name, brief.daemonset.namespace
     hints = (" ".join(("kubectl kruise-ds", verb, name, *more, "-n", namespace)),) if verb else ()
-    return _failed(code, f"rollout of daemonset.apps.kruise.io/{name} {words}", *hints)
+    return _failed_ending(code, f"rollout of daemonset.apps.kruise.io/{name} {words}", *hints)
 
 
-def _failed(code: int, words: str, *hints: str) -> Ending:
+def _failed_ending(code: int, words: str, *hints: str) -> Ending:
     return Ending(code=code, error=CommandError(words, hints=hints, exit_code=code))

@@ -17,18 +17,18 @@ def headline_of(survey: Survey, status: RolloutStatus) -> str:
     step = f"step {steps.index} of {steps.count}" if steps and steps.index else ""
     match survey.phase:
         case Phase.PROGRESSING:
-            return _spaced(step, f"started {ago(status.started_at, now)}" if status.started_at else "")
+            return _spaced(step, f"started {ago_in_words(status.started_at, now)}" if status.started_at else "")
         case Phase.STALLED if survey.standing.refused:
             what = "unusable spec" if status.reason == INVALID_SPEC else "template refused"
             return what + ("" if survey.standing.updated else ", no pod was touched")
         case Phase.STALLED:
-            return _spaced(step, f"no progress for {since(status.last_progress_at, now)}")
+            return _spaced(step, f"no progress for {time_since(status.last_progress_at, now)}")
         case Phase.HELD:
             done = f"{step} done, " if step else ""
-            time = f" for {since(status.completed_at, now)}" if status.completed_at else ""
+            time = f" for {time_since(status.completed_at, now)}" if status.completed_at else ""
             return f"{done}{on_it}{time}"
         case Phase.HEALTHY:
-            return f"{on_it}{_when_done(status, now)}"
+            return f"{on_it}{_done_words(status, now)}"
         case Phase.DEGRADED:
             return f"{on_it}, {nodes.desired - nodes.available} not available"
         case Phase.TERMINATING:
@@ -39,19 +39,19 @@ def headline_of(survey: Survey, status: RolloutStatus) -> str:
             return on_it
 
 
-def since(stamp: str | None, now: float) -> str:
+def time_since(stamp: str | None, now: float) -> str:
     """`18m`; `long` where the time was not recorded. `stamp`: RFC 3339; `now`: seconds since 1970."""
     moment = epoch(stamp)
     return short(now - moment) if moment is not None else "long"
 
 
-def ago(stamp: str | None, now: float) -> str:
+def ago_in_words(stamp: str | None, now: float) -> str:
     """`3h ago`; empty where the time was not recorded."""
     moment = epoch(stamp)
     return f"{short(now - moment)} ago" if moment is not None else ""
 
 
-def _when_done(status: RolloutStatus, now: float) -> str:
+def _done_words(status: RolloutStatus, now: float) -> str:
     begun, ended = epoch(status.started_at), epoch(status.completed_at)
     if begun is None or ended is None:
         return ""

@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 from controller.api.base import Value
 from controller.api.meta import Key
 from controller.planner.states import NodeState
-from kubectl_plugin.report.status.reasons import WRITES_FAIL, writes_fail
+from kubectl_plugin.report.status.reasons import WRITES_FAIL, refused_writes_words
 from kubectl_plugin.report.survey import Survey
 
 Run: TypeAlias = tuple[Key, str, int]
@@ -40,7 +40,7 @@ class Problem(Value, rename="camel", kw_only=True):
 def problems_of(survey: Survey) -> tuple[Problem, ...]:
     troubled = [(row, row.trouble) for row in survey.in_update_order if row.trouble is not None]
     troubled.sort(key=lambda one: one[0].state is not NodeState.FAILING)
-    words = writes_fail(survey.daemonset)
+    words = refused_writes_words(survey.daemonset)
     writes = (Problem(reason=WRITES_FAIL, message=words),) if words else ()
     pods = (
         Problem(node=row.node, pod=row.pod.pod.name if row.pod else "", revision=row.revision, **asdict(trouble))

@@ -39,25 +39,26 @@ def reason_of(survey: Survey) -> PhaseReason:
     standing = survey.standing
     match survey.phase:
         case Phase.STALLED if standing.refused:
-            return _refused(survey.daemonset, standing.refused)
+            return _refusal_reason(survey.daemonset, standing.refused)
         case Phase.STALLED:
             waited = f"no progress for {short(survey.daemonset.progress_deadline)}"
-            text = ", ".join(part for part in (waited, _waiting_for(survey)) if part)
+            text = ", ".join(part for part in (waited, _waiting_words(survey)) if part)
             return PhaseReason(word=PROGRESS_DEADLINE_EXCEEDED, text=text)
         case Phase.HELD:
-            board, by_selector = survey.board, keeper_of(survey.board) is Obstacle.SELECTOR
-            held = left_out(standing.kept) if by_selector else keeps(board.budget.partition, standing.kept)
-            word = SELECTOR_REACHED if by_selector else PARTITION_REACHED
+            board, kept = survey.board, standing.kept
+            word, held = PARTITION_REACHED, partition_hold_words(board.budget.partition, kept)
+            if keeper_of(board) is Obstacle.SELECTOR:
+                word, held = SELECTOR_REACHED, selector_hold_words(kept)
             return PhaseReason(word=word, text="; ".join(filter(None, (held, staying_empty(board)))))
         case Phase.DEGRADED:
-            return PhaseReason(word="PodsUnavailable", text=_waiting_for(survey))
+            return PhaseReason(word="PodsUnavailable", text=_waiting_words(survey))
         case Phase.PROGRESSING:
-            return _progressing(survey)
+            return _progressing_reason(survey)
         case Phase.PENDING | Phase.PAUSED | Phase.MANUAL | Phase.HEALTHY | Phase.TERMINATING as phase:
-            return _plain(phase, survey.daemonset, standing.outdated)
+            return _plain_reason(phase, survey.daemonset, standing.outdated)
 
 
-def stated_why(snapshot: Snapshot) -> str:
+def stated_reason_words(snapshot: Snapshot) -> str:
     """Why the rollout is in its phase, in brief, from the status alone, for callers that have not read the nodes.
 
     Empty where nothing is waited for.
@@ -66,26 +67,26 @@ def stated_why(snapshot: Snapshot) -> str:
     rollout, status = stated_rollout(daemonset), daemonset.status or DaemonSetStatus()
     match Phase(rollout.phase):
         case Phase.PROGRESSING | Phase.STALLED | Phase.DEGRADED as phase:
-            return _stated_trouble(snapshot, phase, status)
+            return _stated_trouble_words(snapshot, phase, status)
         case Phase.PAUSED as phase if pause_of(snapshot) is None:
-            return _plain(phase, daemonset, max(rollout.target - status.updated_number_scheduled, 0)).text
+            return _plain_reason(phase, daemonset, max(rollout.target - status.updated_number_scheduled, 0)).text
         case Phase.PAUSED:
             return paused_words(snapshot).removeprefix("paused ")
         case Phase.HELD | Phase.HEALTHY if words := paused_words(snapshot):
             return words
         case Phase.HELD:
-            return _stated_hold(daemonset, status)
+            return _stated_hold_words(daemonset, status)
         case phase:
             left = max(status.desired_number_scheduled - status.updated_number_scheduled, 0)
-            return _plain(phase, daemonset, left).text
+            return _plain_reason(phase, daemonset, left).text
 
 
-def refusal(words: str) -> str:
+def without_pod_name(words: str) -> str:
     """The server's words for a pod that it refuses, without the name of the one that was tried."""
     return _REFUSED_POD.sub("", words)
 
 
-def writes_fail(daemonset: DaemonSet) -> str:
+def refused_writes_words(daemonset: DaemonSet) -> str:
     """Why the server refuses the controller's writes; empty while they succeed."""
     found = condition(daemonset, DEGRADED)
     if found.get("status") != "True" or found.get("reason") != WRITES_FAIL:
@@ -93,7 +94,7 @@ def writes_fail(daemonset: DaemonSet) -> str:
     return _text(found.get("message")) or "the server refuses what the controller writes"
 
 
-def waits(survey: Survey) -> str:
+def waits_for_words(survey: Survey) -> str:
     """What the rollout waits for: pods that may become ready by themselves, then the nodes that are next; where only
     a person can end it, what to do."""
     coming = [row.node for row in survey.rows_in(NodeState.NEXT)]
@@ -109,39 +110,40 @@ def waits(survey: Survey) -> str:
     return f"{words}; {', '.join(f'then {name}' for name in coming[:2])}{more}"
 
 
-def left_out(kept: int) -> str:
+def selector_hold_words(kept: int) -> str:
     """The words for a rollout that is held although no partition would free a node."""
     return f"rollingUpdate.selector leaves out {kept} old ones"
 
 
-def keeps(partition: int, kept: int) -> str:
+def partition_hold_words(partition: int, kept: int) -> str:
+    """The words for a rollout that is held by its partition. `kept`: how many old pods that keeps."""
     return f"partition {partition} keeps {kept} old"
 
 
-def newcomers(survey: Survey) -> str:
+def new_pods_words(survey: Survey) -> str:
     """Which revision new pods get during a pause."""
     words = f"lost pods come back as they were; new nodes get revision {survey.board.fallback.usual.number}"
     return "; ".join(filter(None, (words, staying_empty(survey.board))))
 
 
-def unserved(survey: Survey) -> list[str]:
+def nodes_without_available_pod(survey: Survey) -> list[str]:
     """The nodes that have no available pod though they should, in update order."""
     return [slot.node for slot in reversed(survey.board.eligible) if not slot.serves]
 
 
-def failing(rows: Sequence[NodeRow]) -> str:
+def failing_words(rows: Sequence[NodeRow]) -> str:
     """`c-04 CrashLoopBackOff`."""
     return some(f"{row.node} {row.trouble.reason}" if row.trouble else row.node for row in rows)
 
 
-def _plain(phase: Phase, daemonset: DaemonSet, left: int) -> PhaseReason:
+def _plain_reason(phase: Phase, daemonset: DaemonSet, left: int) -> PhaseReason:
     """The reason for a phase that explains itself. `left`: how many nodes are still to be updated."""
     match phase:
         case Phase.TERMINATING:
             return PhaseReason(word="Deleting", text="it is being deleted")
         case Phase.PENDING:
             seen = daemonset.status.observed_generation if daemonset.status else 0
-            if (rival := _rival(daemonset)) is not None:
+            if (rival := _rival_reason(daemonset)) is not None:
                 return PhaseReason(word=rival.word, text=f"{rival.text}; last seen: generation {seen or 'none'}")
             text = f"waiting for a controller to see generation {daemonset.generation} (last seen: {seen or 'none'})"
             return PhaseReason(word="NotObserved", text=text)
@@ -153,7 +155,7 @@ def _plain(phase: Phase, daemonset: DaemonSet, left: int) -> PhaseReason:
             return PhaseReason(word="RolloutComplete", text="")
 
 
-def _rival(daemonset: DaemonSet) -> PhaseReason | None:
+def _rival_reason(daemonset: DaemonSet) -> PhaseReason | None:
     """The reason where another controller has written the status: ours then leaves the DaemonSet
     alone for minutes."""
     if not daemonset.status_writers.rival_wrote:
@@ -162,20 +164,20 @@ def _rival(daemonset: DaemonSet) -> PhaseReason | None:
     return PhaseReason(word="AnotherController", text=text)
 
 
-def _refused(daemonset: DaemonSet, words: str) -> PhaseReason:
+def _refusal_reason(daemonset: DaemonSet, words: str) -> PhaseReason:
     if is_unusable(daemonset):
         return PhaseReason(word=INVALID_SPEC, text=f"unusable spec: {words}")
-    return PhaseReason(word=TEMPLATE_REFUSED, text=f"server dry-run of the new pod: {refusal(words)}")
+    return PhaseReason(word=TEMPLATE_REFUSED, text=f"server dry-run of the new pod: {without_pod_name(words)}")
 
 
-def _progressing(survey: Survey) -> PhaseReason:
+def _progressing_reason(survey: Survey) -> PhaseReason:
     stopped = blocker_of(survey.explainer)
     if stopped is not None:
         return PhaseReason(word=stopped.reason, text=stopped.text)
-    if (rival := _rival(survey.daemonset)) is not None:
+    if (rival := _rival_reason(survey.daemonset)) is not None:
         return rival
-    board, text = survey.board, _waiting_for(survey)
-    if text and text == writes_fail(survey.daemonset):
+    board, text = survey.board, _waiting_words(survey)
+    if text and text == refused_writes_words(survey.daemonset):
         return PhaseReason(word=WRITES_FAIL, text=text)
     if not survey.counts.next:
         return PhaseReason(word="PodsStarting" if survey.counts.missing == 0 else "PodsMissing", text=text)
@@ -184,29 +186,29 @@ def _progressing(survey: Survey) -> PhaseReason:
     return PhaseReason(word="Updating", text=text)
 
 
-def _waiting_for(survey: Survey) -> str:
+def _waiting_words(survey: Survey) -> str:
     """What keeps nodes without an available pod: pods that may become ready by themselves, then failing ones."""
     starting = survey.rows_in(NodeState.UPDATING)
     if starting:
         return f"waiting for {some(row.node for row in starting)}"
     failed = survey.rows_in(NodeState.FAILING)
     if failed:
-        return failing(failed)
-    if words := writes_fail(survey.daemonset):
+        return failing_words(failed)
+    if words := refused_writes_words(survey.daemonset):
         return words
     lacking = survey.rows_in(NodeState.MISSING, NodeState.DELETING)
     if lacking:
         return f"waiting for a pod on {some(row.node for row in lacking)}"
-    without = unserved(survey)
+    without = nodes_without_available_pod(survey)
     return f"waiting for {some(without)}" if without else ""
 
 
-def _stated_trouble(snapshot: Snapshot, phase: Phase, status: DaemonSetStatus) -> str:
+def _stated_trouble_words(snapshot: Snapshot, phase: Phase, status: DaemonSetStatus) -> str:
     """What is wrong for certain, the surest first."""
     daemonset = snapshot.daemonset
     if phase is Phase.STALLED and (words := refusal_of(daemonset)):
-        return _refused(daemonset, words).text
-    if words := writes_fail(daemonset) or _told_by_pods(snapshot):
+        return _refusal_reason(daemonset, words).text
+    if words := refused_writes_words(daemonset) or _pods_trouble_words(snapshot):
         return words
     parts = _text(condition(daemonset, PROGRESSING).get("message")).split("; ")
     if phase is not Phase.DEGRADED and len(parts) > 1:
@@ -215,26 +217,26 @@ def _stated_trouble(snapshot: Snapshot, phase: Phase, status: DaemonSetStatus) -
     return f"{lacking} of {status.desired_number_scheduled} nodes have no available pod" if lacking > 0 else ""
 
 
-def _told_by_pods(snapshot: Snapshot) -> str:
+def _pods_trouble_words(snapshot: Snapshot) -> str:
     try:
         surveyed = survey(snapshot)
     except UnreadableSpecError:
         return ""
-    return failing([row for row in surveyed.in_update_order if row.trouble]) or _waiting_for(surveyed)
+    return failing_words([row for row in surveyed.in_update_order if row.trouble]) or _waiting_words(surveyed)
 
 
-def _stated_hold(daemonset: DaemonSet, status: DaemonSetStatus) -> str:
+def _stated_hold_words(daemonset: DaemonSet, status: DaemonSetStatus) -> str:
     rolling, desired = daemonset.rolling_update, status.desired_number_scheduled
     written, left = rolling.partition if rolling else None, desired - status.updated_number_scheduled
     if not written or condition(daemonset, PROGRESSING).get("reason") == SELECTOR_REACHED:
-        return left_out(left)
+        return selector_hold_words(left)
     try:
         steps = steps_of(daemonset.annotations, written, desired)
     except CommandError as error:
         return error.message
     if steps is not None and steps.next is not None:
         return "waiting for promote"
-    return keeps(number.scaled(written, desired, round_up=False), left)
+    return partition_hold_words(number.scaled(written, desired, round_up=False), left)
 
 
 def _text(value: JSON) -> str:

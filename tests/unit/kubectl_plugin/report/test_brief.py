@@ -13,7 +13,7 @@ from controller.api.meta import rfc3339
 from controller.api.wellknown import DEGRADED, PROGRESS_DEADLINE_ANNOTATION, TEMPLATE_REFUSED
 from kubectl_plugin.report.snapshot import Snapshot, Unread
 from kubectl_plugin.report.status.brief import brief_of, stated_brief
-from kubectl_plugin.report.status.endings import Awaited, Ending, ending_of, unfinished
+from kubectl_plugin.report.status.endings import Awaited, Ending, ending_of, unfinished_ending
 from kubectl_plugin.report.status.reasons import WRITES_FAIL
 from kubectl_plugin.report.survey import survey
 from tests.beds.snapshots import of_world
@@ -105,7 +105,9 @@ def test_both_end_alike(case: str, wanted: Awaited, missing: tuple[str, ...]) ->
     assert without_hints(ending_of(off_the_nodes, wanted)) == without_hints(ending_of(by_its_word, wanted))
     if off_the_nodes.phase is not Phase.PENDING:  # of which the controller has not counted the target
         assert off_the_nodes.progress == by_its_word.progress
-        assert without_hints(unfinished(off_the_nodes, "5m")) == without_hints(unfinished(by_its_word, "5m"))
+        assert without_hints(unfinished_ending(off_the_nodes, "5m")) == without_hints(
+            unfinished_ending(by_its_word, "5m")
+        )
 
 
 def test_what_the_server_refuses_is_told_without_the_pod_that_was_tried() -> None:

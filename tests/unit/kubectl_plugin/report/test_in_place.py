@@ -19,7 +19,7 @@ from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.pace import pace_of
 from kubectl_plugin.forecast.report import RolloutPlan, rollout_plan
 from kubectl_plugin.forecast.words import PlanWords
-from kubectl_plugin.report.in_place import going, in_words
+from kubectl_plugin.report.in_place import way_between, way_in_words
 from kubectl_plugin.report.revisions.history import history, history_document
 from kubectl_plugin.report.survey import survey
 from kubectl_plugin.report.trouble import trouble_of
@@ -93,10 +93,10 @@ def test_a_label_that_is_read_from_the_environment_takes_what_nobody_can_see_fro
         made = template("v2", containers=[{"name": "main", "image": "demo:v2", "env": [variable]}])
         return {**made, "metadata": {"labels": {"app": "demo", "track": track}}}
 
-    way = going(ds("v2", **IN_PLACE), reading("a"), reading("b"))
+    way = way_between(ds("v2", **IN_PLACE), reading("a"), reading("b"))
     assert way is not None
     takes = "OpenKruise's node agent and the feature gate InPlaceUpdateEnvFromMetadata"
-    assert in_words(way) == f"in place, restarts main, which takes {takes}"
+    assert way_in_words(way) == f"in place, restarts main, which takes {takes}"
 
 
 def sized(cpu: str) -> JSONObject:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubectl_plugin.report.node_choice import choice, chosen
+from kubectl_plugin.report.node_choice import choice_of, chosen_rows
 from kubectl_plugin.report.survey import Survey, survey
 from tests.beds.snapshots import container, detail, snapshot
 from tests.beds.worlds import ago, ds, node, pod, served, taint
@@ -35,7 +35,7 @@ def five() -> Survey:
 
 @pytest.mark.parametrize("sort", ORDERS)
 def test_each_column_has_its_order(five: Survey, sort: str) -> None:
-    rows = chosen(five, choice("", excluded=False, group=None, sort=sort))
+    rows = chosen_rows(five, choice_of("", excluded=False, group=None, sort=sort))
     assert [row.node for row in rows] == ORDERS[sort].split()
 
 
@@ -59,5 +59,5 @@ def test_who_should_run_no_pod_is_shown_when_asked_for_or_while_one_is_there(
 ) -> None:
     """node-2 has none, and node-1 has one that will go."""
     seen = survey(snapshot(ds(), pods=served("node-0", "node-1"), nodes=EXCLUDED))
-    rows = chosen(seen, choice(only, excluded=excluded, group=None, sort="update"))
+    rows = chosen_rows(seen, choice_of(only, excluded=excluded, group=None, sort="update"))
     assert [row.node for row in rows] == shown.split()

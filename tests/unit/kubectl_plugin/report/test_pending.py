@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus, Phase
 from controller.api.managed import StatusWriters
-from kubectl_plugin.report.status.reasons import reason_of, stated_why
+from kubectl_plugin.report.status.reasons import reason_of, stated_reason_words
 from kubectl_plugin.report.survey import Survey, survey
 from tests.beds.snapshots import of_world
 from tests.beds.worlds import ds, pod, world
@@ -31,7 +31,7 @@ NOBODY = "waiting for a controller to see generation 1 (last seen: none)"
 )
 def test_another_controller_that_wrote_the_status_after_ours_is_named(writers: StatusWriters, why: str) -> None:
     daemonset = replace(ds(), status=DaemonSetStatus(), status_writers=writers)
-    assert stated_why(of_world(world(daemonset))) == why
+    assert stated_reason_words(of_world(world(daemonset))) == why
 
 
 def test_it_is_named_in_the_middle_of_a_rollout_too() -> None:

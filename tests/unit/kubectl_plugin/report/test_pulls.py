@@ -9,7 +9,15 @@ from msgspec.structs import replace
 
 from controller.api.image_pull_job import ImagePullJobStatus
 from controller.api.puller import Pulling
-from kubectl_plugin.report.pulls import NodePull, PullProgress, PullStage, counts_of, failures, of_all, stated_counts
+from kubectl_plugin.report.pulls import (
+    NodePull,
+    PullProgress,
+    PullStage,
+    counts_of,
+    failure_lines,
+    stated_counts,
+    worst_pulls,
+)
 from tests.unit.controller.imagepull.worlds import job, puller
 
 NODES = ("d", "c", "b", "a")
@@ -89,7 +97,7 @@ def test_a_node_that_is_tried_again_tells_what_went_wrong() -> None:
 def test_of_several_images_the_worst_counts() -> None:
     one = seen(having=("d", "c"), failed_nodes=("a",))
     other = seen(puller("d"), having=("c",))
-    assert "".join(each.stage.value[0] for each in of_all((one, other)).values()) == "piwf"
+    assert "".join(each.stage.value[0] for each in worst_pulls((one, other)).values()) == "piwf"
 
 
 def test_counts_and_failures_for_people() -> None:
@@ -98,7 +106,7 @@ def test_counts_and_failures_for_people() -> None:
     status = ImagePullJobStatus(desired=4, succeeded=2, active=1, failed=1)
     assert stated_counts(status) == counts_of(pull.by_node().values())
     same = {node: NodePull(stage=PullStage.FAILED, why=SAID) for node in "edcba"}
-    assert failures({**same, "f": NodePull(stage=PullStage.FAILED, why="401")}) == [
+    assert failure_lines({**same, "f": NodePull(stage=PullStage.FAILED, why="401")}) == [
         f"failed on a, b, c and 2 more: {SAID}",
         "failed on f: 401",
     ]

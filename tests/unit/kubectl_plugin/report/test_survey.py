@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from controller.api.daemonset import LifecycleHook, Phase
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE, TAINT_UNREACHABLE
 from controller.planner.states import NodeState
-from kubectl_plugin.report.node_choice import choice, chosen
+from kubectl_plugin.report.node_choice import choice_of, chosen_rows
 from kubectl_plugin.report.snapshot import PodDetail, Snapshot
 from kubectl_plugin.report.survey import Survey, survey
 from tests.beds.snapshots import container, crashing, detail, observed, of_world, snapshot
@@ -149,7 +149,7 @@ def test_only_preparing_shows_nodes_whose_pod_a_hook_holds_whatever_they_are() -
     pods = [prepared(pod(f"node-{number}", labels={"hook": "yes"})) for number in range(2)]
     nodes = ("node-0", excluded, "node-2")
     surveyed = survey(snapshot(ds("v2", hook=hook), pods=(*pods, pod("node-2")), nodes=nodes))
-    shown = chosen(surveyed, choice("preparing", excluded=False, group=None, sort="name"))
+    shown = chosen_rows(surveyed, choice_of("preparing", excluded=False, group=None, sort="name"))
     assert [one.node for one in shown] == ["node-0", "node-1"]
     held = "held for 60s by label hook=yes; goes without it"
     assert shown[1].why == f"taint gpu:NoExecute; its pod must go; {held}"
@@ -216,7 +216,7 @@ def test_a_refused_template_stops_nothing_where_no_node_waits_for_it_but_an_unus
 
 def test_revisions_that_are_told_of() -> None:
     surveyed = survey(canary())
-    assert (surveyed.current, surveyed.previous) == (2, 1)
+    assert (surveyed.current, surveyed.previous_number) == (2, 1)
 
 
 def test_the_update_order_is_by_name_from_the_last_and_excluded_nodes_stand_behind() -> None:

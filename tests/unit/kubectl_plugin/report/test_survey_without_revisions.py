@@ -33,8 +33,8 @@ def test_nodes_stand_as_they_do_with_the_revisions(partition: int, phase: Phase)
 
 def test_no_number_is_made_up() -> None:
     whole, blind = (survey(one) for one in blinded(3))
-    assert (whole.current, whole.previous) == (2, 1)
-    assert (blind.current, blind.previous) == (None, None)
+    assert (whole.current, whole.previous_number) == (2, 1)
+    assert (blind.current, blind.previous_number) == (None, None)
     assert {one.revision for one in blind.rows} == {None}
 
 
