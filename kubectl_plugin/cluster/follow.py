@@ -22,7 +22,7 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import PODS
 from kubectl_plugin.cluster.patience import right_is_missing
 from kubectl_plugin.cluster.read_again import ReadAgain
-from kubectl_plugin.cluster.upkeep import APART, Upkeep, Watched
+from kubectl_plugin.cluster.upkeep import MIN_INTERVAL, Upkeep, Watched
 from kubectl_plugin.cluster.watched import WatchedObject, WatchedObjects
 from kubectl_plugin.report.pulls import PullProgress
 from kubectl_plugin.report.snapshot import PodDetail, Snapshot, Unread
@@ -42,9 +42,9 @@ class Following(Upkeep):
         self._nodes: tuple[Node, ...] | None = None
         self._pulls: dict[Key, tuple[PullProgress, ...]] = {}
         self._listing = ReadAgain(self._list_nodes, every=NODES_EVERY, bunch=NODES_AGAIN, dispensable=True)
-        self._looking = ReadAgain(self._look_at_pulls, every=IMAGES_EVERY, bunch=APART, dispensable=True)
+        self._looking = ReadAgain(self._look_at_pulls, every=IMAGES_EVERY, bunch=MIN_INTERVAL, dispensable=True)
         self._ahead = ImagesAhead(invocation.session, (one.key.namespace for one in first), self._looking.doubt)
-        self._objects = [WatchedObject(invocation, one, self._saw) for one in first]
+        self._objects = [WatchedObject(invocation, one, self._note_change) for one in first]
         self._pods = [self._pods_of(one.daemonset) for one in first]
 
     def snapshots(self) -> tuple[Snapshot | None, ...]:
@@ -67,7 +67,7 @@ class Following(Upkeep):
     def watched(self) -> tuple[Watched, ...]:
         return (self._listing, self._looking, *self._objects, *self._pods, *self._ahead.watched)
 
-    def _saw(self) -> None:
+    def _note_change(self) -> None:
         self._news.set()
         self._looking.doubt()
 
@@ -92,8 +92,8 @@ class Following(Upkeep):
             self._invocation.session.client,
             PODS,
             daemonset.namespace,
-            reads.selected(daemonset),
-            self._saw,
+            reads.owned_query(daemonset),
+            self._note_change,
             wanted=lambda one: one.pod.owner_uid == daemonset.uid,
             dispensable=True,
         )
@@ -120,5 +120,5 @@ async def following(invocation: Invocation, first: Sequence[Snapshot]) -> AsyncI
     """
     follow = Following(invocation, first)
     await follow.load()
-    async with follow.going_on(*follow.watched):
+    async with follow.keeping(*follow.watched):
         yield follow

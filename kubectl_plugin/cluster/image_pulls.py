@@ -16,7 +16,7 @@ from controller.kube.resource import Resource
 from kubectl_plugin.cluster.documents import list_objects
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import Session
-from kubectl_plugin.cluster.upkeep import APART, Upkeep
+from kubectl_plugin.cluster.upkeep import MIN_INTERVAL, Upkeep
 from kubectl_plugin.cluster.watched import WatchedObjects
 from kubectl_plugin.report.pulls import PullProgress
 
@@ -37,7 +37,7 @@ async def nodes_with_images(session: Session) -> tuple[Node, ...] | None:
 class PullFollowing(Upkeep):
     """The present state of a job; `following_pull` makes one and keeps it up to date."""
 
-    bunch = APART
+    bunch = MIN_INTERVAL
 
     def __init__(self, invocation: Invocation, made: ImagePullJob, nodes: Iterable[Node]) -> None:
         super().__init__()
@@ -82,5 +82,5 @@ async def following_pull(
     follow = PullFollowing(invocation, made, nodes)
     for one in (follow.job, follow.pullers):
         await one.begin(invocation.terminal.note)
-    async with follow.going_on(follow.job, follow.pullers):
+    async with follow.keeping(follow.job, follow.pullers):
         yield follow

@@ -71,7 +71,7 @@ class _DeploymentView(View):
     status: _DeploymentStatus = _DeploymentStatus()
 
 
-async def known(answer: Awaitable[T]) -> T | NoAnswer:
+async def answer_or_reason(answer: Awaitable[T]) -> T | NoAnswer:
     """The answer, or why there is none. Raises Unreachable, because then no other question has an answer either."""
     try:
         return await answer
@@ -103,7 +103,7 @@ async def controller_pods(session: Session) -> tuple[ControllerPod, ...]:
     return tuple(await list_objects(session.client, CONTROLLER_PODS, session.controller_namespace))
 
 
-async def daemons(session: Session) -> tuple[OurDaemonSet, ...]:
+async def our_daemonsets(session: Session) -> tuple[OurDaemonSet, ...]:
     """The Advanced DaemonSets of all namespaces, but those that nest too deeply to be decoded. Raises ApiError."""
     found = await read_items(session, DAEMONSETS)
     return tuple(
@@ -117,8 +117,8 @@ async def rival(session: Session) -> Rival:
     Raises Forbidden where neither can be read; Unreachable.
     """
     found, replicas = await side_by_side(
-        known(lease_holder(session, Key(RIVAL_NAMESPACE, RIVAL_LEASE))),
-        known(_ready_replicas(session, Key(RIVAL_NAMESPACE, RIVAL_DEPLOYMENT))),
+        answer_or_reason(lease_holder(session, Key(RIVAL_NAMESPACE, RIVAL_LEASE))),
+        answer_or_reason(_ready_replicas(session, Key(RIVAL_NAMESPACE, RIVAL_DEPLOYMENT))),
     )
     if isinstance(found, NoAnswer) and isinstance(replicas, NoAnswer):
         raise Forbidden("get", f"leases and deployments in {RIVAL_NAMESPACE}", found.why)

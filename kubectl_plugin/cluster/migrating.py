@@ -88,7 +88,7 @@ _DAEMONS = read_as(PODS, pod.PodView, _daemon)
 _RECORDS = read_as(REVISIONS, revision.RevisionView, _record)
 
 
-async def sight_of(invocation: Invocation, key: Key, *, as_native: bool) -> Observed:
+async def observe(invocation: Invocation, key: Key, *, as_native: bool) -> Observed:
     """Both DaemonSets, then their pods and revisions, which are therefore not older than they are. Raises ApiError.
 
     `as_native`: while only ours exists, a dry run also asks the server for its template as a native one, with the

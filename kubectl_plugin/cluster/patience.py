@@ -17,17 +17,17 @@ PATIENCE: Final = 30.0
 """Seconds for which a failing read is tried again."""
 
 
-def from_between(error: ApiError) -> bool:
+def is_from_proxy(error: ApiError) -> bool:
     """Whether the answer came from a load balancer or a proxy: the API server itself always gives a reason."""
     return error.status != 0 and not error.reason
 
 
 def right_is_missing(error: ApiError) -> bool:
     """Whether the API server itself has refused for want of a right, which only an administrator can grant."""
-    return isinstance(error, Forbidden) and not from_between(error)
+    return isinstance(error, Forbidden) and not is_from_proxy(error)
 
 
-async def at_last(
+async def read_with_patience(
     read: Callable[[], Awaitable[T]],
     tell: Callable[[str], None],
     passes: Callable[[ApiError], bool] = lambda error: not right_is_missing(error),

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from controller.kube.errors import ApiError
-from kubectl_plugin.cluster.upkeep import Watched, comes
+from kubectl_plugin.cluster.upkeep import Watched, is_set_within
 
 
 class ReadAgain(Watched):
@@ -38,10 +38,10 @@ class ReadAgain(Watched):
         await self._read()
 
     async def watch(self) -> None:
-        if await comes(self._doubted, self.every):
+        if await is_set_within(self._doubted, self.every):
             await asyncio.sleep(self._bunch)  # all of the bunch is read once
         self.stale = True
 
-    def refused(self, error: ApiError) -> None:
+    def on_refusal(self, error: ApiError) -> None:
         if not self._dispensable:
             raise error

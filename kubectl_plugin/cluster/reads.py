@@ -77,7 +77,7 @@ async def snapshot(
     return completed
 
 
-async def existing(
+async def existing_snapshots(
     invocation: Invocation, keys: Iterable[Key], *, nodes: bool = True, pods: bool = True
 ) -> tuple[tuple[Snapshot, ...], tuple[CommandError, ...]]:
     """A snapshot of each DaemonSet in `keys` that exists, each once, and an error for each one that does not.
@@ -122,7 +122,7 @@ async def snapshots(
     return await _completed(invocation, found, nodes=nodes, pods=pods, within=within)
 
 
-def chosen_by(invocation: Invocation, many: SelectorOptions) -> tuple[str, Query]:
+def selection_of(invocation: Invocation, many: SelectorOptions) -> tuple[str, Query]:
     """The namespace, empty for all of them, and the query of a list or a watch of the selected DaemonSets."""
     namespace = "" if many.all_namespaces else invocation.session.namespace
     return namespace, ((("labelSelector", many.selector),) if many.selector else ())
@@ -136,7 +136,7 @@ async def _document(invocation: Invocation, key: Key) -> JSONObject:
 
 
 async def _listed(invocation: Invocation, many: SelectorOptions) -> list[JSONObject]:
-    listed = await documents.read_items(invocation.session, DAEMONSETS, *chosen_by(invocation, many))
+    listed = await documents.read_items(invocation.session, DAEMONSETS, *selection_of(invocation, many))
     for key in (key for key, one in listed.items() if one is None):
         invocation.terminal.warn(f"{DAEMONSETS.name} {key} nests too deeply to be read, and is left out")
     return [one for key in sorted(listed) if (one := listed[key]) is not None]
@@ -149,10 +149,12 @@ async def _completed(
     views = [_view(document) for document in found]
     daemonsets = [api.project(view) for view in views]
     fleet, histories, owned = await side_by_side(
-        _or_why("nodes", nodes_of(invocation) if nodes and found else _nothing(), within),
-        side_by_side(*(_or_why("controllerrevisions", revisions_of(invocation, one), within) for one in daemonsets)),
+        _or_unread("nodes", nodes_of(invocation) if nodes and found else _none(), within),
         side_by_side(
-            *(_or_why("pods", pods_of(invocation, one) if pods else _nothing(), within) for one in daemonsets)
+            *(_or_unread("controllerrevisions", revisions_of(invocation, one), within) for one in daemonsets)
+        ),
+        side_by_side(
+            *(_or_unread("pods", pods_of(invocation, one) if pods else _none(), within) for one in daemonsets)
         ),
     )
     now = invocation.terminal.now()
@@ -161,9 +163,9 @@ async def _completed(
             daemonset=daemonset,
             document=document,
             owners=view.metadata.owner_references or (),
-            revisions=_read(revisions) or (),
-            pods=_read(its_pods) or (),
-            nodes=_read(fleet) if nodes else None,
+            revisions=_unless_unread(revisions) or (),
+            pods=_unless_unread(its_pods) or (),
+            nodes=_unless_unread(fleet) if nodes else None,
             now=now,
             unread=tuple(one for one in (fleet, revisions, its_pods) if isinstance(one, Unread)),
         )
@@ -173,7 +175,7 @@ async def _completed(
     )
 
 
-async def _or_why(what: str, read: Coroutine[object, object, T], within: float | None) -> T | Unread:
+async def _or_unread(what: str, read: Coroutine[object, object, T], within: float | None) -> T | Unread:
     """The result of `read`, or why there is none: the right is missing, or, with a limit, any other failure.
 
     Raises ApiError where there is no limit.
@@ -190,11 +192,11 @@ async def _or_why(what: str, read: Coroutine[object, object, T], within: float |
         return Unread(what=what, why=error.message or str(error) if isinstance(error, ApiError) else no_answer)
 
 
-def _read(answer: T | Unread) -> T | None:
+def _unless_unread(answer: T | Unread) -> T | None:
     return None if isinstance(answer, Unread) else answer
 
 
-async def _nothing() -> tuple[()]:
+async def _none() -> tuple[()]:
     return ()
 
 
@@ -205,18 +207,18 @@ async def nodes_of(invocation: Invocation) -> tuple[Node, ...]:
 
 async def revisions_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[RevisionDetail, ...]:
     """The revisions that it controls, highest number first. Raises ApiError."""
-    found = await list_objects(invocation.session.client, REVISIONS, daemonset.namespace, selected(daemonset))
+    found = await list_objects(invocation.session.client, REVISIONS, daemonset.namespace, owned_query(daemonset))
     owned = [one for one in found if one.revision.owner_uid == daemonset.uid]
     return tuple(sorted(owned, key=lambda one: (one.revision.number, one.revision.name), reverse=True))
 
 
 async def pods_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[PodDetail, ...]:
     """The pods that it controls. Raises ApiError."""
-    found = await list_objects(invocation.session.client, PODS, daemonset.namespace, selected(daemonset))
+    found = await list_objects(invocation.session.client, PODS, daemonset.namespace, owned_query(daemonset))
     return tuple([one for one in found if one.pod.owner_uid == daemonset.uid])
 
 
-def selected(daemonset: api.DaemonSet) -> Query:
+def owned_query(daemonset: api.DaemonSet) -> Query:
     """The query of a list or a watch of its pods or revisions; empty where its selector matches everything."""
     wanted = daemonset.spec.selector
     return () if wanted.empty else (("labelSelector", selector.as_text(wanted)),)

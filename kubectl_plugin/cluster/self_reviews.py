@@ -11,7 +11,7 @@ from controller.kube.request import Request
 from controller.kube.sender import Call
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.documents import answer_to
-from kubectl_plugin.cluster.installation import known
+from kubectl_plugin.cluster.installation import answer_or_reason
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.report.installation.facts import NoAnswer, Right
 
@@ -62,7 +62,7 @@ async def review_right(session: Session, verb: str, group: str, resource: str, n
         "spec": {"resourceAttributes": {key: value for key, value in attributes.items() if value}},
     }
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    answer = await known(_review(session, path, "selfsubjectaccessreviews", body, _AccessReview))
+    answer = await answer_or_reason(_review(session, path, "selfsubjectaccessreviews", body, _AccessReview))
     allowed = answer if isinstance(answer, NoAnswer) else answer.status.allowed
     return Right(verb=verb, resource=named, allowed=allowed)
 

@@ -14,20 +14,20 @@ from typing import Final
 
 from controller.kube.errors import ApiError, Forbidden, Gone
 from controller.kube.meaning import ForRead, meaning_of
-from kubectl_plugin.cluster.patience import PATIENCE, POLL, at_last
+from kubectl_plugin.cluster.patience import PATIENCE, POLL, read_with_patience
 from kubectl_plugin.cluster.side_by_side import scope
 
-APART: Final = 0.25
+MIN_INTERVAL: Final = 0.25
 """The least number of seconds between two drawings."""
-REST: Final = 4.0
+PAUSE_FACTOR: Final = 4.0
 """The pause before the next read, in durations of the last one: a slow server is asked less often."""
 FIRST_PAUSE: Final = 1.0
 """Seconds before the next attempt after a first failure; each further failure doubles them."""
 LONGEST_PAUSE: Final = 30.0
 """The most seconds before the next attempt."""
-LASTING: Final = (ForRead.MISSING, ForRead.FORBIDDEN, ForRead.NO_ENTRY)
+PERMANENT: Final = (ForRead.MISSING, ForRead.FORBIDDEN, ForRead.NO_ENTRY)
 """Errors that only an administrator can end."""
-LASTED: Final = 5.0
+WORKING_SECONDS: Final = 5.0
 """Seconds after which a watch that ends counts as one that has worked, so that the next one begins at once."""
 
 
@@ -48,7 +48,7 @@ class Watched(ABC):
         """Follow the changes after the last known version, until the server ends the stream. What cannot be followed
         waits until it may have changed, and sets `stale`. Raises ApiError."""
 
-    def refused(self, error: ApiError) -> None:
+    def on_refusal(self, error: ApiError) -> None:
         """Called when `refresh` has failed for good. Raises `error`, or returns where its state is not essential."""
         raise error
 
@@ -58,9 +58,9 @@ class Watched(ABC):
         Raises ApiError.
         """
         try:
-            await at_last(self.refresh, tell)
+            await read_with_patience(self.refresh, tell)
         except Forbidden as error:
-            self.refused(error)
+            self.on_refusal(error)
         self.stale = False
 
 
@@ -81,9 +81,9 @@ class Upkeep:
         """What does not work at the moment, in words; empty where all works."""
         return next(iter(self._interruptions.values()), "")
 
-    async def changed(self, seconds: float, *, apart: float = APART) -> None:
+    async def changed(self, seconds: float, *, apart: float = MIN_INTERVAL) -> None:
         """Wait for the next change, at most `seconds`. Two changes are told at least `apart` seconds apart."""
-        if not await comes(self._news, seconds):
+        if not await is_set_within(self._news, seconds):
             return
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(self._seen + apart - loop.time(), self.bunch))  # a screen is not drawn for each event
@@ -91,7 +91,7 @@ class Upkeep:
         self._news.clear()
 
     @asynccontextmanager
-    async def going_on(self, *watched: Watched) -> AsyncIterator[None]:
+    async def keeping(self, *watched: Watched) -> AsyncIterator[None]:
         """Keep them up to date while the block runs. An error that ends one of them is raised by itself, in the
         block."""
         async with scope() as group:
@@ -101,7 +101,7 @@ class Upkeep:
                 task.cancel()
 
     async def keep(self, watched: Watched) -> None:
-        """Keep it up to date until it is over, or the task is cancelled. Raises what `watched.refused` raises."""
+        """Keep it up to date until it is over, or the task is cancelled. Raises what `watched.on_refusal` raises."""
         loop = asyncio.get_running_loop()
         pause, polls = FIRST_PAUSE, False
         while not watched.over:
@@ -109,9 +109,9 @@ class Upkeep:
             try:
                 if watched.stale:
                     await watched.refresh()
-                    self._works(watched)
+                    self._note_success(watched)
                 if polls:
-                    await asyncio.sleep(max(POLL, REST * (loop.time() - began)))  # it may not be watched
+                    await asyncio.sleep(max(POLL, PAUSE_FACTOR * (loop.time() - began)))  # it may not be watched
                     watched.stale = True
                 else:
                     await watched.watch()
@@ -125,27 +125,27 @@ class Upkeep:
                     polls = True
                     continue
                 watched.stale = True
-                if not self._passes(watched, error):
-                    watched.refused(error)
-            if loop.time() - began >= LASTED:
+                if not self._may_pass(watched, error):
+                    watched.on_refusal(error)
+            if loop.time() - began >= WORKING_SECONDS:
                 pause = FIRST_PAUSE
             else:
                 await asyncio.sleep(pause)  # after a failure, or a watch that ended at once
                 pause = min(pause * 2, LONGEST_PAUSE)
 
-    def _works(self, watched: Watched) -> None:
+    def _note_success(self, watched: Watched) -> None:
         watched.stale = False
         self._interruptions.pop(watched, None)
         self._refused.pop(watched, None)
 
-    def _passes(self, watched: Watched, error: ApiError) -> bool:
+    def _may_pass(self, watched: Watched, error: ApiError) -> bool:
         """Whether another attempt is worth it: one that only an administrator can end gets `PATIENCE` seconds."""
         self._interruptions[watched] = str(error)
         now = asyncio.get_running_loop().time()
-        return meaning_of(error).read not in LASTING or now - self._refused.setdefault(watched, now) < PATIENCE
+        return meaning_of(error).read not in PERMANENT or now - self._refused.setdefault(watched, now) < PATIENCE
 
 
-async def comes(event: asyncio.Event, seconds: float) -> bool:
+async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
     """Whether `event` is set now, or within so many seconds."""
     try:
         async with asyncio.timeout(seconds):

@@ -38,7 +38,7 @@ class WatchedObject(Watched):
         self._invocation, self._on_news = invocation, on_news
         self._version = reads.meta_of(first.document).resource_version
         failed = any(not one.is_forbidden for one in unread)
-        self._revised = None if failed else _revised(first.daemonset)
+        self._revised = None if failed else _revision_marks(first.daemonset)
 
     async def refresh(self) -> None:
         try:
@@ -46,7 +46,7 @@ class WatchedObject(Watched):
         except NotFound as error:
             if error.name != self.snapshot.key.name:  # a proxy's, or of the whole kind
                 raise
-            self._went()
+            self._note_deletion()
             return
         await self._see(document)
 
@@ -58,7 +58,7 @@ class WatchedObject(Watched):
                 if kind == "BOOKMARK":
                     self._version = reads.meta_of(document).resource_version
                 elif kind == "DELETED":
-                    self._went()
+                    self._note_deletion()
                 else:
                     await self._see(document)
                 if self.over:
@@ -68,7 +68,7 @@ class WatchedObject(Watched):
         """Take over the newer `document`. One with another uid is another object: the followed one was deleted."""
         made = reads.with_document(self.snapshot, document)
         if made.daemonset.uid != self.snapshot.daemonset.uid:
-            self._went()
+            self._note_deletion()
             return
         self._version = reads.meta_of(document).resource_version
         self.snapshot = made
@@ -78,7 +78,7 @@ class WatchedObject(Watched):
     async def _read_revisions(self) -> None:
         """List the revisions again, if there may be other ones than those that are known. Raises ApiError."""
         daemonset = self.snapshot.daemonset
-        revised = _revised(daemonset)
+        revised = _revision_marks(daemonset)
         if revised == self._revised:
             return
         try:
@@ -91,7 +91,7 @@ class WatchedObject(Watched):
         self._revised = revised
         self._on_news()
 
-    def _went(self) -> None:
+    def _note_deletion(self) -> None:
         self.over = True
         self._on_news()
 
@@ -125,7 +125,7 @@ class WatchedObjects(Watched, Generic[T]):
         self.found, self._version = found, page.version
         self._on_news()
 
-    def refused(self, error: ApiError) -> None:
+    def on_refusal(self, error: ApiError) -> None:
         if not (self._dispensable and isinstance(error, Forbidden)):
             raise error
         self.over = True
@@ -149,7 +149,7 @@ class WatchedObjects(Watched, Generic[T]):
         self._on_news()
 
 
-def _revised(daemonset: DaemonSet) -> tuple[object, ...]:
+def _revision_marks(daemonset: DaemonSet) -> tuple[object, ...]:
     """Values of which at least one changes when a revision is new or has a new number."""
     status = daemonset.status
     return (daemonset.generation, status and status.update_revision, status and status.observed_generation)

@@ -75,15 +75,15 @@ async def write(
         except (AlreadyExists, Conflict) as error:
             last = error
         document = await documents.get(session, DAEMONSETS, key)
-        if _identity(document) != _identity(snapshot.document) or _marked(document, snapshot.document, edit):
-            raise await _changed(invocation, snapshot, document)
+        if _identity(document) != _identity(snapshot.document) or _meta_differs(document, snapshot.document, edit):
+            raise await _change_error(invocation, snapshot, document)
         if judge is not None:
             await judge()
     assert last is not None
     raise last
 
 
-def _marked(document: JSONObject, before: JSONObject, edit: Edit) -> bool:
+def _meta_differs(document: JSONObject, before: JSONObject, edit: Edit) -> bool:
     """Whether labels or annotations differ from `before`, and the edit changes any of them."""
     metas = [reads.meta_of(one) for one in (document, before)]
     now, then = ((one.labels, one.annotations) for one in metas)
@@ -95,7 +95,7 @@ def _identity(document: JSONObject) -> tuple[str, int]:
     return meta.uid, meta.generation
 
 
-async def _changed(invocation: Invocation, before: Snapshot, document: JSONObject) -> CommandError:
+async def _change_error(invocation: Invocation, before: Snapshot, document: JSONObject) -> CommandError:
     name = before.key.name
     try:
         async with asyncio.timeout(reads.HURRY):
@@ -116,7 +116,7 @@ async def _what_is_new(invocation: Invocation, before: Snapshot, document: JSONO
     key = before.key
     after = await reads.snapshot(invocation, key.name, namespace=key.namespace, nodes=False, pods=False)
     if after.daemonset.identity != before.daemonset.identity:
-        return _revision(after)
+        return _revision_words(after)
     old, new = before.daemonset.rolling_update, after.daemonset.rolling_update
     if old is not None and new is not None:
         if old.partition != new.partition:
@@ -127,7 +127,7 @@ async def _what_is_new(invocation: Invocation, before: Snapshot, document: JSONO
     return f"generation {after.daemonset.generation}"
 
 
-def _revision(after: Snapshot) -> str:
+def _revision_words(after: Snapshot) -> str:
     """The number that the new template has, or gets when the controller has seen it, and its first image."""
     current, older = current_revision(world_of(after))
     number = number_of(current, older)

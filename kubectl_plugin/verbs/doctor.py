@@ -6,7 +6,7 @@ from controller.api.base import JSONObject
 from controller.api.wellknown import GROUP
 from kubectl_plugin import machine
 from kubectl_plugin.cluster import controller, installation
-from kubectl_plugin.cluster.installation import known
+from kubectl_plugin.cluster.installation import answer_or_reason
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.self_reviews import review_right
 from kubectl_plugin.cluster.served import served_versions, server_version
@@ -48,14 +48,15 @@ async def _facts(invocation: Invocation) -> Facts:
     session = invocation.session
     here, rights = await side_by_side(machine.look_around(invocation.host), _rights(invocation))
     server, served, pods, rival, daemons = await side_by_side(
-        known(server_version(session)),
-        known(served_versions(session)),
-        known(installation.controller_pods(session)),
-        known(installation.rival(session)),
-        known(installation.daemons(session)),
+        answer_or_reason(server_version(session)),
+        answer_or_reason(served_versions(session)),
+        answer_or_reason(installation.controller_pods(session)),
+        answer_or_reason(installation.rival(session)),
+        answer_or_reason(installation.our_daemonsets(session)),
     )
     ready = not isinstance(pods, NoAnswer) and any(pod.ready for pod in pods)
-    leader = await known(installation.coming_leader(session) if ready else controller.controller_leader(session))
+    find_leader = installation.coming_leader if ready else controller.controller_leader
+    leader = await answer_or_reason(find_leader(session))
     return Facts(
         now=invocation.terminal.now(),
         namespace=session.namespace,

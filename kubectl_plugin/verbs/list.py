@@ -68,7 +68,7 @@ async def _watch(invocation: Invocation, many: SelectorOptions, found: _Found) -
     that fails is not reported, because the reads go on. Raises ApiError."""
     table = _Table(invocation, many, found)
     with table_screen(invocation) as screen:
-        async with table.going_on(table.looking), Upkeep().going_on(table.changes):
+        async with table.keeping(table.looking), Upkeep().keeping(table.changes):
             while True:
                 screen.show(_picture(invocation, many, table.found), table.interruption)
                 await table.changed(EVERY)
@@ -82,7 +82,7 @@ class _Table(Upkeep):
         self._invocation, self._many = invocation, many
         self.looking = ReadAgain(self._look, every=EVERY, bunch=EVERY)
         self.looking.stale = False  # `found` is of this moment
-        chosen = reads.chosen_by(invocation, many)
+        chosen = reads.selection_of(invocation, many)
         self.changes = WatchedObjects(invocation.session.client, VERSIONS, *chosen, self.looking.doubt)
         self._see(found)
 

@@ -10,7 +10,7 @@ from kubectl_plugin.change_options import MigrateOptions
 from kubectl_plugin.cluster import controller, documents, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import NATIVE
-from kubectl_plugin.cluster.migrating import sight_of
+from kubectl_plugin.cluster.migrating import observe
 from kubectl_plugin.cluster.self_reviews import review_right
 from kubectl_plugin.edits.migration import forms, manifest
 from kubectl_plugin.edits.migration.observed import MigrationSide
@@ -109,7 +109,7 @@ async def _plan_each(
 
 async def _outlook_of(invocation: Invocation, asked: MigrateOptions, key: Key) -> Outlook:
     """What the migration comes to. Raises CommandError and ApiError where it may not begin."""
-    observed = await sight_of(invocation, key, as_native=asked.to_native)
+    observed = await observe(invocation, key, as_native=asked.to_native)
     found = outlook(observed, native=asked.to_native)
     if found.is_over:
         return found
@@ -164,7 +164,7 @@ def _outlook_lines(plans: dict[Key, Outlook], asked: MigrateOptions) -> list[str
 async def _print(invocation: Invocation, asked: MigrateOptions, keys: list[Key]) -> int:
     terminal = invocation.terminal
     for number, key in enumerate(keys):
-        observed = await sight_of(invocation, key, as_native=False)
+        observed = await observe(invocation, key, as_native=False)
         page = manifest.migration_manifest(observed, native=asked.to_native)
         terminal.say(*(["---"] if number else []), *(f"# {line}" for line in page.comments))
         terminal.say_document(page.document, Output.YAML)

@@ -11,7 +11,7 @@ from controller.api.meta import Key
 from controller.kube.errors import ApiError, Unknown
 from kubectl_plugin.cluster.interruption import warn_if_interrupted
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.migrating import carry_out, sight_of
+from kubectl_plugin.cluster.migrating import carry_out, observe
 from kubectl_plugin.edits.migration.observed import Observed
 from kubectl_plugin.edits.migration.outlook import next_step
 from kubectl_plugin.edits.migration.step import ChangeObject, CreateObject, Delete, HandedOver, WaitForPods
@@ -47,14 +47,14 @@ class MigrationCourse:
         after a later one the user is told how to go on and how to go back. Raises CommandError; ApiError.
         """
         words = f": {self._key.name} is half-way, its pods run on"
-        with warn_if_interrupted(self._invocation.terminal, words, *self._ways()):
+        with warn_if_interrupted(self._invocation.terminal, words, *self._both_commands()):
             try:
-                await self._forth()
+                await self._go_on()
             except (CommandError, ApiError) as error:
-                await self._back(error)
+                await self._take_back(error)
                 raise
 
-    async def _forth(self) -> None:
+    async def _go_on(self) -> None:
         """Read the whole state before each step: a step depends on both DaemonSets, their pods and their revisions.
 
         Raises CommandError; ApiError.
@@ -62,26 +62,26 @@ class MigrationCourse:
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
-            observed = self._remembering(await sight_of(self._invocation, self._key, as_native=self._native), began)
-            step = next_step(observed, native=self._native)
+            observed = await observe(self._invocation, self._key, as_native=self._native)
+            step = next_step(self._with_emptied_nodes(observed, began), native=self._native)
             if isinstance(step, HandedOver):
                 self._invocation.terminal.say(f"{self._key.name} {step.says}")
                 return
             if isinstance(step, WaitForPods):
-                self._waits(step)
-            elif await self._carries_out(step):
+                self._wait_for(step)
+            elif await self._write(step):
                 continue
             # not watched: no event tells that a pod is late, or that none is new for a while; and each look compares
             # two DaemonSets, their history and their pods as they are at once
             await asyncio.sleep(max(TICK, loop.time() - began))
 
-    def _remembering(self, observed: Observed, now: float) -> Observed:
+    def _with_emptied_nodes(self, observed: Observed, now: float) -> Observed:
         """`observed` with the nodes that lost a pod within `LATE` seconds, and may not have its successor yet."""
         self._emptied |= {one.node: now for one in observed.ending_pods}
         recent = frozenset(node for node, seen in self._emptied.items() if now - seen < LATE)
         return replace(observed, emptied_nodes=recent)
 
-    async def _carries_out(self, step: CreateObject | ChangeObject | Delete) -> bool:
+    async def _write(self, step: CreateObject | ChangeObject | Delete) -> bool:
         """Write the step. Returns False where somebody else has changed the object first, and where the outcome is
         unknown: the next read tells.
 
@@ -100,7 +100,7 @@ class MigrationCourse:
             self._invocation.terminal.detail(f"  {step.kind}/{step.name} {step.says}")
         return done
 
-    def _waits(self, step: WaitForPods) -> None:
+    def _wait_for(self, step: WaitForPods) -> None:
         """Note that the step is waited for, and tell the user after a while. Raises CommandError (3) after too long
         without progress."""
         now, before = asyncio.get_running_loop().time(), self._waiting
@@ -114,22 +114,22 @@ class MigrationCourse:
             words = f"{self._key.name}: still waiting for {step.what}"
             raise CommandError(words, hints=step.hints, exit_code=ExitCode.TIMED_OUT)
 
-    async def _back(self, error: CommandError | ApiError) -> None:
+    async def _take_back(self, error: CommandError | ApiError) -> None:
         terminal = self._invocation.terminal
         try:
-            observed = await sight_of(self._invocation, self._key, as_native=False)
+            observed = await observe(self._invocation, self._key, as_native=False)
             if not any(side is not None and side.mark is not None for side in (observed.native, observed.ours)):
                 return
             former = observed.ours if self._native else observed.native
             if former is not None and not former.dying:
                 terminal.note(f"{error}; taking back what was done")
-                await MigrationCourse(self._invocation, self._key, native=not self._native)._forth()
+                await MigrationCourse(self._invocation, self._key, native=not self._native)._go_on()
                 return
         except (CommandError, ApiError) as another:
             terminal.note(f"could not be taken back: {another}")
-        terminal.warn(f"{self._key.name} is half-way, its pods run on", *self._ways())
+        terminal.warn(f"{self._key.name} is half-way, its pods run on", *self._both_commands())
 
-    def _ways(self) -> tuple[str, str]:
+    def _both_commands(self) -> tuple[str, str]:
         command = f"kubectl kruise-ds migrate {self._key.typed}"
         on, back = (f"{command} --to-native", command) if self._native else (command, f"{command} --to-native")
         return f"on: {on}", f"back: {back}"

@@ -82,9 +82,8 @@ class PromotionWait:
         if shut.why is ClosedReason.BLIND:
             raise CommandError(shut.text, exit_code=ExitCode.REFUSED)
         if shut.why is ClosedReason.STALLED:
-            hints = (
-                (f"kubectl kruise-ds rollback {self._where} goes back",) if seen.previous_revision is not None else ()
-            )
+            back = (f"kubectl kruise-ds rollback {self._where} goes back",)
+            hints = () if seen.previous_revision is None else back
             raise CommandError(f"stalled: {shut.text}", hints=hints, exit_code=ExitCode.STUCK)
         if shut.why is ClosedReason.PAUSED:
             hint = f"kubectl kruise-ds resume {self._where} lets it go on"

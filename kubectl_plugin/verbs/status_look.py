@@ -71,7 +71,7 @@ async def choose_objects(
     if keys is None:
         found = await reads.snapshots(invocation, asked.names, asked, nodes=everything, pods=everything)
     else:
-        found, absent = await reads.existing(invocation, keys, nodes=everything, pods=everything)
+        found, absent = await reads.existing_snapshots(invocation, keys, nodes=everything, pods=everything)
     numbers = {"--revision": asked.revision, "--generation": asked.generation}
     several = len(found) + len(absent)
     for flag in (flag for flag, number in numbers.items() if number is not None and several > 1):

@@ -17,8 +17,8 @@ from kubectl_plugin.cluster import controller
 from kubectl_plugin.cluster.follow import Following, following
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.last_log_line import LastLogLines
-from kubectl_plugin.cluster.patience import at_last, from_between
-from kubectl_plugin.cluster.upkeep import APART
+from kubectl_plugin.cluster.patience import is_from_proxy, read_with_patience
+from kubectl_plugin.cluster.upkeep import MIN_INTERVAL
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import StatusOptions as Asked
@@ -56,7 +56,7 @@ async def watch(invocation: Invocation, asked: Asked) -> int:
     deadline = Deadline(invocation, asked.timeout)
     async with deadline.enforced():
         read = partial(choose_objects, invocation, asked, everything=False)
-        found, absent = await at_last(read, invocation.terminal.note, from_between)
+        found, absent = await read_with_patience(read, invocation.terminal.note, is_from_proxy)
         if absent:
             raise absent[0]
         return await follow_up(invocation, asked, found, deadline) if found else print_endings(invocation, (), ())
@@ -132,7 +132,7 @@ class _StatusWatch:
                 return [ending or self._unfinished(one, late) for ending, one in zip(endings, looks, strict=True)]
             took = loop.time() - began
             pause = min(max(TICK, REST * took), self._deadline.seconds_left)
-            await self._follow.changed(pause, apart=max(APART, REST * took))
+            await self._follow.changed(pause, apart=max(MIN_INTERVAL, REST * took))
 
     async def _look(self, snapshot: Snapshot) -> Look:
         return await look_at(

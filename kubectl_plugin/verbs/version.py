@@ -33,7 +33,7 @@ async def version(invocation: Invocation, asked: VersionOptions) -> int:
     """
     from kubectl_plugin.cluster import installation
     from kubectl_plugin.cluster.controller import controller_leader as leader_now
-    from kubectl_plugin.cluster.installation import known
+    from kubectl_plugin.cluster.installation import answer_or_reason
     from kubectl_plugin.cluster.served import served_versions, server_version, stored_version
     from kubectl_plugin.cluster.side_by_side import side_by_side
 
@@ -41,11 +41,11 @@ async def version(invocation: Invocation, asked: VersionOptions) -> int:
     if invocation.output is None:
         client_version(invocation.host, terminal, None, asked)
     server, served, stored, found, pods = await side_by_side(
-        known(server_version(session)),
-        known(served_versions(session)),
-        known(stored_version(session)),
-        known(leader_now(session)),
-        known(installation.controller_pods(session)),
+        answer_or_reason(server_version(session)),
+        answer_or_reason(served_versions(session)),
+        answer_or_reason(stored_version(session)),
+        answer_or_reason(leader_now(session)),
+        answer_or_reason(installation.controller_pods(session)),
     )
     controller = installation.version_of_leader(session, found, pods)
     leader = "" if found is None or isinstance(found, NoAnswer) else found.holder

@@ -54,7 +54,7 @@ class Reading:
 @virtual_time
 async def test_what_is_read_again_is_so_after_a_bunch_of_doubts_and_now_and_then() -> None:
     reading, upkeep = Reading(), Upkeep()
-    async with upkeep.going_on(reading.kept):
+    async with upkeep.keeping(reading.kept):
         await asyncio.sleep(10.0)
         for _ in range(3):
             reading.kept.doubt()
@@ -66,7 +66,7 @@ async def test_what_is_read_again_is_so_after_a_bunch_of_doubts_and_now_and_then
 @virtual_time
 async def test_what_can_be_done_without_is_tried_on_though_it_is_refused() -> None:
     reading, upkeep = Reading(8, dispensable=True), Upkeep()
-    async with upkeep.going_on(reading.kept):
+    async with upkeep.keeping(reading.kept):
         await asyncio.sleep(120.0)
         assert "not you" in upkeep.interruption
         await asyncio.sleep(10.0)
@@ -78,6 +78,6 @@ async def test_what_can_be_done_without_is_tried_on_though_it_is_refused() -> No
 async def test_what_cannot_be_done_without_ends_all_after_half_a_minute_of_refusals() -> None:
     reading = Reading(8)
     with pytest.raises(Forbidden, match="not you"):
-        async with Upkeep().going_on(reading.kept):
+        async with Upkeep().keeping(reading.kept):
             await asyncio.sleep(120.0)
     assert reading.times == [0, 1, 3, 7, 15, 31]
