@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
+from functools import wraps
 from math import isinf
 from sys import intern
 from typing import Any, Generic, TypeAlias, TypeVar, cast
@@ -17,6 +19,7 @@ from controller.kube.resource import Resource, W
 
 T = TypeVar("T")
 D = TypeVar("D")
+R = TypeVar("R")
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends the initial state of a watch (metav1.InitialEventsAnnotationKey)."""
@@ -105,6 +108,24 @@ _some = msgspec.json.Decoder(_Some)
 _code = msgspec.json.Decoder(_Code)
 
 
+def _uncollected(decode: Callable[[D, bytes], R]) -> Callable[[D, bytes], R]:
+    """Let no garbage collection come in between, and not before what was only decoded to be looked at is freed. A
+    template of a megabyte has 200,000 tracked objects, and would cause hundreds of collections, each over all that is
+    decoded already."""
+
+    @wraps(decode)
+    def decode_at_once(decoder: D, body: bytes) -> R:
+        if len(body) < _LARGE or not gc.isenabled():
+            return decode(decoder, body)
+        gc.disable()
+        try:
+            return decode(decoder, body)
+        finally:
+            gc.enable()
+
+    return decode_at_once
+
+
 class Decoder(Generic[W, T]):
     """Decodes one resource. Make it once, because compiling its decoders is expensive.
 
@@ -120,9 +141,10 @@ class Decoder(Generic[W, T]):
         self._line: msgspec.json.Decoder[_Line[W]] = msgspec.json.Decoder(line, float_hook=_float)
         self._object: msgspec.json.Decoder[W] = msgspec.json.Decoder(wire, float_hook=_float)
 
+    @_uncollected
     def page(self, body: bytes) -> Page[T]:
         try:
-            page = _at_once(self._page, body)
+            page = self._page.decode(body)
         except UNREADABLE:
             raw = _split_page(body)
             return Page(
@@ -133,18 +155,20 @@ class Decoder(Generic[W, T]):
         items = tuple([self._kept(wire) for wire in page.items or ()])
         return Page(items=items, version=page.metadata.resource_version, token=page.metadata.continue_)
 
+    @_uncollected
     def line(self, line: bytes) -> WatchEvent[T] | ErrorEvent:
         try:
-            event = _at_once(self._line, line)
+            event = self._line.decode(line)
         except UNREADABLE:
             return self._careful_line(line)
         if event.type in ("MODIFIED", "ADDED"):
             return self._kept(event.object)
         return _gone(event.object) if event.type == "DELETED" else self._careful_line(line)
 
+    @_uncollected
     def single(self, body: bytes) -> T | None:
         """One object; None if it is not ours. Raises UNREADABLE for a malformed one."""
-        return self._project(_at_once(self._object, body))
+        return self._project(self._object.decode(body))
 
     def _kept(self, wire: W) -> Item[T]:
         meta = wire.metadata
@@ -156,7 +180,7 @@ class Decoder(Generic[W, T]):
 
     def _item(self, raw: msgspec.Raw) -> Item[T]:
         try:
-            wire = _at_once(self._object, raw)
+            wire = self._object.decode(raw)
         except UNREADABLE as error:
             meta = _meta_of(raw)
             return _malformed(_key_of(meta), meta.resource_version, error)
@@ -181,18 +205,6 @@ class Decoder(Generic[W, T]):
                     version=meta.resource_version,
                     reason=f"unknown watch event {shortened(unknown, LONGEST_ITEM)!r}",
                 )
-
-
-def _at_once(decoder: msgspec.json.Decoder[D], body: bytes | msgspec.Raw) -> D:
-    """Decode without garbage collections in between. A template of a megabyte has 200,000 tracked objects, and would
-    cause hundreds of collections, each over all that is decoded already."""
-    if len(memoryview(body)) < _LARGE or not gc.isenabled():
-        return decoder.decode(body)
-    gc.disable()
-    try:
-        return decoder.decode(body)
-    finally:
-        gc.enable()
 
 
 def _float(text: str) -> float:
