@@ -22,9 +22,9 @@ class Fence:
         self._guard = guard
 
     def permit(self) -> None:
-        """Raises where nothing may be written: PermissionError before `open`, and whatever the guard raises."""
+        """Raises LeadershipLost before `open`, and whatever the guard raises."""
         if self._guard is None:
-            raise PermissionError("this process does not lead; nothing is written")
+            raise LeadershipLost("this process does not lead; nothing is written")
         self._guard()
 
     @property
@@ -32,6 +32,6 @@ class Fence:
         """Whether a write would pass now, that is, whether this process leads."""
         try:
             self.permit()
-        except (PermissionError, LeadershipLost):
+        except LeadershipLost:
             return False
         return True

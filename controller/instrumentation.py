@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from functools import partial
 from math import inf
 from typing import TypeAlias, assert_never
@@ -55,7 +54,6 @@ class Instrumentation:
         self._log = structlog.get_logger()
         self._metrics, self._caches, self._clock = metrics, caches, clock
         self._contacts: dict[str, Contact] = {}
-        self._contact = ""
         ids = itertools.count(1)
         self.passes = PassLog(ids, "daemonset", self._passed)
         self.job_passes = PassLog(ids, "image_pull_job", partial(self._worked, JOB_QUEUE), queue=JOB_QUEUE)
@@ -68,25 +66,27 @@ class Instrumentation:
         seconds.observe(answer.seconds)
 
     def contact(self, resource: str, contact: Contact) -> None:
-        """Note whether a reflector reaches the server; logged when the state of all of them together changes."""
+        """Note whether a reflector reaches the server. What is wrong with one resource is logged for each; that the
+        server is away, or back, once for all of them."""
+        before = self._contacts.get(resource)
+        others = [one.state for name, one in self._contacts.items() if name != resource]
         self._contacts[resource] = contact
-        bad = next((one for one in self._contacts.items() if one[1].state != "reachable"), None)
-        name, now = bad if bad is not None else (resource, contact)
-        if now.state == self._contact:
+        if before is not None and before.state == contact.state:
             return
-        self._contact = now.state
-        match now.state:
+        match contact.state:
             case "reachable":
-                self._log.info("API server reached")
-            case "missing" if name.startswith((DAEMONSETS.name, IMAGE_PULL_JOBS.name)):
-                self._log.error(f"the CRD of {name.split()[0]} is not installed", install_with=INSTALL_COMMAND)
+                if "unreachable" not in others and (before is not None or not others):
+                    self._log.info("API server reached")
+            case "missing" if resource.startswith((DAEMONSETS.name, IMAGE_PULL_JOBS.name)):
+                self._log.error(f"the CRD of {resource.split()[0]} is not installed", install_with=INSTALL_COMMAND)
             case "missing" | "forbidden":
-                self._log.error(f"cannot watch {name}", state=now.state, why=now.reason)
+                self._log.error(f"cannot watch {resource}", state=contact.state, why=contact.reason)
             case "unreachable":
-                self._log.error("API server not reached, trying on", why=now.reason)
+                if "unreachable" not in others:
+                    self._log.error("API server not reached, trying on", why=contact.reason)
 
     def heard(self, plural: str, reflector: str) -> None:
-        self._metrics.heard[plural][reflector] = time.time()
+        self._metrics.heard[plural][reflector] = self._clock()
 
     def watch_restarted(self, plural: str, reason: RestartReason) -> None:
         self._metrics.watch_restarts.labels(plural, reason).inc()

@@ -32,6 +32,8 @@ SAME_WORDS_SECONDS = 600.0
 """Seconds before the same warning may be repeated; client-go collects equal events over the same time."""
 SAID_MOST = 1000
 """Warnings that are remembered; when there are more, the older half may be repeated."""
+FLUSH_SECONDS = 3.0
+"""Seconds for events that wait when the process ends."""
 WAITING_MOST = 1000
 """Events that wait to be sent; when there are more, the oldest are dropped and counted."""
 
@@ -85,18 +87,19 @@ class Recorder:
         self._said = {key: at for key, at in self._said.items() if key[0] != uid}
 
     @asynccontextmanager
-    async def sending(self, flush_seconds: float = 3.0) -> AsyncIterator[None]:
-        """Send while the block runs; events that wait or are under way at its end get `flush_seconds` more."""
+    async def sending(self) -> AsyncIterator[None]:
+        """Send while the block runs; events that wait or are under way at its end get `FLUSH_SECONDS` more. Those
+        that are not sent by then are dropped and counted."""
         async with asyncio.TaskGroup() as group:
             sender = group.create_task(self._send_all(), name="events")
             try:
                 yield
                 self._over = True
                 self._work.set()
-                async with asyncio.timeout(flush_seconds):
-                    await asyncio.wait([sender])
-            except TimeoutError:
-                self._on_drop()
+                await asyncio.wait([sender], timeout=FLUSH_SECONDS)
+                if not sender.done():
+                    for _ in range(1 + len(self._waiting)):  # the one that is under way, and all behind it
+                        self._on_drop()
             finally:
                 sender.cancel()
 

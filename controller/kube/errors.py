@@ -21,8 +21,8 @@ from controller.kube.request import NotConnected, Response
 LONGEST_MESSAGE = 512
 """Characters of a message that are kept: enough for a sentence, too few to copy a whole object into events."""
 
-_QUOTATION = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)')
-"""Up to the end of the text where the closing quote is missing: else each quote of a megabyte would be tried."""
+_QUOTATION = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?\Z)')
+"""A quotation, up to the end of the text where its closing quote is missing: there the search ends."""
 _LONG_QUOTATION = 130
 """Characters, with the quotes. For a refused patch the server quotes the whole object first, and says the mistake at
 the end."""
@@ -224,11 +224,15 @@ def _shorten(words: str) -> str:
     line = " ".join(words.split())
     if len(line) <= LONGEST_MESSAGE:
         return line
-    kept, end = "", 0
-    for found in _QUOTATION.finditer(line):
-        quoted = found[0] if len(found[0]) < _LONG_QUOTATION else '"…"'
-        kept, end = kept + line[end : found.start()] + quoted, found.end()
-        if len(kept) > LONGEST_MESSAGE:
+    kept, end, begin = "", 0, 0
+    while len(kept) + begin - end <= LONGEST_MESSAGE:
+        found = _QUOTATION.search(line, begin)
+        if found is None or found[1] != '"':
             break
+        if len(found[0]) < _LONG_QUOTATION:
+            begin = found.end() - 1  # it may be the quote that opens the next one
+        else:
+            kept, end = kept + line[end : found.start()] + '"…"', found.end()
+            begin = end
     kept += line[end : end + LONGEST_MESSAGE + 1]
     return kept if len(kept) <= LONGEST_MESSAGE else kept[: LONGEST_MESSAGE - 1] + "…"

@@ -91,7 +91,10 @@ class Program:
                 raise self._broken(f"malformed response. missing key '{key}'")
         if credential["apiVersion"] != version:
             raise self._broken(f"plugin api version {credential['apiVersion']} does not match {version}")
-        return msgspec.convert(credential["status"], _Status)
+        try:
+            return msgspec.convert(credential["status"], _Status)
+        except msgspec.ValidationError as error:
+            raise self._broken(f"malformed response. status: {error}") from error
 
     def _broken(self, words: str) -> ConfigError:
         return self._failed(f"failed: {words}", "log in again")

@@ -122,8 +122,10 @@ class WatchedObjects(Watched, Generic[T]):
             for item in page.items:
                 if isinstance(item, Seen) and item.obj is not None and self._wanted(item.obj):
                     found[item.key] = item.obj
+        is_news = not self._version or found != self.found
         self.found, self._version = found, page.version
-        self._on_news()
+        if is_news:
+            self._on_news()
 
     def on_refusal(self, error: ApiError) -> None:
         if not (self._dispensable and isinstance(error, Forbidden)):

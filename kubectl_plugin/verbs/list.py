@@ -64,13 +64,13 @@ async def list_(invocation: Invocation, many: ListOptions) -> int:
 
 
 async def _watch(invocation: Invocation, many: SelectorOptions, found: _Found) -> NoReturn:
-    """Redraw the table at each change. A read that fails is reported, and tried again less and less often. A watch
-    that fails is not reported, because the reads go on. Raises ApiError."""
-    table = _Table(invocation, many, found)
+    """Redraw the table at each change. A read or a watch that fails is reported, and tried again less and less often.
+    Where watching is forbidden, the DaemonSets are listed every other second instead. Raises ApiError."""
+    table, changes = _Table(invocation, many, found), Upkeep()
     with table_screen(invocation) as screen:
-        async with table.keeping(table.looking), Upkeep().keeping(table.changes):
+        async with table.keeping(table.looking), changes.keeping(table.changes):
             while True:
-                screen.show(_picture(invocation, many, table.found), table.interruption)
+                screen.show(_picture(invocation, many, table.found), table.interruption or changes.interruption)
                 await table.changed(EVERY)
 
 

@@ -19,6 +19,7 @@ from controller.instrumentation import Instrumentation
 from controller.kube.errors import Forbidden
 from controller.kube.sender import Call, Exchange
 from controller.planner.actions import CreatePod
+from controller.runtime.contact import Contact
 from controller.runtime.workers import Done, Outcome, Pass, PassControl, workers
 from controller.runtime.workqueue import Taken, WorkQueue
 from controller.telemetry import log
@@ -102,6 +103,35 @@ def out() -> Iterator[io.BytesIO]:
     yield stream
     structlog.reset_defaults()
     root.handlers, root.level = handlers, level
+
+
+REACHED, AWAY = Contact(state="reachable"), Contact(state="unreachable", reason="no answer")
+FORBIDDEN = Contact(state="forbidden", reason="no right")
+
+
+async def test_what_is_wrong_with_one_resource_is_told_for_each_and_that_the_server_is_away_once(
+    out: io.BytesIO,
+) -> None:
+    instrumentation = alone(Metrics(version="0"))
+    for resource, contact in (
+        ("nodes", REACHED),
+        ("pods", FORBIDDEN),
+        ("daemonsets", FORBIDDEN),
+        ("nodes", AWAY),
+        ("pods", AWAY),
+        ("nodes", REACHED),
+        ("pods", REACHED),
+        ("daemonsets", REACHED),
+    ):
+        instrumentation.contact(resource, contact)
+    assert [json.loads(line)["msg"] for line in out.getvalue().splitlines()] == [
+        "API server reached",
+        "cannot watch pods",
+        "cannot watch daemonsets",
+        "API server not reached, trying on",
+        "API server reached",
+        "API server reached",
+    ]
 
 
 async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: io.BytesIO) -> None:

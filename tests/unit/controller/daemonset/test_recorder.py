@@ -6,10 +6,11 @@ import asyncio
 from contextlib import AbstractAsyncContextManager
 
 import msgspec
+import pytest
 from msgspec.structs import replace
 
 from controller.api.base import JSONObject
-from controller.daemonset.recorder import BURST, SAID_MOST, SAME_WORDS_SECONDS, WAITING_MOST, Recorder
+from controller.daemonset.recorder import BURST, FLUSH_SECONDS, SAID_MOST, SAME_WORDS_SECONDS, WAITING_MOST, Recorder
 from controller.kube.client import Client
 from controller.kube.request import Request, Response, Stream
 from controller.kube.sender import Sender
@@ -36,10 +37,14 @@ class Wire:
 
 
 class SlowWire(Wire):
-    """Each answer takes a second."""
+    """Each answer takes so many seconds."""
+
+    def __init__(self, seconds: float = 1.0) -> None:
+        super().__init__()
+        self._seconds = seconds
 
     async def exchange(self, request: Request) -> Response:
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(self._seconds)
         return await super().exchange(request)
 
 
@@ -98,13 +103,22 @@ async def test_an_event_that_is_on_its_way_at_the_end_arrives() -> None:
 
 
 @virtual_time
-async def test_what_does_not_get_through_in_time_at_the_end_is_counted_once() -> None:
-    wire, dropped = SlowWire(), []
+async def test_what_does_not_get_through_in_time_at_the_end_is_counted() -> None:
+    wire, dropped = SlowWire(FLUSH_SECONDS + 1.0), []
     recorder = Recorder(Client(Sender(wire)), clock, "me", lambda: dropped.append(1))
-    async with recorder.sending(flush_seconds=0.2):
-        recorder(ds(), created(1))
+    async with recorder.sending():
+        for number in range(3):
+            recorder(ds(), created(number))
         await asyncio.sleep(0.5)
-    assert (wire.reasons(), len(dropped)) == ([], 1)
+    assert (wire.reasons(), len(dropped)) == ([], 3)
+
+
+@virtual_time
+async def test_a_time_limit_of_the_block_is_not_taken_for_that_of_the_last_events() -> None:
+    recorder = Recorder(Client(Sender(Wire())), clock, "me", lambda: None)
+    with pytest.RaisesGroup(TimeoutError):
+        async with recorder.sending():
+            raise TimeoutError
 
 
 @virtual_time

@@ -75,9 +75,11 @@ def test_what_is_wrong_with_an_object_is_told_though_the_object_is_not() -> None
     assert error.message == 'patch: Invalid value: "…": strict decoding error: unknown field "a"'
 
 
-def test_a_quotation_that_is_cut_off_is_left_out_as_a_whole() -> None:
-    error = mapped("patch", 422, status(422, "Invalid", 'patch: Invalid value: "' + r"\"" * 1000))
-    assert error.message == 'patch: Invalid value: "…"'
+def test_a_quote_without_a_partner_hides_nothing() -> None:
+    words = 'admission webhook "a.b" denied: the disk is 3" wide and ' + "x" * 600
+    assert mapped("patch", 422, status(422, "Invalid", words)).message == words[: errors.LONGEST_MESSAGE - 1] + "…"
+    shifted = 'value `5"` refused; object "' + "b" * 600 + '": cannot change field z'
+    assert mapped("patch", 422, status(422, "Invalid", shifted)).message.endswith('"…": cannot change field z')
 
 
 def test_a_terminating_namespace_is_told_from_other_refusals() -> None:
