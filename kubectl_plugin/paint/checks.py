@@ -22,11 +22,11 @@ STYLES: Final = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"
 
 def checks_text(checks: Sequence[DoctorCheck], *, width: int | None, only_ascii: bool) -> Text:
     """All checks in their order. `width`: None for one line each; else no line is wider."""
-    lines = [line for check in checks for line in _whole(check)] if width is None else _fitted(checks, width)
+    lines = [line for check in checks for line in _long_lines(check)] if width is None else _fitted(checks, width)
     return Text("\n").join(clean(line, only_ascii) for line in lines)
 
 
-def _whole(check: DoctorCheck) -> list[Text]:
+def _long_lines(check: DoctorCheck) -> list[Text]:
     return [_level(check).append(check.message, style=""), *(Text(f"{' ' * INDENT}hint: {it}") for it in check.hints)]
 
 
@@ -35,7 +35,7 @@ def _fitted(checks: Sequence[DoctorCheck], width: int) -> list[Text]:
     column = max((len(row[0].message) for row in rows if len(row) == 2), default=0)
     lines: list[Text] = []
     for row in rows:
-        if len(row) == 2 and _together(column, row[1]) <= width:
+        if len(row) == 2 and _pair_width(column, row[1]) <= width:
             left = _level(row[0]).append(row[0].message.ljust(column + BETWEEN), style="")
             lines.append(left.append_text(_level(row[1]).append(row[1].message, style="")))
         else:
@@ -49,18 +49,18 @@ def _rows(checks: Sequence[DoctorCheck], width: int) -> list[tuple[DoctorCheck, 
     rows: list[tuple[DoctorCheck, ...]] = []
     for check in checks:
         alone = rows[-1] if rows and len(rows[-1]) == 1 else None
-        if alone and _well(alone[0]) and _well(check) and _together(len(alone[0].message), check) <= width:
+        if alone and _is_fine(alone[0]) and _is_fine(check) and _pair_width(len(alone[0].message), check) <= width:
             rows[-1] = (alone[0], check)
         else:
             rows.append((check,))
     return rows
 
 
-def _well(check: DoctorCheck) -> bool:
+def _is_fine(check: DoctorCheck) -> bool:
     return check.level is Level.OK and not check.hints
 
 
-def _together(left: int, right: DoctorCheck) -> int:
+def _pair_width(left: int, right: DoctorCheck) -> int:
     return INDENT + left + BETWEEN + INDENT + len(right.message)
 
 

@@ -24,11 +24,11 @@ PLACE: Final = "cyan"
 
 def comparison_text(comparison: Comparison, *, now: float, only_ascii: bool) -> Text:
     """The whole comparison; where nothing differs, one line that says so. It is data: do not cut its lines."""
-    lines = _whole(comparison, now, only_ascii) if comparison.changes else [_no_difference(comparison)]
+    lines = _comparison_lines(comparison, now, only_ascii) if comparison.changes else [_no_difference(comparison)]
     return Text("\n").join(clean(line, only_ascii) for line in lines)
 
 
-def _whole(comparison: Comparison, now: float, only_ascii: bool) -> Iterator[Cell]:
+def _comparison_lines(comparison: Comparison, now: float, only_ascii: bool) -> Iterator[Cell]:
     for sign, side in (("---", comparison.old), ("+++", comparison.new)):
         yield Text(f"{sign} {_side(comparison.name, side, now)}", style="bold")
     for place, together in groupby(comparison.changes, key=_place):

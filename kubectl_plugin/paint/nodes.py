@@ -28,16 +28,16 @@ def node_table(rows: Sequence[NodeRow], *, now: float, width: int | None, only_a
         Column("GROUP", lambda row: row.group, expendable=3),
         Column("STATE", _state, fixed=max(map(len, NodeState))),
         Column("REV", _revision, right=True),
-        _of_pod("POD", lambda one: one.pod.name),
-        _of_pod("READY", lambda one: f"{one.ready_containers}/{len(one.containers)}"),
-        _of_pod("RESTARTS", lambda one: str(one.restarts), right=True),
-        _of_pod("AGE", lambda one: short(now - one.pod.created), expendable=2),
+        _pod_column("POD", lambda one: one.pod.name),
+        _pod_column("READY", lambda one: f"{one.ready_containers}/{len(one.containers)}"),
+        _pod_column("RESTARTS", lambda one: str(one.restarts), right=True),
+        _pod_column("AGE", lambda one: short(now - one.pod.created), expendable=2),
         Column("HOW", lambda row: row.how, expendable=1),
     ]
     if any(row.image for row in rows):
         columns.append(Column("IMAGE", lambda row: _stage(row.image.stage) if row.image else "", fixed=_STAGE_WIDTH))
     if width is None:
-        columns.append(_of_pod("HASH", lambda one: one.pod.hash))
+        columns.append(_pod_column("HASH", lambda one: one.pod.hash))
         columns.append(Column("MESSAGE", lambda row: row.trouble.message if row.trouble else ""))
     columns.append(Column("WHY", lambda row: row.why, least=8))
     return table(columns, rows, width=width, only_ascii=only_ascii, room=_ROOM)
@@ -52,7 +52,7 @@ def pull_table(rows: Sequence[tuple[str, NodePull]], *, width: int | None, only_
     return table(columns, rows, width=width, only_ascii=only_ascii)
 
 
-def _of_pod(
+def _pod_column(
     header: str, cell: Callable[[PodDetail], str], *, right: bool = False, expendable: int = 0
 ) -> Column[NodeRow]:
     """Empty where the node has no pod."""

@@ -104,8 +104,8 @@ def brief_of(survey: Survey) -> Brief:
         revision=survey.current,
         counts=survey.counts,
         done=survey.rollout.done,
-        moving=_moving(survey),
-        why=_why(survey),
+        moving=_moving_words(survey),
+        why=_why_words(survey),
         refused=without_pod_name(survey.standing.refused),
         survey=survey,
     )
@@ -155,7 +155,7 @@ def _stated_counts(status: DaemonSetStatus, rollout: Rollout) -> NodeCounts:
     )
 
 
-def _moving(survey: Survey) -> str:
+def _moving_words(survey: Survey) -> str:
     """The counts of a rollout that is Progressing; empty in other phases, where the line says why instead."""
     if survey.phase is not Phase.PROGRESSING:
         return ""
@@ -166,7 +166,7 @@ def _moving(survey: Survey) -> str:
     return ", ".join(parts)
 
 
-def _why(survey: Survey) -> str:
+def _why_words(survey: Survey) -> str:
     paused = paused_words(survey.snapshot)
     if survey.phase is Phase.PROGRESSING:
         return refused_writes_words(survey.daemonset) or paused
