@@ -26,7 +26,7 @@ from kubectl_plugin.report.counts_in_words import new_nodes
 from kubectl_plugin.report.last_action import LastAction
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.survey import world_of
+from kubectl_plugin.report.world_of import world_of
 
 Judge: TypeAlias = Callable[[], Awaitable[None]]
 """Checks once more whether the change may be written. Raises CommandError where it may not."""

@@ -18,7 +18,7 @@ from kubectl_plugin.report.counts_in_words import between, counted
 from kubectl_plugin.report.in_place import ways_of
 from kubectl_plugin.report.moves import Moves, moves_of
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.survey import world_of
+from kubectl_plugin.report.world_of import world_of
 
 
 def board_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> Board | None:

@@ -29,8 +29,9 @@ from kubectl_plugin.report.controller_account import condition
 from kubectl_plugin.report.in_place import Ways, ways_of
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.survey import Survey, survey, world_of
+from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.report.trouble import trouble_of
+from kubectl_plugin.report.world_of import world_of
 
 _CREATING: Final = "create pods"
 """How the controller's Degraded message begins after a failed create."""

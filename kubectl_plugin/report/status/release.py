@@ -9,7 +9,8 @@ from controller.api.daemonset import DaemonSet
 from controller.api.number import IntOrPercent
 from controller.planner.board import lay_out
 from kubectl_plugin.report.steps import Steps
-from kubectl_plugin.report.survey import Survey, world_of
+from kubectl_plugin.report.survey import Survey
+from kubectl_plugin.report.world_of import world_of
 
 
 class Release(Value):
