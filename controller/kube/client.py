@@ -12,8 +12,9 @@ import msgspec
 from controller.api.base import JSON, JSONObject, Value, View, as_bytes
 from controller.api.meta import Ref
 from controller.kube import errors
-from controller.kube.decode import UNREADABLE, Decoder, ErrorEvent, Page, WatchEvent
+from controller.kube.decode import Decoder, ErrorEvent, Page, WatchEvent
 from controller.kube.errors import Unreadable
+from controller.kube.raw_documents import UNREADABLE
 from controller.kube.request import JSON_PATCH, Query, Request, Response
 from controller.kube.resource import GroupVersionResource, Resource, Target, W
 from controller.kube.sender import Call, Retell, Sender

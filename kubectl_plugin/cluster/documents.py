@@ -14,8 +14,9 @@ from controller.api.meta import Key
 from controller.api.patch import JsonPatch
 from controller.kube import errors
 from controller.kube.client import DRY_RUN, STREAM_SILENCE, Client
-from controller.kube.decode import UNREADABLE, Page, Seen, taken_apart
+from controller.kube.decode import Page, Seen
 from controller.kube.errors import Unreadable
+from controller.kube.raw_documents import UNREADABLE, taken_apart
 from controller.kube.request import JSON_PATCH, Query, Request, Response
 from controller.kube.resource import Resource, W
 from controller.kube.sender import Call

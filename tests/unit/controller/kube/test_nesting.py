@@ -6,7 +6,8 @@ import pytest
 
 from controller.api.meta import Key
 from controller.kube import nesting
-from controller.kube.decode import UNREADABLE, Decoder, ErrorEvent, Malformed, Page, Seen
+from controller.kube.decode import Decoder, ErrorEvent, Malformed, Page, Seen
+from controller.kube.raw_documents import UNREADABLE
 from tests.beds.things import THINGS, Thing, line, thing
 
 decoder = Decoder(THINGS)
