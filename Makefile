@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-node test-node-pods test-node-wholes test-deep test-failover test-mutants test-versions test-cost test-release image test-image demo demo-real demo-node cluster bench plugin packages docs manifests release-manifest bundle lock clean
+.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-node test-node-pods test-node-wholes test-deep test-failover test-mutants test-versions test-cost test-coverage test-release image test-image demo demo-real demo-node cluster bench plugin packages docs manifests release-manifest bundle lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -101,7 +101,11 @@ test-version-%: $(READY)
 test-cost: $(READY) ## what a decision, an event and a cached pod cost, as ratios to plain dicts, each with a ceiling
 	$(BIN)/python -m tests.tools.bench --only decide
 
-test-release: check test test-node test-mutants test-deep test-failover test-versions test-cost ## all of it, as before a release
+test-coverage: $(READY) ## which branches of the pure core its unit tests leave out; fails below 95 %
+	$(BIN)/python -m coverage run -m pytest tests/unit/controller/planner tests/unit/controller/api
+	$(BIN)/python -m coverage report
+
+test-release: check test test-node test-mutants test-deep test-failover test-versions test-cost test-coverage ## all of it, as before a release
 
 image: $(READY) ## the image, by docker or podman; where there is none, as an OCI archive in dist/
 	$(BIN)/python -m tests.tools.image
