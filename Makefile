@@ -40,7 +40,7 @@ JOBS ?= 3
 APART := tests/system tests/properties tests/e2e tests/real_node
 OWN_PLANE := $(patsubst %,tests/e2e/test_%.py,demo_real demo_story metrics_auth rotation start)
 
-test-unit: $(READY) ## the unit tests alone: with `check` beside them, what to run while working (half a minute)
+test-unit: $(READY) ## the unit tests alone: with `check` beside them, what to run while working (15 seconds)
 	$(BIN)/python -m pytest tests/unit
 
 test-system: # the controller on the simulator and on the real control plane, and the laws
