@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -30,7 +29,7 @@ class ExecPlugin:
         program: Program,
         credential: Credential,
         tls_with: Callable[[Credential], ssl.SSLContext],
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float],
     ) -> None:
         """`credential` is what `program` returned first. `tls_with` makes our side of TLS, and may raise OSError."""
         self._program, self._credential, self._tls_with, self._clock = program, credential, tls_with, clock
