@@ -29,6 +29,7 @@ from controller.api.wellknown import (
     TIMEOUT_ANNOTATION,
 )
 from controller.planner.budget import budget_of
+from controller.planner.current_revision import stored_current
 from controller.planner.manifest import owner_reference
 from controller.planner.step import Note
 
@@ -74,12 +75,12 @@ class WantedImages(Value, gc=True):
 
 def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collection[Pod]) -> WantedImages | None:
     """The wanted jobs; None: the current revision is not stored yet."""
-    same = [one for one in revisions if one.identity == daemonset.identity and one.hash]
-    if not same:
+    current = stored_current(daemonset, revisions)
+    if current is None:
         return None
-    current = max(same, key=lambda one: one.number)
+    same = {one.hash for one in revisions if one.identity == daemonset.identity}
     live = [pod for pod in pods if pod.node and not pod.dying and not pod.ended]
-    old = {pod.hash for pod in live if pod.hash not in {one.hash for one in same}}
+    old = {pod.hash for pod in live if pod.hash not in same}
     desired = (daemonset.status.desired_number_scheduled if daemonset.status else 0) or len(live)
     if not old or _is_one_wave(daemonset, desired):
         return WantedImages(revision=current, desired=desired)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from controller.api.daemonset import DaemonSet
 from controller.api.revision import Revision, new_hash
 from controller.planner.world import World
 
 
-def current_revision(world: World) -> tuple[Revision, tuple[Revision, ...]]:
-    """The current revision, which means the same as the template, and all others, newest first.
+def stored_current(daemonset: DaemonSet, revisions: Collection[Revision]) -> Revision | None:
+    """The current revision if it is stored: of those that mean the same as the template and are not being deleted,
+    the newest."""
+    meant = [one for one in revisions if one.identity == daemonset.identity and not one.dying]
+    return max(meant, key=_order, default=None)
 
-    Of several with the same meaning, the one with the highest number is current. If none is stored, it is the one
-    that will be.
-    """
+
+def current_revision(world: World) -> tuple[Revision, tuple[Revision, ...]]:
+    """The current revision, and all others, newest first. If it is not stored, it is the one that will be."""
     daemonset = world.daemonset
-    stored = sorted(world.revisions, key=lambda one: (one.number, one.name), reverse=True)
-    for candidate in stored:
-        if candidate.identity == daemonset.identity and not candidate.dying:
-            return candidate, tuple(one for one in stored if one is not candidate)
+    stored = sorted(world.revisions, key=_order, reverse=True)
+    current = stored_current(daemonset, stored)
+    if current is not None:
+        return current, tuple(one for one in stored if one is not current)
     hash_ = new_hash(daemonset.identity, world.collisions)
     future = Revision(
         namespace=daemonset.namespace,
@@ -31,3 +37,8 @@ def current_revision(world: World) -> tuple[Revision, tuple[Revision, ...]]:
         identity=daemonset.identity,
     )
     return future, tuple(stored)
+
+
+def _order(revision: Revision) -> tuple[int, str]:
+    """Greater for a newer revision."""
+    return revision.number, revision.name

@@ -39,6 +39,15 @@ def test_nothing_is_known_before_the_current_revision_is_stored() -> None:
     assert asked(ds(rev="v2"), "node-0", known=("v1",)) is None
 
 
+def test_the_current_revision_is_the_one_of_the_rollout_and_never_one_that_is_being_deleted() -> None:
+    twin = replace(revision("v2", number=3), name="demo-v2-x", labels={}, dying=True)
+    for revisions in ([revision("v2", number=2), twin], [twin, revision("v2", number=2)]):
+        found = wanted(ds(rev="v2"), revisions, [pod("node-0", "v1")])
+        assert found is not None
+        assert (found.revision.name, found.revision.hash) == ("demo-v2", "v2")
+    assert wanted(ds(rev="v2"), [twin], [pod("node-0", "v1")]) is None
+
+
 def test_an_old_revision_that_is_not_stored_may_have_had_any_image() -> None:
     assert len(images(asked(ds(rev="v2"), "node-0", known=("v2",)))) == 1
 
