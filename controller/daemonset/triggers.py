@@ -157,7 +157,7 @@ class Triggers:
         made it left more to do."""
         if new.dying:
             return "lazy"
-        if old is not None and (new.ended or new.labels is not old.labels or _waits_for_us(old, new)):
+        if old is not None and (new.ended or new.labels != old.labels or _waits_for_us(old, new)):
             return "urgent"
         return "soon" if self._states.of(owner.uid).eager else "lazy"
 

@@ -81,10 +81,19 @@ RUNNING = pod("node-0")
         (replace(RUNNING, phase="Failed"), "urgent"),
         (replace(RUNNING, phase="Succeeded"), "urgent"),
         (replace(RUNNING, labels={**RUNNING.labels, "app": "other"}), "urgent"),
+        (replace(RUNNING, labels={**RUNNING.labels}), "lazy"),
         (replace(RUNNING, dying=True), "lazy"),
         (replace(RUNNING, dying=True, phase="Failed"), "lazy"),
     ],
-    ids=["its readiness", "it failed", "it ended", "its labels", "it is dying", "it is dying and has failed"],
+    ids=[
+        "its readiness",
+        "it failed",
+        "it ended",
+        "its labels",
+        "equal labels",
+        "it is dying",
+        "it is dying and has failed",
+    ],
 )
 def test_what_changes_about_a_pod_says_how_soon_its_owner_looks(changed: Pod, urgency: Urgency) -> None:
     woken = Woken()
