@@ -58,11 +58,10 @@ class Election:
         api: LeaseAPI,
         identity: str,
         clock: Clock,
-        timing: Timing,
         say: Callable[[str], None],
         watchdog: Watchdog | None,
     ) -> None:
-        self._api, self._identity, self._clock, self._timing = api, identity, clock, timing
+        self._api, self._identity, self._clock, self._timing = api, identity, clock, Timing()
         self._say, self._watchdog = say, watchdog
         self._lease: Lease | None = None
         self._seen_at: float | None = None

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, nullcontext
 
 from controller.runtime.clock import Clock
 from controller.runtime.election import Election, Leadership
-from controller.runtime.leader import LeadershipLost, Timing
+from controller.runtime.leader import LeadershipLost
 from controller.runtime.lease import LeaseAPI
 from controller.runtime.watchdog import Watchdog
 
@@ -19,7 +19,6 @@ async def leadership(
     identity: str,
     clock: Clock,
     *,
-    timing: Timing | None = None,
     say: Callable[[str], None],
     watchdog: Watchdog | None = None,
 ) -> AsyncIterator[Leadership]:
@@ -29,7 +28,7 @@ async def leadership(
     `LeadershipLost` is raised. When the block ends in another way, the Lease is released, so that a standby takes
     over at once. `say` gets one sentence at each change of state.
     """
-    election = Election(api, identity, clock, timing or Timing(), say, watchdog)
+    election = Election(api, identity, clock, say, watchdog)
     await election.win()
     try:
         async with asyncio.TaskGroup() as group:

@@ -52,13 +52,13 @@ class WorkQueue(Generic[K]):
     - a key added while it is processed is dirty, and becomes ready when the block is left: no trigger is lost;
     - a key has at most one due time; of two delays the earlier wins, and an `add` in between leaves it alone;
     - while a key is ready, a waiting `take` has been woken, unless none waits;
-    - after `close` nothing is handed out and nothing is added; keys that are being processed may finish.
+    - after `close` no key is dirty and none is added; keys that are being processed may finish.
 
     Use it inside one running event loop: delays are seconds of that loop's time.
     """
 
-    def __init__(self, backoff: BackoffTable[K] | None = None) -> None:
-        self._backoff: BackoffTable[K] = BackoffTable() if backoff is None else backoff
+    def __init__(self) -> None:
+        self._backoff: BackoffTable[K] = BackoffTable()
         self._ready: deque[K] = deque()
         self._dirty: dict[K, _Wanted] = {}
         self._processing: dict[K, float] = {}
@@ -124,7 +124,7 @@ class WorkQueue(Generic[K]):
             yield Taken(key=key, reasons=tuple(wanted.reasons), queued_seconds=now - wanted.since)
         finally:
             del self._processing[key]
-            if key in self._dirty and not self._closed:
+            if key in self._dirty:
                 self._dirty[key].since = loop.time()
                 self._ready.append(key)
                 self._wake()
@@ -133,6 +133,7 @@ class WorkQueue(Generic[K]):
         """Give out no more keys. Whoever waits in `take` gets `QueueClosed`."""
         self._closed = True
         self._ready.clear()
+        self._dirty.clear()
         self._delays.clear()
         while self._waiting:
             self._wake()
