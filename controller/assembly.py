@@ -150,7 +150,7 @@ class Parts:
     def _measure(self, *, zones: bool) -> None:
         """Register what is shown in metrics; a standby shows no DaemonSets."""
         metrics, informers, fence, pulls = self.metrics, self.informers, self.fence, self.pulls
-        of_images = {} if pulls is None else {JOB_QUEUE: pulls.queue, IMAGE_QUEUE: pulls.rollouts}
+        of_images = {} if pulls is None else {JOB_QUEUE: pulls.queue, IMAGE_QUEUE: pulls.rollout_queue}
         metrics.watch_queues({CONTROLLER: self.queue, **of_images})
         metrics.watch_caches(informers.caches.stores)
         metrics.watch_daemonsets(

@@ -62,11 +62,13 @@ class ImagePullParts:
         self.pullers = open_scoped_store(Puller, namespaces)
         self.caches = JobCaches(self.jobs[1], self.pullers[1], daemonsets)
         self.queue = PacedQueue[Key]()
-        self.rollouts: WorkQueue[Key] = WorkQueue()
+        self.rollout_queue: WorkQueue[Key] = WorkQueue()
         """The keys of DaemonSets whose jobs have to be looked at."""
         self._daemonsets, self._instrumentation, self._recorder = daemonsets, instrumentation, recorder
         self._wake = wake
-        self._until, self._began = inf, False
+        self._caught_up = False
+        self._waits_until = inf
+        """The end of `STARTING_SECONDS` (`elapsed`): from then on, no rollout waits for caches that lag."""
         attempts = metrics.count_image_pulls(lambda: len(self.caches.unfinished()), lambda: len(self.caches.pullers))
         self._reconciler = JobReconciler(
             client,
@@ -88,29 +90,29 @@ class ImagePullParts:
         is not installed or may not be read; nobody waits for it.
         """
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        self._until = loop.time() + STARTING_SECONDS
+        self._waits_until = loop.time() + STARTING_SECONDS
         timer = loop.call_later(STARTING_SECONDS, self._wake_waiting)
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self._work(caught_up, stop), name="image-pulls")
             yield
             timer.cancel()
             stop.set()
-            if not self._began:
+            if not self._caught_up:
                 task.cancel()
 
     async def _work(self, caught_up: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
         await caught_up()
-        self._began = True
+        self._caught_up = True
         self._wake_waiting()
         for job in self.caches.jobs.values():
             self.queue.add(job.key, "start")
         for puller in self.caches.pullers.values():
             self.queue.add(Key(puller.namespace, puller.job), "start")
         for daemonset in self._daemonsets.daemonsets.values():
-            self.rollouts.add(daemonset.key, "start")
+            self.rollout_queue.add(daemonset.key, "start")
         async with (
             _working(self.queue, self._reconciler, self._instrumentation.job_passes),
-            _working(self.rollouts, self._rollouts, self._instrumentation.image_passes),
+            _working(self.rollout_queue, self._rollouts, self._instrumentation.image_passes),
         ):
             await stop.wait()
 
@@ -119,9 +121,9 @@ class ImagePullParts:
         jobs."""
         if not daemonset.waits_for_images:
             return {}
-        if self._began:
+        if self._caught_up:
             return self._rollouts.unpulled(daemonset, cached)
-        if elapsed() >= self._until:
+        if elapsed() >= self._waits_until:
             return {}
         return {pod.node: BeingPulled() for pod in cached.pods}
 
@@ -159,13 +161,13 @@ class ImagePullParts:
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
         if change.old is not None and change.new is None:
             self._rollouts.forget(change.old.uid)
-        self.rollouts.add_after(change.key, SETTLES_SECONDS, "daemonset changed")
+        self.rollout_queue.add_after(change.key, SETTLES_SECONDS, "daemonset changed")
 
     def on_revision(self, change: Change[Revision]) -> None:
         revision = change.new or change.old
         owner = self._daemonsets.daemonset_of(revision.owner_uid) if revision is not None else None
         if owner is not None:
-            self.rollouts.add_after(owner.key, SETTLES_SECONDS, "revision changed")
+            self.rollout_queue.add_after(owner.key, SETTLES_SECONDS, "revision changed")
 
     def on_server_back(self) -> None:
         for job in self.caches.jobs.values():
