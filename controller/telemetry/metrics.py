@@ -13,6 +13,7 @@ import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import product
+from typing import get_args
 
 from prometheus_client import (
     Counter,
@@ -26,6 +27,7 @@ from prometheus_client.core import Metric
 
 from controller.api.meta import Key
 from controller.api.wellknown import LEASE_NAME
+from controller.runtime.contact import RestartReason
 from controller.runtime.workqueue import WorkQueue
 from controller.telemetry.collectors import (
     CACHES,
@@ -60,7 +62,6 @@ METHODS = {
 """HTTP methods by verb, for the label that client-go uses."""
 USUAL = (("200", "GET"), ("201", "POST"), ("200", "PATCH"), ("200", "DELETE"))
 """Status codes and methods whose series exist from the start."""
-RESTARTS = ("closed", "gone", "error", "timeout")
 RESOURCES = ("daemonsets", "pods", "nodes", "controllerrevisions")
 """The resources that are always watched."""
 
@@ -174,7 +175,7 @@ class Metrics:
             "kruise_ds_watch_restarts_total",
             "Watches that ended and were opened again: closed by the server, gone (410), error, timeout",
             resource=resources,
-            reason=RESTARTS,
+            reason=get_args(RestartReason),
         )
         self.heard: dict[str, dict[str, float]] = {resource: {} for resource in resources}
         """When anything was last received (seconds since 1970), by resource and watch."""
