@@ -4,7 +4,7 @@ people."""
 from __future__ import annotations
 
 from controller.api.base import Value
-from controller.api.daemonset import Counts, DaemonSet
+from controller.api.daemonset import Counts, DaemonSet, Phase
 from controller.api.wellknown import (
     AVAILABLE,
     DEGRADED,
@@ -26,7 +26,7 @@ from controller.planner.board import Board
 from controller.planner.explanation import Explainer
 from controller.planner.hook_words import holding, some, unmatched_hook
 from controller.planner.obstacles import Obstacle
-from controller.planner.phase import Phase, Standing, phase_of
+from controller.planner.phase import Standing, phase_of
 from controller.planner.readiness import Condition, readiness
 from controller.planner.stops import resize_deferral, resize_refusal
 from controller.planner.world import TemplateRefused, Unpullable

@@ -5,8 +5,6 @@ from __future__ import annotations
 from controller.api.base import Value
 from controller.api.daemonset import Phase
 
-__all__ = ["Phase", "Standing", "phase_of"]
-
 
 class Standing(Value):
     """Everything that a phase depends on. Numbers count nodes that should run a pod."""

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from controller.api.base import Value
+from controller.api.daemonset import Phase
 from controller.api.text import listed
 from controller.api.wellknown import INVALID_SPEC, SELECTING_ALL
 from controller.planner.actions import Action, AdoptPod, CreatePod
@@ -15,7 +16,6 @@ from controller.planner.board import Board, lay_out
 from controller.planner.claim import claim
 from controller.planner.explanation import Explainer
 from controller.planner.history import settle_history, trim_history
-from controller.planner.phase import Phase
 from controller.planner.placement import place
 from controller.planner.progress import due_at
 from controller.planner.retries import has_failed, next_retry

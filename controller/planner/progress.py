@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSetStatus, Rollout
+from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.meta import epoch, rfc3339
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
-from controller.planner.phase import Phase, Standing, phase_of
+from controller.planner.phase import Standing, phase_of
 from controller.planner.world import TemplateRefused
 
 CLOCK_RUNS = (Phase.PROGRESSING, Phase.STALLED)

@@ -8,8 +8,8 @@ for `Reconciling=False`: the rollout has come to an end, good or bad.
 from __future__ import annotations
 
 from controller.api.base import Value
+from controller.api.daemonset import Phase
 from controller.api.wellknown import READY, RECONCILING, STALLED
-from controller.planner.phase import Phase
 
 
 class Condition(Value):

@@ -8,13 +8,12 @@ from msgspec.structs import replace
 
 from controller.api import selector
 from controller.api.base import JSON, Value, fields_of
-from controller.api.daemonset import Columns, Counts, DaemonSet, Rollout
+from controller.api.daemonset import Columns, Counts, DaemonSet, Phase, Rollout
 from controller.api.text import shortened
 from controller.planner.board import Board
 from controller.planner.conditions import conditions_of, refused_conditions
 from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer
-from controller.planner.phase import Phase
 from controller.planner.progress import advance, halted, standing_of
 from controller.planner.readiness import Condition
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from controller.api.base import Value
+from controller.api.daemonset import Phase
 from controller.planner.actions import CreatePod
 from controller.planner.board import Board, lay_out
 from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Obstacle
-from controller.planner.phase import Phase
 from controller.planner.place import Place
 from controller.planner.plan import Plan, plan
 from controller.planner.status import Status

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from controller.api.daemonset import Phase
 from controller.planner.hook_words import some
-from controller.planner.phase import Phase
 from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.forecast.forecast import Wave

@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Final
 
 from controller.api.base import Value
+from controller.api.daemonset import Phase
 from controller.api.meta import epoch
-from controller.planner.phase import Phase
 from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.report.status.brief import is_certain

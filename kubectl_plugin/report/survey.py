@@ -10,11 +10,11 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.api.base import Value
-from controller.api.daemonset import DaemonSet, Rollout
+from controller.api.daemonset import DaemonSet, Phase, Rollout
 from controller.api.wellknown import INVALID_SPEC
 from controller.planner.board import Board, lay_out
 from controller.planner.explanation import Explainer
-from controller.planner.phase import Phase, Standing
+from controller.planner.phase import Standing
 from controller.planner.progress import advance, standing_of
 from controller.planner.states import NodeState
 from kubectl_plugin.failures import CommandError

@@ -8,7 +8,7 @@ import pytest
 from lupa import lua51
 from msgspec import to_builtins
 
-from controller.planner.phase import Phase
+from controller.api.daemonset import Phase
 from controller.planner.world import World
 from tests.beds.api import Object
 from tests.beds.argo_cd import DEGRADED, HEALTHY, PROGRESSING, SUSPENDED, shipped

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from controller.api.daemonset import Phase
 from controller.api.wellknown import LONGEST_PROGRESS_DEADLINE, PROGRESS_DEADLINE_ANNOTATION
-from controller.planner.phase import Phase
 from controller.planner.world import World
 from tests.beds.kstatus import CURRENT, kstatus
 from tests.beds.worlds import ds, everywhere, world

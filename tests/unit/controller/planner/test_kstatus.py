@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from controller.api.daemonset import Phase
 from controller.api.wellknown import CONDITION_TYPES, TAINT_UNREACHABLE
 from controller.daemonset.own_status import OwnStatus
 from controller.daemonset.status_writer import change_of
 from controller.planner import readiness
-from controller.planner.phase import Phase
 from controller.planner.place import Place
 from controller.planner.plan import plan
 from tests.beds.kstatus import FAILED, IN_PROGRESS, READ_AS, kstatus, waited_for

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from controller.api.daemonset import Phase
 from controller.planner.board import lay_out
 from controller.planner.eligibility import Rules
-from controller.planner.phase import Phase
 from controller.planner.plan import plan
 from controller.planner.readiness import Condition
 from controller.planner.world import World

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.planner.phase import Phase, Standing, phase_of
+from controller.api.daemonset import Phase
+from controller.planner.phase import Standing, phase_of
 
 HEALTHY = Standing(desired=5, target=5, updated=5, done=5, available=5, completed=True)
 HELD = replace(HEALTHY, target=2, updated=2, done=2, kept=3)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSetStatus, Rollout
+from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.meta import rfc3339
-from controller.planner.phase import Phase, Standing
+from controller.planner.phase import Standing
 from controller.planner.progress import advance, halted
 from tests.beds.worlds import NOW
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller.api.daemonset import LifecycleHook
+from controller.api.daemonset import LifecycleHook, Phase
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.planner.actions import DeletePod, DeleteReason
-from controller.planner.phase import Phase
 from controller.planner.place import Place
 from tests.beds.picture import check
 from tests.beds.toy_cluster import PREPARED, ToyCluster

@@ -5,11 +5,10 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet
+from controller.api.daemonset import DaemonSet, Phase
 from controller.api.meta import rfc3339
 from controller.daemonset.own_status import OwnStatus
 from controller.daemonset.status_writer import change_of
-from controller.planner.phase import Phase
 from controller.planner.plan import plan
 from controller.planner.world import World
 from tests.beds.api import Object

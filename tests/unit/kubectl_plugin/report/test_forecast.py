@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from controller.api.daemonset import Phase
 from controller.planner.obstacles import Obstacle
-from controller.planner.phase import Phase
 from kubectl_plugin.forecast.forecast import forecast
 from kubectl_plugin.forecast.moves import AT_ONCE
 from tests.beds.in_place_worlds import changing, gated, in_place

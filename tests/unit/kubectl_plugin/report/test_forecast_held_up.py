@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.daemonset import LifecycleHook
+from controller.api.daemonset import LifecycleHook, Phase
 from controller.planner.obstacles import Obstacle
-from controller.planner.phase import Phase
 from kubectl_plugin.forecast.forecast import Forecast, forecast
 from tests.beds.verdicts import refusing
 from tests.beds.worlds import (

@@ -8,9 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.base import JSONObject
-from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
 from controller.planner.board import lay_out
-from controller.planner.phase import Phase
 from kubectl_plugin.forecast.forecast import forecast
 from kubectl_plugin.forecast.ports import port_waiters
 from kubectl_plugin.forecast.report import DryRunAnswer, refusal_in
