@@ -20,7 +20,7 @@ from controller.kube.decode import Malformed
 from controller.kube.errors import AlreadyExists, ApiError
 from controller.kube.kinds import DAEMONSETS, IMAGE_PULL_JOBS
 from controller.kube.sender import Exchange
-from controller.pass_log import RESULTS, PassLog
+from controller.pass_log import RESULT_OF, PassLog
 from controller.planner.actions import (
     Action,
     CreatePod,
@@ -110,7 +110,7 @@ class Instrumentation:
 
     def _passed(self, done: Pass[Key]) -> None:
         """Count a pass over a DaemonSet."""
-        metrics, result = self._metrics, RESULTS[type(done.outcome)]
+        metrics, result = self._metrics, RESULT_OF[type(done.outcome)]
         metrics.passes.labels(CONTROLLER, result).inc()
         if result == "error":
             metrics.errors.inc()

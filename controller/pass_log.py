@@ -14,7 +14,7 @@ from controller.api.meta import Key
 from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry
 from controller.runtime.workqueue import Taken
 
-RESULTS: Final[Mapping[type[Outcome], str]] = {Done: "success", ComeBack: "requeue_after", Retry: "error"}
+RESULT_OF: Final[Mapping[type[Outcome], str]] = {Done: "success", ComeBack: "requeue_after", Retry: "error"}
 """The results as controller-runtime names them, for the log and the metrics."""
 
 
@@ -56,16 +56,16 @@ class PassLog:
             case Retry(error=error) if done.crashed:
                 why = str(error) or type(error).__name__
                 self._log.error(
-                    "reconciled", result=RESULTS[Retry], panic=True, seconds=seconds, why=why, exc_info=error
+                    "reconciled", result=RESULT_OF[Retry], panic=True, seconds=seconds, why=why, exc_info=error
                 )
             case Retry(error=error):
                 why = str(error) or type(error).__name__
-                self._log.info("reconciled", result=RESULTS[Retry], why=why, seconds=seconds, **did)
+                self._log.info("reconciled", result=RESULT_OF[Retry], why=why, seconds=seconds, **did)
             case ComeBack(after=after, reason=reason):
                 say = self._log.info if did else self._log.debug
                 fields = {"requeue_after": round(after, 3), "requeue_reason": reason}
-                say("reconciled", result=RESULTS[ComeBack], **fields, seconds=seconds, **did)
+                say("reconciled", result=RESULT_OF[ComeBack], **fields, seconds=seconds, **did)
             case Done():
                 say = self._log.info if did else self._log.debug
-                say("reconciled", result=RESULTS[Done], seconds=seconds, **did)
+                say("reconciled", result=RESULT_OF[Done], seconds=seconds, **did)
         self._count(done)

@@ -14,7 +14,7 @@ from kubectl_plugin.report.installation.facts import Machine, NoAnswer
 PLUGIN: Final = "kubectl-kruise_ds"
 COMPLETION: Final = "kubectl_complete-kruise_ds"
 SHADOW: Final = "kubectl-kruise-ds"
-PATIENCE: Final = 5.0
+KUBECTL_SECONDS: Final = 5.0
 """Seconds to wait for kubectl's answer."""
 
 
@@ -39,7 +39,7 @@ async def _kubectl(host: Host) -> str | NoAnswer:
         return NoAnswer("it is not on the PATH")
     command = (program, "version", "--client", "--output=json")
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(KUBECTL_SECONDS):
             _, out, _ = await host.run_program(*command)
         return str(json.loads(out)["clientVersion"]["gitVersion"])
     except (OSError, TimeoutError):

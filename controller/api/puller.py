@@ -34,7 +34,7 @@ NOT_PULLED: Final = frozenset(
         "SignatureValidationFailed",
     }
 )
-PULLED: Final = frozenset(
+PULLED_REASONS: Final = frozenset(
     {
         "RunContainerError",
         "CreateContainerError",
@@ -109,7 +109,7 @@ def _progress(status: _PullerStatus) -> tuple[Pulling, str]:
     one = next((one for one in status.container_statuses or () if one.name == CONTAINER), ContainerStatusView())
     state, last = one.state or ContainerStateView(), one.last_state or ContainerStateView()
     waiting, ended = state.waiting or WaitingView(), state.terminated or last.terminated
-    if one.image_id or waiting.reason in PULLED or (ended is not None and ended.reason != LOST):
+    if one.image_id or waiting.reason in PULLED_REASONS or (ended is not None and ended.reason != LOST):
         return Pulling.DONE, ""
     if waiting.reason in NOT_PULLED:
         return Pulling.FAILED, _words(waiting.reason, waiting.message)

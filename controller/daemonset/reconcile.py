@@ -25,7 +25,7 @@ from controller.planner.plan import Plan, plan
 from controller.planner.world import Unpulled
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import Pacer
-from controller.runtime.passes import AT_ONCE, LOOK_AGAIN_SECONDS, PATIENCE, outcome
+from controller.runtime.passes import ANSWER_SECONDS, AT_ONCE, LOOK_AGAIN_SECONDS, outcome
 from controller.runtime.workers import ComeBack, Done, Outcome, PassControl
 from controller.runtime.workqueue import Taken
 
@@ -116,7 +116,7 @@ class Reconciler:
         dependencies: Dependencies,
         control: PassControl,
     ) -> tuple[Sequence[Answer], bool]:
-        """The answers before the server was silent for `PATIENCE`, and whether requests are still unanswered."""
+        """The answers before a silence of `ANSWER_SECONDS`, and whether requests are still unanswered."""
         briefing = Briefing(
             daemonset=daemonset,
             compiled=compiled,
@@ -132,7 +132,7 @@ class Reconciler:
             came = -1
             while not task.done() and came < len(work.answers):
                 came = len(work.answers)
-                await asyncio.wait((task,), timeout=PATIENCE)
+                await asyncio.wait((task,), timeout=ANSWER_SECONDS)
             if not task.done():
                 state.unanswered.leave(work, task, control, partial(self._learn_late, daemonset))
             else:

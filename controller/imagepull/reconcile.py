@@ -23,7 +23,7 @@ from controller.kube.throttle import CEILING
 from controller.planner.step import Note
 from controller.planner.world import Unpulled
 from controller.runtime.clock import Clock, elapsed
-from controller.runtime.freshness import PODS, Ledger
+from controller.runtime.freshness import OF_PODS, Ledger
 from controller.runtime.pacing import Pacer
 from controller.runtime.passes import AT_ONCE, LOOK_AGAIN_SECONDS, outcome
 from controller.runtime.workers import ComeBack, Done, Outcome, PassControl
@@ -103,7 +103,7 @@ class JobReconciler:
         return known
 
     def _is_stale(self, key: Key) -> bool:
-        reached = {PODS: self._caches.pullers.reach_in(key.namespace)}
+        reached = {OF_PODS: self._caches.pullers.reach_in(key.namespace)}
         alive = {puller.uid for puller in self._caches.pullers_of(key) if not puller.dying}
         stale = self._ledger.check(str(key), reached, alive.__contains__, elapsed())
         if stale is None:

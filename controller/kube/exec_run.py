@@ -19,7 +19,7 @@ from controller.api.meta import epoch
 from controller.kube.errors import ConfigError
 from controller.kube.kubeconfig import KubeconfigEntry
 
-PATIENCE = 60.0
+PLUGIN_SECONDS = 60.0
 """Seconds that a plugin may take. One that waits for a person at a keyboard would never end."""
 ENDS_WITHIN = 1.0
 """Seconds to wait for the end of a program that was killed."""
@@ -56,10 +56,10 @@ class Program:
     async def run(self) -> Credential:
         """Run the plugin once. Raises ConfigError when it fails; odd settings or odd output may raise anything."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(PLUGIN_SECONDS):
                 return _credential(await self._status())
         except TimeoutError as error:
-            raise self._failed(f"did not end within {PATIENCE:g} s") from error
+            raise self._failed(f"did not end within {PLUGIN_SECONDS:g} s") from error
         except OSError as error:
             if error.filename != self._settings.get("command"):
                 raise

@@ -12,13 +12,14 @@ from controller.runtime.watch import Closed, Doubted, End, Failed, Stalled, Unma
 
 RestartReason: TypeAlias = Literal["closed", "gone", "error", "timeout"]
 """Why an open stream ended: by the server in order, as too old, by an error, or because nothing came for long."""
+ContactState: TypeAlias = Literal["reachable", "unreachable", "missing", "forbidden"]
+"""missing: the server does not know this kind, because its CRD is not installed."""
 
 
 class Contact(Value):
     """Whether one reflector can reach what it watches."""
 
-    state: Literal["reachable", "unreachable", "missing", "forbidden"]
-    """missing: the server does not know this kind, because its CRD is not installed."""
+    state: ContactState
     reason: str = ""
     """The error in words; empty while reachable."""
 

@@ -16,7 +16,8 @@ import msgspec
 
 from controller.api.base import Value
 
-PODS = "pods"
+OF_PODS = "pods"
+"""The resource of pods; only of pods are deletions remembered."""
 
 
 class Reach(Value):
@@ -87,7 +88,7 @@ class Ledger:
 
     def deleted(self, owner_uid: str, pod_uid: str, now: float, version: str | None = None) -> None:
         """The server accepted our delete of a pod. `version` is that of the dying pod, if the answer had one."""
-        number = self._number(PODS, version) if version else None
+        number = self._number(OF_PODS, version) if version else None
         self._page(owner_uid).deleted[pod_uid] = _OwnWrite(number, now)
 
     def check(
@@ -141,7 +142,7 @@ class Ledger:
             if resource not in self._unordered and not _covers(reached, resource, write)
         }
         page.deleted = {
-            uid: write for uid, write in page.deleted.items() if is_live(uid) and not _covers(reached, PODS, write)
+            uid: write for uid, write in page.deleted.items() if is_live(uid) and not _covers(reached, OF_PODS, write)
         }
 
 
@@ -155,5 +156,5 @@ def _waiting_for(page: _OwnWrites, reached: Mapping[str, Reach]) -> tuple[str, s
     for resource, write in sorted(page.written.items()):
         return resource, f"{resource} at version {write.version}, have {reached.get(resource, Reach()).version}"
     for uid in sorted(page.deleted):
-        return PODS, f"the deletion of pod uid {uid}"
+        return OF_PODS, f"the deletion of pod uid {uid}"
     return None

@@ -13,17 +13,17 @@ AT_ONCE = 0.001
 """Seconds after which a key comes back that has more to do: at once, but behind the keys that wait in the queue."""
 LOOK_AGAIN_SECONDS = 1.0
 """Seconds for which a stale pass waits for the event that makes it fresh; then it comes back by itself."""
-PATIENCE = 2.0
+ANSWER_SECONDS = 2.0
 """Seconds for which a pass waits for a server that says nothing. Then the pass ends without the missing answers, so
 that the rest of the object is looked after: see docs/design/life-of-an-event.md#when-the-server-does-not-answer."""
 
 
 async def patiently(control: PassControl, works: Sequence[Work], late: Callable[[Exception | None], None]) -> bool:
-    """Run all `works` at once; returns whether all have ended within `PATIENCE`. Raises what one of them has raised.
-    When a work ends later, `late` gets what it raised, or None."""
+    """Run all `works` at once; returns whether all have ended within `ANSWER_SECONDS`. Raises what one of them has
+    raised. When a work ends later, `late` gets what it raised, or None."""
     tasks = [control.begin(work) for work in works]
     if tasks:
-        await asyncio.wait(tasks, timeout=PATIENCE)
+        await asyncio.wait(tasks, timeout=ANSWER_SECONDS)
     for task in tasks:
         if not task.done():
             control.leave(task, late)

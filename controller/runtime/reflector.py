@@ -16,13 +16,13 @@ from controller.kube.resource import Resource, W
 from controller.runtime import watch
 from controller.runtime.backoff import Backoff
 from controller.runtime.clock import elapsed
-from controller.runtime.contact import Contact, RestartReason
+from controller.runtime.contact import Contact, ContactState, RestartReason
 from controller.runtime.pause import Length, pause_after
 from controller.runtime.store import Change, Record, StoreWriter
 
 T = TypeVar("T", bound=Record)
 
-PATIENCE = 30.0
+SILENCE = 30.0
 """Seconds to wait for the answer to a watch request, and for the next event while the initial state is incomplete."""
 TURN = 128
 """Events, and objects of a list, that are taken in before other tasks may run: some milliseconds of work."""
@@ -66,7 +66,7 @@ class Reflector(Generic[W, T]):
         self._chance = chance
         self._backoff = Backoff(*Length.GROWING.seconds, jitter=1.0, chance=chance)
         self._state: watch.State = watch.Start()
-        self._contact: str = ""
+        self._contact: ContactState | None = None
         self._doubted, self._synced = asyncio.Event(), asyncio.Event()
         self._waiting: asyncio.Timeout | None = None
         """The timeout of the open stream, but only while the next event is waited for: `relist` may expire it."""
@@ -120,9 +120,9 @@ class Reflector(Generic[W, T]):
 
     async def _stream(self, query: Query) -> watch.End:
         """Open a stream and take in its events until it ends. Until the initial state is complete, a silence of
-        `PATIENCE` ends it; afterwards only the client's own limit does. `relist` ends every wait for an event."""
+        `SILENCE` ends it; afterwards only the client's own limit does. `relist` ends every wait for an event."""
         loop = asyncio.get_running_loop()
-        self._waiting = limit = asyncio.timeout(PATIENCE)
+        self._waiting = limit = asyncio.timeout(SILENCE)
         try:
             async with limit, self._client.watch(self._resource, self._namespace, query=query) as bunches:
                 self._waits_no_more(limit)
@@ -133,7 +133,7 @@ class Reflector(Generic[W, T]):
                 while not self._doubted.is_set():
                     self._waiting = limit
                     if isinstance(self._state, watch.Filling):
-                        limit.reschedule(loop.time() + PATIENCE)
+                        limit.reschedule(loop.time() + SILENCE)
                     bunch = await anext(bunches, None)
                     self._waits_no_more(limit)
                     if bunch is None:
@@ -153,7 +153,7 @@ class Reflector(Generic[W, T]):
                 return watch.Doubted()
             if isinstance(self._state, watch.Filling):
                 return watch.Stalled()
-            return watch.Failed(error=Unreachable("watch", self._resource.name, f"no answer within {PATIENCE:g} s"))
+            return watch.Failed(error=Unreachable("watch", self._resource.name, f"no answer within {SILENCE:g} s"))
         finally:
             self._waiting = None
 

@@ -48,7 +48,7 @@ JOB_QUEUE = "imagepulljob"
 IMAGE_QUEUE = "daemonset-images"
 """The queue of DaemonSets whose ImagePullJobs have to be looked at."""
 
-RESULTS = ("success", "error", "requeue", "requeue_after")
+PASS_RESULTS = ("success", "error", "requeue", "requeue_after")
 """Results of passes. `requeue` exists in controller-runtime; here no key comes back without a delay."""
 METHODS = {
     "get": "GET",
@@ -110,7 +110,7 @@ class Metrics:
     def _passes_set_up(self, workers: int) -> None:
         registry, ours = self.registry, (CONTROLLER,)
         self.passes = registry.counter(
-            "controller_runtime_reconcile_total", "Passes by result", controller=ours, result=RESULTS
+            "controller_runtime_reconcile_total", "Passes by result", controller=ours, result=PASS_RESULTS
         )
         self.errors = registry.counter(
             "controller_runtime_reconcile_errors", "Passes that failed", controller=ours

@@ -16,7 +16,7 @@ from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.meta import epoch
 
 RolloutResult = Literal["completed", "rolled_back", "superseded"]
-RESULTS: tuple[RolloutResult, ...] = ("completed", "rolled_back", "superseded")
+ROLLOUT_RESULTS: tuple[RolloutResult, ...] = ("completed", "rolled_back", "superseded")
 RESTING = (Phase.PAUSED, Phase.HELD)
 """Phases in which the rollout waits for a person."""
 

@@ -15,7 +15,7 @@ from controller.api.wellknown import InPlaceRefusal
 from controller.telemetry.collectors import Registry
 from controller.telemetry.daemonsets import OF_DAEMONSET
 from controller.telemetry.node_updates import METHODS, NodeUpdates
-from controller.telemetry.rollout_end import RESULTS, RolloutCourse, follow
+from controller.telemetry.rollout_end import ROLLOUT_RESULTS, RolloutCourse, follow
 
 ROLLOUTS = (30, 60, 120, 300, 600, 1200, 2400, 3600, 7200, 14400, 28800, 86400)
 NODES = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
@@ -25,13 +25,13 @@ OF_ROLLOUTS = "kruise_daemonset_rollouts"
 OF_OPERATIONS = "kruise_daemonset_pod_operations"
 OF_FALLBACKS = "kruise_daemonset_in_place_fallbacks"
 OUTCOMES = ("success", "error")
-Labels: TypeAlias = tuple[str, ...]
-FAMILIES: tuple[tuple[str, str, Labels, tuple[Labels, ...], tuple[Labels, ...]], ...] = (
+LabelValues: TypeAlias = tuple[str, ...]
+FAMILIES: tuple[tuple[str, str, tuple[str, ...], tuple[LabelValues, ...], tuple[LabelValues, ...]], ...] = (
     (
         OF_ROLLOUTS,
         "Rollouts that ended: on every node, or replaced by an earlier or by a new revision",
         ("result",),
-        tuple(product(RESULTS)),
+        tuple(product(ROLLOUT_RESULTS)),
         (),
     ),
     (
@@ -57,7 +57,7 @@ class Tally(Collector):
     """Counts by DaemonSet uid, shown for those that `current` yields (none on a standby), each from 0."""
 
     def __init__(self, registry: Registry) -> None:
-        self._counts: dict[str, Count[Labels]] = {}
+        self._counts: dict[str, Count[LabelValues]] = {}
         self._courses: dict[str, RolloutCourse] = {}
         self._created: dict[str, str] = {}
         self._current: Callable[[], Iterable[DaemonSet]] = tuple
@@ -66,13 +66,13 @@ class Tally(Collector):
             "kruise_ds_rollout_duration_seconds",
             "Start to end, pauses included",
             ROLLOUTS,
-            result=RESULTS,
+            result=ROLLOUT_RESULTS,
         )
         self._rests = registry.histogram(
             "kruise_ds_rollout_paused_duration_seconds",
             "Of these, paused or held",
             ROLLOUTS,
-            result=RESULTS,
+            result=ROLLOUT_RESULTS,
         )
         nodes = registry.histogram(
             "kruise_ds_node_update_duration_seconds",
@@ -114,7 +114,7 @@ class Tally(Collector):
         self.updates.forget(uid)
 
     def collect(self) -> Iterator[Metric]:
-        rows: list[tuple[list[str], bool, Mapping[Labels, int]]] = [
+        rows: list[tuple[list[str], bool, Mapping[LabelValues, int]]] = [
             ([one.namespace, one.name], one.in_place, self._counts.get(one.uid, {})) for one in self._current()
         ]
         for name, meaning, labels, children, more in FAMILIES:

@@ -1,6 +1,6 @@
 """Candidates for <TAB> that have to be looked up; `candidates` calls them by the names of these functions.
 
-A person waits with a half-typed line, so nothing takes longer than `PATIENCE`. Errors are raised, and
+A person waits with a half-typed line, so nothing takes longer than `TAB_SECONDS`. Errors are raised, and
 `main.candidates` then offers nothing without a word.
 """
 
@@ -22,8 +22,8 @@ from kubectl_plugin.cluster.session import access_of, open_session
 from kubectl_plugin.flags import GLOBAL_NAMES, GlobalFlags
 from kubectl_plugin.host import Host
 
-PATIENCE: Final = 2.0
-"""Seconds."""
+TAB_SECONDS: Final = 2.0
+"""Seconds for all that one completion reads."""
 AT_MOST: Final = (("limit", "500"),)
 
 
@@ -88,8 +88,8 @@ def _items(ctx: typer.Context, path: Callable[[str], str], what: str) -> tuple[_
 
     async def found() -> _Items:
         async with (
-            asyncio.timeout(PATIENCE),
-            open_session(Host(), access_of(flags), namespace=flags.namespace, request_timeout=PATIENCE) as session,
+            asyncio.timeout(TAB_SECONDS),
+            open_session(Host(), access_of(flags), namespace=flags.namespace, request_timeout=TAB_SECONDS) as session,
         ):
             return await ask(session, path(session.namespace), what, _Items, query=AT_MOST, verb="list")
 

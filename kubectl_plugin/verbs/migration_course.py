@@ -24,7 +24,7 @@ SILENCE: Final = 3.0
 MOST_WRITES: Final = 50
 """Writes after which a migration is given up. It needs about ten, and one more for each time that somebody else
 changes the same object first."""
-PATIENCE: Final = 60.0
+STANDSTILL_SECONDS: Final = 60.0
 """Seconds without progress after which waiting ends with an error; a step may allow more."""
 LATE: Final = 15.0
 """Seconds for which a node whose pod has ended is expected to get another one; after that none seems to be due."""
@@ -110,7 +110,7 @@ class MigrationCourse:
         if waited > SILENCE and self._told != step.what:
             self._told = step.what
             self._invocation.terminal.note(f"waiting for {step.what}")
-        if waited > max(PATIENCE, step.seconds):
+        if waited > max(STANDSTILL_SECONDS, step.seconds):
             words = f"{self._key.name}: still waiting for {step.what}"
             raise CommandError(words, hints=step.hints, exit_code=ExitCode.TIMED_OUT)
 

@@ -24,7 +24,7 @@ from controller.planner.actions import (
     RenumberRevision,
 )
 from controller.planner.place import ROOM, Place
-from controller.runtime.freshness import PODS, Reach
+from controller.runtime.freshness import OF_PODS, Reach
 from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.scripted import Answer, Script, ok
 from tests.beds.worlds import NOW, OURS, pod, revision
@@ -221,10 +221,10 @@ def test_a_conflict_is_tried_again_and_not_told_to_anybody() -> None:
 def test_nothing_is_planned_before_the_caches_show_what_was_written() -> None:
     acting = Acting()
     acting.carry_out([create(0), delete()], ok(), ok())
-    behind = acting.dependencies.ledger.check(OURS, {PODS: Reach(version=6)}, lambda uid: False, NOW)
+    behind = acting.dependencies.ledger.check(OURS, {OF_PODS: Reach(version=6)}, lambda uid: False, NOW)
     assert behind is not None
-    assert behind.resource == PODS
-    assert acting.dependencies.ledger.check(OURS, {PODS: Reach(version=7)}, lambda uid: False, NOW) is None
+    assert behind.resource == OF_PODS
+    assert acting.dependencies.ledger.check(OURS, {OF_PODS: Reach(version=7)}, lambda uid: False, NOW) is None
 
 
 def test_of_very_many_actions_only_so_many_are_under_way_as_there_are_places() -> None:

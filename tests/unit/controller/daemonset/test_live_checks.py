@@ -20,7 +20,7 @@ from controller.planner.actions import (
     DeleteReason,
 )
 from controller.planner.world import FormerPod, Predecessor
-from controller.runtime.freshness import PODS, Reach
+from controller.runtime.freshness import OF_PODS, Reach
 from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.scripted import Answer, ok
 from tests.beds.worlds import LABELS, NOW, OURS, ds, pod, revision, template
@@ -71,7 +71,8 @@ def test_a_look_that_fails_adopts_nothing_and_leaves_the_rest_of_the_pass_alone(
 
 def waits(acting: Acting, *, pods_at: int, live: bool = True) -> bool:
     """Whether a pass would have to wait, with the cache of pods at that version and the pod in it or not."""
-    return acting.dependencies.ledger.check(OURS, {PODS: Reach(version=pods_at)}, lambda uid: live, NOW) is not None
+    reached = {OF_PODS: Reach(version=pods_at)}
+    return acting.dependencies.ledger.check(OURS, reached, lambda uid: live, NOW) is not None
 
 
 def test_a_name_that_our_own_pod_has_is_waited_for() -> None:

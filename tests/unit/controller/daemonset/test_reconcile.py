@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from controller.api.wellknown import ROLLOUT_COMPLETE
 from controller.kube.request import Request, Response
-from controller.runtime.passes import PATIENCE
+from controller.runtime.passes import ANSWER_SECONDS
 from controller.runtime.workers import ComeBack, Done, Retry
 from controller.runtime.workqueue import Taken
 from tests.beds.dependencies import refusal
@@ -109,7 +109,7 @@ async def test_a_mistake_in_what_outlasted_its_pass_is_told_by_the_next_one() ->
 
     async def mistaken(request: Request) -> Response:
         if request.method == "POST":
-            await asyncio.sleep(PATIENCE + 5)
+            await asyncio.sleep(ANSWER_SECONDS + 5)
             raise KeyError("pod-1")
         return ok()
 

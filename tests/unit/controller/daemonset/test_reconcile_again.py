@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from controller.runtime.freshness import PODS, STALE_WARNING
+from controller.runtime.freshness import OF_PODS, STALE_WARNING
 from controller.runtime.pacing import FIRST_INTERVAL
 from controller.runtime.passes import LOOK_AGAIN_SECONDS
 from controller.runtime.workers import ComeBack, Retry
@@ -20,7 +20,7 @@ from tests.unit.controller.daemonset.passes import CONFLICT, STATUS, Passes
 @virtual_time
 async def test_own_writes_that_are_not_seen_are_waited_for_and_after_a_second_looked_past_but_not_acted_on() -> None:
     passes = Passes()
-    passes.acting.dependencies.ledger.wrote(OURS, PODS, "50", now())
+    passes.acting.dependencies.ledger.wrote(OURS, OF_PODS, "50", now())
     assert await passes() == ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
     assert passes.asked == []
     await asyncio.sleep(LOOK_AGAIN_SECONDS)
@@ -38,7 +38,7 @@ async def test_own_writes_that_are_not_seen_are_waited_for_and_after_a_second_lo
 async def test_a_cache_that_stays_behind_is_listed_again_once_each_time() -> None:
     passes = Passes()
     for time, version in enumerate((50, 60), start=1):
-        passes.acting.dependencies.ledger.wrote(OURS, PODS, str(version), now())
+        passes.acting.dependencies.ledger.wrote(OURS, OF_PODS, str(version), now())
         await passes.freely()
         await asyncio.sleep(STALE_WARNING)
         await passes.freely()
