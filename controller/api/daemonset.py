@@ -3,6 +3,7 @@ throughout, so that fields we do not know reach the pod."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -162,7 +163,7 @@ class DaemonSet(Named):
     """A DaemonSet as it is cached."""
 
     generation: int
-    annotations: dict[str, str]
+    annotations: Mapping[str, str]
     dying: bool
     spec: DaemonSetSpec
     status: DaemonSetStatus | None

@@ -3,6 +3,7 @@ also which images each node has."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -53,7 +54,7 @@ class Node(Value):
     name: str
     uid: str
     version: str
-    labels: dict[str, str]
+    labels: Mapping[str, str]
     taints: tuple[Taint, ...]
     images: tuple[str, ...] = ()
     """The full names of the images that the kubelet reports, at most 50 by default. Empty if not needed."""

@@ -6,7 +6,7 @@ missing here is read by a GET when needed, not added "just in case".
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from sys import intern
 
 import msgspec
@@ -78,7 +78,7 @@ class Pod(Named):
     """The uid of the Advanced DaemonSet that controls it; empty: it has no controller."""
     owner_index: int
     """The index of that owner in `metadata.ownerReferences`; their number if there is no controller."""
-    labels: dict[str, str]
+    labels: Mapping[str, str]
     finalizers: tuple[str, ...]
     created: float
     node: str

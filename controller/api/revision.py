@@ -7,6 +7,7 @@ compact with sorted keys (why: see `encode`).
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 from controller.api import canonical
 from controller.api.base import JSON, JSONObject, View, as_bytes, fields_of
@@ -34,7 +35,7 @@ class Revision(Named):
     owner_uid: str
     """The uid of the Advanced DaemonSet that controls it; empty: it has no controller."""
     owner_index: int
-    labels: dict[str, str]
+    labels: Mapping[str, str]
     number: int
     template: JSONObject
     identity: str
