@@ -7,7 +7,6 @@ from enum import IntEnum
 
 from rich.text import Text
 
-from controller.api.daemonset import Phase
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.grid import grid
 from kubectl_plugin.paint.status_advice import hold_lines, trouble_lines
@@ -40,7 +39,7 @@ def status_block(view: StatusView, detail: Detail = Detail.ALL) -> list[Text]:
 def outline(status: RolloutStatus, *, width: int, only_ascii: bool) -> Text:
     """One line, from the controller's own counts."""
     text = Text.assemble((status.name, "bold"), f" ({status.namespace})   ")
-    text.append_text(style.phase(Phase(status.phase), only_ascii))
+    text.append_text(style.phase(status.phase, only_ascii))
     nodes = status.nodes
     text.append(f"   {nodes.updated} of {nodes.target} updated, {nodes.available} of {nodes.desired} available")
     return cut(clean(text, only_ascii), width, only_ascii)

@@ -22,6 +22,13 @@ def stated_rollout(daemonset: DaemonSet) -> Rollout:
     return Rollout(phase=phase_of(standing), target=standing.target, done=standing.done)
 
 
+def phase_in(rollout: Rollout) -> Phase:
+    """The phase of the record. A word that is unknown here, as of a later controller, counts as Progressing: that is
+    neither an end nor a failure, so that a wait goes on.
+    """
+    return next((one for one in Phase if one == rollout.phase), Phase.PROGRESSING)
+
+
 def _standing(daemonset: DaemonSet, status: DaemonSetStatus) -> Standing:
     """Worked out from the counts alone, which do not tell the nodes of `rollingUpdate.selector` from the others."""
     desired, updated = status.desired_number_scheduled, status.updated_number_scheduled

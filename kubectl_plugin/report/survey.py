@@ -18,7 +18,7 @@ from controller.planner.phase import Standing
 from controller.planner.progress import advance, standing_of
 from controller.planner.states import NodeState
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.controller_account import is_observed, refusal_of, stated_rollout
+from kubectl_plugin.report.controller_account import is_observed, phase_in, refusal_of, stated_rollout
 from kubectl_plugin.report.node_row import NodeCounts, NodeRow, RowReader
 from kubectl_plugin.report.pulls import NodePull, worst_pulls
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
@@ -45,7 +45,7 @@ class Survey(Value, dict=True, gc=True):
 
     @property
     def phase(self) -> Phase:
-        return Phase(self.rollout.phase)
+        return phase_in(self.rollout)
 
     @property
     def board(self) -> Board:

@@ -10,7 +10,7 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
 from controller.planner.progress import due_at
 from controller.planner.states import NodeState
-from kubectl_plugin.report.controller_account import refusal_of, stated_rollout
+from kubectl_plugin.report.controller_account import phase_in, refusal_of, stated_rollout
 from kubectl_plugin.report.last_action import paused_words
 from kubectl_plugin.report.node_row import NodeCounts
 from kubectl_plugin.report.snapshot import Snapshot
@@ -118,7 +118,7 @@ def stated_brief(snapshot: Snapshot) -> Brief:
     of_this_spec = (one.revision.number for one in snapshot.revisions if one.revision.identity == daemonset.identity)
     return Brief(
         snapshot=snapshot,
-        phase=Phase(rollout.phase),
+        phase=phase_in(rollout),
         revision=next(of_this_spec, None),
         counts=counts,
         done=rollout.done,

@@ -78,7 +78,7 @@ class RolloutStatus(Value, rename="camel", kw_only=True):
     namespace: str
     name: str
     generation: int
-    phase: str
+    phase: Phase
     since: str | None
     """When that phase began."""
     reason: str
@@ -151,7 +151,7 @@ def _document(
         namespace=daemonset.namespace,
         name=daemonset.name,
         generation=daemonset.generation,
-        phase=brief.phase.value,
+        phase=brief.phase,
         since=rollout.last_transition_time if rollout.phase == brief.phase else None,
         reason=reason.word,
         message=reason.text,

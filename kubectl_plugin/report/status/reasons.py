@@ -16,7 +16,7 @@ from controller.planner.obstacles import Obstacle
 from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.controller_account import condition, refusal_of, stated_rollout
+from kubectl_plugin.report.controller_account import condition, phase_in, refusal_of, stated_rollout
 from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.snapshot import Snapshot
@@ -65,7 +65,7 @@ def stated_reason_words(snapshot: Snapshot) -> str:
     """
     daemonset = snapshot.daemonset
     rollout, status = stated_rollout(daemonset), daemonset.status or DaemonSetStatus()
-    match Phase(rollout.phase):
+    match phase_in(rollout):
         case Phase.PROGRESSING | Phase.STALLED | Phase.DEGRADED as phase:
             return _stated_trouble_words(snapshot, phase, status)
         case Phase.PAUSED as phase if pause_of(snapshot) is None:

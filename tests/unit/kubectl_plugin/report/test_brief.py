@@ -115,3 +115,16 @@ def test_what_the_server_refuses_is_told_without_the_pod_that_was_tried() -> Non
     assert ending is not None
     assert ending.error is not None
     assert ending.error.message.endswith("is refused: privileged")
+
+
+def test_a_phase_of_a_later_controller_ends_no_wait() -> None:
+    """By its word alone, and off pods whose nodes may not be listed."""
+    held = CASES["healthy"]
+    status = held.daemonset.status
+    assert status is not None
+    assert status.rollout is not None
+    later = replace(status, rollout=replace(status.rollout, phase="Verifying"))
+    snapshot = replace(held, daemonset=replace(held.daemonset, status=later), nodes=None)
+    for brief in (stated_brief(snapshot), brief_of(survey(snapshot))):
+        assert (brief.phase, brief.progress) == (Phase.PROGRESSING, "Progressing 2/2 updated")
+        assert ending_of(brief, Awaited()) is None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.api.daemonset import DaemonSetStatus
+from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.number import IntOrPercent
-from kubectl_plugin.report.controller_account import stated_rollout
+from kubectl_plugin.report.controller_account import phase_in, stated_rollout
 from tests.beds.worlds import ds
 
 
@@ -39,3 +39,12 @@ def test_the_partition_is_no_part_of_the_target(
     )
     told = stated_rollout(msgspec.structs.replace(ds(partition=partition), status=status))
     assert (told.phase, (told.done, told.target)) == (phase, progress)
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_a_phase_that_the_record_names_is_taken_at_its_word(phase: Phase) -> None:
+    assert phase_in(Rollout(phase=phase.value)) is phase
+
+
+def test_a_phase_of_a_later_controller_is_neither_an_end_nor_a_failure() -> None:
+    assert phase_in(Rollout(phase="Verifying")) is Phase.PROGRESSING
