@@ -22,7 +22,7 @@ from kubectl_plugin.report.controller_account import is_observed, phase_in, refu
 from kubectl_plugin.report.node_row import NodeCounts, NodeRow, RowReader
 from kubectl_plugin.report.pulls import NodePull, worst_pulls
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
-from kubectl_plugin.report.world_of import unpulled_of, world_of
+from kubectl_plugin.report.world_of import unpulled_of, world_with
 
 
 class UnreadableSpecError(CommandError):
@@ -30,7 +30,7 @@ class UnreadableSpecError(CommandError):
 
 
 class Survey(Value, dict=True, gc=True):
-    """What `survey` returns."""
+    """How a rollout stands, by its nodes and pods: made by `survey`."""
 
     snapshot: Snapshot
     explainer: Explainer
@@ -139,7 +139,7 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
     """
     try:
         pulls = worst_pulls(snapshot.pulls)
-        board = lay_out(replace(world_of(snapshot), unpulled=unpulled_of(snapshot.daemonset, pulls)))
+        board = lay_out(world_with(snapshot, snapshot.daemonset, unpulled_of(snapshot.daemonset, pulls)))
     except (ValueError, msgspec.ValidationError) as error:
         raise UnreadableSpecError(f"cannot make sense of the spec of {snapshot.key.name}: {error}") from error
     daemonset = snapshot.daemonset

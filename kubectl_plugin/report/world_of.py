@@ -12,7 +12,7 @@ from controller.api.revision import Revision
 from controller.api.wellknown import HASH_LABEL
 from controller.planner.eligibility import Rules
 from controller.planner.fallback import placements_of
-from controller.planner.in_place.change import InPlaceChange, NotPossible, changes_to
+from controller.planner.in_place.change import NotPossible, changes_to
 from controller.planner.world import BeingPulled, Unpullable, Unpulled, World, unpulled
 from kubectl_plugin.report.pulls import NodePull, PullStage, worst_pulls
 from kubectl_plugin.report.snapshot import Snapshot
@@ -29,37 +29,34 @@ def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
     still being pulled hold nobody back.
     """
     daemonset = daemonset or snapshot.daemonset
-    rolling = daemonset.rolling_update
-    nodes = snapshot.nodes
-    template = daemonset.spec.template if nodes is not None else {}
-    revisions = _revisions(snapshot)
     pulls = snapshot.pulls if daemonset.identity == snapshot.daemonset.identity else ()
     waiting = unpulled_of(daemonset, worst_pulls(pulls))
+    return world_with(
+        snapshot, daemonset, {node: one for node, one in waiting.items() if isinstance(one, Unpullable)}
+    )
+
+
+def world_with(snapshot: Snapshot, daemonset: DaemonSet, lacking: Mapping[str, Unpulled]) -> World:
+    """The same with the nodes that wait for an image, as in `World.unpulled`. Raises ValueError."""
+    rolling, nodes = daemonset.rolling_update, snapshot.nodes
+    template = daemonset.spec.template if nodes is not None else {}
+    revisions = _revisions(snapshot)
+    resizable = any(one.pod.underway is not None and one.pod.underway.resize is not None for one in snapshot.pods)
+    changes = changes_to(daemonset, revisions, resizable=resizable)
     return World(
         daemonset=daemonset,
         rules=Rules(template, rolling.selector if rolling and nodes is not None else None, daemonset.spec.selector),
         nodes=nodes if nodes is not None else _stand_ins(snapshot),
         pods=tuple(one.pod for one in snapshot.pods),
         revisions=revisions,
-        changes=_changes(snapshot, daemonset, revisions),
+        changes=changes if snapshot.revisions_readable else dict.fromkeys(changes, _NOT_KNOWN),
         reads_env=True,
-        resizable=_resizes(snapshot),
+        resizable=resizable,
         placements=placements_of(revisions, {}) if nodes is not None else {one.uid: Rules({}) for one in revisions},
-        unpulled={node: one for node, one in waiting.items() if isinstance(one, Unpullable)},
+        unpulled=lacking,
         now=snapshot.now,
         collisions=(daemonset.status.collision_count or 0) if daemonset.status else 0,
     )
-
-
-def _changes(
-    snapshot: Snapshot, daemonset: DaemonSet, revisions: tuple[Revision, ...]
-) -> Mapping[str, InPlaceChange | NotPossible]:
-    found = changes_to(daemonset, revisions, resizable=_resizes(snapshot))
-    return found if snapshot.revisions_readable else dict.fromkeys(found, _NOT_KNOWN)
-
-
-def _resizes(snapshot: Snapshot) -> bool:
-    return any(one.pod.underway is not None and one.pod.underway.resize is not None for one in snapshot.pods)
 
 
 def _revisions(snapshot: Snapshot) -> tuple[Revision, ...]:

@@ -28,7 +28,9 @@ GRACE: Final = 60.0
 
 
 class Brief(Value):
-    """What `brief_of` or `stated_brief` returns."""
+    """What one line can say of a rollout. `brief_of` makes it from the nodes, `stated_brief` from the controller's
+    status.
+    """
 
     snapshot: Snapshot
     phase: Phase
