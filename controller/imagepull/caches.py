@@ -17,9 +17,6 @@ from controller.kube.decode import Seen
 from controller.kube.resource import Resource
 from controller.runtime.store import Store
 
-PAGE = 500
-"""Pods in one page of a list, as in client-go."""
-
 
 class JobCached(Value):
     """The state in the caches, at one moment, of one job or of the remains of a job that is gone."""
@@ -87,9 +84,6 @@ async def nodes_of_pods(client: Client, namespace: str, chosen: LabelSelector) -
     """The nodes where a pod with these labels runs or will run, whoever controls it. Raises ApiError."""
     query = () if chosen.empty else (("labelSelector", as_text(chosen)),)
     found: set[str] = set()
-    token = ""
-    while True:
-        page = await client.apart().page(RUNNING_PODS, namespace, limit=PAGE, token=token, query=query)
+    async for page in client.apart().pages(RUNNING_PODS, namespace, query=query):
         found.update(item.obj for item in page.items if isinstance(item, Seen) and item.obj is not None)
-        if not (token := page.token):
-            return frozenset(found)
+    return frozenset(found)

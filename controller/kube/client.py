@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from copy import copy
 from typing import Any, Final, TypeAlias, TypeVar
@@ -15,7 +15,7 @@ from controller.kube import errors
 from controller.kube.decode import Decoder, ErrorEvent, Page, WatchEvent
 from controller.kube.errors import Unreadable
 from controller.kube.raw_documents import UNREADABLE
-from controller.kube.request import JSON_PATCH, Query, Request, Response
+from controller.kube.request import JSON_PATCH, PAGE_SIZE, Query, Request, Response
 from controller.kube.resource import GroupVersionResource, Resource, Target, W
 from controller.kube.sender import Call, Retell, Sender
 
@@ -102,6 +102,19 @@ class Client:
             return self.decoder(resource).page(response.body)
         except UNREADABLE as error:
             raise _unreadable(call, error) from error
+
+    async def pages(
+        self, resource: Resource[W, T], namespace: str = "", *, query: Query = ()
+    ) -> AsyncGenerator[Page[T]]:
+        """The pages of a list, one after the other, so that one page at a time is in memory. Raises ApiError: Gone
+        where the server no longer knows the list that was begun.
+        """
+        token = ""
+        while True:
+            page = await self.page(resource, namespace, limit=PAGE_SIZE, token=token, query=query)
+            yield page
+            if not (token := page.token):
+                return
 
     async def create(
         self,

@@ -14,6 +14,8 @@ import msgspec
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
+PAGE_SIZE = 500
+"""Objects in one page of a list, as in client-go (`pager.defaultPageSize`)."""
 
 
 class NotConnected(ConnectionError):

@@ -21,12 +21,10 @@ from controller.api.base import Value
 from controller.kube.decode import Bookmark, Malformed, Page, Seen, WatchEvent
 from controller.kube.errors import ApiError
 from controller.kube.meaning import ForRead, meaning_of
-from controller.kube.request import Query
+from controller.kube.request import PAGE_SIZE, Query
 
 T = TypeVar("T")
 
-PAGE_SIZE = 500
-"""Objects in one page of a list, as in client-go (`pager.defaultPageSize`)."""
 MOST_STRIKES = 5
 """After so many failures of the watch from one version, not counting lost connections, everything is listed again."""
 

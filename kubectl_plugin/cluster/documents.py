@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -14,10 +14,10 @@ from controller.api.meta import Key
 from controller.api.patch import JsonPatch
 from controller.kube import errors
 from controller.kube.client import DRY_RUN, STREAM_SILENCE, Client
-from controller.kube.decode import Page, Seen
+from controller.kube.decode import Seen
 from controller.kube.errors import Unreadable
 from controller.kube.raw_documents import UNREADABLE, taken_apart
-from controller.kube.request import JSON_PATCH, Query, Request, Response
+from controller.kube.request import JSON_PATCH, PAGE_SIZE, Query, Request, Response
 from controller.kube.resource import Resource, W
 from controller.kube.sender import Call
 from kubectl_plugin.cluster.session import PROGRAM, Session
@@ -25,8 +25,6 @@ from kubectl_plugin.cluster.session import PROGRAM, Session
 T = TypeVar("T")
 AnyResource: TypeAlias = Resource[Any, Any]
 
-PAGE = 500
-"""Objects per page of a list, as kubectl asks for."""
 SERVER_ENDS = "540"
 """Seconds after which the server is to end a watch by itself."""
 
@@ -60,7 +58,7 @@ async def read_items(
     found: dict[Key, JSONObject | None] = {}
     token = ""
     while True:
-        more = (*query, ("limit", str(PAGE)), *((("continue", token),) if token else ()))
+        more = (*query, ("limit", str(PAGE_SIZE)), *((("continue", token),) if token else ()))
         call = Call(verb="list", what=resource.name)
         request = Request(method="GET", path=resource.collection(namespace), query=more)
         body = (await session.sender.send(call, request)).body
@@ -77,19 +75,9 @@ async def read_items(
             return found
 
 
-async def pages(client: Client, resource: Resource[W, T], namespace: str, query: Query) -> AsyncIterator[Page[T]]:
-    """The pages of a list, one after the other, so that one page at a time is in memory. Raises ApiError."""
-    token = ""
-    while True:
-        page = await client.page(resource, namespace, limit=PAGE, token=token, query=query)
-        yield page
-        if not (token := page.token):
-            return
-
-
 async def list_objects(client: Client, resource: Resource[W, T], namespace: str = "", query: Query = ()) -> list[T]:
     """All objects of the list, decoded, without those that cannot be decoded. Raises ApiError."""
-    items = [item async for page in pages(client, resource, namespace, query) for item in page.items]
+    items = [item async for page in client.pages(resource, namespace, query=query) for item in page.items]
     return [item.obj for item in items if isinstance(item, Seen) and item.obj is not None]
 
 

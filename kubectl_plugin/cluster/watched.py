@@ -118,7 +118,7 @@ class WatchedObjects(Watched, Generic[T]):
 
     async def refresh(self) -> None:
         found: dict[Key, T] = {}
-        async for page in documents.pages(self._client, self._resource, self._namespace, self._query):
+        async for page in self._client.pages(self._resource, self._namespace, query=self._query):
             for item in page.items:
                 if isinstance(item, Seen) and item.obj is not None and self._wanted(item.obj):
                     found[item.key] = item.obj

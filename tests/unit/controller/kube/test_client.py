@@ -92,6 +92,18 @@ def test_a_page_is_asked_for_with_limit_token_and_selector() -> None:
     assert got.version == "9"
 
 
+def test_pages_are_asked_for_with_the_token_of_the_one_before() -> None:
+    async def main() -> tuple[list[Page[Thing]], list[Request]]:
+        script = Script(ok(page(thing("a", 3), version=9, token="t")), ok(page(thing("b", 4), version=9)))
+        client = Client(Sender(script))
+        return [one async for one in client.pages(THINGS, query=(("labelSelector", "a=b"),))], script.requests
+
+    pages, requests = virtually(main())
+    assert [item.key.name for one in pages for item in one.items if isinstance(item, Seen)] == ["a", "b"]
+    first = (("labelSelector", "a=b"), ("limit", "500"))
+    assert [one.query for one in requests] == [first, (*first, ("continue", "t"))]
+
+
 def test_an_object_or_page_that_cannot_be_read_is_an_error_of_the_server() -> None:
     with pytest.raises(errors.Unreadable, match=r"get things\.example\.com default/a"):
         asked(lambda client: client.get(THINGS, KEY), ok(json.dumps(thing("a", size="big")).encode()))
