@@ -16,6 +16,7 @@ from controller.api.base import JSON, JSONObject
 from controller.kube.errors import LONGEST_MESSAGE, ApiError
 
 MASK = "(hidden)"
+"""Stands in messages and logs for what is masked; the plugin's screens have another one, of three asterisks."""
 SHORTEST = 4
 """Characters. A shorter value is not masked outside its field, because it is part of too many words."""
 

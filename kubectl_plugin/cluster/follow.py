@@ -55,11 +55,15 @@ class Following(Upkeep):
         )
 
     def doubt_the_nodes(self) -> None:
-        """Have the nodes listed again within seconds, because the controller counts another number of them."""
+        """Tell that the controller counts another number of nodes: they are listed again within seconds."""
         self._listing.doubt()
 
     async def load(self) -> None:
-        """Read pods and nodes for the first time; images that are pulled ahead are read later. Raises ApiError."""
+        """Read pods and nodes for the first time, which a caller needs before it can draw anything.
+
+        Images that are pulled ahead are not waited for: they are read while the DaemonSets are kept up to date.
+        Raises ApiError where trying again does not help.
+        """
         for one in (self._listing, *self._pods):
             await one.begin(self._invocation.terminal.note)
 
@@ -87,7 +91,7 @@ class Following(Upkeep):
         self._news.set()
 
     def _pods_of(self, daemonset: DaemonSet) -> WatchedObjects[PodDetail]:
-        """The pods that it controls."""
+        """The pods that the DaemonSet controls. The API selects by label only, so that others may come with them."""
         return WatchedObjects(
             self._invocation.session.client,
             PODS,

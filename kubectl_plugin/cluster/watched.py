@@ -76,7 +76,11 @@ class WatchedObject(Watched):
         await self._read_revisions()
 
     async def _read_revisions(self) -> None:
-        """List the revisions again, if there may be other ones than those that are known. Raises ApiError."""
+        """List the revisions again, if the DaemonSet has changed in a way that may have made or renumbered one.
+
+        Without the right to list them they are none, and `unread` says so. Raises ApiError for any other failure; the
+        next call then tries again.
+        """
         daemonset = self.snapshot.daemonset
         revised = _revision_marks(daemonset)
         if revised == self._revised:
@@ -97,7 +101,10 @@ class WatchedObject(Watched):
 
 
 class WatchedObjects(Watched, Generic[T]):
-    """A list of objects: `found` are those that the query selects and for which `wanted` holds."""
+    """A list of objects: those that `query` selects on the server and for which `wanted` holds here.
+
+    `found` has them by key. It is empty before the first `refresh`, and is replaced as a whole by each further one.
+    """
 
     def __init__(
         self,
@@ -152,6 +159,8 @@ class WatchedObjects(Watched, Generic[T]):
 
 
 def _revision_marks(daemonset: DaemonSet) -> tuple[object, ...]:
-    """Values of which at least one changes when a revision is new or has a new number."""
+    """What shows in the DaemonSet itself when a revision is made or gets another number: while these values are the
+    same, listed revisions are still the present ones.
+    """
     status = daemonset.status
     return (daemonset.generation, status and status.update_revision, status and status.observed_generation)

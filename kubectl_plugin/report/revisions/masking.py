@@ -8,6 +8,7 @@ from typing import Final
 from controller.api.base import JSON, JSONObject
 
 MASK: Final = "***"
+"""Stands on screens for what is masked; messages and logs of the controller have another one, `(hidden)`."""
 
 _SECRET: Final = (
     r"passw|passphrase|pwd|secret|token|key|credential|auth(?!ors?(?![a-z]))|private|dsn|cookie|signature"
