@@ -24,7 +24,7 @@ from kubectl_plugin.cluster.events import EVENTS
 from kubectl_plugin.cluster.image_pulls import nodes_with_images
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import Session
-from kubectl_plugin.cluster.upkeep import Watched
+from kubectl_plugin.cluster.upkeep import State, Watched
 from kubectl_plugin.cluster.watched import WatchedObjects
 from kubectl_plugin.report.pulls import PullProgress
 from kubectl_plugin.report.snapshot import Snapshot
@@ -45,7 +45,7 @@ class _ReadOnDemand(WatchedObjects[T]):
     """Objects that are read on first use and watched from then on. Without the right to see them there are simply
     none."""
 
-    stale = False
+    state = State.CURRENT
 
     def __init__(
         self,
@@ -68,7 +68,8 @@ class _ReadOnDemand(WatchedObjects[T]):
         try:
             await super().refresh()
         except (Forbidden, NotFound):
-            self.found, self.over = {}, True
+            self.found = {}
+            self.end()
         self._is_read.set()
 
     async def watch(self) -> None:

@@ -40,7 +40,7 @@ class ReadAgain(Watched):
     async def watch(self) -> None:
         if await is_set_within(self._doubted, self.every):
             await asyncio.sleep(self._bunch)  # all of the bunch is read once
-        self.stale = True
+        self.lose_track()
 
     def on_refusal(self, error: ApiError) -> None:
         if not self._dispensable:

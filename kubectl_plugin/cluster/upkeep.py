@@ -10,9 +10,10 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from enum import Enum, auto
 from typing import Final
 
-from controller.kube.errors import ApiError, Forbidden, Gone
+from controller.kube.errors import ApiError, Forbidden
 from controller.kube.meaning import ForRead, meaning_of
 from kubectl_plugin.cluster.patience import PATIENCE, POLL, read_with_patience
 from kubectl_plugin.cluster.side_by_side import scope
@@ -31,13 +32,51 @@ WORKING_SECONDS: Final = 5.0
 """Seconds after which a watch that ends counts as one that has worked, so that the next one begins at once."""
 
 
-class Watched(ABC):
-    """An object, or a list of them, that `Upkeep` keeps up to date."""
+class State(Enum):
+    """How much is known of something that is kept up to date. The methods of `Watched` go from one to another:
 
-    over = False
-    """Whether it will never change again, as after it was deleted."""
-    stale = True
-    """Whether it has to be read before it can be watched: at first, and when the watch has lost track."""
+    =======  ==========================================================  =======  ============
+    from     when                                                        to       by
+    =======  ==========================================================  =======  ============
+    STALE    it was read                                                 CURRENT  `mark_read`
+    CURRENT  its watch failed or lost track, or it is time to read it    STALE    `lose_track`
+    any      it was deleted, or can be done without and not be read      OVER     `end`
+    OVER     anything                                                    OVER
+    =======  ==========================================================  =======  ============
+    """
+
+    STALE = auto()
+    """It has to be read before its changes can be followed; so it begins, unless the caller has just read it."""
+    CURRENT = auto()
+    """It was read, and its changes are followed."""
+    OVER = auto()
+    """It will never change again."""
+
+
+class Watched(ABC):
+    """An object, or a list of them, that `Upkeep` keeps up to date. Its attributes have the present values."""
+
+    state = State.STALE
+
+    @property
+    def over(self) -> bool:
+        return self.state is State.OVER
+
+    def mark_read(self) -> None:
+        """Tell that the state on the server has just been read."""
+        self._go_to(State.CURRENT)
+
+    def lose_track(self) -> None:
+        """Tell that changes may have been missed, so that it has to be read again."""
+        self._go_to(State.STALE)
+
+    def end(self) -> None:
+        """Tell that it will never change again."""
+        self._go_to(State.OVER)
+
+    def _go_to(self, state: State) -> None:
+        if not self.over:
+            self.state = state
 
     @abstractmethod
     async def refresh(self) -> None:
@@ -46,7 +85,7 @@ class Watched(ABC):
     @abstractmethod
     async def watch(self) -> None:
         """Follow the changes after the last known version, until the server ends the stream. What cannot be followed
-        waits until it may have changed, and sets `stale`. Raises ApiError."""
+        waits until it may have changed, and calls `lose_track`. Raises ApiError."""
 
     def on_refusal(self, error: ApiError) -> None:
         """Called when `refresh` has failed for good. Raises `error`, or returns where its state is not essential."""
@@ -61,7 +100,7 @@ class Watched(ABC):
             await read_with_patience(self.refresh, tell)
         except Forbidden as error:
             self.on_refusal(error)
-        self.stale = False
+        self.mark_read()
 
 
 class Upkeep:
@@ -107,25 +146,24 @@ class Upkeep:
         while not watched.over:
             began = loop.time()
             try:
-                if watched.stale:
+                if watched.state is State.STALE:
                     await watched.refresh()
                     self._note_success(watched)
                 if polls:
                     await asyncio.sleep(max(POLL, PAUSE_FACTOR * (loop.time() - began)))  # it may not be watched
-                    watched.stale = True
+                    watched.lose_track()
                 else:
                     await watched.watch()
-                if watched.stale:
+                if watched.state is not State.CURRENT:
                     pause = FIRST_PAUSE
                     continue
-            except Gone:
-                watched.stale = True
             except ApiError as error:
-                if isinstance(error, Forbidden) and not watched.stale:
+                meaning = meaning_of(error).read
+                if meaning is ForRead.FORBIDDEN and watched.state is not State.STALE:
                     polls = True
                     continue
-                watched.stale = True
-                if not self._may_pass(watched, error):
+                watched.lose_track()
+                if meaning is not ForRead.ANEW and not self._may_pass(watched, error):
                     watched.on_refusal(error)
             if loop.time() - began >= WORKING_SECONDS:
                 pause = FIRST_PAUSE
@@ -134,7 +172,7 @@ class Upkeep:
                 pause = min(pause * 2, LONGEST_PAUSE)
 
     def _note_success(self, watched: Watched) -> None:
-        watched.stale = False
+        watched.mark_read()
         self._interruptions.pop(watched, None)
         self._refused.pop(watched, None)
 

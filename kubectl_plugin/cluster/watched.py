@@ -20,7 +20,7 @@ from controller.kube.resource import Resource
 from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.patience import right_is_missing
-from kubectl_plugin.cluster.upkeep import Watched
+from kubectl_plugin.cluster.upkeep import State, Watched
 from kubectl_plugin.report.snapshot import Snapshot, Unread
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ class WatchedObject(Watched):
     """One DaemonSet. `snapshot` has its newest document and its revisions, which are listed again when there may be
     another one."""
 
-    stale = False
+    state = State.CURRENT
 
     def __init__(self, invocation: Invocation, first: Snapshot, on_news: Callable[[], None]) -> None:
         unread = tuple(one for one in first.unread if one.what == "controllerrevisions")
@@ -96,7 +96,7 @@ class WatchedObject(Watched):
         self._on_news()
 
     def _note_deletion(self) -> None:
-        self.over = True
+        self.end()
         self._on_news()
 
 
@@ -137,7 +137,7 @@ class WatchedObjects(Watched, Generic[T]):
     def on_refusal(self, error: ApiError) -> None:
         if not (self._dispensable and isinstance(error, Forbidden)):
             raise error
-        self.over = True
+        self.end()
         self._on_news()
 
     async def watch(self) -> None:
