@@ -63,11 +63,11 @@ class Board(Value, dict=True, gc=True):
         """Whether pods are updated in place if possible. With maxSurge that would gain nothing."""
         return self.world.daemonset.in_place and not self.surging
 
-    @property
-    def eligible(self) -> list[Slot]:
+    @cached_property
+    def eligible(self) -> tuple[Slot, ...]:
         """The slots of the nodes that should run a pod, ascending; `budget.desired` is their number."""
         run = Fit.RUN
-        return [slot for slot in self.slots if slot.fit is run]
+        return tuple([slot for slot in self.slots if slot.fit is run])
 
     @property
     def quota(self) -> int:
@@ -102,7 +102,7 @@ class Board(Value, dict=True, gc=True):
         rolling = self.rolling_update
         if rolling is None or rolling.selector is None:
             return False
-        return any(slot.fit is Fit.RUN and slot.old is not None for slot in self.slots)
+        return any(slot.old is not None for slot in self.eligible)
 
     @cached_property
     def unserved(self) -> int:
@@ -120,11 +120,8 @@ class Board(Value, dict=True, gc=True):
 
     @cached_property
     def _lacking(self) -> list[Slot]:
-        run = Fit.RUN
         return [
-            slot
-            for slot in self.slots
-            if slot.fit is run and (slot.unreachable or not (slot.current_available or slot.old_available))
+            slot for slot in self.eligible if slot.unreachable or not (slot.current_available or slot.old_available)
         ]
 
     @cached_property
@@ -177,7 +174,7 @@ class Board(Value, dict=True, gc=True):
     @property
     def frozen(self) -> bool:
         """Whether a pause keeps the current revision from nodes without a pod."""
-        return self.rolling_update is not None and is_frozen(self.slots, self.rolling_update)
+        return self.rolling_update is not None and is_frozen(self.eligible, self.rolling_update)
 
     @cached_property
     def mid_surge(self) -> list[str]:
@@ -187,7 +184,7 @@ class Board(Value, dict=True, gc=True):
     def _for_current(self, rolling: RollingUpdate | None) -> tuple[Slot, ...]:
         coming, current = self.world.coming, self.revision.hash
         unseen = {node for node, revision_hash in coming.items() if revision_hash == current}
-        return nodes_for_current(self.slots, rolling, self.quota, unseen)
+        return nodes_for_current(self.eligible, rolling, self.quota, unseen)
 
     @cached_property
     def may_hold_current(self) -> tuple[Slot, ...]:
@@ -213,7 +210,7 @@ class Board(Value, dict=True, gc=True):
         if self.older or len(chosen) == self.budget.desired:
             return chosen
         names = {slot.node for slot in chosen}
-        first = [one for one in self.slots if one.fit is Fit.RUN and one.old is None and one.node not in names]
+        first = [one for one in self.eligible if one.old is None and one.node not in names]
         return (*chosen, *first)[: self.quota if self.progressive else None]
 
     @cached_property

@@ -6,7 +6,6 @@ from collections.abc import Container, Sequence
 
 from controller.api.revision import Revision
 from controller.planner.board import Board
-from controller.planner.eligibility import Fit
 from controller.planner.obstacles import Obstacle
 from controller.planner.place import Place
 from controller.planner.retries import others_first
@@ -60,9 +59,8 @@ def _in_turn(board: Board, empty: Sequence[Slot], may_hold: Container[str]) -> t
     OpenKruise does not even replace a lost pod while the quota is used up. A pod counts as lost only if this process
     has seen it: after a restart, its node waits like a new one.
     """
-    eligible = [slot for slot in board.slots if slot.fit is Fit.RUN]
-    returning = [slot for slot in eligible if slot.had_old and not slot.live and slot.node in may_hold]
-    room = board.quota - sum(1 for slot in eligible if slot.had_current) - len(returning)
+    returning = [slot for slot in board.eligible if slot.had_old and not slot.live and slot.node in may_hold]
+    room = board.quota - sum(1 for slot in board.eligible if slot.had_current) - len(returning)
     frozen = board.frozen
     waiting: set[str] = set()
     started: set[str] = set()

@@ -7,6 +7,7 @@ revision use up the quota, and the bad nodes stay bad. So the partition and the 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
@@ -92,10 +93,10 @@ def nodes_going_forward(snapshot: Snapshot, target: RevisionDetail) -> frozenset
     )
 
 
-def _eligible_slots(snapshot: Snapshot) -> list[Slot]:
+def _eligible_slots(snapshot: Snapshot) -> Sequence[Slot]:
     """The slots of the nodes that should have a pod; empty where they cannot be worked out."""
     board = board_after(snapshot)
-    return board.eligible if board is not None else []
+    return board.eligible if board is not None else ()
 
 
 def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) -> Edit:
