@@ -55,9 +55,9 @@ class Instrumentation:
         self._metrics, self._caches, self._clock = metrics, caches, clock
         self._contacts: dict[str, Contact] = {}
         ids = itertools.count(1)
-        self.passes = PassLog(ids, "daemonset", self._passed)
-        self.job_passes = PassLog(ids, "image_pull_job", partial(self._worked, JOB_QUEUE), queue=JOB_QUEUE)
-        self.image_passes = PassLog(ids, "daemonset", partial(self._worked, IMAGE_QUEUE), queue=IMAGE_QUEUE)
+        self.passes = PassLog(ids, "daemonset", partial(self._passed, CONTROLLER))
+        self.job_passes = PassLog(ids, "image_pull_job", partial(self._passed, JOB_QUEUE), queue=JOB_QUEUE)
+        self.image_passes = PassLog(ids, "daemonset", partial(self._passed, IMAGE_QUEUE), queue=IMAGE_QUEUE)
         """Passes over the ImagePullJobs that DaemonSets want."""
 
     def answered(self, answer: Exchange) -> None:
@@ -108,20 +108,17 @@ class Instrumentation:
         self._metrics.overdue.inc()
         self._log.warning("own writes not seen for long, listing again", waiting_for=stale.waiting_for)
 
-    def _passed(self, done: Pass[Key]) -> None:
-        """Count a pass over a DaemonSet."""
+    def _passed(self, queue: str, done: Pass[Key]) -> None:
+        """Count a pass over a key of this queue."""
         metrics, result = self._metrics, RESULT_OF[type(done.outcome)]
-        metrics.passes.labels(CONTROLLER, result).inc()
+        metrics.passes.labels(queue, result).inc()
         if result == "error":
-            metrics.errors.inc()
+            metrics.errors.labels(queue).inc()
         if done.crashed:
-            metrics.panics.inc()
-        metrics.pass_seconds.observe(done.work_seconds)
-        self._worked(CONTROLLER, done)
-
-    def _worked(self, queue: str, done: Pass[Key]) -> None:
-        self._metrics.queued_seconds.labels(queue).observe(done.taken.queued_seconds)
-        self._metrics.work_seconds.labels(queue).observe(done.work_seconds)
+            metrics.panics.labels(queue).inc()
+        metrics.pass_seconds.labels(queue).observe(done.work_seconds)
+        metrics.queued_seconds.labels(queue).observe(done.taken.queued_seconds)
+        metrics.work_seconds.labels(queue).observe(done.work_seconds)
 
     def noted(self, daemonset: DaemonSet, note: Note) -> None:
         if note.warning:

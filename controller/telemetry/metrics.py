@@ -43,7 +43,7 @@ from controller.telemetry.daemonsets import DaemonSetCollector, MeasuredDaemonSe
 from controller.telemetry.tally import Tally
 
 CONTROLLER = "daemonset"
-"""The controller of DaemonSets, and the name of its queue."""
+"""The controller of DaemonSets. Metrics of passes call each controller like its queue."""
 JOB_QUEUE = "imagepulljob"
 IMAGE_QUEUE = "daemonset-images"
 """The queue of DaemonSets whose ImagePullJobs have to be looked at."""
@@ -112,15 +112,13 @@ class Metrics:
         self.passes = registry.counter(
             "controller_runtime_reconcile_total", "Passes by result", controller=ours, result=PASS_RESULTS
         )
-        self.errors = registry.counter(
-            "controller_runtime_reconcile_errors", "Passes that failed", controller=ours
-        ).labels(CONTROLLER)
+        self.errors = registry.counter("controller_runtime_reconcile_errors", "Passes that failed", controller=ours)
         self.panics = registry.counter(
             "controller_runtime_reconcile_panics", "Passes that ended in an unexpected exception", controller=ours
-        ).labels(CONTROLLER)
+        )
         self.pass_seconds = registry.histogram(
             "controller_runtime_reconcile_time_seconds", "Length of a pass, writes included", PASSES, controller=ours
-        ).labels(CONTROLLER)
+        )
         self._active = registry.gauge(
             "controller_runtime_active_workers",
             "Passes now; one that waits for the API server takes no worker",
@@ -200,10 +198,14 @@ class Metrics:
         self.leads = leads.labels(LEASE_NAME)
 
     def watch_queues(self, queues: Mapping[str, WorkQueue[Key]]) -> None:
-        """Show these queues from now on, each under its name; one is that of the DaemonSets."""
+        """Show these queues and the passes over their keys from now on, each under its name; one is that of the
+        DaemonSets."""
         self._active.set_function(lambda: len(queues[CONTROLLER].processing_seconds()))
-        for name, times in product(queues, (self.queued_seconds, self.work_seconds)):
-            times.labels(name)
+        for name, result in product(queues, PASS_RESULTS):
+            self.passes.labels(name, result)
+        times = (self.pass_seconds, self.queued_seconds, self.work_seconds)
+        for name, metric in product(queues, (self.errors, self.panics, *times)):
+            metric.labels(name)
         self.registry.register(Scraped("name", lambda: queues, *QUEUES))
 
     def watch_caches(self, caches: Mapping[str, Cache]) -> None:

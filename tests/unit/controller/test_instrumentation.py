@@ -20,7 +20,7 @@ from controller.kube.errors import Forbidden
 from controller.kube.sender import Call, Exchange
 from controller.planner.actions import CreatePod
 from controller.runtime.contact import Contact
-from controller.runtime.workers import Done, Outcome, Pass, PassControl, workers
+from controller.runtime.workers import Done, Outcome, Pass, PassControl, Retry, workers
 from controller.runtime.workqueue import Taken, WorkQueue
 from controller.telemetry import log
 from controller.telemetry.metrics import Metrics
@@ -202,6 +202,24 @@ async def test_passes_are_counted_by_result() -> None:
     assert told(metrics, "controller_runtime_reconcile_errors_total", controller="daemonset") == failed
     assert told(metrics, "controller_runtime_reconcile_panics_total", controller="daemonset") == failed
     assert told(metrics, "workqueue_work_duration_seconds_count", name="daemonset") == 1 + failed
+
+
+def test_a_failed_pass_is_counted_under_the_controller_that_made_it() -> None:
+    metrics = Metrics(version="0.1.0")
+    instrumentation, key = alone(metrics), Key("shop", "pull")
+    queues = {"daemonset": instrumentation.passes, "imagepulljob": instrumentation.job_passes}
+    queues["daemonset-images"] = instrumentation.image_passes
+    metrics.watch_queues({name: WorkQueue[Key]() for name in queues})
+    for name, crashed in (("imagepulljob", True), ("daemonset-images", False)):
+        taken = Taken(key=key, reasons=("timer",), queued_seconds=0.0)
+        with queues[name].about(taken) as passed:
+            passed(Pass(taken, Retry(KeyError("pod-1")), 0.5, crashed))
+    for name, failed, panics in (("daemonset", 0, 0), ("imagepulljob", 1, 1), ("daemonset-images", 1, 0)):
+        assert told(metrics, "controller_runtime_reconcile_total", controller=name, result="error") == failed, name
+        assert told(metrics, "controller_runtime_reconcile_total", controller=name, result="success") == 0, name
+        assert told(metrics, "controller_runtime_reconcile_errors_total", controller=name) == failed, name
+        assert told(metrics, "controller_runtime_reconcile_panics_total", controller=name) == panics, name
+        assert told(metrics, "controller_runtime_reconcile_time_seconds_count", controller=name) == failed, name
 
 
 def test_requests_are_counted_by_code_and_method() -> None:

@@ -77,21 +77,22 @@ def _replicas() -> tuple[Panel, ...]:
 def _passes() -> tuple[Panel, ...]:
     errors = rate("controller_runtime_reconcile_errors_total")
     passes = rate("controller_runtime_reconcile_total")
+    at_least_some = f"clamp_min(sum by (controller) ({passes}), 0.001)"
     return (
         graph("Passes", Query(f"sum by (result) ({passes})", "{{result}}"), unit="ops", width=6, stacked=True),
         graph(
             "Passes that fail",
-            Query(f"sum({errors}) / clamp_min(sum({passes}), 0.001)", "failed"),
+            Query(f"sum by (controller) ({errors}) / {at_least_some}", "{{controller}} failed"),
             Query(
-                f"sum({rate('controller_runtime_reconcile_panics_total')}) / clamp_min(sum({passes}), 0.001)",
-                "crashed",
+                f"sum by (controller) ({rate('controller_runtime_reconcile_panics_total')}) / {at_least_some}",
+                "{{controller}} crashed",
             ),
             unit="percentunit",
             width=6,
         ),
         graph(
-            "How long a pass takes",
-            *median_and_tail("controller_runtime_reconcile_time_seconds"),
+            "How long a pass over a DaemonSet takes",
+            *median_and_tail("controller_runtime_reconcile_time_seconds", 'controller="daemonset"'),
             unit="s",
             width=6,
         ),
