@@ -32,6 +32,7 @@ from controller.planner.budget import budget_of
 from controller.planner.current_revision import stored_current
 from controller.planner.manifest import owner_reference
 from controller.planner.step import Note
+from controller.planner.validation import compiled
 
 TIMEOUT_SECONDS = 300
 LONGEST_TIMEOUT = 86_400
@@ -74,9 +75,9 @@ class WantedImages(Value, gc=True):
 
 
 def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collection[Pod]) -> WantedImages | None:
-    """The wanted jobs; None: the current revision is not stored yet."""
+    """The wanted jobs; None: the current revision is not stored yet, or the spec cannot be used."""
     current = stored_current(daemonset, revisions)
-    if current is None:
+    if current is None or compiled(daemonset).problems:
         return None
     same = {one.hash for one in revisions if one.identity == daemonset.identity}
     live = [pod for pod in pods if pod.node and not pod.dying and not pod.ended]

@@ -66,6 +66,21 @@ async def test_a_node_on_which_the_image_cannot_be_pulled_is_left_alone_and_name
     await pulls.runs_on(*nodes, image=V2)
 
 
+async def test_a_strategy_that_cannot_be_read_is_told_while_images_are_pulled_and_nothing_changes(pulls: Bed) -> None:
+    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=2)
+    pulls.nodes.behave("*", Behaviour(pull=30.0))
+    await pulls.set_image(V2)
+    await pulls.until(IMAGE_PULL_JOBS, lambda found: "" if found else "no job", "a job")
+    pulls.simulator.cluster.admission.clear()
+    await pulls.edit({"updateStrategy": {"rollingUpdate": {"maxUnavailable": "some"}}})
+    await pulls.condition("Degraded", "InvalidSpec")
+    await asyncio.sleep(120)
+    await updated(pulls)
+    assert len(await pulls.api.list(IMAGE_PULL_JOBS)) == 1
+    await pulls.edit({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1}}})
+    await pulls.runs_on(*nodes, image=V2)
+
+
 async def test_with_the_annotation_new_pods_wait_too_but_not_for_what_has_failed(pulls: Bed) -> None:
     nodes = await pulls.deploy(daemonset(), nodes=3)
     annotations = {WAIT: "true", PARALLELISM: "3"}

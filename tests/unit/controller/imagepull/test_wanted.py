@@ -8,8 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
+from controller.api.selector import LabelSelector
 from controller.imagepull.wanted import WantedImages, body, images_of, notes_on, wanted
-from tests.beds.worlds import ds, pod, revision
+from controller.planner.plan import plan
+from tests.beds.worlds import ds, pod, revision, world
 
 NODES = tuple(f"node-{number}" for number in range(4))
 
@@ -37,6 +39,24 @@ def test_one_for_each_image_that_nodes_with_an_old_pod_do_not_have() -> None:
 
 def test_nothing_is_known_before_the_current_revision_is_stored() -> None:
     assert asked(ds(rev="v2"), "node-0", known=("v1",)) is None
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"max_unavailable": "abc"},
+        {"max_surge": "most"},
+        {"partition": "half"},
+        {"pods": LabelSelector()},
+        {"nodeSelector": {"zone": "a/b/c"}},
+    ],
+    ids=["maxUnavailable", "maxSurge", "partition", "a selector of all pods", "placement"],
+)
+def test_a_spec_that_the_planner_refuses_wants_none(spec: dict[str, Any]) -> None:
+    daemonset = ds(rev="v2", **spec)
+    assert plan(world(daemonset)).summary is None, "the planner refuses it"
+    current = replace(revision("v2", number=1), identity=daemonset.identity)
+    assert wanted(daemonset, [revision("v1"), current], [pod("node-0", "v1")]) is None
 
 
 def test_the_current_revision_is_the_one_of_the_rollout_and_never_one_that_is_being_deleted() -> None:
