@@ -21,8 +21,8 @@ from controller.runtime.pacing import StatusPacer
 FAILED_BEFORE = "it failed before this controller began"
 AGAIN_SECONDS = 600.0
 """Seconds after which a failed node gets one more attempt, again and again, in a job that never completes."""
-STATUS = "status"
-"""The place of writes to the job itself."""
+STATUS = "/status"
+"""The place of writes to the job itself; no node can have this name, and no object this uid."""
 
 
 class JobState(msgspec.Struct):
