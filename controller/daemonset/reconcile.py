@@ -78,14 +78,16 @@ class Reconciler:
         cached = await self._caches.snapshot(daemonset)
         if cached is None:
             return ComeBack(AT_ONCE, "changed before anything was decided")
-        self._pacer.began(key)
         now, moment = self._clock(), elapsed()
+        self._pacer.began(key)
         began = perf_counter()
-        compiled = state.compiled_for(daemonset)
-        decided = self._decide(daemonset, compiled, cached, state, now, moment, fresh=fresh)
-        cost = perf_counter() - began
-        self._dependencies.on_plan(cost)
         try:
+            try:
+                compiled = state.compiled_for(daemonset)
+                decided = self._decide(daemonset, compiled, cached, state, now, moment, fresh=fresh)
+            finally:
+                cost = perf_counter() - began
+            self._dependencies.on_plan(cost)
             for note in decided.notes:
                 self._dependencies.say(daemonset, note)
             dependencies = await self._redacting(daemonset, state, cached)

@@ -94,8 +94,10 @@ class ImagePullParts:
         timer = loop.call_later(STARTING_SECONDS, self._wake_waiting)
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self._work(caught_up, stop), name="image-pulls")
-            yield
-            timer.cancel()
+            try:
+                yield
+            finally:
+                timer.cancel()
             stop.set()
             if not self._caught_up:
                 task.cancel()

@@ -77,9 +77,11 @@ class JobReconciler:
             return await self._clear_up(key, cached.pullers, state, control)
         self._pacer.began(key)
         began = perf_counter()
-        decided = self._decide(job, cached, state)
-        cost = perf_counter() - began
         try:
+            try:
+                decided = self._decide(job, cached, state)
+            finally:
+                cost = perf_counter() - began
             return await self._do(job, state, decided, control)
         finally:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())

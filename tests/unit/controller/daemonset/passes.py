@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
+from controller.api.meta import Key
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.daemonset.caches import Caches
+from controller.daemonset.caches import Cached, Caches
 from controller.daemonset.reconcile import Reconciler
 from controller.daemonset.state import DaemonSetStates
+from controller.daemonset.world_of import NOTHING
 from controller.kube.decode import Bookmark, Seen
-from controller.planner.world import Accepted
+from controller.planner.world import Accepted, Unpulled
 from controller.runtime.pacing import Pacer
 from controller.runtime.watch import Init
 from controller.runtime.workers import Outcome, Work
@@ -41,6 +43,7 @@ class Passes:
         nodes: int = 1,
         pods: Iterable[Pod] = (),
         revisions: Iterable[Revision] = (revision("v1"),),
+        unpulled: Callable[[DaemonSet, Cached], Mapping[str, Unpulled]] = lambda daemonset, cached: NOTHING,
     ) -> None:
         self.daemonset = daemonset or ds()
         (self._ours, ours), (self._pods, stored_pods) = open_store(DaemonSet), open_store(Pod)
@@ -53,7 +56,7 @@ class Passes:
         for stored in revisions:
             history.feed(Seen(key=stored.key, version="1", obj=stored))
         self.acting = Acting(daemonset=self.daemonset)
-        self.states = DaemonSetStates()
+        self.states, self.pacer = DaemonSetStates(), Pacer[Key]()
         self.states.of(OURS).verdicts.by_revision = {one.hash: Accepted() for one in revisions}
         self.woken: list[str] = []
         self.left: dict[asyncio.Task[Any] | None, Callable[[Exception | None], None]] = {}
@@ -62,7 +65,8 @@ class Passes:
             dependencies=replace(self.acting.dependencies, clock=lambda: NOW + now()),
             caches=Caches(ours, stored_pods, stored_nodes, stored_revisions),
             states=self.states,
-            pacer=Pacer(),
+            pacer=self.pacer,
+            unpulled=unpulled,
         )
 
     def only_waits(self) -> None:

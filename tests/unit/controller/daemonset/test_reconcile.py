@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from msgspec.structs import replace
 
+from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import ROLLOUT_COMPLETE
+from controller.daemonset.caches import Cached
 from controller.kube.request import Request, Response
 from controller.runtime.passes import ANSWER_SECONDS
 from controller.runtime.workers import ComeBack, Done, Retry
 from controller.runtime.workqueue import Taken
 from tests.beds.dependencies import refusal
 from tests.beds.scripted import ok
-from tests.beds.virtual_time import virtual_time
+from tests.beds.virtual_time import now, virtual_time
 from tests.beds.worlds import OURS, ds, pod, revision, template
 from tests.unit.controller.daemonset.passes import CONFLICT, STATUS, Passes
 
@@ -36,6 +38,22 @@ async def test_a_pass_acts_and_then_says_how_it_stands() -> None:
     await passes(ok(), ok())
     assert passes.asked == ["POST pods", STATUS]
     assert (passes.statuses, passes.told["written"]) == (["success"], 1)
+
+
+@virtual_time
+async def test_a_pass_that_cannot_decide_is_over_all_the_same() -> None:
+    """A pass that counts as running for ever delays each later one by a whole rest."""
+
+    def mistaken(daemonset: DaemonSet, cached: Cached) -> NoReturn:
+        raise KeyError("image")
+
+    passes = Passes(unpulled=mistaken)
+    key = passes.daemonset.key
+    passes.pacer.passed(key, 1.0, now())
+    with pytest.raises(KeyError):
+        await passes()
+    await asyncio.sleep(60)
+    assert passes.pacer.delay(key, "urgent", now()) == 0.0
 
 
 @virtual_time
