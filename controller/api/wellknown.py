@@ -79,6 +79,12 @@ STALLED: Final = "Stalled"
 CONDITION_TYPES: Final = (PROGRESSING, AVAILABLE, DEGRADED, READY, RECONCILING, STALLED, HOOK_UNMATCHED)
 """The condition types that this controller owns; every other entry of `status.conditions` is left alone."""
 
+WRITES_FAIL: Final = "WritesFail"
+PODS_UNAVAILABLE: Final = "PodsUnavailable"
+PARTITION_REACHED: Final = "PartitionReached"
+SELECTOR_REACHED: Final = "SelectorReached"
+"""Reasons of conditions that are no events. The plugin tells a rollout by them too."""
+
 EVENT_SOURCE: Final = "daemonset-controller"
 SUCCESSFUL_CREATE: Final = "SuccessfulCreate"
 FAILED_CREATE: Final = "FailedCreate"

@@ -13,14 +13,19 @@ from controller.api.wellknown import (
     INVALID_ANNOTATION,
     INVALID_SPEC,
     LONGEST_PROGRESS_DEADLINE,
+    PARTITION_REACHED,
+    PODS_UNAVAILABLE,
     PROGRESS_DEADLINE_ANNOTATION,
     PROGRESS_DEADLINE_EXCEEDED,
     PROGRESS_DEADLINE_SECONDS,
     PROGRESSING,
     RESIZE_DEFERRED,
     RESIZE_REFUSED,
+    ROLLOUT_COMPLETE,
+    SELECTOR_REACHED,
     STALLED,
     TEMPLATE_REFUSED,
+    WRITES_FAIL,
 )
 from controller.planner.board import Board
 from controller.planner.explanation import Explainer
@@ -219,7 +224,7 @@ def _how_it_stands(
         case Phase.HELD | Phase.DEGRADED if standing.kept:
             return "True", *_held_by(explainer, counts, standing)
         case Phase.HEALTHY | Phase.DEGRADED:
-            return "True", "RolloutComplete", ""
+            return "True", ROLLOUT_COMPLETE, ""
         case Phase.PENDING | Phase.PROGRESSING | Phase.HELD | Phase.TERMINATING if blocker is not None:
             return "True", blocker.reason, blocker.text
         case Phase.PENDING | Phase.PROGRESSING | Phase.HELD | Phase.TERMINATING:
@@ -254,12 +259,12 @@ def _held_by(explainer: Explainer, counts: Counts, standing: Standing) -> tuple[
     """The reason and text that name what keeps nodes from the current revision."""
     board = explainer.board
     if keeper_of(board) is Obstacle.SELECTOR:
-        return "SelectorReached", f"rollingUpdate.selector leaves out {standing.kept} old ones"
+        return SELECTOR_REACHED, f"rollingUpdate.selector leaves out {standing.kept} old ones"
     partition = f"partition {board.budget.partition}"
     waiting = counts.desired_number_scheduled - counts.current_number_scheduled
     if not board.progressive or not waiting:
-        return "PartitionReached", f"{partition} keeps the others on the old revision"
-    return "PartitionReached", f"{partition} with partitionedScaling leaves {waiting} without a pod"
+        return PARTITION_REACHED, f"{partition} keeps the others on the old revision"
+    return PARTITION_REACHED, f"{partition} with partitionedScaling leaves {waiting} without a pod"
 
 
 def keeper_of(board: Board) -> Obstacle:
@@ -275,7 +280,7 @@ def _available(counts: Counts) -> Condition:
             type=AVAILABLE, status="True", reason="AllAvailable", message=f"{desired} of {desired} nodes are served"
         )
     text = f"{missing} of {desired} nodes have no available pod"
-    return Condition(type=AVAILABLE, status="False", reason="PodsUnavailable", message=text)
+    return Condition(type=AVAILABLE, status="False", reason=PODS_UNAVAILABLE, message=text)
 
 
 def _degraded(board: Board) -> Condition:
@@ -283,5 +288,5 @@ def _degraded(board: Board) -> Condition:
         return Condition(type=DEGRADED, status="True", reason=TEMPLATE_REFUSED, message=board.verdict.words)
     write_failure = board.world.write_failure or board.world.unreadable
     if write_failure:
-        return Condition(type=DEGRADED, status="True", reason="WritesFail", message=write_failure)
+        return Condition(type=DEGRADED, status="True", reason=WRITES_FAIL, message=write_failure)
     return Condition(type=DEGRADED, status="False", reason="AsExpected", message="")

@@ -23,13 +23,14 @@ from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
 from controller.api.meta import epoch
 from controller.daemonset.caches import Caches
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
+from controller.planner.obstacles import BlockReason
 from controller.planner.summary import Summary
 
 OF_DAEMONSET = ("namespace", "daemonset")
 WITHOUT_ZONE = "none"
 """The zone under which nodes without a zone label are counted."""
 
-TOLD = ("OnDelete",)
+TOLD = (BlockReason.ON_DELETE,)
 """Block reasons that are not shown, because `info` has them: the type of the strategy."""
 
 Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]

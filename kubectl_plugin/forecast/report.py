@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
-from controller.api.wellknown import DEGRADED, TEMPLATE_REFUSED, tells_of_full_quota
+from controller.api.wellknown import DEGRADED, TEMPLATE_REFUSED, WRITES_FAIL, tells_of_full_quota
 from controller.planner.actions import ProbeTemplate
 from controller.planner.board import Board
 from controller.planner.manifest import pod_name
@@ -225,7 +225,7 @@ def _dry_run_checks(answer: DryRunAnswer, refusal: str) -> Iterator[ForecastWarn
     yield ForecastWarning(name="TemplateDryRun", result=answer.result, text=text)
     if refusal and answer.result is not CheckResult.FAILED:
         text = f"the controller is refused its pods: {refusal}"
-        yield ForecastWarning(name="WritesFail", result=CheckResult.FAILED, text=text)
+        yield ForecastWarning(name=WRITES_FAIL, result=CheckResult.FAILED, text=text)
 
 
 def _missing_rights(snapshot: Snapshot) -> Iterator[ForecastWarning]:

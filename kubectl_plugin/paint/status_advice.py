@@ -8,13 +8,14 @@ from typing import Final
 from rich.text import Text
 
 from controller.api.daemonset import Phase
+from controller.api.wellknown import WRITES_FAIL
 from controller.planner.states import NodeState
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line
 from kubectl_plugin.report.counts_in_words import between, counted
 from kubectl_plugin.report.status.headline import ago_in_words
 from kubectl_plugin.report.status.problems import Problem
-from kubectl_plugin.report.status.reasons import WRITES_FAIL, new_pods_words, selector_hold_words, waits_for_words
+from kubectl_plugin.report.status.reasons import new_pods_words, selector_hold_words, waits_for_words
 from kubectl_plugin.report.status.release import release_of
 
 MOST_PROBLEMS: Final = 3

@@ -10,8 +10,9 @@ from msgspec.structs import asdict, replace
 
 from controller.api.base import Value
 from controller.api.meta import Key
+from controller.api.wellknown import WRITES_FAIL
 from controller.planner.states import NodeState
-from kubectl_plugin.report.status.reasons import WRITES_FAIL, refused_writes_words
+from kubectl_plugin.report.status.reasons import refused_writes_words
 from kubectl_plugin.report.survey import Survey
 
 Run: TypeAlias = tuple[Key, str, int]

@@ -9,7 +9,18 @@ from typing import Final
 from controller.api import number
 from controller.api.base import JSON, Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
-from controller.api.wellknown import DEGRADED, INVALID_SPEC, PROGRESS_DEADLINE_EXCEEDED, PROGRESSING, TEMPLATE_REFUSED
+from controller.api.wellknown import (
+    DEGRADED,
+    INVALID_SPEC,
+    PARTITION_REACHED,
+    PODS_UNAVAILABLE,
+    PROGRESS_DEADLINE_EXCEEDED,
+    PROGRESSING,
+    ROLLOUT_COMPLETE,
+    SELECTOR_REACHED,
+    TEMPLATE_REFUSED,
+    WRITES_FAIL,
+)
 from controller.planner.conditions import blocker_of, keeper_of, staying_empty
 from controller.planner.hook_words import some
 from controller.planner.obstacles import Obstacle
@@ -23,9 +34,6 @@ from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.steps import steps_of
 from kubectl_plugin.report.survey import Survey, UnreadableSpecError, is_unusable, survey
 
-WRITES_FAIL: Final = "WritesFail"
-SELECTOR_REACHED: Final = "SelectorReached"
-PARTITION_REACHED: Final = "PartitionReached"
 _REFUSED_POD: Final = re.compile(r'^(?:Pod|pods) "[^"]*" is (?:forbidden|invalid): ')
 """The name of the dry run's pod, which does not exist."""
 
@@ -51,7 +59,7 @@ def reason_of(survey: Survey) -> PhaseReason:
                 word, held = SELECTOR_REACHED, selector_hold_words(kept)
             return PhaseReason(word=word, text="; ".join(filter(None, (held, staying_empty(board)))))
         case Phase.DEGRADED:
-            return PhaseReason(word="PodsUnavailable", text=_waiting_words(survey))
+            return PhaseReason(word=PODS_UNAVAILABLE, text=_waiting_words(survey))
         case Phase.PROGRESSING:
             return _progressing_reason(survey)
         case Phase.PENDING | Phase.PAUSED | Phase.MANUAL | Phase.HEALTHY | Phase.TERMINATING as phase:
@@ -152,7 +160,7 @@ def _plain_reason(phase: Phase, daemonset: DaemonSet, left: int) -> PhaseReason:
         case Phase.PAUSED:
             return PhaseReason(word="Paused", text=f"{left} nodes wait for resume")
         case Phase.PROGRESSING | Phase.HELD | Phase.STALLED | Phase.DEGRADED | Phase.HEALTHY:
-            return PhaseReason(word="RolloutComplete", text="")
+            return PhaseReason(word=ROLLOUT_COMPLETE, text="")
 
 
 def _rival_reason(daemonset: DaemonSet) -> PhaseReason | None:

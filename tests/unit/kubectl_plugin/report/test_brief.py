@@ -10,11 +10,10 @@ from msgspec.structs import replace
 from controller.api.base import JSON
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.meta import rfc3339
-from controller.api.wellknown import DEGRADED, PROGRESS_DEADLINE_ANNOTATION, TEMPLATE_REFUSED
+from controller.api.wellknown import DEGRADED, PROGRESS_DEADLINE_ANNOTATION, TEMPLATE_REFUSED, WRITES_FAIL
 from kubectl_plugin.report.snapshot import Snapshot, Unread
 from kubectl_plugin.report.status.brief import brief_of, stated_brief
 from kubectl_plugin.report.status.endings import Awaited, Ending, ending_of, unfinished_ending
-from kubectl_plugin.report.status.reasons import WRITES_FAIL
 from kubectl_plugin.report.survey import survey
 from tests.beds.snapshots import of_world
 from tests.beds.worlds import ago, ds, pod, served, world
