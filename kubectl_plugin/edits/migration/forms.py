@@ -30,7 +30,9 @@ GENERATION: Final = "deprecated.daemonset.template.generation"
 its controller takes pods with the newest number for current ones, whatever their revision is."""
 _NATIVE_ONLY: Final = (GENERATION, "argocd.argoproj.io/tracking-id")
 """Annotations that are only true of the native object."""
-_OURS_ONLY: Final = ("kruise-ds/", "daemonset.kruise.io/", "apps.kruise.io/", LAST_APPLIED[-1], *_NATIVE_ONLY)
+OUR_PREFIXES: Final = ("kruise-ds/", "daemonset.kruise.io/", "apps.kruise.io/")
+"""Of annotations that mean nothing to the native kind."""
+_OURS_ONLY: Final = (*OUR_PREFIXES, LAST_APPLIED[-1], *_NATIVE_ONLY)
 
 
 class Mark(Value):

@@ -20,7 +20,6 @@ from kubectl_plugin.report.network_plugin import network_sign
 _ROLLING_DEFAULTS: Final[JSONObject] = {"partition": 0, "paused": False, "rollingUpdateType": "Standard"}
 """Values that change nothing when the native kind has no such field."""
 _SPEC_DEFAULTS: Final[JSONObject] = {"burstReplicas": 250}
-_PREFIXES: Final = ("kruise-ds/", "daemonset.kruise.io/", "apps.kruise.io/")
 
 
 class Outlook(Value):
@@ -110,4 +109,4 @@ def lost_fields(ours: MigrationSide) -> Iterator[str]:
         if spec.get(key) not in (None, {}, _SPEC_DEFAULTS.get(key)):
             yield key
     annotations = fields_of(value_at(ours.document, "metadata", "annotations"))
-    yield from (f"annotation {key}" for key in sorted(annotations) if key.startswith(_PREFIXES))
+    yield from (f"annotation {key}" for key in sorted(annotations) if key.startswith(forms.OUR_PREFIXES))
