@@ -28,7 +28,7 @@ TYPERS_OWN = frozenset({"install_completion", "show_completion"})
 """Flags that typer adds along with completion; they would set it up for a program that nobody calls."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Candidate:
     """One proposal for <TAB>, with the attributes that typer reads.
 
