@@ -19,6 +19,11 @@ def tells_of_full_quota(words: str) -> bool:
     return "exceeded quota" in words
 
 
+def request_words(verb: str, what: str) -> str:
+    """How the message of a failed request begins: the plugin tells by it which one the controller's failure is of."""
+    return f"{verb} {what}"
+
+
 HASH_LABEL: Final = "controller-revision-hash"
 LIFECYCLE_STATE_LABEL: Final = "lifecycle.apps.kruise.io/state"
 PREPARING_DELETE: Final = "PreparingDelete"

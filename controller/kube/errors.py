@@ -15,7 +15,7 @@ import re
 import msgspec
 
 from controller.api.base import View
-from controller.api.wellknown import tells_of_full_quota
+from controller.api.wellknown import request_words, tells_of_full_quota
 from controller.kube.request import NotConnected, Response
 
 LONGEST_MESSAGE = 512
@@ -79,7 +79,7 @@ class ApiError(Exception):
         causes: tuple[Cause, ...] = (),
         retry_after: float | None = None,
     ) -> None:
-        super().__init__(f"{verb} {what}: {message}")
+        super().__init__(f"{request_words(verb, what)}: {message}")
         self.verb, self.what, self.message = verb, what, message
         self.status = status
         """HTTP status code; 0 if there was no answer."""

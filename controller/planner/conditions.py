@@ -36,6 +36,8 @@ from controller.planner.readiness import Condition, readiness
 from controller.planner.stops import resize_deferral, resize_refusal
 from controller.planner.world import TemplateRefused, Unpullable
 
+_SEPARATOR = "; "
+"""Stands between the parts of a message; see `parts_of`."""
 _SHOWN = 40
 """Characters of an unreadable value that are shown: enough to find it."""
 
@@ -109,7 +111,7 @@ def _all_wait(explainer: Explainer) -> Blocker | None:
         first = board.world.unpulled.get(slots[0].node)
         why = f": {first.why}" if obstacle is Obstacle.UNPULLED and isinstance(first, Unpullable) else ""
         parts.append(f"{_WAITS[obstacle].text} {some(slot.node for slot in slots)}{why}")
-    return Blocker(reason=_WAITS[found[0][0]].reason, text="; ".join(parts))
+    return Blocker(reason=_WAITS[found[0][0]].reason, text=_joined(*parts))
 
 
 def _holds_a_node(explainer: Explainer) -> bool:
@@ -174,7 +176,12 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
 
 def _joined(*parts: str) -> str:
     """The parts that are not empty, each once."""
-    return "; ".join(dict.fromkeys(filter(None, parts)))
+    return _SEPARATOR.join(dict.fromkeys(filter(None, parts)))
+
+
+def parts_of(message: str) -> list[str]:
+    """The parts of a condition's message, as they were joined here."""
+    return message.split(_SEPARATOR)
 
 
 def staying_empty(board: Board) -> str:
@@ -244,7 +251,7 @@ def _stuck(board: Board, blocker: Blocker | None) -> str:
     if missing or beside:
         parts.append(f"no new pod is available on {some(missing or beside)}")
     parts.append(blocker.text if blocker is not None else _used_up(board))
-    return "; ".join(filter(None, parts))
+    return _joined(*parts)
 
 
 def _used_up(board: Board) -> str:

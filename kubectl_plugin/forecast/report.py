@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
-from controller.api.wellknown import DEGRADED, TEMPLATE_REFUSED, WRITES_FAIL, tells_of_full_quota
+from controller.api.wellknown import DEGRADED, TEMPLATE_REFUSED, WRITES_FAIL, request_words, tells_of_full_quota
 from controller.planner.actions import ProbeTemplate
 from controller.planner.board import Board
 from controller.planner.manifest import pod_name
@@ -33,7 +33,7 @@ from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.report.trouble import trouble_of
 from kubectl_plugin.report.world_of import world_of
 
-_CREATING: Final = "create pods"
+_CREATING: Final = request_words("create", "pods")
 """How the controller's Degraded message begins after a failed create."""
 
 

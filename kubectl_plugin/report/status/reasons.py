@@ -21,7 +21,7 @@ from controller.api.wellknown import (
     TEMPLATE_REFUSED,
     WRITES_FAIL,
 )
-from controller.planner.conditions import blocker_of, keeper_of, staying_empty
+from controller.planner.conditions import blocker_of, keeper_of, parts_of, staying_empty
 from controller.planner.hook_words import some
 from controller.planner.obstacles import Obstacle
 from controller.planner.states import NodeState
@@ -218,7 +218,7 @@ def _stated_trouble_words(snapshot: Snapshot, phase: Phase, status: DaemonSetSta
         return _refusal_reason(daemonset, words).text
     if words := refused_writes_words(daemonset) or _pods_trouble_words(snapshot):
         return words
-    parts = _text(condition(daemonset, PROGRESSING).get("message")).split("; ")
+    parts = parts_of(_text(condition(daemonset, PROGRESSING).get("message")))
     if phase is not Phase.DEGRADED and len(parts) > 1:
         return parts[-1]
     lacking = status.desired_number_scheduled - status.number_available
