@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from controller.api import number
 from controller.api.base import JSON, Value
@@ -36,6 +36,7 @@ from kubectl_plugin.report.survey import Survey, UnreadableSpecError, is_unusabl
 
 _REFUSED_POD: Final = re.compile(r'^(?:Pod|pods) "[^"]*" is (?:forbidden|invalid): ')
 """The name of the dry run's pod, which does not exist."""
+_PlainPhase: TypeAlias = Literal[Phase.PENDING, Phase.PAUSED, Phase.MANUAL, Phase.HEALTHY, Phase.TERMINATING]
 
 
 class PhaseReason(Value):
@@ -144,7 +145,7 @@ def failing_words(rows: Sequence[NodeRow]) -> str:
     return some(f"{row.node} {row.trouble.reason}" if row.trouble else row.node for row in rows)
 
 
-def _plain_reason(phase: Phase, daemonset: DaemonSet, left: int) -> PhaseReason:
+def _plain_reason(phase: _PlainPhase, daemonset: DaemonSet, left: int) -> PhaseReason:
     """The reason for a phase that explains itself. `left`: how many nodes are still to be updated."""
     match phase:
         case Phase.TERMINATING:
@@ -159,7 +160,7 @@ def _plain_reason(phase: Phase, daemonset: DaemonSet, left: int) -> PhaseReason:
             return PhaseReason(word="OnDelete", text=f"{left} old pods change when they are deleted")
         case Phase.PAUSED:
             return PhaseReason(word="Paused", text=f"{left} nodes wait for resume")
-        case Phase.PROGRESSING | Phase.HELD | Phase.STALLED | Phase.DEGRADED | Phase.HEALTHY:
+        case Phase.HEALTHY:
             return PhaseReason(word=ROLLOUT_COMPLETE, text="")
 
 
