@@ -195,10 +195,9 @@ def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
     if answer.result is CheckResult.FAILED:
         return answer.text
     found = condition(daemonset, DEGRADED)
-    words, current = str(found.get("message") or ""), found.get("observedGeneration") == daemonset.generation
-    of_a_pod = current and (found.get("reason") == TEMPLATE_REFUSED or words.startswith(_CREATING))
-    trusted = answer.result is CheckResult.SKIPPED or tells_of_full_quota(words)
-    return words if of_a_pod and trusted else ""
+    of_a_pod = found.is_current and (found.reason == TEMPLATE_REFUSED or found.message.startswith(_CREATING))
+    trusted = answer.result is CheckResult.SKIPPED or tells_of_full_quota(found.message)
+    return found.message if of_a_pod and trusted else ""
 
 
 def _forecast_of(snapshot: Snapshot, board: Board, waves: int, refusal: str, pace: Pace | None) -> Forecast:

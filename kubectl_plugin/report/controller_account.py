@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from controller.api import number
-from controller.api.base import JSONObject
+from controller.api.base import JSON, JSONObject, Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
 from controller.api.wellknown import DEGRADED, INVALID_SPEC, TEMPLATE_REFUSED
 from controller.planner.phase import Standing, phase_of
+
+
+class StatedCondition(Value):
+    """A condition of the status; fields that are missing, or no text, are empty."""
+
+    status: str
+    reason: str
+    message: str
+    is_current: bool
+    """Whether it was written for the newest spec."""
 
 
 def stated_rollout(daemonset: DaemonSet) -> Rollout:
@@ -72,11 +82,20 @@ def refusal_of(daemonset: DaemonSet) -> str:
     Only the controller knows: what the server thinks of a new pod it asks once, in a dry run.
     """
     found = condition(daemonset, DEGRADED)
-    current = found.get("observedGeneration") == daemonset.generation
-    refused = current and found.get("reason") in (TEMPLATE_REFUSED, INVALID_SPEC)
-    return str(found.get("message") or found.get("reason")) if refused else ""
+    refused = found.is_current and found.reason in (TEMPLATE_REFUSED, INVALID_SPEC)
+    return found.message or found.reason if refused else ""
 
 
-def condition(daemonset: DaemonSet, kind: str) -> JSONObject:
+def condition(daemonset: DaemonSet, kind: str) -> StatedCondition:
     """The condition of that type; empty where there is none."""
-    return next((one for one in daemonset.conditions if one.get("type") == kind), {})
+    found: JSONObject = next((one for one in daemonset.conditions if one.get("type") == kind), {})
+    return StatedCondition(
+        status=_text(found.get("status")),
+        reason=_text(found.get("reason")),
+        message=_text(found.get("message")),
+        is_current=found.get("observedGeneration") == daemonset.generation,
+    )
+
+
+def _text(value: JSON) -> str:
+    return value if isinstance(value, str) else ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
 from controller.api import number
-from controller.api.base import JSON, Value
+from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
 from controller.api.wellknown import (
     DEGRADED,
@@ -98,9 +98,9 @@ def without_pod_name(words: str) -> str:
 def refused_writes_words(daemonset: DaemonSet) -> str:
     """Why the server refuses the controller's writes; empty while they succeed."""
     found = condition(daemonset, DEGRADED)
-    if found.get("status") != "True" or found.get("reason") != WRITES_FAIL:
+    if found.status != "True" or found.reason != WRITES_FAIL:
         return ""
-    return _text(found.get("message")) or "the server refuses what the controller writes"
+    return found.message or "the server refuses what the controller writes"
 
 
 def waits_for_words(survey: Survey) -> str:
@@ -219,7 +219,7 @@ def _stated_trouble_words(snapshot: Snapshot, phase: Phase, status: DaemonSetSta
         return _refusal_reason(daemonset, words).text
     if words := refused_writes_words(daemonset) or _pods_trouble_words(snapshot):
         return words
-    parts = parts_of(_text(condition(daemonset, PROGRESSING).get("message")))
+    parts = parts_of(condition(daemonset, PROGRESSING).message)
     if phase is not Phase.DEGRADED and len(parts) > 1:
         return parts[-1]
     lacking = status.desired_number_scheduled - status.number_available
@@ -237,7 +237,7 @@ def _pods_trouble_words(snapshot: Snapshot) -> str:
 def _stated_hold_words(daemonset: DaemonSet, status: DaemonSetStatus) -> str:
     rolling, desired = daemonset.rolling_update, status.desired_number_scheduled
     written, left = rolling.partition if rolling else None, desired - status.updated_number_scheduled
-    if not written or condition(daemonset, PROGRESSING).get("reason") == SELECTOR_REACHED:
+    if not written or condition(daemonset, PROGRESSING).reason == SELECTOR_REACHED:
         return selector_hold_words(left)
     try:
         steps = steps_of(daemonset.annotations, written, desired)
@@ -246,7 +246,3 @@ def _stated_hold_words(daemonset: DaemonSet, status: DaemonSetStatus) -> str:
     if steps is not None and steps.next is not None:
         return "waiting for promote"
     return partition_hold_words(number.scaled(written, desired, round_up=False), left)
-
-
-def _text(value: JSON) -> str:
-    return value if isinstance(value, str) else ""
