@@ -65,7 +65,7 @@ class Runner:
             raise
         except UnicodeEncodeError as error:
             code = _print_failure(terminal, _not_utf8(error))
-        except Exception as error:
+        except Exception as error:  # a bug of ours is one line for users, too
             code = _print_failure(terminal, _unexpected_error(error))
         terminal.outlive_the_reader()
         terminal.flush()

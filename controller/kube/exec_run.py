@@ -130,7 +130,7 @@ async def run_program(
     try:
         program = await asyncio.shield(starting)
         printed, complaint = await program.communicate()
-    except BaseException:
+    except BaseException:  # cancelled too: the program does not outlive the call
         await _end(starting, alone=asks)
         raise
     return program.returncode or 0, printed, complaint

@@ -131,7 +131,7 @@ class _Guarded(BytesPayload):
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
         try:
             self._permission()
-        except Exception as refusal:
+        except Exception as refusal:  # whatever the permission raises, for `exchange` to raise again
             self.refusal = refusal
             raise
         await super().write_with_length(writer, content_length)

@@ -163,7 +163,7 @@ class _Pool(Generic[K]):
                         outcome: Outcome
                         try:
                             outcome = await self._handle(taken, control)
-                        except Exception as error:
+                        except Exception as error:  # a bug in one pass does not end the others
                             if _means_leadership_lost(error):
                                 raise
                             outcome, crashed = Retry(error), True
@@ -194,7 +194,7 @@ class _RunningPass(Generic[K]):
         raised: Exception | None = None
         try:
             await work()
-        except Exception as error:
+        except Exception as error:  # whoever waits for the work gets it as a value
             if _means_leadership_lost(error):
                 raise
             raised = error

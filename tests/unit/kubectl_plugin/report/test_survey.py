@@ -12,7 +12,7 @@ from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE, TA
 from controller.planner.states import NodeState
 from kubectl_plugin.report.node_choice import choice_of, chosen_rows
 from kubectl_plugin.report.snapshot import PodDetail, Snapshot
-from kubectl_plugin.report.survey import Survey, survey
+from kubectl_plugin.report.survey import Survey, is_unusable, survey
 from tests.beds.snapshots import container, crashing, detail, observed, of_world, snapshot
 from tests.beds.worlds import ago, ds, everywhere, failed, node, pod, prepared, served, taint, world
 
@@ -212,6 +212,14 @@ def test_a_refused_template_stops_nothing_where_no_node_waits_for_it_but_an_unus
     condition = {"type": "Degraded", "status": "True", "reason": reason, "message": "no", "observedGeneration": 1}
     kept = observed(ds("v2", partition=2), conditions=(condition,))
     assert survey(of_world(world(kept, pods=everywhere(2), nodes=2))).phase is phase
+
+
+@pytest.mark.parametrize(("kind", "generation"), [("TheirOwn", 1), ("Degraded", 0)])
+def test_only_what_the_controller_says_of_this_very_spec_makes_it_unusable(kind: str, generation: int) -> None:
+    refused = {"type": "Degraded", "status": "True", "reason": "TemplateRefused", "observedGeneration": 1}
+    other = {"type": kind, "status": "True", "reason": "InvalidSpec", "observedGeneration": generation}
+    conditions = (refused, other) if kind != "Degraded" else (other,)
+    assert not is_unusable(observed(ds("v2"), conditions=conditions))
 
 
 def test_revisions_that_are_told_of() -> None:
