@@ -86,6 +86,12 @@ def refusal_of(daemonset: DaemonSet) -> str:
     return found.message or found.reason if refused else ""
 
 
+def is_unusable(daemonset: DaemonSet) -> bool:
+    """Whether the controller refused this very spec itself, and not only the pods that would be made of it."""
+    found = condition(daemonset, DEGRADED)
+    return found.is_current and found.reason == INVALID_SPEC
+
+
 def condition(daemonset: DaemonSet, kind: str) -> StatedCondition:
     """The condition of that type; empty where there is none."""
     found: JSONObject = next((one for one in daemonset.conditions if one.get("type") == kind), {})

@@ -11,14 +11,13 @@ from msgspec.structs import replace
 
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, Phase, Rollout
-from controller.api.wellknown import DEGRADED, INVALID_SPEC
 from controller.planner.board import Board, lay_out
 from controller.planner.explanation import Explainer
 from controller.planner.phase import Standing
 from controller.planner.progress import advance, standing_of
 from controller.planner.states import NodeState
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.controller_account import condition, is_observed, phase_in, refusal_of, stated_rollout
+from kubectl_plugin.report.controller_account import is_observed, is_unusable, phase_in, refusal_of, stated_rollout
 from kubectl_plugin.report.node_row import NodeCounts, NodeRow, RowReader
 from kubectl_plugin.report.pulls import NodePull, worst_pulls
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
@@ -168,9 +167,3 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
         rows=tuple(reader.row(slot) for slot in board.slots),
         pulls=pulls,
     )
-
-
-def is_unusable(daemonset: DaemonSet) -> bool:
-    """Whether the controller refused this very spec itself, and not only the pods that would be made of it."""
-    found = condition(daemonset, DEGRADED)
-    return found.is_current and found.reason == INVALID_SPEC

@@ -27,12 +27,12 @@ from controller.planner.obstacles import Obstacle
 from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.controller_account import condition, phase_in, refusal_of, stated_rollout
+from kubectl_plugin.report.controller_account import condition, is_unusable, phase_in, refusal_of, stated_rollout
 from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.steps import steps_of
-from kubectl_plugin.report.survey import Survey, UnreadableSpecError, is_unusable, survey
+from kubectl_plugin.report.survey import Survey, UnreadableSpecError, survey
 
 _REFUSED_POD: Final = re.compile(r'^(?:Pod|pods) "[^"]*" is (?:forbidden|invalid): ')
 """The name of the dry run's pod, which does not exist."""
