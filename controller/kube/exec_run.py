@@ -124,27 +124,37 @@ async def run_program(
     because the terminal listens to no other; then only the program itself is killed.
     """
     stdin, group = (None, None) if asks else (DEVNULL, 0)
-    starting = asyncio.create_task(
-        asyncio.create_subprocess_exec(*words, env=env, stdin=stdin, stdout=PIPE, stderr=PIPE, process_group=group)
-    )
-    try:
-        program = await asyncio.shield(starting)
-        printed, complaint = await program.communicate()
-    except BaseException:  # cancelled too: the program does not outlive the call
-        await _end(starting, alone=asks)
-        raise
+
+    async def start() -> Process | OSError:
+        try:
+            return await asyncio.create_subprocess_exec(
+                *words, env=env, stdin=stdin, stdout=PIPE, stderr=PIPE, process_group=group
+            )
+        except OSError as error:
+            return error  # raised outside of the scope, which would wrap it in a group
+
+    async with asyncio.TaskGroup() as scope:
+        starting = scope.create_task(start())
+        try:
+            program = await asyncio.shield(starting)
+            printed, complaint = (b"", b"") if isinstance(program, OSError) else await program.communicate()
+        except BaseException:  # cancelled too: the program does not outlive the call
+            await _end(starting, alone=asks)
+            raise
+    if isinstance(program, OSError):
+        raise program
     return program.returncode or 0, printed, complaint
 
 
-async def _end(starting: asyncio.Task[Process], *, alone: bool) -> None:
+async def _end(starting: asyncio.Task[Process | OSError], *, alone: bool) -> None:
     """Kill the program. Its start is finished first, however often the caller is cancelled: when a start is
     interrupted, asyncio ends that program alone, and waits for all that share its pipes."""
     while not starting.done():
         with suppress(asyncio.CancelledError):  # the caller raises it
             await asyncio.wait([starting])
-    if starting.exception() is not None:
-        return
     program = starting.result()
+    if isinstance(program, OSError):
+        return
     with suppress(ProcessLookupError):
         if alone or sys.platform == "win32":
             program.kill()
