@@ -15,6 +15,7 @@ from pathlib import Path
 
 import structlog
 
+from controller.api.base import Value
 from controller.assembly import Parts
 from controller.informers import Informers
 from controller.kube.config import load
@@ -55,7 +56,7 @@ async def main_loop(settings: Settings) -> int:
         async with open_transport(connection) as transport:
             refresh = connection.credentials.refresh
             parts = Parts(settings, transport, server=connection.server, refresh=refresh)
-            await run(settings, parts, stop, watchdog=Watchdog())
+            await run(settings, parts, stop, process=OwnProcess(watchdog=Watchdog()))
     except* ConfigError as errors:
         logger.error("cannot connect; see --kubeconfig and --context", why=innermost(errors))
         code = 2
@@ -71,16 +72,26 @@ async def main_loop(settings: Settings) -> int:
     return code
 
 
-async def run(settings: Settings, parts: Parts, stop: asyncio.Event, *, watchdog: Watchdog | None = None) -> None:
-    """Run the controller that was assembled, until `stop` is set.
+class OwnProcess(Value):
+    """Says that the controller has a process and an event loop for itself, which it looks after as a whole: it
+    measures how late the loop runs, and exempts what fills the caches from garbage collection."""
 
-    Raises CannotListen, and LeadershipLost inside exception groups. Use `watchdog` with real time only.
+    watchdog: Watchdog | None = None
+    """Ends the process when the loop is blocked while it leads; with real time only."""
+
+
+async def run(settings: Settings, parts: Parts, stop: asyncio.Event, *, process: OwnProcess | None = None) -> None:
+    """Run the controller that was assembled, until `stop` is set. `process` None: it shares a process with others.
+
+    Raises CannotListen, and LeadershipLost inside exception groups.
     """
     readiness = _Readiness(parts.informers, stop, settings.workers)
-    async with heartbeat(parts.metrics.loop_lag.observe) as heart, _served(settings, parts, readiness, heart):
-        leading = _led(settings, parts, watchdog)
+    beating = nullcontext() if process is None else heartbeat(parts.metrics.loop_lag.observe)
+    async with beating as heart, _served(settings, parts, readiness, heart):
+        leading = _led(settings, parts, None if process is None else process.watchdog)
+        sparing = nullcontext() if process is None else spared()
         async with asyncio.TaskGroup() as group:
-            acting = group.create_task(_act(settings, parts, leading, readiness, stop), name="acting")
+            acting = group.create_task(_act(settings, parts, leading, sparing, readiness, stop), name="acting")
             await _either(group, acting, stop)
             if not readiness.acting:
                 acting.cancel()  # nothing to drain: it still waits for the caches or the Lease
@@ -105,13 +116,14 @@ async def _act(
     settings: Settings,
     parts: Parts,
     leading: AbstractAsyncContextManager[None],
+    sparing: AbstractAsyncContextManager[None],
     readiness: _Readiness,
     stop: asyncio.Event,
 ) -> None:
     """Fill the caches, wait for the Lease, and reconcile until `stop`; then finish the passes in progress."""
     informers, pulls = parts.informers, parts.pulls
     caches = informers.filling(parts.client, parts.triggers, parts.instrumentation, pulls)
-    async with caches, spared(), leading, parts.recorder.sending():
+    async with caches, sparing, leading, parts.recorder.sending():
         if settings.leader_elect:
             await parts.informers.caught_up()
         readiness.acting = True
@@ -189,9 +201,12 @@ class _Readiness:
 
 
 @asynccontextmanager
-async def _served(settings: Settings, parts: Parts, readiness: _Readiness, heart: Heartbeat) -> AsyncIterator[None]:
+async def _served(
+    settings: Settings, parts: Parts, readiness: _Readiness, heart: Heartbeat | None
+) -> AsyncIterator[None]:
+    on_time = {} if heart is None else {"event-loop": heart.check}
     pages = {
-        "/healthz": probe("healthz", {"event-loop": heart.check, "tasks": readiness.tasks}),
+        "/healthz": probe("healthz", {**on_time, "tasks": readiness.tasks}),
         "/readyz": probe("readyz", {"caches": readiness.caches, "stopping": readiness.stopping}),
     }
     guard = parts.guard if settings.metrics_auth else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from time import perf_counter
 
 import msgspec
 
@@ -80,13 +79,12 @@ class Reconciler:
             return ComeBack(AT_ONCE, "changed before anything was decided")
         now, moment = self._clock(), elapsed()
         self._pacer.began(key)
-        began = perf_counter()
         try:
             try:
                 compiled = state.compiled_for(daemonset)
                 decided = self._decide(daemonset, compiled, cached, state, now, moment, fresh=fresh)
             finally:
-                cost = perf_counter() - began
+                cost = elapsed() - moment
             self._dependencies.on_plan(cost)
             for note in decided.notes:
                 self._dependencies.say(daemonset, note)
@@ -107,7 +105,7 @@ class Reconciler:
                 return outcome([*errors, error], wake_in)
             return outcome(errors, min((delay for delay in (wake_in, later) if delay is not None), default=None))
         finally:
-            self._pacer.passed(key, cost, asyncio.get_running_loop().time())
+            self._pacer.passed(key, cost, elapsed())
 
     async def _carry_out(
         self,

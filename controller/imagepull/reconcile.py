@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf
-from time import perf_counter
 from typing import Literal
 
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, keeps_images, targets
@@ -76,15 +74,15 @@ class JobReconciler:
         if job is None:
             return await self._clear_up(key, cached.pullers, state, control)
         self._pacer.began(key)
-        began = perf_counter()
+        began = elapsed()
         try:
             try:
                 decided = self._decide(job, cached, state)
             finally:
-                cost = perf_counter() - began
+                cost = elapsed() - began
             return await self._do(job, state, decided, control)
         finally:
-            self._pacer.passed(key, cost, asyncio.get_running_loop().time())
+            self._pacer.passed(key, cost, elapsed())
 
     def lacking(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, Unpulled]:
         """The nodes that lack the image, of `nodes`, as in `state.lacking`."""

@@ -24,7 +24,7 @@ from controller.planner.world import World
 from tests.beds.api import NAMESPACES, Api
 from tests.beds.controller.bed import Bed, Simulation
 from tests.beds.controller.journal import Journal, Recording
-from tests.beds.controller.running import Controller, unhurried
+from tests.beds.controller.running import Controller
 from tests.beds.nodes import Nodes
 from tests.beds.picture import picture
 from tests.beds.pods import node_of
@@ -129,7 +129,6 @@ class Stage:
         await api.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
         async with AsyncExitStack() as stack:
             stack.enter_context(patch.object(reconcile, "plan", self._planned))
-            stack.enter_context(unhurried())
             machines = Nodes(InProcess(cluster, keep=1), clock=lambda: clock() + self.clock_ahead)
             nodes = await stack.enter_async_context(machines)
             tasks = await stack.enter_async_context(asyncio.TaskGroup())

@@ -13,7 +13,6 @@ from controller import app
 from controller.assembly import Parts
 from controller.settings import Settings
 from controller.telemetry.metrics import Metrics
-from tests.beds.controller.running import unhurried
 from tests.beds.turns import TimedLoop, unit
 from tests.beds.virtual_time import clock
 from tests.properties.hostile_objects import LARGEST, Place, places, plain, with_value
@@ -36,16 +35,15 @@ def at(path: str, shape: str) -> Place:
 async def told(server: HostileServer) -> tuple[Parts, dict[str, float]]:
     """A controller that has seen it all, and the sum of each metric that it exposes."""
     stop, settings = asyncio.Event(), Settings(leader_elect=False, metrics_address=None, health_address=None)
-    with unhurried():
-        async with app.spared(), asyncio.TaskGroup() as group:  # spared also what was there before
-            parts = Parts(settings, server, clock=clock)
-            running = group.create_task(app.run(settings, parts, stop), name="controller")
-            await asyncio.sleep(5.0)
-            assert not running.done(), "the controller has ended"
-            metrics: Metrics = parts.metrics
-            sums = {family.name: sum(one.value for one in family.samples) for family in metrics.families()}
-            stop.set()
-            await running
+    async with app.spared(), asyncio.TaskGroup() as group:  # spared also what was there before
+        parts = Parts(settings, server, clock=clock)
+        running = group.create_task(app.run(settings, parts, stop), name="controller")
+        await asyncio.sleep(5.0)
+        assert not running.done(), "the controller has ended"
+        metrics: Metrics = parts.metrics
+        sums = {family.name: sum(one.value for one in family.samples) for family in metrics.families()}
+        stop.set()
+        await running
     return parts, sums
 
 

@@ -95,7 +95,9 @@ async def test_the_watchdog_of_a_leader_is_held_from_renewal_to_renewal_and_neve
         await bed.api.create(api.LEASES, {"metadata": {"name": LEASE_NAME}})  # so that it leads at once
         link = InProcess(bed.simulator.cluster, latency=latency)
         running = tasks.create_task(
-            app.run(elected(bed), Parts(elected(bed), link, clock=clock), stop, watchdog=watchdog)
+            app.run(
+                elected(bed), Parts(elected(bed), link, clock=clock), stop, process=app.OwnProcess(watchdog=watchdog)
+            )
         )
         await asyncio.sleep(60)
         assert watchdog.watches, "while it leads"

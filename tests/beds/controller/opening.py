@@ -15,7 +15,7 @@ from tests.beds.api import DAEMONSETS, NAMESPACES, NODES, PODS, Api, Refusal, Re
 from tests.beds.control_plane import ControlPlane, User
 from tests.beds.controller.bed import SECONDS, Bed, Simulation
 from tests.beds.controller.journal import Counted, Journal, Recording
-from tests.beds.controller.running import Controller, unhurried
+from tests.beds.controller.running import Controller
 from tests.beds.manifests import MANIFESTS
 from tests.beds.nodes import INSTANT, Behaviour, Nodes
 from tests.beds.simulator.cluster import Cluster
@@ -41,12 +41,11 @@ async def simulated(
     """
     cluster, plan = Cluster(clock, strict_namespaces=True), FaultPlan(*faults)
     link = InProcess(cluster, faults=plan, latency=latency)
-    with unhurried():
-        async with _bed(
-            InProcess(cluster), InProcess(cluster), link, NAMESPACE, clock=clock, skew=skew, behaviour=behaviour
-        ) as bed:
-            bed.simulation = Simulation(cluster, link)
-            yield bed
+    async with _bed(
+        InProcess(cluster), InProcess(cluster), link, NAMESPACE, clock=clock, skew=skew, behaviour=behaviour
+    ) as bed:
+        bed.simulation = Simulation(cluster, link)
+        yield bed
     plan.check()
 
 

@@ -3,38 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from unittest.mock import patch
+from contextlib import suppress
 
 from controller import app
 from controller.assembly import Parts
-from controller.daemonset import reconcile
-from controller.imagepull import reconcile as image_pulls
 from controller.kube.request import Transport
 from controller.runtime.clock import Clock, system_clock
-from controller.serve import heartbeat
 from controller.settings import Settings
 from controller.telemetry.exposition import encoded
-from tests.beds.virtual_time import clock
-
-SELDOM = 5.0
-"""Seconds between the heartbeats of the event loop, which have nothing to tell in virtual time."""
-
-
-@contextmanager
-def unhurried() -> Iterator[None]:
-    """For controllers in virtual time, however slow the machine: deciding takes none, else the rest after a costly
-    pass would show; the loop, which is never late, is looked at seldom; and none walks at its start over all that the
-    tests of this process keep alive.
-    """
-    with (
-        patch.object(reconcile, "perf_counter", clock),
-        patch.object(image_pulls, "perf_counter", clock),
-        patch.object(heartbeat, "INTERVAL", SELDOM),
-        patch.object(app, "gc"),
-    ):
-        yield
 
 
 class Controller:
@@ -51,6 +27,8 @@ class Controller:
         self._stop = asyncio.Event()
         self._parts: Parts | None = None
         self._elected = False
+        self.process: app.OwnProcess | None = None
+        """Where it is to act as if this process were its own; it shares the process with the test."""
         self.ahead = 0.0
         """Seconds by which its machine's clock is ahead of everybody else's; may be set at any time."""
 
@@ -102,4 +80,4 @@ class Controller:
         """Its parts are kept: from outside nobody can tell a controller that rests from one that waits."""
         self._elected = settings.leader_elect
         self._parts = Parts(settings, self._transport, clock=lambda: self._clock() + self.ahead)
-        await app.run(settings, self._parts, self._stop)
+        await app.run(settings, self._parts, self._stop, process=self.process)

@@ -50,7 +50,7 @@ class _Measured:
         parts = Parts(settings, server, clock=clock)
         self._parts.append(parts)
         async with asyncio.TaskGroup() as group:
-            running = group.create_task(app.run(settings, parts, stop), name="controller")
+            running = group.create_task(app.run(settings, parts, stop, process=app.OwnProcess()), name="controller")
             await self._rest("start", lambda: None)
             await self._rest("a list of pods, each changed", server.touch_pods)
             await self._rest("a list of nodes, each changed", server.relabel_nodes)
