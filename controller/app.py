@@ -36,8 +36,8 @@ from controller.telemetry.collectors import living
 from controller.telemetry.exposition import exposing
 
 DRAIN_SECONDS = 14.0
-"""Seconds for passes in progress when the process is stopped. Events and Lease get 5 s more, so that it ends within
-20 s of the 30 s of `terminationGracePeriodSeconds`."""
+"""Seconds that passes in progress get when the process is stopped. Sending events and releasing the Lease get 5 s
+more, so the process ends within 20 s; the pod has 30 s (`terminationGracePeriodSeconds`)."""
 
 
 async def main_loop(settings: Settings) -> int:

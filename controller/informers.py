@@ -46,7 +46,7 @@ class Running(Protocol):
 
 
 class _Watching(msgspec.Struct, frozen=True):
-    """Makes reflectors, and connects their reports with the name of what they watch."""
+    """Makes reflectors whose callbacks also receive the name of the watched resource."""
 
     client: Client
     instrumentation: Instrumentation

@@ -66,8 +66,8 @@ class Instrumentation:
         seconds.observe(answer.seconds)
 
     def contact(self, resource: str, contact: Contact) -> None:
-        """Note whether a reflector reaches the server. What is wrong with one resource is logged for each; that the
-        server is away, or back, once for all of them."""
+        """Note whether a reflector reaches the server. A problem with one resource is logged for that resource. That
+        the server cannot be reached, or can be reached again, is logged once for all of them."""
         before = self._contacts.get(resource)
         others = [one.state for name, one in self._contacts.items() if name != resource]
         self._contacts[resource] = contact

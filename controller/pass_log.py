@@ -25,7 +25,8 @@ class PassLog:
         self, ids: Iterator[int], subject: str, count: Callable[[Pass[Key]], None], *, queue: str = ""
     ) -> None:
         """`ids` are numbers of passes, unique in the process. `subject` is the key of the object in log lines.
-        `count` updates the metrics. `queue` is the name of the queue, if `subject` alone does not tell it."""
+        `count` updates the metrics. `queue` is the name of the queue in log lines, if `subject` does not identify the
+        queue."""
         self._log = structlog.get_logger()
         self._ids, self._subject, self._count = ids, subject, count
         self._queue = {"queue": queue} if queue else {}

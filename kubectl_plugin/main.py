@@ -38,7 +38,8 @@ def complete() -> None:
     """`kubectl_complete-kruise_ds ARGS… WORD`: print the candidates for WORD as kubectl wants them, one
     `value<TAB>help` per line, and last a directive that tells the shell whether to offer file names too.
 
-    Always ends with 0. Whatever fails gives an empty list and nothing on stderr: rather nothing than something wrong.
+    Always exits with 0. If anything fails, nothing is offered and nothing is printed to stderr: no candidates are
+    better than wrong ones.
     """
     mend_streams()
     for line in candidates(sys.argv[1:]):

@@ -1,8 +1,9 @@
 """The base classes of all types of the project.
 
 A `View` has some fields of an object of somebody else; decoding drops all others, so a view must never be encoded and
-written back. It cannot be: `as_bytes` takes JSON, which contains no view, and only a `Part` becomes JSON, by
-`as_json`. The linter refuses every other way to encode; the files that encode our own notes and reports are listed.
+written back. The types prevent that: `as_bytes` takes only JSON, which cannot contain a view, and `as_json` turns
+only a `Part` into JSON. The linter bans every other way to encode, except in the files that encode our own
+annotations and reports (pyproject.toml lists them).
 
 A `Value` is anything else that is decided or passed on: frozen, compared by content. Neither is tracked by the cyclic
 garbage collector (`gc=False`): they form no cycles, and so it need not scan a cache of 30,000 pods.

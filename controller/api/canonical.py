@@ -65,7 +65,8 @@ _FREE_TEXT: Final = frozenset(
 """Maps whose keys are the user's: nothing in them is a default."""
 
 MOST_VALUES: Final = 20_000
-"""Values in one template at most; the largest in use have some thousand. A larger one could delay everything."""
+"""The most values that a template may have. The largest templates in use have a few thousand; a much larger one could
+block the event loop."""
 
 
 def identity(template: JSONObject) -> str:

@@ -206,8 +206,9 @@ class DaemonSet(Named):
 
     @property
     def progress_deadline(self) -> int:
-        """Seconds without progress after which a rollout counts as stalled: those of the annotation, if it is a whole
-        number from 1 to 2147483647, else the default; plus minReadySeconds, during which no progress can be seen.
+        """Seconds without progress after which a rollout counts as stalled: the value of the annotation if it is a
+        whole number from 1 to 2147483647, else the default. minReadySeconds are added, because no progress shows
+        during that time.
         """
         asked = _whole_seconds(self.annotations.get(PROGRESS_DEADLINE_ANNOTATION, ""))
         return (asked or PROGRESS_DEADLINE_SECONDS) + self.spec.min_ready_seconds

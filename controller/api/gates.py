@@ -96,8 +96,8 @@ def opened(gates: Iterable[Gate], stamp: str) -> tuple[JSONObject, ...]:
 
 
 def closed(conditions: Sequence[PodCondition], type_: str, reason: str, stamp: str) -> tuple[JSONObject, ...]:
-    """Operations that set this condition False and also the Ready condition, as the kubelet would soon. None if both
-    are False already for this reason."""
+    """Operations that set this condition False, and also the Ready condition, as the kubelet would do a moment later.
+    No operations if both are False for this reason already."""
     own = _found(conditions, type_)
     done = own is not None and (own.status, own.reason) == ("False", reason)
     return (

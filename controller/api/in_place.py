@@ -2,8 +2,9 @@
 docs/design/kubelet.md#a-changed-image-in-a-running-pod.
 
 A container is new if its id differs from that before the update. This does not prove which image it runs: the old
-container may have crashed and restarted, or an earlier update may have been done late. The image name in the status
-is proof if it is the one asked for, but it may be another name of the same bits; then only time tells.
+container may have crashed and restarted, or an earlier update may have been done late. If the status shows the image
+name of the spec, that is proof. It may also show another name of the same image; then the container counts as new
+only after some seconds (`_Proof`).
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from controller.api.text import LONGEST_ITEM, shortened
 SETTLE_SECONDS = 10.0
 """Seconds after the update in which a new container with another image name may be the old one, restarted."""
 OVERLAP_SECONDS = 600.0
-"""Seconds instead of `SETTLE_SECONDS` if an earlier update may be done late: it is shown until the next image is
-there."""
+"""Used instead of `SETTLE_SECONDS` while the kubelet may still complete an earlier update: the status then shows the
+image of that update until the newest one is pulled."""
 _LEAST = {"requests": "2m", "limits": "10m"}
-"""The least cpu that a kernel gives; the status reports what it gives."""
+"""The smallest amounts of cpu that a kernel can set. The status reports the amount that was set, not the one asked
+for."""
 
 
 class Resize(StrEnum):
@@ -47,14 +49,15 @@ class Underway(Value):
     restarting: tuple[str, ...] = ()
     """Containers that may not run yet what the spec asks for."""
     unseen: bool = False
-    """Whether one of these does not run anything new at all, as far as we see."""
+    """Whether the status shows that one of these containers was not replaced at all yet."""
     resize: Resize | None = None
     problem: str = ""
     """The message of the kubelet about the resize."""
     continues: bool = False
     """Whether the containers of the next launch priority are to be updated, from `due` on."""
     due: float = 0.0
-    """When they may be updated (seconds since 1970); before that, it is not proved that the earlier ones run."""
+    """When they may be updated (seconds since 1970); before that, it is not certain that the containers with a higher
+    launch priority run what the spec asks for."""
     waiting: tuple[str, ...] = ()
     """The containers of all launch priorities after the next one."""
     patience: float = SETTLE_SECONDS
@@ -68,7 +71,8 @@ class Underway(Value):
         return self.resize is not None and not (self.restarting or self.continues or self.waiting)
 
     def lasts(self, now: float) -> bool:
-        """Whether it still waits for something. A moment too far ahead comes from a wrong clock: then no."""
+        """Whether it still waits for something. False if the time is too far in the future, because then it comes
+        from a wrong clock."""
         return self.until == inf or self._is_to_come(self.until, now)
 
     def is_due(self, now: float) -> bool:
@@ -80,7 +84,8 @@ class Underway(Value):
 
 
 class _Proof(Enum):
-    """Proof that a container is the one that the spec asks for: the seconds after which it counts as that."""
+    """How certain it is that a container runs what the spec asks for. The value: seconds after which it counts as
+    running that."""
 
     NEW = 0.0
     LIKELY = SETTLE_SECONDS
@@ -162,7 +167,7 @@ def _proof(
     if not new:
         if before.container_id is None and named:
             return _Proof.LIKELY  # the clock of the node may be behind
-        # the spec had the image before, or has it again before the kubelet did anything about the one in between
+        # the spec named this image before, or names it again before the kubelet acted on the image in between
         asked = before.image == wanted  # another name of the same image restarts it too
         kept = (asked or (overlapped and named)) and observed is not False
         return (_Proof.NEW if observed and (overlapped or named) else _Proof.LIKELY) if kept else _Proof.NONE
@@ -170,9 +175,9 @@ def _proof(
         return _Proof.NEW
     again = status.restart_count >= before.restart_count + 2
     if runs and any(digest_of(one) == runs for one in overlapped) and (digest or not again):
-        return _Proof.NONE  # its digest is that of an earlier update, done late
+        return _Proof.NONE  # its digest is that of an image of an earlier update, done late
     if any(same_image(status.image, one) for one in overlapped) and not again:
-        return _Proof.NONE  # so it is by its name
+        return _Proof.NONE  # its name is that of an image of an earlier update, done late
     return _Proof.PERHAPS if overlapped and not again else _Proof.LIKELY
 
 
@@ -193,7 +198,7 @@ def _resize(
         return None, ""
     spec = {name: one.resources for name, one in wanted.items()}
     if any(not _covers(spec[name], one) for name, one in asked.items()):
-        # one write since then was not ours, after which the spec would be as asked for; of two, one may have been
+        # a single write since then was not ours, or the spec would be as asked for; of two, one may have been ours
         return (None if 0 < state.generation < generation - 1 else Resize.WANTED), ""
     real = {name: shown[name].resources for name in asked if name in shown}
     if all(name in real and _is_given(real[name], one, observed=observed) for name, one in asked.items()):

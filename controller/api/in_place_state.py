@@ -21,7 +21,8 @@ class ContainerBefore(View):
     """The id of the container; None: not noted, as by the controller of OpenKruise."""
     restart_count: int = 0
     image: str = ""
-    """The image by which its spec asked for what it runs; the node may use another name. Empty: not known."""
+    """The image name in the spec when this container was started; the node may report another name. Empty: not
+    known."""
 
 
 class PreCheck(View):
@@ -37,7 +38,8 @@ class Superseded(View):
 
 
 class InPlaceState(View):
-    """The annotation. The last four fields are ours, and of `ContainerBefore` all but `imageID`."""
+    """The annotation. OpenKruise has neither the last four fields nor those of `ContainerBefore`, except
+    `imageID`."""
 
     revision: str = ""
     update_timestamp: str | None = None

@@ -1,7 +1,7 @@
 """Finds out who wrote the status last, by `metadata.managedFields`. Pure.
 
-Only fields count that nobody but the controller writes; conditions may be of anybody. A person with kubectl is no
-other controller. Times are in whole seconds.
+Only fields that nobody but a controller writes are considered; anybody may write conditions. A person with kubectl
+does not count as another controller. Times are in whole seconds.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ class StatusWriters(Value):
     def rival_since(self, before: StatusWriters) -> str:
         """The other controller, if it has written since `before` and the status was ours then; "" otherwise.
 
-        The change counts and not the times, because two controllers that react to the same event write in the same
-        second. An earlier time is no new write: ours has taken over the fields that were written later.
+        What counts is that the entry has changed, not which time is later: two controllers that react to the same
+        event write in the same second. An entry with an earlier time is no new write: it is left when our write takes
+        over the fields of a later one.
         """
         changed = (self.theirs, self.other) != (before.theirs, before.other)
         return self.other if before.ours and changed and self.theirs >= before.theirs else ""

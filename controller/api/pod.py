@@ -95,7 +95,7 @@ class Pod(Named):
     """Since when it is ready (seconds since 1970), by its Ready condition or the start of its last container,
     whichever is later; None: not ready, or not known."""
     problem: PodProblem | None = None
-    """Why it does not become ready by waiting, as far as its status tells; None: nothing is known, or it is ready."""
+    """Why it will not become ready by itself, as far as its status shows; None: nothing is known, or it is ready."""
     complaint: str = ""
     """The message about a container that cannot start or that ends, during an update in place; else empty."""
     gates: tuple[Gate, ...] = ()

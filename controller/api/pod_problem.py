@@ -1,4 +1,5 @@
-"""Finds pods that do not recover by waiting, and the kind of their problem: the same for metrics and the plugin."""
+"""Finds pods that will not recover by themselves, and the kind of their problem: the same for metrics and the
+plugin."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ _BACK_OFF: Final = ("CrashLoopBackOff", "ImagePullBackOff")
 
 
 def stuck(*, waiting: str, ready: bool, exit_code: int | None, ended: str) -> str:
-    """Why a container does not recover by waiting, in the word of the kubelet; empty: it may still start.
+    """Why a container will not recover by itself, in the kubelet's word; empty: it may still start.
 
     `exit_code` and `ended` (the reason) are those of its present or last end. A container that failed and is not
     ready will most likely fail again.
@@ -74,7 +75,7 @@ def complaint_of(statuses: Iterable[ContainerStatusView], replaced: Collection[s
     """The first container that the kubelet cannot start or that has failed, with the message of the kubelet; empty:
     it reports none now. `replaced` are ids of containers that an update in place ended.
 
-    While the kubelet waits to try again, it reports something else, which is no news.
+    While the kubelet backs off, it reports only the back-off instead of the cause; such reports are skipped.
     """
     for one in statuses:
         if words := _complaint(one, replaced):

@@ -20,7 +20,7 @@ from controller.api.text import shortened
 PULLER_LABEL: Final = "kruise-ds/image-pull-job"
 """Label of every puller: the uid of its job."""
 MANAGED: Final = {"app.kubernetes.io/managed-by": "kruise-ds"}
-"""Labels of every puller, by which one that has lost its owner is found."""
+"""Labels of every puller. They identify a puller whose owner reference was removed."""
 CONTAINER: Final = "pull"
 
 NOT_PULLED: Final = frozenset(
@@ -43,11 +43,12 @@ PULLED_REASONS: Final = frozenset(
         "CrashLoopBackOff",
     }
 )
-"""Reasons with which a container waits when the image is there; for an image without any program, for ever."""
+"""Waiting reasons that prove that the image is on the node. A container of an image without any program keeps one of
+them for ever."""
 LONGEST_WHY: Final = 500
 """Characters of the message of the kubelet; the answer of the registry is at its end."""
 LOST: Final = "ContainerStatusUnknown"
-"""The reason of an end that the kubelet has not seen."""
+"""The reason in the status of a container whose end the kubelet did not see."""
 
 
 class Pulling(StrEnum):

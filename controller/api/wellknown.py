@@ -20,7 +20,8 @@ def tells_of_full_quota(words: str) -> bool:
 
 
 def request_words(verb: str, what: str) -> str:
-    """How the message of a failed request begins: the plugin tells by it which one the controller's failure is of."""
+    """The beginning of the message of a failed request. The plugin recognises by it which request of the controller
+    failed."""
     return f"{verb} {what}"
 
 
@@ -88,7 +89,7 @@ WRITES_FAIL: Final = "WritesFail"
 PODS_UNAVAILABLE: Final = "PodsUnavailable"
 PARTITION_REACHED: Final = "PartitionReached"
 SELECTOR_REACHED: Final = "SelectorReached"
-"""Reasons of conditions that are no events. The plugin tells a rollout by them too."""
+"""Condition reasons that no Event has. The plugin also reads them to describe a rollout."""
 
 EVENT_SOURCE: Final = "daemonset-controller"
 SUCCESSFUL_CREATE: Final = "SuccessfulCreate"

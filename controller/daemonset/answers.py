@@ -34,7 +34,8 @@ class Answer(Value, gc=True):
 
     @property
     def place(self) -> Place:
-        """The place where the action would fail again; of its own for a full quota, which stops all creates."""
+        """The place where the action would fail again. A full quota has a place of its own, because it stops all
+        creates."""
         return ROOM if self.is_full_quota else self.action.place
 
     @property
@@ -50,16 +51,17 @@ class Briefing(Value, gc=True):
     failing: Collection[Place] = ()
     """Places where writes failed before."""
     is_suspect: Callable[[Place], bool] = lambda place: False
-    """Whether the next answer that leaves open if the place is at fault, such as a conflict, counts as a failure."""
+    """Whether the next inconclusive error at this place, such as a conflict, counts as a failure of the place."""
     undone: Callable[[Action], ApiError | None] = lambda action: None
-    """The error for an action that is accepted each time and then taken back by somebody; None: it is not."""
+    """The error for an action that the server accepts each time and somebody takes back; None: nobody does."""
     proven: str = ""
     """Hash of the revision with several accepted pods, which needs no slow start; empty: none."""
 
 
 def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
-    """The verdict on the template by the answer to a dry run. A server checks last whether the name is taken, so that
-    answer accepts the template. So does a full quota: the old pod that goes makes room."""
+    """What the answer to a dry run says about the template. A server checks last whether the name is taken, so
+    AlreadyExists means that it accepts the template. A full quota means the same, because deleting the old pod makes
+    room."""
     if error is None:
         return Accepted()
     match meaning_of(error).write:

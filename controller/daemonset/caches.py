@@ -72,8 +72,8 @@ class Caches:
         return self._fleet
 
     async def snapshot(self, daemonset: DaemonSet) -> Cached | None:
-        """The state of `daemonset` in the caches, once no list is half taken in: each store then shows the server at
-        one moment. None: the DaemonSet has changed or gone while this waited."""
+        """The state of `daemonset` in the caches, once no list is only partly applied: each store then shows the
+        server at one moment. None: the DaemonSet was changed or deleted meanwhile."""
         while not all(store.is_whole for store in self.stores.values()):
             for store in self.stores.values():
                 await store.whole()

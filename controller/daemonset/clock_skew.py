@@ -50,11 +50,11 @@ class ReadySeen(msgspec.Struct):
         return _since(self.known, now, moment)
 
     def _seen(self, pod: Pod, said: float, current: Container[str], now: float, moment: float) -> float:
-        """The moment (`elapsed`) since which a pod that claims to become ready after `now` is ready.
+        """Since when a pod counts as ready (`elapsed`) whose Ready condition names a time after `now`.
 
-        Old pods must not all count as unavailable, or all would be deleted at once. If our clock was set back, what
-        it said before counts. After a restart of the controller, the age of the pod counts; if even its creation is
-        in the future, an old pod counts as always ready, and a current one as ready from now on.
+        Old pods must not all count as unavailable, or all would be deleted at once. If our clock was set back, the
+        time that it showed before is used. After a restart of the controller, the age of the pod counts; if even its
+        creation is in the future, an old pod counts as always ready, and a current one as ready from now on.
         """
         if self.known is not None:
             return min(said + self.epoch, moment)

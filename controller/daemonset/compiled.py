@@ -1,4 +1,4 @@
-"""Keeps what is computed once for each generation of a DaemonSet, or for each of its revisions."""
+"""Caches everything that is computed only once per generation or per revision of a DaemonSet."""
 
 from __future__ import annotations
 

@@ -58,12 +58,12 @@ class CarryingOut:
         """Actions that were begun and not answered yet, by place."""
         self._late: Callable[[Answer], None] | None = None
         self._look: asyncio.Task[ApiError | None] | None = None
-        """The read of the DaemonSet that precedes adoptions. Its result is the error for which none may be made; None
-        if they may be made."""
+        """The read of the DaemonSet before the first adoption. Its result is the error that forbids adoptions; None:
+        they are allowed."""
 
     def leave(self, tell: Callable[[Answer], None]) -> None:
-        """The pass waits no longer. No further action is begun, for the plan gets old; `tell` gets the answers to the
-        actions that were begun."""
+        """Called when the pass stops waiting. No further action is begun, because the plan is getting old; `tell`
+        receives the answers to the actions that are under way."""
         self._late = tell
 
     @property
@@ -139,7 +139,7 @@ class CarryingOut:
             if self._late is not None:
                 self._late(answer)
             elif answer.error is None and isinstance(action, UpdateInPlace) and action.change.resources:
-                # at once, so that a container restarts once for both
+                # right after the new image, so that one restart of the container covers both
                 await self._carry_out(iter((ResizePod(pod=action.pod, node=action.node),)))
 
     async def _after_error(self, action: Action, error: ApiError) -> Answer:
@@ -174,7 +174,7 @@ class CarryingOut:
         )
 
     async def _may_adopt(self) -> None:
-        """Raises the error for which nothing may be adopted: the DaemonSet is not there, or could not be read."""
+        """Raises the error that forbids adoptions: the DaemonSet is gone, or could not be read."""
         if self._look is not None and (error := await self._look) is not None:
             raise error
 
@@ -186,7 +186,7 @@ class CarryingOut:
         return None
 
     async def _left_to_do(self, action: Action, error: ApiError) -> ApiError | None:
-        """The error for which the action has to be tried again; None: nothing is left to be done."""
+        """The error because of which the action has to be tried again; None: nothing is left to do."""
         means = meaning_of(error).write
         if self._is_over:
             return error
@@ -194,7 +194,7 @@ class CarryingOut:
             # if it is not there, somebody was quicker
             return error if await is_still_there(action, self._dependencies) else None
         if means in (ForWrite.EXISTS, ForWrite.REFUSED) and isinstance(action, ProbeTemplate):
-            return None  # that is what was asked
+            return None  # the refusal is the result of the dry run
         if error.is_terminating_namespace:
             return None
         if isinstance(action, InDoubt):

@@ -113,8 +113,8 @@ class InPlaceWrites:
         """Resize the containers. The order of containers never changes, so the uid guards the patch well enough,
         whatever the kubelet writes meanwhile.
 
-        A dry run comes first, because a pod that serves again after an earlier attempt is not to be drained for a
-        resize that is refused once more."""
+        A dry run comes first: after a refused attempt the pod serves again, and it must not be drained for a resize
+        that the server refuses once more."""
         ref, operations = _ref(pod), resizing(pod)
         if not operations:
             return  # an earlier attempt succeeded

@@ -88,7 +88,8 @@ async def may_have_come_through(action: actions.InDoubt, daemonset: DaemonSet, d
     """Whether an earlier attempt at this write, whose answer was lost, may have succeeded after all; also true if the
     server cannot be asked.
 
-    A place where writes fail is passed over, and the next node gets its share of the budget, but not while in doubt.
+    If a write failed, its place is held back and the next node gets its share of the budget. That must not happen
+    while the write may have been done.
     """
     try:
         match action:
@@ -115,7 +116,7 @@ async def may_have_come_through(action: actions.InDoubt, daemonset: DaemonSet, d
 
 
 async def is_still_there(action: actions.OnPod | actions.OnRevision, dependencies: Dependencies) -> bool:
-    """Whether the object of a write that was answered by "not found" exists all the same: a webhook can answer so."""
+    """Whether the object exists although the write got "not found": a webhook can answer that, too."""
     kept: Pod | Revision | None
     if isinstance(action, actions.OnPod):
         kept = await _left_of(action.pod, PODS, dependencies)

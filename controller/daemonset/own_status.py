@@ -1,4 +1,4 @@
-"""Keeps the status of one DaemonSet that we wrote last, until the cache shows it."""
+"""Keeps the last status that we wrote for one DaemonSet, until the cache shows it."""
 
 from __future__ import annotations
 

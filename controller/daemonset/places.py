@@ -16,8 +16,8 @@ FAILING_FIRST = 1.0
 FAILING_AT_MOST = 300.0
 """Seconds for which a place is left alone after its second failure in a row, and at most. They double in between."""
 DOUBTS = 3
-"""Answers in a row that do not tell whether the place is at fault (a conflict, a busy server, no answer), after which
-they count as a failure of the place: a webhook or a proxy can give any answer."""
+"""This many inconclusive errors in a row (a conflict, a busy server, no answer) count as a failure of the place,
+because a webhook or a proxy can cause any of them."""
 FAILING_KEPT = 10_000
 """Places that are remembered; when there are more, those that may be tried again are forgotten."""
 

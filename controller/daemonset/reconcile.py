@@ -97,7 +97,7 @@ class Reconciler:
                 wake_in = AT_ONCE
             if not fresh:
                 wake_in = min(wake_in or LOOK_AGAIN_SECONDS, LOOK_AGAIN_SECONDS)
-            try:  # also after errors, of which the first comes first
+            try:  # also after errors; the outcome reports the first error
                 later = await state.status_writer.settle(daemonset, decided, dependencies, control)
             except ApiError as error:
                 if meaning_of(error).write is ForWrite.ABSENT and self._caches.daemonset_of(daemonset.uid) is None:

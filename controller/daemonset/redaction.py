@@ -16,12 +16,12 @@ from controller.api.base import JSON, JSONObject
 from controller.kube.errors import LONGEST_MESSAGE, ApiError
 
 MASK = "(hidden)"
-"""Stands in messages and logs for what is masked; the plugin's screens have another one, of three asterisks."""
+"""Replaces masked text in messages and logs. The screens of the plugin use three asterisks instead."""
 SHORTEST = 4
 """Characters. A shorter value is not masked outside its field, because it is part of too many words."""
 
 TURN = 64
-"""Values that are taken in before other tasks may run; a template may have tens of thousands."""
+"""Values that are added before other tasks may run; a template may have tens of thousands."""
 
 _SECRETIVE = frozenset({"env", "args", "command", "httpHeaders"})
 _FIELD = re.compile(
@@ -40,7 +40,8 @@ class Secrets:
         self._whole: set[str] = set()
         self._sorted: list[str] = []
         self._lengths: dict[str, list[int]] = {}
-        """The first `SHORTEST` characters of values, to the lengths of these values: negative, so longest first."""
+        """For the first `SHORTEST` characters of each value: the lengths of all values that begin with them, negated,
+        so that the longest comes first."""
 
     def add(self, value: str) -> None:
         """Add a value to be masked. If it is longer than any error message, only its beginning is searched."""

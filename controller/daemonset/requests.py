@@ -24,7 +24,7 @@ class Requests:
         self._in_place = InPlaceWrites(dependencies.client, dependencies.clock, partial(self._wrote, PODS.name))
 
     async def send(self, action: actions.Action) -> None:
-        """Raises the ApiError that the server answers, or by which no answer came."""
+        """Send the request of one action. Raises ApiError if the server refuses it or does not answer."""
         client, ledger, daemonset = self._dependencies.client, self._dependencies.ledger, self._briefing.daemonset
         match action:
             case actions.CreatePod() | actions.ProbeTemplate():
@@ -36,7 +36,7 @@ class Requests:
             case actions.DeletePod():
                 if action.why is actions.DeleteReason.FAILED:
                     key = (daemonset.uid, daemonset.generation, action.node)
-                    # however it ends: it may be done and not answered
+                    # before the request: if its answer is lost, it may have been done
                     self._dependencies.failed_pods.strike(key, elapsed())
                 seen = action.pod.version if action.as_seen else ""
                 deleted = await client.delete(PODS, action.pod, version=seen)

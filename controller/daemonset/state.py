@@ -1,7 +1,7 @@
 """Keeps what the controller remembers about one DaemonSet between passes. Passes and triggers write it.
 
-Nothing here is needed to keep the limits of a rollout, only to be quick or considerate: after a restart it is empty,
-and the objects in the cluster say the rest, except of which revision a missing pod was (`predecessors`).
+No limit of a rollout depends on it; it only makes the controller faster and gentler on the server. After a restart it
+is empty. The objects in the cluster tell everything else, except which revision a missing pod had (`predecessors`).
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ class DaemonSetState(msgspec.Struct):
         return self.accepted_of if self.accepted >= PROOF else ""
 
     def held_back(self, moment: float) -> dict[Place, float]:
-        """Places that are left alone now, and until when (`elapsed`), including those where a lost write may yet be
-        done, and where the server has not answered: these for ever."""
+        """Places that are held back now, and until when (`elapsed`). Included are places where a write whose answer
+        was lost may still be carried out, and, without an end, places where the server has not answered yet."""
         held = self.places.held_back(moment)
         for place, one in self.unsure.items():
             if place in self.places.failing and one.until > moment:
@@ -142,8 +142,8 @@ class DaemonSetState(msgspec.Struct):
         return held | dict.fromkeys(self.unanswered.places, inf)
 
     def possible(self, moment: float) -> list[InDoubt]:
-        """Writes that are not answered, and those whose answer was lost in places that are passed over: what they
-        may yet do counts as done."""
+        """Writes that the server has not answered, and writes whose answer was lost at places where writes fail. All
+        of them count as done."""
         failing = self.places.failing
         lost = (one.action for place, one in self.unsure.items() if place in failing and one.until > moment)
         return [*self.unanswered.in_doubt, *lost]
@@ -221,7 +221,8 @@ class DaemonSetState(msgspec.Struct):
             self.places.failed(place, moment)
 
     def _learn_of_names(self, answer: Answer, daemonset: DaemonSet) -> None:
-        """A name that somebody else's object has is not tried again; one whose create may yet be done is."""
+        """A name that belongs to somebody else's object is not used again. The name of a create that may still be
+        carried out is used again."""
         if isinstance(answer.action, CreatePod):
             if answer.means is ForWrite.UNKNOWN:
                 self.doubtful[answer.action.node] = answer.action.name

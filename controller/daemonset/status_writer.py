@@ -37,7 +37,8 @@ from controller.runtime.workers import PassControl
 Conditions: TypeAlias = tuple[JSONObject, ...]
 
 FOLLOWING = (AVAILABLE, READY, RECONCILING)
-"""Conditions that change whenever pods do, or together with another condition: nobody waits for these alone."""
+"""Conditions that change with every pod, or together with another condition. If only these change, the write is not
+urgent."""
 
 
 class DueStatus(msgspec.Struct, frozen=True):
@@ -51,8 +52,8 @@ class DueStatus(msgspec.Struct, frozen=True):
 
 
 class StatusWriter:
-    """Writes the status of one DaemonSet as soon as the pacer allows, one write at a time. It waits for the answer no
-    longer than for any other."""
+    """Writes the status of one DaemonSet as soon as the pacer allows, one write at a time. A pass waits for its
+    answer no longer than for that of any other write (`ANSWER_SECONDS`)."""
 
     def __init__(self) -> None:
         self.own = OwnStatus()
@@ -102,7 +103,8 @@ class StatusWriter:
         events: Sequence[Note],
         dependencies: Dependencies,
     ) -> None:
-        """Write `due` over the status `before`, and then tell of it. Raises ApiError."""
+        """Write `due` in place of the status `before`, then report the change (events, log, metrics). Raises
+        ApiError."""
         try:
             version = await write(dependencies.client.apart(), daemonset, due)
         except ApiError as error:
@@ -128,8 +130,8 @@ class StatusWriter:
 def change_of(
     daemonset: DaemonSet, wanted: Status, latest: tuple[str, DaemonSetStatus | None], now: float
 ) -> DueStatus | None:
-    """The write that makes the status as wanted; None if it is so already. `latest`: the newest known status, and the
-    version of the object that carries it."""
+    """The write after which the status is as `wanted`; None if it is so already. `latest`: the newest known status,
+    and the version of the object that carries it."""
     version, known = latest
     before = known if known is not None else DaemonSetStatus()
     after = _merged(before, wanted, daemonset.generation, now)

@@ -18,8 +18,8 @@ from controller.planner.place import Place
 from controller.planner.traits import Effect
 
 SECONDS = 60.0
-"""A write that is due again within so many seconds after it was accepted was taken back by somebody; where its place
-is left alone for longer, within twice that time."""
+"""If a write is due again within this many seconds after the server accepted it, somebody has taken it back. If its
+place is held back for longer, twice the hold time applies instead."""
 KEPT = 10_000
 """Number of writes that are remembered of one DaemonSet. Beyond that all are forgotten, which bounds the memory."""
 

@@ -1,8 +1,8 @@
 """Finds the DaemonSets that need a pass after a change in a store, each with a reason.
 
-Handlers enqueue, and note in the state that a pod or node is gone or that another controller wrote. `urgent` are
-changes that leave a node without its pod, let a pod serve again, or change what is wanted; all others only change
-counts and are looked at in batches (`runtime/pacing.py`).
+Handlers enqueue keys. They also note in the state that a pod or node is gone, or that another controller wrote the
+status. A change is `urgent` if it leaves a node without its pod, lets a pod serve again, or changes what should run;
+all others change only counts, and are handled in batches (`runtime/pacing.py`).
 """
 
 from __future__ import annotations
@@ -153,8 +153,8 @@ class Triggers:
         return [] if found is None else [found]
 
     def _urgency(self, old: Pod | None, new: Pod, owner: DaemonSet) -> Urgency:
-        """How soon a changed pod needs a pass. The first event of a pod that we made is no news, unless the pass that
-        made it left more to do."""
+        """How soon a changed pod needs a pass. The first event of a pod that we created says nothing new, unless the
+        pass that created it left more to do."""
         if new.dying:
             return "lazy"
         if old is not None and (new.ended or new.labels != old.labels or _waits_for_us(old, new)):

@@ -1,4 +1,4 @@
-"""Remembers what dry runs of a pod said of each revision, and when the next one is due."""
+"""Remembers the result of the dry run of each revision, and when the next dry run is due."""
 
 from __future__ import annotations
 

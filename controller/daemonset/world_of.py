@@ -33,9 +33,9 @@ def world_of(
 ) -> World:
     """The World of one pass. `daemonset` has the newest status that is known: the next one is worked out from it.
 
-    What the server has not answered counts as done if it may have been. `now` is in seconds since 1970; `moment` is
-    the same instant by `elapsed`, the clock of everything that is remembered. Both become seconds since 1970 in the
-    World, anew in each pass, so that setting the clock changes no duration.
+    Writes without an answer count as done if they may have been done. `now` is in seconds since 1970; `moment` is the
+    same instant by `elapsed`, in which the state keeps all times. The World has only seconds since 1970: times are
+    converted anew in each pass, so that setting the wall clock changes no duration.
     """
     pods, revisions = _with_adopted(cached, state.unanswered.adopted, daemonset.uid), cached.revisions
     resizable = compiled.gates.resize and not state.no_resize
@@ -62,7 +62,7 @@ def world_of(
 
 
 def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
-    """`world` with what the process remembers of earlier passes and no object shows, or shows too late."""
+    """`world` with what earlier passes have learnt and the objects do not show, or show too late."""
     now, status = world.now, world.daemonset.status
     held_back = {what: now + until - moment for what, until in state.held_back(moment).items()}
     return replace(

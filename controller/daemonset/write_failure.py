@@ -16,15 +16,16 @@ class WriteFailure(Value):
     words: str
     """The server's message."""
     gist: str
-    """`words` without the object's name, by which failures are compared: each node's pod fails with its own name."""
+    """`words` without the object's name. Failures are compared by it, because the message differs for each pod only
+    in the name."""
     kind: type[actions.Action]
 
 
 def failure_after(
     before: WriteFailure | None, decided: Plan, answers: Sequence[Answer], failing: Container[Place]
 ) -> WriteFailure | None:
-    """The failure to report after a pass: the first one, else the one before if it is not over. `failing` are the
-    places where writes have failed.
+    """The failure to report after a pass: the first one of this pass, or else the previous one unless that is over.
+    `failing` are the places where writes have failed.
 
     A pass that tried nothing of the kind proves nothing: a back-off may have kept it from trying. The words stay
     while only the name in them would change; each change would be written.

@@ -41,7 +41,8 @@ DRAIN_SECONDS = 0.5
 
 
 class ImagePullParts:
-    """Stores, queues and passes, which exist at once. Whoever fills the caches reports changes to `on_…`."""
+    """The stores, queues and reconcilers. They exist from the start and run inside `working`. The informers call the
+    `on_…` methods with each change."""
 
     def __init__(
         self,
@@ -119,8 +120,8 @@ class ImagePullParts:
             await stop.wait()
 
     def unpulled(self, daemonset: DaemonSet, cached: Cached) -> Mapping[str, Unpulled]:
-        """The nodes whose update waits for images, as in `World`: all while it is not known yet, none without
-        jobs."""
+        """The nodes whose update waits for images, as in `World`: all nodes while that is not known yet, no nodes if
+        there are no jobs."""
         if not daemonset.waits_for_images:
             return {}
         if self._caught_up:

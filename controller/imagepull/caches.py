@@ -22,7 +22,7 @@ class JobCached(Value):
     """The state in the caches, at one moment, of one job or of the remains of a job that is gone."""
 
     fleet: int
-    """The number in `JobCaches.fleet`."""
+    """The value of `JobCaches.fleet` at that moment."""
     nodes: tuple[Node, ...]
     pullers: tuple[Puller, ...]
     updated: LabelSelector | None
@@ -34,7 +34,7 @@ class JobCaches:
         self.jobs, self.pullers, self.nodes, self._daemonsets = jobs, pullers, daemonsets.nodes, daemonsets
         self._by_job = pullers.index(lambda puller: Key(puller.namespace, puller.job))
         self.fleet = 0
-        """Changes whenever a node came, went, or got other labels or taints."""
+        """A counter that changes whenever a node is added or removed, or its labels or taints change."""
 
     def unfinished(self) -> list[ImagePullJob]:
         return [job for job in self.jobs.values() if job.status is None or job.status.completion_time is None]
@@ -55,8 +55,8 @@ class JobCaches:
         return frozenset(old_pods(self._daemonsets.pods_of(owner), job.hash))
 
     async def snapshot(self, key: Key, job: ImagePullJob | None) -> JobCached | None:
-        """The state of the job with this key in the caches, once no list is half taken in: each store then shows the
-        server at one moment. `job` is that job, if any. None: it has changed while this waited."""
+        """The state of the job with this key in the caches, once no list is only partly applied: each store then
+        shows the server at one moment. `job` is that job, if it exists. None: it has changed meanwhile."""
         while not (self.pullers.is_whole and self.nodes.is_whole):
             await self.pullers.whole()
             await self.nodes.whole()

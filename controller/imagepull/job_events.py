@@ -14,7 +14,7 @@ LONGEST_WAIT = 30.0
 DOUBLINGS = 5
 """Doublings until the longest wait; doubling further would overflow at some time."""
 HOPELESS = "InvalidImageName"
-"""The start of a reason that is the same on every node, for ever."""
+"""The beginning of a failure that no node and no retry can avoid."""
 LOST = "its pod was deleted, or sent to another node, by somebody else"
 IMAGE_PULL_FAILED = "ImagePullFailed"
 

@@ -20,7 +20,8 @@ NO_COMMAND = "/kruise-ds/only-pulls-the-image"
 _NOBODY = 65534
 """The user `nobody`."""
 _LEFT_ALONE_SECONDS = 60
-"""Seconds after the timeout of its attempt, when we should have deleted it: then the kubelet ends it by itself."""
+"""Seconds after the timeout of its attempt. By then the controller should have deleted the puller; if not, the
+kubelet ends it."""
 _LONGEST_DEADLINE = 2**31 - 1
 """The largest number that the API server accepts."""
 _LABELS: JSONObject = {**MANAGED, "sidecar.istio.io/inject": "false"}

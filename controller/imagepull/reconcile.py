@@ -85,7 +85,7 @@ class JobReconciler:
             self._pacer.passed(key, cost, elapsed())
 
     def lacking(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, Unpulled]:
-        """The nodes that lack the image, of `nodes`, as in `state.lacking`."""
+        """Those of `nodes` that lack the image; see `state.lacking`."""
         return lacking(job, self._states.get(job.key), nodes, self._keeps_images)
 
     def _keeps_images(self, name: str) -> bool:
@@ -212,7 +212,8 @@ class JobReconciler:
     async def _settle_status(
         self, job: ImagePullJob, state: JobState, wanted: ImagePullJobStatus, execution: JobExecution
     ) -> float:
-        """Write the status if it may be written now; returns when the rest may be, `inf` if nothing is left."""
+        """Write the status if it may be written now. Returns when the remaining changes may be written; `inf`: none
+        remain."""
         before = state.latest_status(job)
         if wanted == before or STATUS in state.awaited or job.dying:
             return inf

@@ -53,8 +53,8 @@ class _KnownRollout(msgspec.Struct):
         self.failing_since.pop(image, None)
 
     def failed(self, image: str, error: ApiError, patience: float) -> None:
-        """Note that a job could not be created. No answer is no refusal: the job may exist, or be created soon, and
-        no container ends before that."""
+        """Note that a job could not be created. A missing answer does not count as a refusal until `patience` is
+        over: the job may exist, or may still be created, and nodes wait for it meanwhile."""
         now = elapsed()
         is_over = now >= self.failing_since.setdefault(image, now) + patience
         if is_over or not meaning_of(error).write.undecided:
@@ -171,7 +171,7 @@ class Rollouts:
                 and former.uid in self._removed
                 and not await _collected(self._remove(client, daemonset, former), errors)
             ):
-                continue  # the former one may go at any moment, or stay: nodes wait until that is known
+                continue  # it may still be deleted at any moment, or remain: nodes wait until that is known
             if await _collected(self._create(client, daemonset, asked, job), errors):
                 known.made(job.image)
             else:

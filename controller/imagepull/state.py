@@ -69,8 +69,8 @@ class JobState(msgspec.Struct):
             self.with_pods, self.pod_selector = None, pod_selector
 
     def choose(self, targets: Targets, chosen_at: tuple[object, ...], served: Collection[str] = ()) -> None:
-        """Set the nodes of the job, and forget all others. Only nodes in `served` stay among those that have the
-        image: their pod is not an old one any more."""
+        """Set the nodes of the job, and forget all others. Nodes in `served` keep the result that they have the
+        image: they left the job because their pod was updated."""
         self.silent, self.chosen_at = targets.silent, chosen_at
         kept = set(targets.nodes)
         self.pulled = (self.pulled & kept.union(served)) | targets.having

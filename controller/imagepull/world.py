@@ -52,7 +52,8 @@ class JobWorld(Value, gc=True):
     failed: Mapping[str, str]
     """Nodes that have used up their attempts, with the reason."""
     again: Mapping[str, float]
-    """When failed nodes are tried once more, in a job that never completes (`elapsed`); a missing node, now."""
+    """When each failed node of a job that never completes is tried again (`elapsed`). A failed node that is missing
+    here may be tried now."""
     silent: Collection[str]
     """Nodes on which no pod would start now."""
     tries: Mapping[str, Try]

@@ -52,7 +52,7 @@ DRY_RUN: Final = ("dryRun", "All")
 
 
 class Client:
-    """Makes requests to one API server, any number at once. What is waited for and retried: see `Sender`."""
+    """Makes requests to one API server, any number at once. `Sender` waits and retries."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
@@ -182,7 +182,7 @@ class Client:
         *,
         query: Query = (),
     ) -> AsyncIterator[AsyncIterator[Events[T]]]:
-        """An open watch: an iterator over bunches of events, each decoded while it is iterated.
+        """An open watch: an iterator over batches of events. An event is decoded when the iteration reaches it.
 
         Entering raises ApiError when the server refuses. The outer iterator ends when the server closes the watch; it
         raises ApiError if the connection breaks or `STREAM_SILENCE` seconds pass without a byte. The inner one raises

@@ -24,7 +24,7 @@ R = TypeVar("R")
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends the initial state of a watch (metav1.InitialEventsAnnotationKey)."""
 _LARGE = 64 * 1024
-"""Bytes of JSON. Below, there are too few objects for collections to matter."""
+"""Bytes of JSON. A smaller document has too few objects to cause many garbage collections."""
 
 
 class Seen(Value, Generic[T]):
@@ -71,7 +71,7 @@ class Page(Value, Generic[T]):
 
 
 def _uncollected(decode: Callable[[D, bytes], R]) -> Callable[[D, bytes], R]:
-    """Let no garbage collection come in between, and not before what was only decoded to be looked at is freed. A
+    """Disable garbage collection while decoding, until everything that was decoded only temporarily is freed. A
     template of a megabyte has 200,000 tracked objects, and would cause hundreds of collections, each over all that is
     decoded already."""
 

@@ -22,7 +22,7 @@ LONGEST_MESSAGE = 512
 """Characters of a message that are kept: enough for a sentence, too few to copy a whole object into events."""
 
 _QUOTATION = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?\Z)')
-"""A quotation, up to the end of the text where its closing quote is missing: there the search ends."""
+"""A quotation. If its closing quote is missing, it extends to the end of the text."""
 _LONG_QUOTATION = 130
 """Characters, with the quotes. For a refused patch the server quotes the whole object first, and says the mistake at
 the end."""

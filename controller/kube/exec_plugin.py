@@ -20,8 +20,9 @@ LEAST_PAUSE = 10.0
 class ExecPlugin:
     """Runs the plugin again shortly before its token expires, and when the server answers 401.
 
-    While the old token is valid, nobody waits for a run, so that a slow plugin costs no leader its Lease. Cancelling
-    one who waits does not end the run, but leaving `renewing` does. When a run fails, the old token stays in use.
+    While the old token is valid, no request waits for a run, so a slow plugin cannot cost a leader its Lease. A run
+    continues when a task that waits for it is cancelled; it ends when `renewing` is left. When a run fails, the old
+    token stays in use.
     """
 
     def __init__(

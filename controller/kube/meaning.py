@@ -1,5 +1,5 @@
-"""Maps each class of error to its meaning for the sender. Everybody who goes on after an error asks here. The same as
-a table: docs/design/life-of-an-event.md#when-a-write-fails."""
+"""Maps each class of error to what its caller has to do. All code that handles such an error asks here. The same as a
+table: docs/design/life-of-an-event.md#when-a-write-fails."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Takes documents of the API server apart, without a look into their objects: these may be malformed, or nested more
-deeply than the decoder goes."""
+"""Splits lists and watch events of the API server without decoding the objects in them: these may be malformed, or
+nested too deeply for the decoder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Line(View, Generic[T]):
 
 
 class SomeMeta(View):
-    """The metadata that say which object it is, and of which version."""
+    """The metadata that identify an object and its version."""
 
     name: str = ""
     namespace: str | None = None

@@ -1,4 +1,4 @@
-"""Sends requests considerately: each waits for its turn and for a busy server, renews credentials, and is counted."""
+"""Sends requests: waits for a permit and for a busy server, renews credentials, and reports each exchange."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from controller.kube.throttle import Lane, NoTurn, Throttle
 CALL_SECONDS = 30.0
 """Seconds within which a call ends, including the waits for its turn and for a busy server."""
 FOR_ITS_TURN = 0.8
-"""Share of these seconds within which the turn must come. A request that is sent in the last moment ends without an
-answer and may have been done; a call that gets no turn has done nothing."""
+"""Fraction of `CALL_SECONDS` within which a call must get its permit. A request that is sent at the last moment may
+be carried out although its answer comes too late; a call without a permit has certainly done nothing."""
 
 
 Retell: TypeAlias = Callable[[ApiError], ApiError]

@@ -8,7 +8,7 @@ from collections import deque
 
 
 class NoTurn(TimeoutError):
-    """The turn would come too late to be of use. It was not taken."""
+    """The permit would come too late to be of use. None was taken."""
 
 
 CEILING = 50

@@ -261,7 +261,7 @@ InPlaceAction: TypeAlias = DrainPod | UpdateInPlace | ContinueInPlace | ResizePo
 RevisionAction: TypeAlias = AdoptRevision | CreateRevision | RenumberRevision | DeleteRevision
 
 Unready: TypeAlias = DrainPod | PrepareDelete | UpdateInPlace
-"""Actions that make a pod unavailable, and it runs on."""
+"""Actions that make a pod unavailable while it keeps running."""
 InDoubt: TypeAlias = CreatePod | DeletePod | Unready
 """Actions that make a node unavailable or give it a pod. While the server has not answered one, and after its answer
 was lost, it counts as done."""
@@ -276,5 +276,6 @@ Harmless: TypeAlias = (
     | OpenGates
     | RevisionAction
 )
-"""Actions that make no node unavailable and give none a pod: they count as done once they are."""
+"""Actions that neither make a node unavailable nor give it a pod. They count as done only once the server has
+answered."""
 Action: TypeAlias = InDoubt | Harmless

@@ -243,8 +243,8 @@ def _refused(standing: Standing) -> str:
 
 
 def _stuck(board: Board, blocker: Blocker | None) -> str:
-    """The message of a rollout that is stalled. It has nothing in it that changes because time passes: it would be
-    written again and again."""
+    """The message of a stalled rollout. Nothing in it changes with time alone, because each change would be written
+    to the status."""
     missing = [one.node for one in board.target if one.old is None and not one.current_available]
     beside = [one.node for one in board.target if one.paired]
     parts = [f"no progress for {board.world.daemonset.progress_deadline} seconds"]
@@ -275,7 +275,8 @@ def _held_by(explainer: Explainer, counts: Counts, standing: Standing) -> tuple[
 
 
 def keeper_of(board: Board) -> Obstacle:
-    """Whether to name the partition or the selector as what keeps nodes old: the partition, if it is used up."""
+    """The obstacle to name as the one that keeps nodes old, of partition and selector: the partition if it is used
+    up."""
     used_up = board.budget.partition and len(board.target) >= board.quota
     return Obstacle.PARTITION if used_up else Obstacle.SELECTOR
 

@@ -89,7 +89,7 @@ class Explainer:
 
     @property
     def keepers(self) -> set[Obstacle]:
-        """The obstacles that `kept` returns for some node, or might: known without asking for each."""
+        """The obstacles that `kept` may return for some node, found without calling it for each node."""
         board, rolling = self.board, self.board.rolling_update
         found = {Obstacle.PAUSED} if self._paused else set()
         if len(board.target) < board.budget.desired:
@@ -106,7 +106,7 @@ class Explainer:
         return self._of_empty(slot) if slot.old is None else self.kept(slot) or self.of_turn(slot)
 
     def of_turn(self, slot: Slot) -> Obstacle | None:
-        """The obstacle of a node in `Board.outdated`. Plain, because it may be called for all nodes."""
+        """The obstacle of a node in `Board.outdated`. It is kept cheap, because it may be called for all nodes."""
         if self.of_all is not None:
             return self.of_all
         if (self._particular or len(slot.pods) > 1) and (found := self._of_particular(slot)) is not None:

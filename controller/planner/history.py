@@ -50,8 +50,8 @@ def settle_history(board: Board) -> Step:
 def trim_history(board: Board) -> Step:
     """The stage that deletes the oldest revisions beyond revisionHistoryLimit, but never one that a pod has.
 
-    While partition, selector or pause keep nodes on older revisions, those stay from which pods there may be created
-    again: the one with most pods, and the last one of each empty node.
+    While partition, selector or pause keep nodes on older revisions, the revisions are kept from which pods may be
+    recreated there: the one with the most pods, and the last one of each empty node.
     """
     surplus = len(board.older) - board.world.daemonset.spec.history_limit
     if surplus <= 0:

@@ -45,7 +45,7 @@ def place(board: Board) -> Step:
             continue  # nothing to delete; true for nearly every node
         if slot.fit is None:
             for pod in slot.pods:
-                if not pod.bound and not pod.dying:  # a bound one is the cluster's pod garbage collector's
+                if not pod.bound and not pod.dying:  # the pod garbage collector of the cluster deletes bound ones
                     needs.delete(pod, DeleteReason.VANISHED)
         elif slot.fit is Fit.LEAVE:
             for pod in slot.pods:

@@ -36,7 +36,7 @@ STAGES: tuple[Stage, ...] = (*BEFORE_UPDATE, roll_out, trim_history)
 """All stages in order. The first one that acts ends the pass; the next pass starts from what that has changed."""
 
 _CLOCK_GRAIN = 0.05
-"""Seconds after the moment itself at which a pass comes, because availability is compared strictly."""
+"""Seconds that are added to each wake-up time, because a pod is available only *after* its minReadySeconds."""
 
 
 class Plan(Value):
@@ -48,7 +48,7 @@ class Plan(Value):
     more: bool = False
     again: bool = False
     withheld: bool = False
-    """Whether some actions are left out because they failed before, while writes fail. They are tried later."""
+    """Whether some actions are left out because they failed before. They are tried later."""
     all_written: bool = False
     """Whether nothing is left to be written, so that whatever failed before is over."""
     status: Status | None = None
@@ -117,7 +117,7 @@ def _beside_claims(board: Board, claims: Step) -> list[Action]:
     """Creates that go together with adoptions: lost pods need not wait for adoptions on other nodes, however often
     somebody removes our owner reference there.
 
-    None until the history is settled: before that, nobody knows of which revision the new pods have to be.
+    Empty until the history is settled: before that, the revision of the new pods is not known.
     """
     if not board.revision.uid or not all(isinstance(action, AdoptPod) for action in claims.actions):
         return []

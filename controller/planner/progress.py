@@ -20,7 +20,7 @@ CLOCK_RUNS = (Phase.PROGRESSING, Phase.STALLED)
 
 
 def standing_of(board: Board, *, observed: bool) -> Standing:
-    """The standing as the pods show it. Whether it was completed or is overdue, only the record tells; see
+    """The standing as the pods show it. Only the record tells whether the rollout was completed or is overdue; see
     `advance`."""
     without = available = outdated = done = waiting = 0
     run, barred = Fit.RUN, board.barred
@@ -101,8 +101,9 @@ def _record(status: DaemonSetStatus | None) -> Rollout:
 
 
 def _starts_clock(last: Rollout, phase: Phase, deadline: float) -> bool:
-    """Whether the deadline starts in this pass, because it did not count before. It did not count either while the
-    rollout was Stalled for another reason; that is so if it became Stalled before the deadline was over.
+    """Whether the deadline starts to run in this pass. It did not run in phases outside `CLOCK_RUNS`, nor while the
+    rollout was Stalled for another reason than the deadline, that is, if it became Stalled before the deadline had
+    passed.
     """
     if phase not in CLOCK_RUNS or last.phase not in CLOCK_RUNS:
         return phase in CLOCK_RUNS

@@ -1,7 +1,7 @@
 """Makes the conditions Ready, Reconciling and Stalled, for tools that know no DaemonSet but follow kstatus
 (https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md).
 
-`kubectl wait`, Flux, Helm and Argo CD ask for nothing else. All three conditions always exist, so that one can wait
+`kubectl wait`, Flux, Helm and Argo CD look at nothing else. All three conditions always exist, so that one can wait
 for `Reconciling=False`: the rollout has come to an end, good or bad.
 """
 
@@ -40,7 +40,7 @@ none of them: nothing is left to roll out, but pods are missing."""
 def readiness(phase: Phase, message: str, *, why: str, aside: Condition | None = None) -> tuple[Condition, ...]:
     """The three conditions. `message` says in a sentence how the rollout stands, `why` is its reason to wait.
 
-    `aside` replaces the condition Stalled while that is false: a remark about the deadline.
+    `aside`: a remark about the deadline, which takes the place of the condition Stalled while that is False.
     """
     true = READ_AS[phase]
     calm = aside or Condition(type=STALLED, status="False", reason="AsExpected", message="")

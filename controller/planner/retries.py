@@ -13,7 +13,8 @@ from controller.planner.world import World
 RETRIES = 5
 """Failed nodes that one pass tries again, so that it has no more failures than this; the others come later."""
 NEXT_RETRIES = 1.0
-"""Seconds between passes that come only for failed writes; no later either while other nodes are untried."""
+"""Seconds until the next pass if it only retries failed writes. While other nodes have not been tried, the next pass
+comes no later than this either."""
 
 
 def has_failed(world: World) -> bool:

@@ -22,7 +22,7 @@ from controller.planner.status import Status
 from controller.planner.step import Note
 
 UNDER_WAY: Final = (Phase.PENDING, Phase.PROGRESSING, Phase.PAUSED, Phase.STALLED, Phase.MANUAL)
-"""Phases from which a rollout can come to its end. From Degraded, pods only come back."""
+"""Phases from which a rollout can complete. If it was Degraded, only pods have come back."""
 
 
 def rollout_events(daemonset: DaemonSet, status: Status) -> tuple[Note, ...]:

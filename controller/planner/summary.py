@@ -111,7 +111,7 @@ def see(explainer: Explainer, *, settled: bool, misscheduled: int) -> Summary:
 
 
 def _deadlines(explainer: Explainer) -> tuple[float, ...]:
-    """The deadlines of all pods that the hook holds. A pod of which nobody knows since when is never late."""
+    """The deadlines of all pods that the hook holds. A pod without a recorded preparation time is never late."""
     patience = explainer.board.world.daemonset.pre_delete_deadline
     return tuple([pod.held_since + patience if pod.held_since is not None else inf for pod in explainer.held_by_hook])
 

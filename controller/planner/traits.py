@@ -1,5 +1,5 @@
-"""The traits that all actions of one kind share, as data: whoever counts writes or compares them asks for these and
-not for the kind."""
+"""The traits that all actions of one kind share, as data. Code that counts or compares writes reads the traits, so it
+need not match on every class of action."""
 
 from __future__ import annotations
 

@@ -118,7 +118,8 @@ class World(Value):
     coming: Mapping[str, str] = {}
     """Revision hashes of pods that may have been created but were not seen yet, by node."""
     leaving: frozenset[str] = frozenset()
-    """Nodes where a pod may have been deleted but was not seen so yet. It counts as dying, though it may live on."""
+    """Nodes where we may have deleted a pod and the caches do not show that yet. The pod counts as dying, although it
+    may still be live."""
     ready_seen: Mapping[str, float] = {}
     """When pods were first seen ready (seconds since 1970), by uid, if their Ready condition names a later time
     because the clock of the node is ahead of ours."""

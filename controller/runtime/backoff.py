@@ -11,7 +11,8 @@ import msgspec
 K = TypeVar("K", bound=Hashable)
 
 SWEEP_EVERY = 1024
-"""Strikes between two sweeps of the table, at least: forgotten keys would fill it."""
+"""The least number of strikes between two sweeps. Without sweeps, keys that are no longer used would fill the
+table."""
 
 
 class Backoff:

@@ -1,5 +1,5 @@
-"""The two clocks. A moment that the API gives or is given is wall-clock time, which may jump when the machine's clock
-is set; every duration is measured by `elapsed`, which never jumps."""
+"""The two clocks. Times in API objects are wall-clock time, which may jump when the machine's clock is set; every
+duration is measured by `elapsed`, which never jumps."""
 
 from __future__ import annotations
 

@@ -34,9 +34,9 @@ class _Rest(Value):
 
 
 RESTS: dict[Urgency, _Rest] = {
-    "urgent": _Rest(share=3.0, least=0.0, most=10.0),  # at most a quarter of the time goes into passes of one …
-    "soon": _Rest(share=20.0, least=0.02, most=0.5),  # … a twentieth while a rollout goes on …
-    "lazy": _Rest(share=25.0, least=0.05, most=0.5),  # … and four per cent into passes that only count
+    "urgent": _Rest(share=3.0, least=0.0, most=10.0),  # passes over one key take at most a quarter of the time
+    "soon": _Rest(share=20.0, least=0.02, most=0.5),  # at most a twentieth while a rollout goes on
+    "lazy": _Rest(share=25.0, least=0.05, most=0.5),  # at most 4 % if passes only update counts
 }
 """Why the numbers differ: docs/design/life-of-an-event.md#what-a-pass-costs."""
 
@@ -62,8 +62,8 @@ _NEVER = _LastPass(ended=float("-inf"))
 class Pacer(Generic[K]):
     """Decides how long a key rests after a pass: the longer the decision took, the longer.
 
-    After its rest, an urgent trigger is served at once; others wait the least rest of their kind, so that what
-    follows closely shares the pass.
+    After the rest, an urgent trigger starts a pass at once. Other triggers wait for `least` seconds, so that triggers
+    that follow closely share the pass.
 
     The rest counts from the end of the last pass. A trigger that comes while a pass runs waits the whole rest;
     `began` must be called for that.
@@ -91,8 +91,8 @@ class Pacer(Generic[K]):
 
 
 class PacedQueue(WorkQueue[K]):
-    """A work queue whose keys have an urgency and wait as long as the pacer says; who makes passes tells the
-    pacer."""
+    """A work queue whose keys have an urgency and wait as long as the pacer decides. The reconciler has to report its
+    passes to the pacer."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -10,7 +10,8 @@ from controller.kube.errors import ApiError
 from controller.runtime.workers import ComeBack, Done, Outcome, PassControl, Retry, Work
 
 AT_ONCE = 0.001
-"""Seconds after which a key comes back that has more to do: at once, but behind the keys that wait in the queue."""
+"""Seconds until the next pass over a key that has more to do: practically none, but the key queues behind those that
+wait already."""
 LOOK_AGAIN_SECONDS = 1.0
 """Seconds for which a stale pass waits for the event that makes it fresh; then it comes back by itself."""
 ANSWER_SECONDS = 2.0

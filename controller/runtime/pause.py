@@ -64,7 +64,7 @@ class WatchPause(Value):
 
 
 def pause_after(before: State, end: End, *, lasted: float, delivered: bool) -> WatchPause:
-    """The pause after a request or stream that was begun in the state `before` has ended so.
+    """The pause after a request or stream, begun in the state `before`, has ended with `end`.
 
     `lasted`: seconds from the request to the end; `delivered`: whether anything came.
     """

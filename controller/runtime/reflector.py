@@ -27,18 +27,18 @@ SILENCE = 30.0
 TURN = 128
 """Events, and objects of a list, that are taken in before other tasks may run: some milliseconds of work."""
 CHANGE = 8
-"""How many events one change counts as for `TURN`: listeners are called, and a node is judged for each DaemonSet."""
+"""A change counts as this many events for `TURN`, because it calls the listeners, and a node is judged for each
+DaemonSet."""
 
 
 class Reflector(Generic[W, T]):
     """Lists and watches one resource (in one namespace, or in all) and writes what it sees into one store.
 
     `on_change` is called for every change without an await in between, with store and indexes up to date, so that
-    nobody can see a change before its listener has. A list is taken in object by object, and other tasks run in
-    between; `relist` never interrupts that, so no list stays half taken in.
-    `on_contact` is called once whenever the server becomes reachable, unreachable, missing or forbidden.
-    Callbacks must be quick and must not raise: an error in one is a bug and ends `run`, because a cache that
-    silently misses a change is worse than none.
+    nobody can see a change before its listener has. A list is applied object by object, and other tasks run in
+    between; `relist` never interrupts that, so no list stays half applied. `on_contact` is called once whenever the
+    server becomes reachable, unreachable, missing or forbidden. Callbacks must be quick and must not raise: an error
+    in one is a bug and ends `run`, because a cache that silently misses a change is worse than none.
     """
 
     def __init__(

@@ -42,12 +42,12 @@ class Change(Value, Generic[T]):
 class Store(Generic[T]):
     """The objects of one resource by key, as the server showed them. The contract:
 
-    - The states of one object appear in order, though some may be missing. Between objects no order is promised.
-    - A value is frozen, and may be old. What you have just written is not there yet: see `reach_in`.
-    - An incomplete list changes nothing. A complete one is taken in object by object, and other tasks run in between:
-      whoever needs all objects as of one moment waits for `whole`. An object that is missing from the list counts as
-      deleted. `Reach.version` becomes that of the list when all of it has been taken in.
-    - An object that cannot be decoded keeps its last good state; its key is in `malformed` until it can be again.
+    - The states of one object appear in order, though some may be missing. Between objects no order is promised. - A
+    value is frozen, and may be old. What you have just written is not there yet: see `reach_in`. - An incomplete list
+    changes nothing. A complete one is applied object by object, and other tasks run in between: wait for `whole` to
+    see all objects as of one moment. An object that is missing from the list counts as deleted. `Reach.version`
+    becomes that of the list when all of it has been taken in. - An object that cannot be decoded keeps its last good
+    state; its key is in `malformed` until it can be again.
 
     Store, indexes and listeners need no locks because nothing awaits between a change and its last listener: no
     reader finds a change of which its listener has not heard. For the same reason, do not keep what `values`, `items`
@@ -75,11 +75,11 @@ class Store(Generic[T]):
 
     @property
     def is_whole(self) -> bool:
-        """Whether no list is half taken in."""
+        """Whether no list is only partly applied."""
         return not self._swapping
 
     async def whole(self) -> None:
-        """Wait until `is_whole`, which holds until the next await. It is short: no request is part of it."""
+        """Wait until `is_whole`, which holds until the next await. The wait is short, because it needs no request."""
         while self._swapping:
             self._swapped.clear()
             await self._swapped.wait()
@@ -186,7 +186,7 @@ class StoreWriter(Generic[T]):
                 store._malformed[key] = item.reason
             else:
                 yield self._settle(key, item.obj)
-        store._reached[namespace] = Reach(listed=self._asked)  # may lead back, after a restored backup
+        store._reached[namespace] = Reach(listed=self._asked)  # may go back, after a backup was restored
         store._unfilled.discard(namespace)
         self._advance(version)
         store._swapping.remove(namespace)

@@ -5,11 +5,12 @@
       └──page──▶ Listing ──last page───────────────────│──────────────────┘ │
                                                        └──end───────────────┘
 
-`ask` says what to request in a state; `on_…` say what an answer makes of the state, and what to tell the store.
-How a request or a stream ended is an `End`; only `on_end` may discard what is known and go back to Start. The
-initial state comes as a stream where the server supports it (WatchList; only with `allowWatchBookmarks` does it send
-the bookmark that ends the initial state), else as a list in pages; a server that refuses this stream, or never ends
-it, is asked for pages from then on. Both are consistent reads: from a stale start, pods could be created twice.
+`ask` returns the next request in a state. The `on_…` functions return the next state after an answer, and the event
+for the store. How a request or a stream ended is an `End`; only `on_end` may discard what is known and go back to
+Start. The initial state comes as a stream where the server supports it (WatchList; only with `allowWatchBookmarks`
+does it send the bookmark that ends the initial state), else as a list in pages; a server that refuses this stream, or
+never ends it, is asked for pages from then on. Both are consistent reads: from a stale start, pods could be created
+twice.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ Work: TypeAlias = Callable[[], Coroutine[None, None, object]]
 
 
 class PassControl(Protocol):
-    """The requests of a pass to the workers that run it."""
+    """What a pass can ask of the workers that run it."""
 
     def only_waits(self) -> None:
         """From now on the pass only waits for answers and occupies no worker, however long they take. Its key counts
@@ -78,7 +78,8 @@ class Pass(msgspec.Struct, Generic[K], frozen=True):
 
 
 Around: TypeAlias = Callable[[Taken[K]], AbstractContextManager[Callable[[Pass[K]], None]]]
-"""Opens the context in which one pass is made. It gives who is to be told of the finished pass, inside of it."""
+"""Opens the context of one pass, and yields the function that is called, inside that context, with the finished
+pass."""
 
 
 def settle(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:
@@ -177,7 +178,7 @@ class _RunningPass(Generic[K]):
         self._pool, self._worker, self._queue, self._key = pool, worker, queue, key
         self.relieved = False
         self._left: dict[asyncio.Task[Exception | None], Callable[[Exception | None], None]] = {}
-        """Tasks for which nobody waits any more, and whom to tell of their end."""
+        """Tasks that the pass no longer waits for, each with the callback for its result."""
 
     def only_waits(self) -> None:
         if self.relieved:

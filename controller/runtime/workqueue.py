@@ -17,7 +17,7 @@ from controller.runtime.delays import Delays
 K = TypeVar("K", bound=Hashable)
 
 REASONS_KEPT = 4
-"""Reasons that a log line of a pass names at most; more would say nothing new."""
+"""The most reasons that the log line of a pass lists; more would add nothing."""
 
 
 class QueueClosed(Exception):

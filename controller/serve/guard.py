@@ -32,7 +32,7 @@ _CacheKey: TypeAlias = tuple[bytes, str]
 
 
 class BearerGuard:
-    """A `Guard` that keeps answers for `REMEMBERED_SECONDS`: a right that was taken away counts for so long.
+    """A `Guard` that keeps answers for `REMEMBERED_SECONDS`: a revoked right still counts for that long.
 
     For a caller that was accepted last time, `known` is asked, for any other `unknown`, which may refuse to ask
     (`Busy`). So a flood of made-up tokens gets 429, and never delays a known scraper. A scraper with a new token

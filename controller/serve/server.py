@@ -130,7 +130,7 @@ class _Bounded(Server):
     and a further one ends the one that has been idle longest. So nobody can keep a probe or a scraper out by holding
     connections.
 
-    How many answers may be due at once is bounded by whoever delays them.
+    The number of requests that wait for an answer is not bounded here: a page that waits has to bound it itself.
     """
 
     def __init__(self, routes: Mapping[str, Route], guard: Guard | None) -> None:

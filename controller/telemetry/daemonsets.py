@@ -64,8 +64,9 @@ def measured(caches: Caches, states: DaemonSetStates, now: float) -> Iterator[Me
 
 
 def paused_since(daemonset: DaemonSet, state: DaemonSetState) -> float:
-    """Since when it is paused (seconds since 1970); 0: it is not, or not known. The record of a waiting rollout
-    outlives this process; a pause without one is in no record."""
+    """Since when it is paused (seconds since 1970); 0: it is not, or not known. The status records the pause of an
+    unfinished rollout, so it is known after a restart; a pause without anything to roll out is known only to this
+    process."""
     if not daemonset.paused:
         return 0.0
     record = daemonset.status.rollout if daemonset.status is not None else None

@@ -30,7 +30,7 @@ async def exposing(families: Callable[[], Iterator[Metric]]) -> AsyncIterator[Ex
 
 
 class Exposition:
-    """A page shows the state after it was asked for; all who ask while one waits get the same page.
+    """A page shows the state after it was requested. All requests that arrive before a page is begun get that page.
 
     At most one page is begun in each second of the loop's clock. The metrics are read on the event loop, where queues
     and caches may be read, and other tasks run in between.
@@ -39,7 +39,7 @@ class Exposition:
     def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
         self._families = families
         self._pages: dict[bool, asyncio.Future[ExposedMetrics]] = {}
-        """Pages that are waited for and not begun yet; the key says whether in OpenMetrics."""
+        """Pages that are requested and not begun yet; key: whether in the format OpenMetrics."""
         self._asked = asyncio.Event()
 
     async def __call__(self, accept: str) -> ExposedMetrics:

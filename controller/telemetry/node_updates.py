@@ -27,7 +27,7 @@ class NodeUpdates:
         """`ended` is called once for each finished update, with its method and its seconds."""
         self._ended = ended
         self._open: dict[str, dict[str, _Update]] = {}
-        """The updates by node, then by uid, because nodes are removed by the thousand."""
+        """The updates by node, then by uid, because thousands of nodes may be removed at once."""
 
     def began(self, uid: str, node: str, method: Method, now: float) -> None:
         """Begin an update: the old pod was deleted, or a pod was created beside it. A later one begins anew."""

@@ -39,8 +39,8 @@ class RolloutCourse(Value):
 def follow(
     course: RolloutCourse, before: DaemonSetStatus | None, after: DaemonSetStatus, *, is_new: bool, now: float
 ) -> tuple[RolloutCourse, End | None, float]:
-    """The course to remember after this write of the status, the end of a rollout if it is one (else None), and how
-    many seconds of that rollout were rest. `is_new`: the revision of `after` did not exist before."""
+    """The course to remember after this write of the status; the end of a rollout, or None if none has ended; and how
+    many seconds that rollout was in `RESTING` phases. `is_new`: the revision of `after` did not exist before."""
     last = (before.rollout if before is not None else None) or Rollout()
     this = after.rollout or Rollout()
     if course.start != last.start_time:
@@ -62,7 +62,8 @@ def follow(
 
 
 def _is_over(status: DaemonSetStatus | None, record: Rollout) -> bool:
-    """Whether another process has counted the end of a rollout that it saw before us; a held one may be Degraded."""
+    """Whether a former leader has counted the end of this rollout already. A complete rollout that is Degraded now
+    was counted only if its target was every node; otherwise it was held."""
     if status is None or record.completion_time is None:
         return False
     everywhere = record.target == status.desired_number_scheduled

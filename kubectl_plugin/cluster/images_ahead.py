@@ -79,8 +79,7 @@ class _ReadOnDemand(WatchedObjects[T]):
 
 
 class ImagesAhead:
-    """Keeps what takes long to read between two looks. A verb that looks again keeps the `watched`
-    caches up to date."""
+    """Caches what takes long to read. A verb that reports more than once keeps the `watched` caches up to date."""
 
     def __init__(
         self, session: Session, namespaces: Iterable[str], on_news: Callable[[], None] = lambda: None

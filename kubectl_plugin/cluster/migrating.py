@@ -89,7 +89,8 @@ _RECORDS = read_as(REVISIONS, revision.RevisionView, _record)
 
 
 async def observe(invocation: Invocation, key: Key, *, as_native: bool) -> Observed:
-    """Both DaemonSets, then their pods and revisions, which are therefore not older than they are. Raises ApiError.
+    """Read both DaemonSets, and after that their pods and revisions, so that these are at least as recent. Raises
+    ApiError.
 
     `as_native`: while only ours exists, a dry run also asks the server for its template as a native one, with the
     defaults of that kind.

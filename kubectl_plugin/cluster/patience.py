@@ -1,5 +1,5 @@
-"""How long a failing read is tried again: a failure on the way to the server may pass, but what the server itself
-refuses it refuses again."""
+"""How long a failing read is retried. A failure on the way to the server may pass; a request that the server itself
+refuses will be refused again."""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot, 
 T = TypeVar("T")
 
 HURRY: Final = 1.0
-"""Seconds to read what a hurried write can do without."""
+"""Seconds for optional reads before a write that has to be fast."""
 PREVIEW: Final = 5.0
-"""Seconds to read the same where a person is shown the change, and asked, before it is written."""
+"""Seconds for optional reads where a person confirms the change before it is written."""
 
 PREFIXES = {"ads", "ds", "daemon", "daemonset", "daemonsets", "daemonset.apps.kruise.io", DAEMONSETS.name}
 """The words that are accepted before `/NAME`, in small letters."""

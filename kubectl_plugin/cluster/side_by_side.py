@@ -1,6 +1,7 @@
 """Reads that run at the same time. Where one fails the others are cancelled.
 
-Its error is raised when they have ended, by itself and not in a group: a caller handles it as that of a single read.
+Its error is raised when they have ended, as it is and not in an exception group: a caller handles it like the error
+of a single read.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ from kubectl_plugin.cluster.side_by_side import scope
 MIN_INTERVAL: Final = 0.25
 """The least number of seconds between two drawings."""
 PAUSE_FACTOR: Final = 4.0
-"""The pause before the next read, in durations of the last one: a slow server is asked less often."""
+"""The pause before the next read, as a multiple of the time that the last one took: a slow server is asked less
+often."""
 FIRST_PAUSE: Final = 1.0
 """Seconds before the next attempt after a first failure; each further failure doubles them."""
 LONGEST_PAUSE: Final = 30.0
@@ -46,7 +47,8 @@ class State(Enum):
     """
 
     STALE = auto()
-    """It has to be read before its changes can be followed; so it begins, unless the caller has just read it."""
+    """It has to be read before its changes can be followed. This is the first state, unless the caller has just read
+    it."""
     CURRENT = auto()
     """It was read, and its changes are followed."""
     OVER = auto()
@@ -177,7 +179,7 @@ class Upkeep:
         self._refused.pop(watched, None)
 
     def _may_pass(self, watched: Watched, error: ApiError) -> bool:
-        """Whether another attempt is worth it: one that only an administrator can end gets `PATIENCE` seconds."""
+        """Whether to try again. An error that only an administrator can end is retried for `PATIENCE` seconds."""
         self._interruptions[watched] = str(error)
         now = asyncio.get_running_loop().time()
         return meaning_of(error).read not in PERMANENT or now - self._refused.setdefault(watched, now) < PATIENCE

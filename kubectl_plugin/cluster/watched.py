@@ -44,7 +44,7 @@ class WatchedObject(Watched):
         try:
             document = await documents.get(self._invocation.session, DAEMONSETS, self.snapshot.key)
         except NotFound as error:
-            if error.name != self.snapshot.key.name:  # a proxy's, or of the whole kind
+            if error.name != self.snapshot.key.name:  # the 404 is from a proxy, or about the whole kind
                 raise
             self._note_deletion()
             return
@@ -159,8 +159,8 @@ class WatchedObjects(Watched, Generic[T]):
 
 
 def _revision_marks(daemonset: DaemonSet) -> tuple[object, ...]:
-    """What shows in the DaemonSet itself when a revision is made or gets another number: while these values are the
-    same, listed revisions are still the present ones.
+    """The fields of the DaemonSet that change whenever a revision is created or renumbered. While they stay the same,
+    the revisions that were listed are up to date.
     """
     status = daemonset.status
     return (daemonset.generation, status and status.update_revision, status and status.observed_generation)

@@ -1,4 +1,4 @@
-"""Applies a manifest: the edit it comes to, and what changes, field by field."""
+"""Turns a manifest into an edit, and lists what changes field by field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change comes to, in nodes: the planner's board for the DaemonSet after the change, put into words."""
+"""Describes what a change does to the nodes, by the planner's board of the changed DaemonSet."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from kubectl_plugin.report.world_of import world_of
 def board_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> Board | None:
     """The board once `operations` are written.
 
-    None where the pods could not be read, or the nodes although node labels matter, or where the planner cannot use
-    the spec. A verb then still does its work, and tells less.
+    None if the pods could not be read; if the nodes could not be read although node labels matter; or if the planner
+    cannot use the spec. The verb still works then, but reports less.
     """
     if not snapshot.pods_readable:
         return None

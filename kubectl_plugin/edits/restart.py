@@ -1,4 +1,4 @@
-"""Restarts the pods as kubectl does: an annotation makes another template that means the same pods."""
+"""Restarts the pods as kubectl does: an annotation changes the template but not the pods that it describes."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def kept_cautions(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, 
 
 
 def _moving_rows(moves: Moves, forward: Collection[str]) -> Iterator[tuple[str, str]]:
-    """`nodes_going_forward`: nodes that run an older revision than the one they get."""
+    """`forward`: nodes that run an older revision than the one they get (`nodes_going_forward`)."""
     on = [node for node in moves.moving if node in forward]
     if on and len(on) == len(moves.moving):
         yield "go forward", f"{_node_count(on)} from an older revision{_order_words(moves)}"

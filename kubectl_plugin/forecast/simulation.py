@@ -30,8 +30,8 @@ NeverReady: TypeAlias = Set[tuple[str, str]]
 
 
 def with_drains_under_way(world: World) -> World:
-    """`world` with pods that are losing their traffic now in the state that `world_after` leaves later ones in: only
-    the grace period has to pass."""
+    """`world`, with the pods that are drained now in the same state as pods that `world_after` drains later: only
+    their grace period has to pass."""
     grace, now = world.daemonset.in_place_grace, world.now
     pods = (_without_traffic(one, grace, now) if one.draining and one.underway is None else one for one in world.pods)
     return replace(world, pods=tuple(pods))

@@ -11,8 +11,8 @@ from kubectl_plugin.terminal import Terminal
 
 
 class LiveBlock(Live):
-    """Lines are cut, never wrapped. Of a block that is taller than the terminal the end is left out, except in the
-    last drawing.
+    """Lines are cut, never wrapped. If a block is taller than the terminal, its end is left out, except in the last
+    drawing.
     """
 
     def __init__(self, terminal: Terminal) -> None:

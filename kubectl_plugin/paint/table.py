@@ -59,7 +59,7 @@ def table(
 def _without_the_expendable(
     cells: Mapping[Column[Row], list[Cell]], width: int, room: int
 ) -> dict[Column[Row], list[Cell]]:
-    """The last column says why, and is worth more than what can be asked for in other ways."""
+    """The last column gives the reason, which matters more than columns that other verbs also show."""
     needed = {column: _needed(column, its) for column, its in cells.items()}
     *kept, last = cells
     for column in sorted((one for one in kept if one.expendable), key=lambda one: one.expendable):

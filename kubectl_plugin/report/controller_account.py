@@ -1,4 +1,4 @@
-"""How a rollout stands by the controller's own status, for callers that have not read the pods."""
+"""The state of a rollout according to the controller's own status, for callers that have not read the pods."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def is_observed(daemonset: DaemonSet) -> bool:
 def refusal_of(daemonset: DaemonSet) -> str:
     """Why the controller can do nothing with this very spec, in the server's or its own words; empty while it can.
 
-    Only the controller knows: what the server thinks of a new pod it asks once, in a dry run.
+    Only the controller knows this: it asks the server once, by a dry run, whether it would accept a new pod.
     """
     found = condition(daemonset, DEGRADED)
     refused = found.is_current and found.reason in (TEMPLATE_REFUSED, INVALID_SPEC)

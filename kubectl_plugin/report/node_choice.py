@@ -23,7 +23,7 @@ _KEYS: Final[dict[str, Callable[[NodeRow], tuple[float, str]]]] = {
 
 
 class Choice(Value):
-    """The rows that `nodes` should show. `choice` makes it from the flags, and checks them."""
+    """The rows that `nodes` should show. `choice_of` makes it from the flags, and checks them."""
 
     states: frozenset[NodeState]
     excluded: bool

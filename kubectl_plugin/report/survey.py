@@ -103,8 +103,8 @@ class Survey(Value, dict=True, gc=True):
 
     @property
     def controller_agrees(self) -> bool:
-        """Whether the controller says the same: it may know of nodes that we have not seen. Where it keeps no record,
-        we say it alone.
+        """Whether the controller's record has the same phase: it may know of nodes that we have not seen. Also true
+        if the controller keeps no record.
         """
         status = self.daemonset.status
         keeps_one = status is not None and status.rollout is not None and status.rollout.phase
@@ -133,8 +133,8 @@ class Survey(Value, dict=True, gc=True):
 def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
     """`by`: how nodes are grouped, see `grouping.group_of`.
 
-    Who may not list nodes sees only those with a pod: how many there are, and how far, is the controller's word.
-    Raises UnreadableSpecError.
+    Without the right to list nodes, there are rows only for nodes with a pod; the counts and the progress are then
+    taken from the controller's status. Raises UnreadableSpecError.
     """
     try:
         pulls = worst_pulls(snapshot.pulls)

@@ -1,5 +1,5 @@
-"""Protects a pause that somebody else has set: where nobody is asked, only `resume` lifts it, unless a flag allows
-it."""
+"""Protects a pause that somebody else has set: without a confirmation prompt, only `resume` lifts it, unless a flag
+allows it."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class MigrationCourse:
                 self._wait_for(step)
             elif await self._write(step):
                 continue
-            # not watched: no event tells that a pod is late, or that none is new for a while; and each look compares
+            # polled, not watched: no event tells that a pod is late, or that no pod is new; and each look compares
             # two DaemonSets, their history and their pods as they are at once
             await asyncio.sleep(max(TICK, loop.time() - began))
 

@@ -75,7 +75,8 @@ def _seconds_for_reading(invocation: Invocation, asked: Asked) -> float | None:
 
 
 def _change(seen: Survey, asked: Asked, judge: Judge) -> EditOfOne:
-    """Asked is only before all nodes are updated at the word of one person; a step was thought of before."""
+    """Asks for confirmation only before all nodes are updated on the request of one person; steps were planned in
+    advance."""
     to = 0 if asked.full else int_or_percent(asked.to, "partition") if asked.to is not None else None
     snapshot, desired = seen.snapshot, _desired_nodes(seen)
     goal = goal_of(snapshot, steps_for_promotion(snapshot, desired), desired, to=to)

@@ -41,7 +41,7 @@ from kubectl_plugin.verbs.status_screens import Screen, status_screen
 TICK: Final = 1.0
 """Seconds between two looks when nothing happens, because ages and deadlines depend on the time."""
 REST: Final = 4.0
-"""The next look waits at least so many times as long as a look takes: large clusters are looked at less often."""
+"""The pause between two reports, as a multiple of the time that one takes: large clusters are read less often."""
 HINT: Final = 30.0
 """Seconds of Pending after which a hint asks whether the controller is running."""
 UNATTENDED: Final = 60.0

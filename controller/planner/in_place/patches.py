@@ -113,13 +113,13 @@ def continuing(pod: PodDocument, revision: Revision, now: float) -> tuple[JSONOb
 
 
 def _left_over(before: InPlaceState, revision: Revision) -> dict[str, str]:
-    """Images that an earlier update was still to write."""
+    """Images that an earlier update has not written yet."""
     waiting = before.next_container_images or {}
     return {name: image for name, image in _images_of(revision).items() if name in waiting}
 
 
 def _left_metadata(before: InPlaceState) -> tuple[dict[str, str], dict[str, str]]:
-    """Labels and annotations that an earlier update was still to write, as OpenKruise keeps them."""
+    """Labels and annotations that an earlier update has not written yet, as OpenKruise stores them."""
     parts = [fields_of(one) for one in fields_of(before.next_container_ref_metadata).values()]
     labels = {key: str(one) for part in parts for key, one in fields_of(part.get("labels")).items()}
     annotations = {key: str(one) for part in parts for key, one in fields_of(part.get("annotations")).items()}
@@ -127,8 +127,8 @@ def _left_metadata(before: InPlaceState) -> tuple[dict[str, str], dict[str, str]
 
 
 def _left_undone(pod: PodDocument, before: InPlaceState, now: float) -> tuple[Collection[str], bool]:
-    """Containers that may not run yet what was last asked for, including those whose batch is still to come; and
-    whether a resize is still to be done."""
+    """Containers that may not run yet what the last update asked for, including those of later batches; and whether a
+    resize is not done yet."""
     late = (before.unfinished_images or {}).keys() & (before.next_container_images or {}).keys()
     underway = underway_in(pod, before)
     if underway is None or not underway.lasts(now):
@@ -149,7 +149,8 @@ def _generation(pod: PodDocument, images: Mapping[str, str]) -> int:
 
 
 def _unfinished(pod: PodDocument, before: InPlaceState, late: Collection[str]) -> JSONObject:
-    """Images that containers were to run and do not run yet, by container. Each may still be started."""
+    """Images that earlier updates asked for and no container runs yet, by container. The kubelet may still start each
+    of them."""
     earlier = before.unfinished_images or {}
     return {
         one.name: list[JSON](dict.fromkeys((*earlier.get(one.name, ()), one.image)))[-_MOST_UNFINISHED:]
@@ -171,7 +172,7 @@ def _as_it_was(
     for name in late:
         same = name in earlier and name in shown and earlier[name].container_id == shown[name].container_id
         asked[name] = earlier[name].image if same else ""
-    asked |= {name: "" for name in rereads if name not in late}  # the image is the same, and it restarts
+    asked |= {name: "" for name in rereads if name not in late}  # restarts although its image does not change
     known = {name: shown.get(name, ContainerStatusView()) for name in names}
     return {
         name: {

@@ -40,7 +40,7 @@ def is_resized_by_restart(pod: PodDocument) -> bool:
 
 def counting(pod: PodDocument) -> tuple[JSONObject, ...]:
     """Operations that set the generation in the state to that of the pod, if somebody else has changed its spec since
-    our update; otherwise that change would be taken for our resize. None if nobody has."""
+    our update; otherwise that change would be taken for our resize. No operations if nobody has."""
     known, generation = pod.metadata.annotations or {}, pod.metadata.generation
     state = state_of(known)
     if state is None or not 0 < state.generation < generation or not _is_to_be_resized(pod, state):

@@ -14,9 +14,9 @@ from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied, note_of
 from kubectl_plugin.edits.migration.managers import FIELD, NATIVE_VERSION, managers_for, managers_of
 
 MARK: Final = "kruise-ds/migration"
-"""Annotation on both sides: what each is to be when the migration is over."""
+"""Annotation on both DaemonSets: the settings that each gets when the migration is over."""
 FINALIZER: Final = "kruise-ds/migration"
-"""On ours: it is deleted but still needed, to know what the native one is to be."""
+"""Finalizer on ours: it keeps the deleted object readable, because only that says what the native one must become."""
 EVERYBODY: Final = "100%"
 FROZEN: Final[JSONObject] = {"type": "OnDelete"}
 """The strategy of a native DaemonSet during the migration: it replaces lost pods and updates none."""
@@ -31,7 +31,7 @@ its controller takes pods with the newest number for current ones, whatever thei
 _NATIVE_ONLY: Final = (GENERATION, "argocd.argoproj.io/tracking-id")
 """Annotations that are only true of the native object."""
 OUR_PREFIXES: Final = ("kruise-ds/", "daemonset.kruise.io/", "apps.kruise.io/")
-"""Of annotations that mean nothing to the native kind."""
+"""Prefixes of annotations that mean nothing to the native kind."""
 _OURS_ONLY: Final = (*OUR_PREFIXES, LAST_APPLIED[-1], *_NATIVE_ONLY)
 
 

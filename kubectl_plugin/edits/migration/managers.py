@@ -45,8 +45,8 @@ def _is_native(version: JSON) -> bool:
 
 
 def _fields_in(fields: JSONObject, value: JSON, path: tuple[str, ...], *, whole_lists: bool) -> JSONObject:
-    """Those of `fields` that `value` has. An empty result means that it has none; an empty entry in it, the whole
-    field."""
+    """The entries of `fields` (fieldsV1) whose field exists in `value`. An empty result: none exists. An empty entry:
+    the field as a whole."""
     kept: JSONObject = {}
     for key, below in fields.items():
         part = value if key == "." else _member(value, key)

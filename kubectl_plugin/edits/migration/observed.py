@@ -1,4 +1,5 @@
-"""What the server has at one moment: both sides, and the pods and revisions of either or of nobody."""
+"""The state on the server at one moment: both DaemonSets, and the pods and revisions that belong to one of them or to
+nobody."""
 
 from __future__ import annotations
 

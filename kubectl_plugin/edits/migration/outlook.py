@@ -1,4 +1,4 @@
-"""What the migration comes to, told before anything is written."""
+"""What the migration will do, shown before anything is written."""
 
 from __future__ import annotations
 

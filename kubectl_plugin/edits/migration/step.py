@@ -1,5 +1,5 @@
-"""The steps of a migration. Each write demands the object as it was observed; if that fails, look again and decide
-anew."""
+"""The steps of a migration. Each write requires the object to be as it was observed; if it is not, the state is read
+again and the next step is decided anew."""
 
 from __future__ import annotations
 

@@ -140,8 +140,8 @@ def _unused_generation(observed: Observed) -> int:
 
 
 def _miscounted(observed: Observed, native: MigrationSide) -> int:
-    """How many nodes' pods the native controller takes for new when they are old, or the other way round. Its status
-    leaves out nodes that should not have a pod."""
+    """The number of nodes whose pod the native controller counts as updated although it is old, or the other way
+    round. Its status leaves out nodes that should not have a pod."""
     new, counted = observed.new_nodes(native), native.status_number("updatedNumberScheduled")
     return max(counted - new, new - native.status_number("numberMisscheduled") - counted, 0)
 

@@ -1,8 +1,9 @@
 """The next step from a native DaemonSet to an Advanced one (ours).
 
-Ours is created first, such that it creates no pod. Its controller shows that it acts while the native one is still in
-charge, and until that one is deleted everything can be taken back. The native one updates nothing from then on and is
-deleted without its pods. Once ours has taken over all pods and revisions, it begins to act.
+Ours is created first, with settings under which it creates no pod. So our controller proves that it runs while the
+native one is still in charge, and until the native one is deleted everything can be undone. Then the native one is
+made to stop its updates, and is deleted without its pods. Once ours has adopted all pods and revisions, it takes
+charge.
 """
 
 from __future__ import annotations

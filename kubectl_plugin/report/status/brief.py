@@ -1,5 +1,5 @@
-"""The status of a rollout in brief. One line about it, and the end of a wait for it, are decided from this alone,
-whether the nodes could be read or the controller's status had to do.
+"""The status of a rollout in brief: all that the one-line summary and the end of a wait are decided from. It is made
+from the nodes or, if these could not be read, from the controller's status.
 """
 
 from __future__ import annotations
