@@ -46,6 +46,7 @@ class RunningView(View):
 class TerminatedView(View):
     exit_code: int = 0
     reason: str = ""
+    message: str = ""
     container_id: str = msgspec.field(default="", name="containerID")
 
 

@@ -1,4 +1,4 @@
-"""The state annotation of an update in place, in the format of OpenKruise, and the view of the pod that has it."""
+"""The state annotation of an update in place, in the format of OpenKruise."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from controller.api.base import JSON, View
-from controller.api.container import ContainerStatusView, ContainerView, ResourcesView
-from controller.api.gates import PodCondition, ReadinessGateView
-from controller.api.meta import ObjectMeta
+from controller.api.container import ResourcesView
 from controller.api.wellknown import IN_PLACE_STATE_ANNOTATION, IN_PLACE_STATE_LEGACY
 
 
@@ -76,21 +74,3 @@ def state_of(annotations: Mapping[str, str] | None) -> InPlaceState | None:
         return msgspec.json.decode(text, type=InPlaceState)
     except (msgspec.DecodeError, RecursionError):
         return None
-
-
-class PodDocumentSpec(View):
-    containers: tuple[ContainerView, ...] = ()
-    readiness_gates: tuple[ReadinessGateView, ...] | None = None
-
-
-class PodDocumentStatus(View):
-    conditions: tuple[PodCondition, ...] = ()
-    container_statuses: tuple[ContainerStatusView, ...] | None = None
-
-
-class PodDocument(View):
-    """A pod as the server has it now, with the fields that are needed to write to it."""
-
-    metadata: ObjectMeta
-    spec: PodDocumentSpec = PodDocumentSpec()
-    status: PodDocumentStatus = PodDocumentStatus()

@@ -52,11 +52,13 @@ class PodSpecView(View):
     affinity: AffinityView | None = None
     containers: tuple[ContainerView, ...] | None = None
     readiness_gates: tuple[ReadinessGateView, ...] | None = None
+    host_network: bool = False
 
 
 class PodStatusView(View):
     phase: str = ""
     reason: str = ""
+    message: str = ""
     observed_generation: int = 0
     conditions: tuple[PodCondition, ...] | None = None
     container_statuses: tuple[ContainerStatusView, ...] | None = None

@@ -10,11 +10,10 @@ from enum import StrEnum
 from sys import intern
 from typing import Final
 
-from controller.api.base import View
 from controller.api.container import ContainerStateView, ContainerStatusView, WaitingView
 from controller.api.image_pull_job import job_of
 from controller.api.meta import Named, ObjectMeta, OwnerReference
-from controller.api.pod import PodSpecView, PodStatusView, target_node
+from controller.api.pod import PodStatusView, PodView, target_node
 from controller.api.text import shortened
 
 PULLER_LABEL: Final = "kruise-ds/image-pull-job"
@@ -57,16 +56,6 @@ class Pulling(StrEnum):
     FAILED = "failed"
 
 
-class _PullerStatus(PodStatusView):
-    message: str = ""
-
-
-class PullerView(View):
-    metadata: ObjectMeta
-    spec: PodSpecView = PodSpecView()
-    status: _PullerStatus = _PullerStatus()
-
-
 class Puller(Named):
     """A puller as it is cached."""
 
@@ -80,7 +69,7 @@ class Puller(Named):
     """What is wrong, in the words of the kubelet or the scheduler; empty: nothing."""
 
 
-def project(view: PullerView) -> Puller | None:
+def project(view: PodView) -> Puller | None:
     meta, owner = view.metadata, job_of(view.metadata) or _nobody(view.metadata)
     if owner is None:
         return None
@@ -106,7 +95,7 @@ def _nobody(meta: ObjectMeta) -> OwnerReference | None:
     return OwnerReference() if ours and not owned else None
 
 
-def _progress(status: _PullerStatus) -> tuple[Pulling, str]:
+def _progress(status: PodStatusView) -> tuple[Pulling, str]:
     one = next((one for one in status.container_statuses or () if one.name == CONTAINER), ContainerStatusView())
     state, last = one.state or ContainerStateView(), one.last_state or ContainerStateView()
     waiting, ended = state.waiting or WaitingView(), state.terminated or last.terminated

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from controller.api import patch
 from controller.api.base import JSONObject
 from controller.api.gates import gates_of, opened
-from controller.api.in_place_state import PodDocument
 from controller.api.meta import Key, Ref, rfc3339
+from controller.api.pod import PodView
 from controller.api.wellknown import HASH_LABEL
 from controller.kube.client import Client, Written
 from controller.kube.errors import Conflict
-from controller.kube.kinds import POD_DOCUMENTS, PODS
+from controller.kube.kinds import POD_VIEWS, PODS
 from controller.planner.actions import (
     CancelDelete,
     ContinueInPlace,
@@ -49,7 +49,7 @@ class InPlaceWrites:
             return
         ref = action.pod
         for attempt in range(1, ATTEMPTS + 1):
-            pod = await self._client.get(POD_DOCUMENTS, Key(ref.namespace, ref.name))
+            pod = await self._client.get(POD_VIEWS, Key(ref.namespace, ref.name))
             if pod is None or pod.metadata.uid != ref.uid or pod.metadata.deletion_timestamp is not None:
                 raise _overtaken(ref, "it was deleted meanwhile")
             try:
@@ -60,7 +60,7 @@ class InPlaceWrites:
             else:
                 return
 
-    async def _write(self, action: InPlaceAction | PrepareDelete | CancelDelete, pod: PodDocument) -> None:
+    async def _write(self, action: InPlaceAction | PrepareDelete | CancelDelete, pod: PodView) -> None:
         ref = _ref(pod)
         match action:
             case UpdateInPlace():
@@ -72,7 +72,7 @@ class InPlaceWrites:
             case ResizePod():
                 await self._resize(pod)
             case OpenGates():
-                gates = gates_of(pod.spec.readiness_gates or (), pod.status.conditions)
+                gates = gates_of(pod.spec.readiness_gates or (), pod.status.conditions or ())
                 missing = tuple(gate for gate in gates if not gate.present)
                 await self._patched(ref, opened(missing, rfc3339(self._clock())), sub="status")
             case PrepareDelete():
@@ -96,7 +96,7 @@ class InPlaceWrites:
             return False
         return True
 
-    async def _update(self, action: UpdateInPlace, pod: PodDocument) -> None:
+    async def _update(self, action: UpdateInPlace, pod: PodView) -> None:
         has = (pod.metadata.labels or {}).get(HASH_LABEL, "")
         if has == action.revision.hash:
             return  # an earlier attempt succeeded
@@ -109,7 +109,7 @@ class InPlaceWrites:
             ref = await self._patched(ref, draining(pod, self._clock()), sub="status")
         await self._patched(ref, operations)
 
-    async def _resize(self, pod: PodDocument) -> None:
+    async def _resize(self, pod: PodView) -> None:
         """Resize the containers. The order of containers never changes, so the uid guards the patch well enough,
         whatever the kubelet writes meanwhile.
 
@@ -126,7 +126,7 @@ class InPlaceWrites:
         await self._patched(ref, closing, sub="status")
         self._wrote(await self._client.patch(PODS, ref, guarded, sub="resize"))
 
-    async def _prepare(self, action: PrepareDelete, pod: PodDocument) -> None:
+    async def _prepare(self, action: PrepareDelete, pod: PodView) -> None:
         """Prepare the deletion of the pod. Its readiness gate is closed before the state is written: whoever waits
         for that state can be sure that no traffic comes any more."""
         ref, now = _ref(pod), self._clock()
@@ -157,6 +157,6 @@ def _guarded(ref: Ref, operations: tuple[JSONObject, ...]) -> patch.JsonPatch:
     return patch.guarded_by_version(ref.version, *operations)
 
 
-def _ref(pod: PodDocument) -> Ref:
+def _ref(pod: PodView) -> Ref:
     meta = pod.metadata
     return Ref(namespace=meta.namespace, name=meta.name, uid=meta.uid, version=meta.resource_version)

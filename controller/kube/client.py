@@ -11,7 +11,6 @@ import msgspec
 
 from controller.api.base import JSON, JSONObject, Value, View, as_bytes
 from controller.api.meta import Ref
-from controller.kube import errors
 from controller.kube.decode import Decoder, ErrorEvent, Page, WatchEvent
 from controller.kube.errors import Unreadable
 from controller.kube.raw_documents import UNREADABLE
@@ -45,8 +44,6 @@ class _WrittenView(View):
     kind: str = ""
     metadata: Written = Written()
 
-
-_written = msgspec.json.Decoder(_WrittenView)
 
 DRY_RUN: Final = ("dryRun", "All")
 
@@ -135,7 +132,7 @@ class Client:
             query=(DRY_RUN,) if dry_run else (),
             body=_bytes(body),
         )
-        return _decode_written(call, await self._sender.send(call, request)).metadata
+        return (await self._sender.answer(call, request, _WrittenView, stores=True)).metadata
 
     async def patch(
         self,
@@ -155,7 +152,7 @@ class Client:
             body=_bytes(patch),
             content_type=JSON_PATCH,
         )
-        return _decode_written(call, await self._sender.send(call, request)).metadata
+        return (await self._sender.answer(call, request, _WrittenView, stores=True)).metadata
 
     async def delete(
         self, resource: GroupVersionResource, ref: Ref, *, version: str = "", propagation: str = ""
@@ -171,7 +168,7 @@ class Client:
             path=resource.path(ref),
             body=as_bytes(_delete_options(ref.uid, version, propagation)),
         )
-        view = _decode_written(call, await self._sender.send(call, request))
+        view = await self._sender.answer(call, request, _WrittenView, stores=True)
         return Deleted(version=None if view.kind == "Status" else view.metadata.version or None)
 
     @asynccontextmanager
@@ -228,13 +225,6 @@ def _bytes(body: Body) -> bytes:
 
 def _collection(resource: GroupVersionResource, namespace: str) -> str:
     return f"{resource.name} in {namespace}" if namespace and resource.namespaced else resource.name
-
-
-def _decode_written(call: Call, response: Response) -> _WrittenView:
-    try:
-        return _written.decode(response.body)
-    except UNREADABLE as error:
-        raise errors.unanswered(call.verb, call.what, ConnectionError(f"unreadable answer: {error}")) from error
 
 
 def _unreadable(call: Call, error: Exception) -> Unreadable:

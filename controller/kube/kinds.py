@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.api import daemonset, image_pull_job, in_place_state, node, pod, puller, revision
+from controller.api import daemonset, image_pull_job, node, pod, puller, revision
 from controller.api.wellknown import GROUP, VERSION
 from controller.kube.resource import Resource
 
@@ -15,10 +15,8 @@ DAEMONSETS = Resource(
     project=daemonset.project,
 )
 PODS = Resource(plural="pods", wire=pod.PodView, project=pod.project)
-POD_DOCUMENTS: Resource[in_place_state.PodDocument, in_place_state.PodDocument] = Resource(
-    plural="pods", wire=in_place_state.PodDocument, project=lambda document: document
-)
-"""Pods as whole documents. They are read one by one and never cached."""
+POD_VIEWS: Resource[pod.PodView, pod.PodView] = Resource(plural="pods", wire=pod.PodView, project=lambda view: view)
+"""Pods as they were sent. They are read one by one and never cached."""
 NODES = Resource(plural="nodes", namespaced=False, wire=node.NodeView, project=node.project)
 NODES_WITH_IMAGES = Resource(
     plural="nodes", namespaced=False, wire=node.NodeWithImagesView, project=node.project_with_images
@@ -32,4 +30,4 @@ IMAGE_PULL_JOBS = Resource(
     wire=image_pull_job.ImagePullJobView,
     project=image_pull_job.project,
 )
-PULLERS = Resource(plural="pods", only=puller.PULLER_LABEL, wire=puller.PullerView, project=puller.project)
+PULLERS = Resource(plural="pods", only=puller.PULLER_LABEL, wire=pod.PodView, project=puller.project)

@@ -10,7 +10,6 @@ from typing import TypeVar
 import msgspec
 
 from controller.api.base import JSONObject, View, as_bytes
-from controller.kube.errors import Unreadable
 from controller.kube.request import Request
 from controller.kube.sender import Call, Sender
 
@@ -69,8 +68,5 @@ class Reviews:
         group, plural = f"{group}.k8s.io", f"{kind.lower()}s"
         call = Call(verb="create", what=f"a {kind}")
         body = as_bytes({"apiVersion": f"{group}/v1", "kind": kind, "spec": spec})
-        response = await self._sender.send(call, Request(method="POST", path=f"/apis/{group}/v1/{plural}", body=body))
-        try:
-            return msgspec.json.decode(response.body, type=answer)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise Unreadable(call.verb, call.what, str(error)) from error
+        request = Request(method="POST", path=f"/apis/{group}/v1/{plural}", body=body)
+        return await self._sender.answer(call, request, answer)

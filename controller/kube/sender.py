@@ -7,7 +7,7 @@ import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from copy import copy
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
@@ -16,8 +16,11 @@ from controller.kube import errors
 from controller.kube.errors import ApiError, Busy, ConfigError, Unauthorized
 from controller.kube.meaning import Resend, meaning_of
 from controller.kube.ndjson import Lines
+from controller.kube.raw_documents import UNREADABLE
 from controller.kube.request import Refresh, Request, Response, Stream, Transport
 from controller.kube.throttle import Lane, NoTurn, Throttle
+
+T = TypeVar("T")
 
 CALL_SECONDS = 30.0
 """Seconds within which a call ends, including the waits for its turn and for a busy server."""
@@ -40,12 +43,15 @@ class Call(Value):
 
 
 class Exchange(Value):
-    """One exchange, for metrics. `status` is 0 if there was no answer."""
+    """One exchange, for metrics and traces. `status` is 0 if there was no answer."""
 
     call: Call
+    request: Request
     status: int
     seconds: float
     """Seconds of the exchange, without the wait for a turn; for a watch, until it is open."""
+    date: str = ""
+    """The `Date` header of the answer; empty for a watch."""
 
 
 class Sender:
@@ -118,6 +124,18 @@ class Sender:
                 raise error
             await asyncio.sleep(nap)  # as the server has asked
 
+    async def answer(self, call: Call, request: Request, type_: type[T], *, stores: bool = False) -> T:
+        """The fields of `type_` in the answer; others are ignored. Where it is unreadable, raises Unreadable, or
+        Unknown if the request `stores` something, because that may have been done."""
+        body = (await self.send(call, request)).body
+        try:
+            return msgspec.json.decode(body, type=type_)
+        except UNREADABLE as error:
+            if stores:
+                lost = ConnectionError(f"unreadable answer: {error}")
+                raise errors.unanswered(call.verb, call.what, lost) from error
+            raise errors.Unreadable(call.verb, call.what, str(error)) from error
+
     def refused(self, call: Call, response: Response) -> ApiError:
         """The error for an answer other than 2xx."""
         return self._retell(errors.refused(call.verb, call.what, response))
@@ -131,9 +149,9 @@ class Sender:
                 async with asyncio.timeout(_finite(self._request_seconds)):
                     stream = await stack.enter_async_context(self._transport.stream(request))
             except (OSError, TimeoutError) as error:
-                self._report(call, 0, began)
+                self._report(call, request, 0, began)
                 raise errors.unanswered(call.verb, call.what, error) from error
-            self._report(call, stream.status, began)
+            self._report(call, request, stream.status, began)
             if stream.status != 200:
                 raise await self._refused_stream(call, stream)
             lines = _lines(call, stream)
@@ -168,7 +186,7 @@ class Sender:
         except NoTurn:
             raise Busy(call.verb, call.what, f"no turn within {FOR_ITS_TURN * self._call_seconds:g} s") from None
         began = loop.time()
-        status = 0
+        response = Response(status=0)
         try:
             left = deadline - began
             if left <= 0:
@@ -181,18 +199,17 @@ class Sender:
                 self._permission()
                 request = msgspec.structs.replace(request, permission=self._permission)
             response = await self._transport.exchange(request)
-            status = response.status
             return response
         except (OSError, TimeoutError) as error:
             raise errors.unanswered(call.verb, call.what, error) from error
         finally:
-            self._lane.leave(busy=status == 429)
-            self._report(call, status, began)
+            self._lane.leave(busy=response.status == 429)
+            self._report(call, request, response.status, began, response.date)
 
-    def _report(self, call: Call, status: int, began: float) -> None:
+    def _report(self, call: Call, request: Request, status: int, began: float, date: str = "") -> None:
         if self._on_response:
             seconds = asyncio.get_running_loop().time() - began
-            self._on_response(Exchange(call=call, status=status, seconds=seconds))
+            self._on_response(Exchange(call=call, request=request, status=status, seconds=seconds, date=date))
 
 
 def _finite(seconds: float | None) -> float | None:

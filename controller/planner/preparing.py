@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from controller.api import patch
 from controller.api.base import JSONObject
 from controller.api.gates import marked, unmarked
-from controller.api.in_place_state import PodDocument
 from controller.api.meta import rfc3339
+from controller.api.pod import PodView
 from controller.api.wellknown import (
     KRUISE_POD_READY,
     LIFECYCLE_STATE_LABEL,
@@ -18,16 +18,16 @@ from controller.api.wellknown import (
 )
 
 
-def marking(pod: PodDocument, now: float, *, mark: bool) -> tuple[JSONObject, ...]:
+def marking(pod: PodView, now: float, *, mark: bool) -> tuple[JSONObject, ...]:
     """Operations on the status that make the pod not ready if `mark` is set and it has the readiness gate; without
     `mark`, that take this back."""
     if not mark:
-        return unmarked(pod.status.conditions, rfc3339(now))
+        return unmarked(pod.status.conditions or (), rfc3339(now))
     gates = {gate.condition_type for gate in pod.spec.readiness_gates or ()}
-    return marked(pod.status.conditions, rfc3339(now)) if KRUISE_POD_READY in gates else ()
+    return marked(pod.status.conditions or (), rfc3339(now)) if KRUISE_POD_READY in gates else ()
 
 
-def preparing(pod: PodDocument, now: float) -> tuple[JSONObject, ...]:
+def preparing(pod: PodView, now: float) -> tuple[JSONObject, ...]:
     """Operations that write the state PreparingDelete and its time; none for a pod that is in this state already."""
     meta = pod.metadata
     if (meta.labels or {}).get(LIFECYCLE_STATE_LABEL) == PREPARING_DELETE:
@@ -38,7 +38,7 @@ def preparing(pod: PodDocument, now: float) -> tuple[JSONObject, ...]:
     )
 
 
-def cancelling(pod: PodDocument, labels: Mapping[str, str]) -> tuple[JSONObject, ...]:
+def cancelling(pod: PodView, labels: Mapping[str, str]) -> tuple[JSONObject, ...]:
     """Operations that take the state back, and set `labels` again."""
     meta = pod.metadata
     if (meta.labels or {}).get(LIFECYCLE_STATE_LABEL) != PREPARING_DELETE:

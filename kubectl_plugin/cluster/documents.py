@@ -44,7 +44,7 @@ async def get(session: Session, resource: AnyResource, key: Key) -> JSONObject:
     Raises ApiError: NotFound with an empty `name` where the whole kind is not served.
     """
     call = Call(verb="get", what=resource.describe(key))
-    return await _document(session, call, Request(method="GET", path=resource.path(key)))
+    return await session.sender.answer(call, Request(method="GET", path=resource.path(key)), JSONObject)
 
 
 async def read_items(
@@ -115,16 +115,7 @@ async def ask(session: Session, path: str, what: str, answer: type[T], *, query:
     Raises ApiError.
     """
     call = Call(verb=verb, what=what)
-    return await answer_to(session, call, Request(method="GET", path=path, query=query), answer)
-
-
-async def answer_to(session: Session, call: Call, request: Request, answer: type[T]) -> T:
-    """The fields of `answer` in the server's response; other fields are ignored. Raises ApiError."""
-    body = (await session.sender.send(call, request)).body
-    try:
-        return msgspec.json.decode(body, type=answer)
-    except UNREADABLE as error:
-        raise Unreadable(call.verb, call.what, str(error)) from error
+    return await session.sender.answer(call, Request(method="GET", path=path, query=query), answer)
 
 
 async def patch(
@@ -152,7 +143,7 @@ async def patch(
         body=json_patch.encode(patch),
         content_type=JSON_PATCH,
     )
-    return await _document(session, call, request, is_write=True)
+    return await _stored(session, call, request)
 
 
 async def create(
@@ -173,7 +164,7 @@ async def create(
     call = Call(verb="create", what=f"{resource.name} in {namespace}")
     path, query = resource.collection(namespace), _query(dry_run, field_manager, strict)
     request = Request(method="POST", path=path, query=query, body=revision.encode(body))
-    return await _document(session, call, request, is_write=True)
+    return await _stored(session, call, request)
 
 
 def _query(dry_run: bool, field_manager: str, strict: bool) -> Query:
@@ -182,17 +173,8 @@ def _query(dry_run: bool, field_manager: str, strict: bool) -> Query:
     return (*((DRY_RUN,) if dry_run else ()), *checked, *manager)
 
 
-async def _document(session: Session, call: Call, request: Request, *, is_write: bool = False) -> JSONObject:
-    """The document in the answer. Raises Unknown where the answer to a write is unreadable: the write may have been
-    done."""
-    body = (await session.sender.send(call, request)).body
-    try:
-        document = _decoder.decode(body)
-        if is_write and "metadata" not in document:
-            raise msgspec.ValidationError("it is no object")
-        return document
-    except UNREADABLE as error:
-        if is_write:
-            words = ConnectionError(f"unreadable answer: {error}")
-            raise errors.unanswered(call.verb, call.what, words) from error
-        raise Unreadable(call.verb, call.what, str(error)) from error
+async def _stored(session: Session, call: Call, request: Request) -> JSONObject:
+    document = await session.sender.answer(call, request, JSONObject, stores=True)
+    if "metadata" not in document:
+        raise errors.unanswered(call.verb, call.what, ConnectionError("unreadable answer: it is no object"))
+    return document

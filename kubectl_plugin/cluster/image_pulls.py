@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from controller.api.image_pull_job import ImagePullJob, targets
 from controller.api.node import Node
-from controller.api.puller import PULLER_LABEL, Puller, PullerView, Pulling
+from controller.api.pod import PodView
+from controller.api.puller import PULLER_LABEL, Puller, Pulling
 from controller.kube.errors import Forbidden
 from controller.kube.kinds import IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS
 from controller.kube.resource import Resource
@@ -21,7 +22,7 @@ from kubectl_plugin.cluster.watched import WatchedObjects
 from kubectl_plugin.report.pulls import PullProgress
 
 
-def pullers_of(job: ImagePullJob) -> Resource[PullerView, Puller]:
+def pullers_of(job: ImagePullJob) -> Resource[PodView, Puller]:
     """The resource of pullers, reduced to those of `job`."""
     return replace(PULLERS, only=f"{PULLER_LABEL}={job.uid}")
 

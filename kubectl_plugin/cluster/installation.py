@@ -13,8 +13,9 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from controller.api.base import View
-from controller.api.gates import PodCondition
+from controller.api.container import ContainerView
 from controller.api.meta import Key, ObjectMeta
+from controller.api.pod import PodView
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from controller.kube.kinds import DAEMONSETS, PODS
 from controller.kube.resource import Resource
@@ -41,25 +42,6 @@ RIVAL_DEPLOYMENT: Final = "kruise-controller-manager"
 LEADING_SECONDS: Final = 10.0
 """How long `coming_leader` waits for a holder of the Lease."""
 _RELEASE = re.compile(r"v?\d+\.\d+\.\d+(?:[-+][\w.+-]+)?")
-
-
-class _Container(View):
-    image: str = ""
-
-
-class _PodSpec(View):
-    containers: tuple[_Container, ...]
-    host_network: bool = False
-
-
-class _PodStatus(View):
-    conditions: tuple[PodCondition, ...] | None = None
-
-
-class _ControllerPodView(View):
-    metadata: ObjectMeta
-    spec: _PodSpec
-    status: _PodStatus = _PodStatus()
 
 
 class _DeploymentStatus(View):
@@ -152,7 +134,7 @@ async def _ready_replicas(session: Session, deployment: Key) -> int | None:
         return None
 
 
-def _controller_pod(pod: _ControllerPodView) -> ControllerPod:
+def _controller_pod(pod: PodView) -> ControllerPod:
     conditions = pod.status.conditions or ()
     return ControllerPod(
         name=pod.metadata.name,
@@ -162,17 +144,17 @@ def _controller_pod(pod: _ControllerPodView) -> ControllerPod:
     )
 
 
-def _version(pod: _ControllerPodView) -> str | NoAnswer:
+def _version(pod: PodView) -> str | NoAnswer:
     """The version in the pod's label, else in its image's tag; no answer where the tag is no version, as `latest`."""
     if label := (pod.metadata.labels or {}).get(VERSION_LABEL):
         return label.removeprefix("v")
-    image = pod.spec.containers[0].image
+    image = (pod.spec.containers or (ContainerView(),))[0].image
     tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
     return tag.removeprefix("v") if _RELEASE.fullmatch(tag) else NoAnswer(f"image {image} names no version")
 
 
 CONTROLLER_PODS = replace(
-    read_as(PODS, _ControllerPodView, _controller_pod),
+    read_as(PODS, PodView, _controller_pod),
     only="app.kubernetes.io/name=kruise-ds,app.kubernetes.io/component=controller",
 )
 DEPLOYMENTS: Resource[_DeploymentView, int] = Resource(

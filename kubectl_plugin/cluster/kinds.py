@@ -16,42 +16,15 @@ from controller.kube.resource import Resource, T, W
 from kubectl_plugin.report.snapshot import CHANGE_CAUSE, Container, PodDetail, RevisionDetail
 
 
-class _Terminated(container.TerminatedView):
-    message: str = ""
-
-
-class _ContainerState(container.ContainerStateView):
-    terminated: _Terminated | None = None
-
-
-class _ContainerStatus(container.ContainerStatusView):
-    state: _ContainerState = _ContainerState()
-    last_state: _ContainerState = _ContainerState()
-
-
-class _PodStatus(pod.PodStatusView):
-    message: str = ""
-    container_statuses: tuple[_ContainerStatus, ...] | None = None
-    init_container_statuses: tuple[_ContainerStatus, ...] | None = None
-
-
-class PodDetailView(View):
-    """A pod as the API server sends it."""
-
-    metadata: ObjectMeta
-    spec: pod.PodSpecView = pod.PodSpecView()
-    status: _PodStatus = _PodStatus()
-
-
 class MetaView(View):
     """Any object."""
 
     metadata: ObjectMeta
 
 
-def _pod_detail(view: PodDetailView) -> PodDetail | None:
+def _pod_detail(view: pod.PodView) -> PodDetail | None:
     status = view.status
-    record = pod.project(pod.PodView(metadata=view.metadata, spec=view.spec, status=status))
+    record = pod.project(view)
     if record is None:
         return None
     state = state_of(view.metadata.annotations)
@@ -69,10 +42,10 @@ def _pod_detail(view: PodDetailView) -> PodDetail | None:
     )
 
 
-def _containers(statuses: Iterable[_ContainerStatus] | None) -> Iterable[Container]:
+def _containers(statuses: Iterable[container.ContainerStatusView] | None) -> Iterable[Container]:
     for one in statuses or ():
-        waiting = one.state.waiting
-        ended = one.state.terminated or one.last_state.terminated
+        state, last = one.state or container.ContainerStateView(), one.last_state or container.ContainerStateView()
+        waiting, ended = state.waiting, state.terminated or last.terminated
         yield Container(
             name=one.name,
             ready=one.ready,
@@ -104,7 +77,7 @@ def read_as(resource: Resource[Any, Any], wire: type[W], project: Callable[[W], 
     return replace(resource, wire=wire, project=project)
 
 
-PODS = read_as(kinds.PODS, PodDetailView, _pod_detail)
+PODS = read_as(kinds.PODS, pod.PodView, _pod_detail)
 REVISIONS = read_as(kinds.REVISIONS, revision.RevisionView, _revision_detail)
 VERSIONS = read_as(kinds.DAEMONSETS, MetaView, lambda view: view.metadata.resource_version)
 """Of DaemonSets: whether one has changed."""

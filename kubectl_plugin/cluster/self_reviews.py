@@ -10,7 +10,6 @@ from controller.kube.errors import ApiError
 from controller.kube.request import Request
 from controller.kube.sender import Call
 from kubectl_plugin.cluster import reads
-from kubectl_plugin.cluster.documents import answer_to
 from kubectl_plugin.cluster.installation import answer_or_reason
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.report.installation.facts import NoAnswer, Right
@@ -70,4 +69,4 @@ async def review_right(session: Session, verb: str, group: str, resource: str, n
 async def _review(session: Session, path: str, what: str, body: JSONObject, answer: type[T]) -> T:
     """Post a review, which the server answers and does not store. Raises ApiError."""
     call = Call(verb="create", what=what)
-    return await answer_to(session, call, Request(method="POST", path=path, body=as_bytes(body)), answer)
+    return await session.sender.answer(call, Request(method="POST", path=path, body=as_bytes(body)), answer)

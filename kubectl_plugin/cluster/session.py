@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
@@ -13,8 +12,8 @@ from urllib.parse import urlencode
 from controller.kube.access import Access
 from controller.kube.client import Client
 from controller.kube.connection import Connection
-from controller.kube.request import Request, Response, Stream, Transport
-from controller.kube.sender import CALL_SECONDS, Sender
+from controller.kube.request import Transport
+from controller.kube.sender import CALL_SECONDS, Exchange, Sender
 from kubectl_plugin.clock import ServerClock
 from kubectl_plugin.cluster.proxies import through_proxy
 from kubectl_plugin.flags import GlobalFlags
@@ -64,10 +63,10 @@ async def open_session(
     connection = through_proxy(await host.connection(access), host.environ)
     user_agent = f"{PROGRAM}/{host.version()}"
     async with host.transport(connection, user_agent) as transport:
-        timed = transport if clock is None else ClockingTransport(transport, clock)
         yield session_over(
-            timed if trace is None else TracingTransport(timed, trace),
+            transport,
             connection,
+            on_response=_heard(trace, clock),
             namespace=namespace,
             controller_namespace=controller_namespace or host.environ.get(CONTROLLER_NAMESPACE),
             request_timeout=request_timeout,
@@ -83,11 +82,13 @@ def session_over(
     controller_namespace: str | None = None,
     request_timeout: float | None = None,
     user_agent: str = PROGRAM,
+    on_response: Callable[[Exchange], None] | None = None,
 ) -> Session:
     """The session over a given transport; `open_session` explains the arguments."""
     request_seconds = math.inf if request_timeout == 0 else request_timeout
     sender = Sender(
         transport,
+        on_response=on_response,
         refresh=connection.credentials.refresh,
         call_seconds=max(CALL_SECONDS, request_seconds or 0),
         request_seconds=request_seconds,
@@ -108,51 +109,17 @@ def access_of(flags: GlobalFlags) -> Access:
     return Access(**{field: getattr(flags, field) for field in Access.__struct_fields__})
 
 
-class ClockingTransport:
-    """A `Transport` that sets `clock` by successful answers; a refusal may come from a load balancer, with its own
-    time."""
+def _heard(trace: Callable[[str], None] | None, clock: ServerClock | None) -> Callable[[Exchange], None]:
+    """Sets `clock` by successful answers, because a refusal may come from a load balancer with its own time. Traces
+    each request when its answer, or the first line of its stream, has arrived."""
 
-    def __init__(self, inner: Transport, clock: ServerClock) -> None:
-        self._inner, self._clock = inner, clock
-        self.stream = inner.stream
+    def heard(one: Exchange) -> None:
+        if clock is not None and one.date and one.status < 300:
+            clock.learn(one.date, clock.local() - one.seconds)
+        if trace is not None:
+            asked = one.request
+            query = f"?{urlencode(asked.query)}" if asked.query else ""
+            ended = f"{one.status or 'unanswered'} {round(one.seconds * 1000)}ms"
+            trace(f"{asked.method} {asked.path}{query} {ended}")
 
-    async def exchange(self, request: Request) -> Response:
-        asked = self._clock.local()
-        response = await self._inner.exchange(request)
-        if response.status < 300:
-            self._clock.learn(response.date, asked)
-        return response
-
-
-class TracingTransport:
-    """A `Transport` that traces each request as soon as its answer, or the first line of its stream, has arrived."""
-
-    def __init__(self, inner: Transport, trace: Callable[[str], None]) -> None:
-        self._inner, self._trace = inner, trace
-
-    async def exchange(self, request: Request) -> Response:
-        began = asyncio.get_running_loop().time()
-        status: int | None = None
-        try:
-            response = await self._inner.exchange(request)
-            status = response.status
-            return response
-        finally:
-            self._tell(request, status, began)
-
-    @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        began = asyncio.get_running_loop().time()
-        status: int | None = None
-        async with AsyncExitStack() as stack:
-            try:
-                stream = await stack.enter_async_context(self._inner.stream(request))
-                status = stream.status
-            finally:
-                self._tell(request, status, began)
-            yield stream
-
-    def _tell(self, request: Request, status: int | None, began: float) -> None:
-        milliseconds = round((asyncio.get_running_loop().time() - began) * 1000)
-        query = f"?{urlencode(request.query)}" if request.query else ""
-        self._trace(f"{request.method} {request.path}{query} {status or 'unanswered'} {milliseconds}ms")
+    return heard

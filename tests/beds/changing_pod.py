@@ -9,7 +9,7 @@ import msgspec
 
 from controller.api.base import JSONObject
 from controller.api.in_place import Underway
-from controller.api.in_place_state import InPlaceState, PodDocument, state_of
+from controller.api.in_place_state import InPlaceState, state_of
 from controller.api.meta import rfc3339
 from controller.api.pod import Pod, PodView, project
 from controller.api.wellknown import HASH_LABEL, IN_PLACE_STATE_ANNOTATION, IN_PLACE_UPDATE_READY
@@ -123,8 +123,8 @@ class ChangingPod:
     # what there is
 
     @property
-    def document(self) -> PodDocument:
-        return msgspec.json.decode(msgspec.json.encode(self.object), type=PodDocument)
+    def document(self) -> PodView:
+        return msgspec.json.decode(msgspec.json.encode(self.object), type=PodView)
 
     @property
     def record(self) -> Pod:

@@ -14,8 +14,9 @@ from controller.api.base import JSON, JSONObject, as_bytes, fields_of, items_of
 from controller.api.container import ContainerStatusView, ResourcesView
 from controller.api.gates import closed
 from controller.api.in_place import Underway, underway_of
-from controller.api.in_place_state import InPlaceState, PodDocument, Superseded, state_of
+from controller.api.in_place_state import InPlaceState, Superseded, state_of
 from controller.api.meta import rfc3339
+from controller.api.pod import PodView
 from controller.api.revision import Revision
 from controller.api.wellknown import (
     HASH_LABEL,
@@ -31,15 +32,15 @@ _MOST_UNFINISHED = 5
 """Images that are noted for one container at most; a kubelet is never more than one or two updates behind."""
 
 
-def draining(pod: PodDocument, now: float) -> tuple[JSONObject, ...]:
+def draining(pod: PodView, now: float) -> tuple[JSONObject, ...]:
     """Operations that make the pod not ready before a container restarts; none without the readiness gate."""
     gates = {gate.condition_type for gate in pod.spec.readiness_gates or ()}
     if IN_PLACE_UPDATE_READY not in gates:
         return ()
-    return closed(pod.status.conditions, IN_PLACE_UPDATE_READY, START_IN_PLACE_UPDATE, rfc3339(now))
+    return closed(pod.status.conditions or (), IN_PLACE_UPDATE_READY, START_IN_PLACE_UPDATE, rfc3339(now))
 
 
-def updating(pod: PodDocument, revision: Revision, change: InPlaceChange, now: float) -> tuple[JSONObject, ...]:
+def updating(pod: PodView, revision: Revision, change: InPlaceChange, now: float) -> tuple[JSONObject, ...]:
     """Operations that change labels, annotations, finalizers and the images of the first batch, and that note all
     this in the state annotation."""
     before = state_of(pod.metadata.annotations) or InPlaceState()
@@ -76,7 +77,7 @@ def updating(pod: PodDocument, revision: Revision, change: InPlaceChange, now: f
     )
 
 
-def continuing(pod: PodDocument, revision: Revision, now: float) -> tuple[JSONObject, ...]:
+def continuing(pod: PodView, revision: Revision, now: float) -> tuple[JSONObject, ...]:
     """Operations for the next batch of containers; none if no batch waits. Resizes of earlier batches are done
     already, or somebody has resized those containers since."""
     known = pod.metadata.annotations or {}
@@ -126,7 +127,7 @@ def _left_metadata(before: InPlaceState) -> tuple[dict[str, str], dict[str, str]
     return labels, annotations
 
 
-def _left_undone(pod: PodDocument, before: InPlaceState, now: float) -> tuple[Collection[str], bool]:
+def _left_undone(pod: PodView, before: InPlaceState, now: float) -> tuple[Collection[str], bool]:
     """Containers that may not run yet what the last update asked for, including those of later batches; and whether a
     resize is not done yet."""
     late = (before.unfinished_images or {}).keys() & (before.next_container_images or {}).keys()
@@ -136,38 +137,40 @@ def _left_undone(pod: PodDocument, before: InPlaceState, now: float) -> tuple[Co
     return {*underway.restarting, *late}, underway.resize is not None
 
 
-def underway_in(pod: PodDocument, state: InPlaceState) -> Underway | None:
+def underway_in(pod: PodView, state: InPlaceState) -> Underway | None:
     statuses, generation = pod.status.container_statuses or (), pod.metadata.generation
-    return underway_of(state, pod.spec.containers, statuses, (), of=_hash(pod), generation=generation, observed=None)
+    return underway_of(
+        state, pod.spec.containers or (), statuses, (), of=_hash(pod), generation=generation, observed=None
+    )
 
 
-def _generation(pod: PodDocument, images: Mapping[str, str]) -> int:
+def _generation(pod: PodView, images: Mapping[str, str]) -> int:
     """The generation of the pod after these images are written; 0 if the server does not count it."""
     before = pod.metadata.generation
-    changes = any(images.get(one.name, one.image) != one.image for one in pod.spec.containers)
+    changes = any(images.get(one.name, one.image) != one.image for one in pod.spec.containers or ())
     return before + changes if before else 0
 
 
-def _unfinished(pod: PodDocument, before: InPlaceState, late: Collection[str]) -> JSONObject:
+def _unfinished(pod: PodView, before: InPlaceState, late: Collection[str]) -> JSONObject:
     """Images that earlier updates asked for and no container runs yet, by container. The kubelet may still start each
     of them."""
     earlier = before.unfinished_images or {}
     return {
         one.name: list[JSON](dict.fromkeys((*earlier.get(one.name, ()), one.image)))[-_MOST_UNFINISHED:]
-        for one in pod.spec.containers
+        for one in pod.spec.containers or ()
         if one.name in late
     }
 
 
 def _as_it_was(
-    pod: PodDocument,
+    pod: PodView,
     names: Collection[str],
     before: InPlaceState,
     late: Collection[str],
     rereads: Collection[str] = (),
 ) -> JSONObject:
     shown = {one.name: one for one in pod.status.container_statuses or ()}
-    asked = {one.name: one.image for one in pod.spec.containers}
+    asked = {one.name: one.image for one in (pod.spec.containers or ())}
     earlier = before.last_container_statuses or {}
     for name in late:
         same = name in earlier and name in shown and earlier[name].container_id == shown[name].container_id
@@ -185,15 +188,17 @@ def _as_it_was(
     }
 
 
-def _superseded(pod: PodDocument, images: Mapping[str, str], before: Superseded) -> JSONObject:
+def _superseded(pod: PodView, images: Mapping[str, str], before: Superseded) -> JSONObject:
     """The images that were superseded `before`, and those that these images supersede."""
-    changed = {one.name: one.image for one in pod.spec.containers if images.get(one.name, one.image) != one.image}
+    changed = {
+        one.name: one.image for one in pod.spec.containers or () if images.get(one.name, one.image) != one.image
+    }
     known: JSONObject = {**before.images, **changed}
     found: JSONObject = {"revision": before.revision, "images": known}
     return {key: one for key, one in found.items() if one}
 
 
-def _hash(pod: PodDocument) -> str:
+def _hash(pod: PodView) -> str:
     return (pod.metadata.labels or {}).get(HASH_LABEL, "")
 
 
@@ -217,17 +222,17 @@ def encoded(state: Mapping[str, JSON]) -> str:
     return as_bytes({key: one for key, one in state.items() if one or key in always}).decode()
 
 
-def _finalizers(pod: PodDocument, change: InPlaceChange) -> Iterable[JSONObject]:
+def _finalizers(pod: PodView, change: InPlaceChange) -> Iterable[JSONObject]:
     have = pod.metadata.finalizers or ()
     kept = [one for one in have if one not in change.removed_finalizers]
     wanted = [*kept, *(one for one in change.added_finalizers if one not in kept)]
     return [] if wanted == list(have) else [patch.add(list[JSON](wanted), "metadata", "finalizers")]
 
 
-def _images(pod: PodDocument, images: Mapping[str, str]) -> Iterable[JSONObject]:
+def _images(pod: PodView, images: Mapping[str, str]) -> Iterable[JSONObject]:
     return [
         patch.add(images[container.name], "spec", "containers", str(index), "image")
-        for index, container in enumerate(pod.spec.containers)
+        for index, container in enumerate(pod.spec.containers or ())
         if container.name in images
     ]
 

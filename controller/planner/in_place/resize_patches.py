@@ -10,12 +10,13 @@ from controller.api import patch
 from controller.api.base import JSONObject, fields_of
 from controller.api.container import ContainerView, ResourcesView
 from controller.api.in_place import Resize
-from controller.api.in_place_state import InPlaceState, PodDocument, state_of
+from controller.api.in_place_state import InPlaceState, state_of
+from controller.api.pod import PodView
 from controller.api.wellknown import IN_PLACE_STATE_ANNOTATION, IN_PLACE_STATE_LEGACY
 from controller.planner.in_place.patches import amounts_of, encoded, underway_in
 
 
-def resizing(pod: PodDocument) -> tuple[JSONObject, ...]:
+def resizing(pod: PodView) -> tuple[JSONObject, ...]:
     """Operations for `pods/resize`: the resources in the state annotation that are not written to the pod yet."""
     state = state_of(pod.metadata.annotations)
     if state is None or not _is_to_be_resized(pod, state):
@@ -23,22 +24,22 @@ def resizing(pod: PodDocument) -> tuple[JSONObject, ...]:
     asked = amounts_of(state.container_resources)
     return tuple(
         operation
-        for index, container in enumerate(pod.spec.containers)
+        for index, container in enumerate(pod.spec.containers or ())
         if container.name in asked
         for operation in _amounts(index, asked[container.name], container.resources)
     )
 
 
-def is_resized_by_restart(pod: PodDocument) -> bool:
+def is_resized_by_restart(pod: PodView) -> bool:
     """Whether the operations of `resizing` restart a container."""
     state = state_of(pod.metadata.annotations)
     asked = amounts_of(state.container_resources if state is not None else None)
     return any(
-        _ends(container, asked[container.name]) for container in pod.spec.containers if container.name in asked
+        _ends(container, asked[container.name]) for container in pod.spec.containers or () if container.name in asked
     )
 
 
-def counting(pod: PodDocument) -> tuple[JSONObject, ...]:
+def counting(pod: PodView) -> tuple[JSONObject, ...]:
     """Operations that set the generation in the state to that of the pod, if somebody else has changed its spec since
     our update; otherwise that change would be taken for our resize. No operations if nobody has."""
     known, generation = pod.metadata.annotations or {}, pod.metadata.generation
@@ -61,7 +62,7 @@ def _ends(container: ContainerView, asked: JSONObject) -> bool:
     )
 
 
-def _is_to_be_resized(pod: PodDocument, state: InPlaceState) -> bool:
+def _is_to_be_resized(pod: PodView, state: InPlaceState) -> bool:
     underway = underway_in(pod, state)
     return underway is not None and underway.resize is Resize.WANTED
 

@@ -17,6 +17,7 @@ from controller.api.meta import Key, rfc3339
 from controller.informers import Informers
 from controller.instrumentation import Instrumentation
 from controller.kube.errors import Forbidden
+from controller.kube.request import Request
 from controller.kube.sender import Call, Exchange
 from controller.planner.actions import CreatePod
 from controller.runtime.contact import Contact
@@ -227,7 +228,8 @@ def test_requests_are_counted_by_code_and_method() -> None:
     instrumentation = alone(metrics)
     for verb, status, seconds in (("create", 201, 0.01), ("create", 409, 0.01), ("patch", 0, 30.0)):
         call = Call(verb=verb, what="pod shop/agent-x")
-        instrumentation.answered(Exchange(call=call, status=status, seconds=seconds))
+        request = Request(method="", path="")
+        instrumentation.answered(Exchange(call=call, request=request, status=status, seconds=seconds))
     for code, method in (("201", "POST"), ("409", "POST"), ("<error>", "PATCH")):
         assert told(metrics, "rest_client_requests_total", code=code, method=method, host="api") == 1, code
     assert told(metrics, "rest_client_request_duration_seconds_count", verb="create", host="api") == 2
