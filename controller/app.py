@@ -22,8 +22,8 @@ from controller.kube.config import load
 from controller.kube.connection import Connection
 from controller.kube.errors import ConfigError
 from controller.kube.transport import open_transport
-from controller.runtime.leader import LeadershipLost
 from controller.runtime.leadership import innermost, leadership
+from controller.runtime.lease_rules import LeadershipLost
 from controller.runtime.watchdog import Watchdog
 from controller.runtime.workers import workers
 from controller.serve.certificate import Certificate
@@ -32,8 +32,8 @@ from controller.serve.pages import probe, scrape
 from controller.serve.server import CannotListen, serving
 from controller.settings import Settings
 from controller.telemetry import log
-from controller.telemetry.collectors import living
 from controller.telemetry.exposition import exposing
+from controller.telemetry.process_metrics import living
 
 DRAIN_SECONDS = 14.0
 """Seconds that passes in progress get when the process is stopped. Sending events and releasing the Lease get 5 s

@@ -36,7 +36,7 @@ from controller.runtime.lease import ServerLease
 from controller.runtime.pacing import PacedQueue
 from controller.serve.guard import BearerGuard
 from controller.settings import Settings
-from controller.telemetry.daemonsets import measured
+from controller.telemetry.daemonset_gauges import measured
 from controller.telemetry.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, RESOURCES, Metrics
 
 REVIEWS_QPS = 10

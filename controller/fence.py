@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from controller.runtime.leader import LeadershipLost
+from controller.runtime.lease_rules import LeadershipLost
 
 
 class Fence:

@@ -36,9 +36,9 @@ from controller.runtime.clock import Clock
 from controller.runtime.contact import Contact, RestartReason
 from controller.runtime.freshness import Stale
 from controller.runtime.workers import Pass
+from controller.telemetry.daemonset_counters import OF_FALLBACKS, OF_OPERATIONS
 from controller.telemetry.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, Metrics
 from controller.telemetry.node_updates import Method
-from controller.telemetry.tally import OF_FALLBACKS, OF_OPERATIONS
 
 INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
 

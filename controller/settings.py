@@ -11,10 +11,10 @@ LogFormat: TypeAlias = Literal["auto", "json", "console"]
 
 PRE_DOWNLOAD = "PreDownloadImageForDaemonSetUpdate"
 KNOWN_GATES = {PRE_DOWNLOAD: "pre_download", ENV_GATE: "env_from_metadata", RESIZE_GATE: "resize"}
-"""Public names of feature gates, with their fields in `Gates`."""
+"""Public names of feature gates, with their fields in `FeatureGates`."""
 
 
-class Gates(Value):
+class FeatureGates(Value):
     """Which feature gates are on."""
 
     env_from_metadata: bool = True
@@ -26,7 +26,7 @@ class Gates(Value):
     """Carry out ImagePullJobs."""
 
 
-DEFAULT_GATES: Final = Gates()
+DEFAULT_GATES: Final = FeatureGates()
 
 
 class Address(Value):
@@ -45,7 +45,7 @@ class Settings(Value):
     namespaces: tuple[str, ...] = ()
     """The namespaces to watch; empty: all."""
     workers: int = 3
-    gates: Gates = DEFAULT_GATES
+    gates: FeatureGates = DEFAULT_GATES
     leader_elect: bool = True
     lease_namespace: str = "kruise-ds-system"
     metrics_address: Address | None = Address(host="", port=8080)
@@ -68,7 +68,7 @@ class Settings(Value):
     """The commit of the image, for the metric `kruise_ds_build_info`; "": not known."""
 
 
-def parse_gates(text: str) -> Gates:
+def parse_gates(text: str) -> FeatureGates:
     """Parse `A=true,B=false`. Raises ValueError for an unknown gate or value."""
     asked: dict[str, bool] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
@@ -78,7 +78,7 @@ def parse_gates(text: str) -> Gates:
         if value.lower() not in ("true", "false"):
             raise ValueError(f"{name} must be true or false, not {value!r}")
         asked[KNOWN_GATES[name]] = value.lower() == "true"
-    return Gates(**asked)
+    return FeatureGates(**asked)
 
 
 def parse_address(text: str) -> Address | None:

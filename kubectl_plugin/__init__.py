@@ -1,7 +1,7 @@
 """`kubectl kruise-ds`: looks at rollouts and steers them from the terminal. A tour, from the words that were typed:
 
 `main`, `program`    the two programs that kubectl finds; the root and the verbs, each built when it is called
-`entries`, `…options`, `flags`   every verb, its arguments and flags; nothing heavy is imported up to here
+`verb_table`, `…options`, `flags`   every verb, its arguments and flags; nothing heavy is imported up to here
 `host`               environment, streams, clock, event loop, network: handed down from `main`
 `running`            one verb from its flags to the exit code; what goes wrong becomes one line
 `verbs`              what a verb does: ask the cluster, let the pure part decide, print or write

@@ -17,9 +17,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.models import OptionInfo
 
-from kubectl_plugin.entries import ENTRIES, SHOWN, Entry
 from kubectl_plugin.flags import GLOBAL_NAMES, GlobalFlags, Options
 from kubectl_plugin.running import Runner
+from kubectl_plugin.verb_table import ENTRIES, SHOWN, Entry
 
 NAME = "kubectl kruise-ds"
 BEFORE = "kubectl_plugin.program.before"

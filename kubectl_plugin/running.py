@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from kubectl_plugin.durations import seconds_of
-from kubectl_plugin.entries import Entry, imported_function
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import GlobalFlags, Options, Output
 from kubectl_plugin.host import Host
 from kubectl_plugin.terminal import Terminal
+from kubectl_plugin.verb_table import Entry, imported_function
 
 if TYPE_CHECKING:
     from kubectl_plugin.cluster.invocation import Invocation
@@ -79,7 +79,7 @@ class Runner:
         asked: Options,
     ) -> int:
         from controller.kube.errors import ApiError, ConfigError
-        from kubectl_plugin.cluster.explain import explained_error
+        from kubectl_plugin.cluster.api_errors import explained_error
         from kubectl_plugin.cluster.invocation import Invocation
         from kubectl_plugin.cluster.session import access_of, open_session
 

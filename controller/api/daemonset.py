@@ -10,10 +10,10 @@ import msgspec
 
 from controller.api import canonical
 from controller.api.base import JSONObject, Part, View
-from controller.api.managed import ManagedFields, StatusWriters, status_writers
 from controller.api.meta import Named, ObjectMeta, epoch
 from controller.api.number import IntOrPercent
 from controller.api.selector import LabelSelector
+from controller.api.status_writers import ManagedFields, StatusWriters, status_writers
 from controller.api.wellknown import (
     IN_PLACE_GRACE_ANNOTATION,
     IN_PLACE_IF_POSSIBLE,

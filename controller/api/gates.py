@@ -34,7 +34,7 @@ class PodCondition(View):
     last_transition_time: str | None = None
 
 
-class Gate(Value):
+class ReadinessGate(Value):
     """One readiness gate of `OURS` that a pod has, with the state of its condition."""
 
     type: str
@@ -61,17 +61,17 @@ class Gate(Value):
         return not (self.open or self.marked or self.kept)
 
 
-def gates_of(gates: Iterable[ReadinessGateView], conditions: Sequence[PodCondition]) -> tuple[Gate, ...]:
+def gates_of(gates: Iterable[ReadinessGateView], conditions: Sequence[PodCondition]) -> tuple[ReadinessGate, ...]:
     wanted = dict.fromkeys(gate.condition_type for gate in gates if gate.condition_type in OURS)
     return tuple(_gate(type_, conditions) for type_ in wanted)
 
 
-def _gate(type_: str, conditions: Sequence[PodCondition]) -> Gate:
+def _gate(type_: str, conditions: Sequence[PodCondition]) -> ReadinessGate:
     for index, one in enumerate(conditions):
         if one.type == type_:
             open_ = one.status == "True"
             entries = writers(one.message) if type_ == KRUISE_POD_READY and not open_ else ()
-            return Gate(
+            return ReadinessGate(
                 type=type_,
                 open=open_,
                 present=True,
@@ -82,10 +82,10 @@ def _gate(type_: str, conditions: Sequence[PodCondition]) -> Gate:
                 kept=entries is None or not all(map(is_ours, entries)),
                 foreign=entries is None,
             )
-    return Gate(type=type_, open=False, present=False, index=len(conditions))
+    return ReadinessGate(type=type_, open=False, present=False, index=len(conditions))
 
 
-def opened(gates: Iterable[Gate], stamp: str) -> tuple[JSONObject, ...]:
+def opened(gates: Iterable[ReadinessGate], stamp: str) -> tuple[JSONObject, ...]:
     """Operations on the status of a pod that set all these conditions True; `stamp` is the time as RFC 3339."""
     found = [(gate, _condition(gate.type, stamp)) for gate in gates]
     replaced = [_replaced(gate.index, condition) for gate, condition in found if gate.present]

@@ -13,7 +13,7 @@ import msgspec
 
 from controller.api.base import View
 from controller.api.container import ContainerStatusView, ContainerView
-from controller.api.gates import Gate, PodCondition, ReadinessGateView, gates_of
+from controller.api.gates import PodCondition, ReadinessGate, ReadinessGateView, gates_of
 from controller.api.in_place import Underway, underway_of
 from controller.api.in_place_state import InPlaceState, state_of
 from controller.api.meta import Named, ObjectMeta, epoch, noted, ownership_of
@@ -100,7 +100,7 @@ class Pod(Named):
     """Why it will not become ready by itself, as far as its status shows; None: nothing is known, or it is ready."""
     complaint: str = ""
     """The message about a container that cannot start or that ends, during an update in place; else empty."""
-    gates: tuple[Gate, ...] = ()
+    gates: tuple[ReadinessGate, ...] = ()
     """The readiness gates that we set."""
     underway: Underway | None = None
     """The unfinished part of an update in place; None: there is none."""
@@ -109,7 +109,7 @@ class Pod(Named):
     did."""
     updated_in_place: bool = False
     """Whether it was ever updated in place, or is being updated."""
-    tended: bool = False
+    has_node_agent: bool = False
     """Whether the node agent of OpenKruise takes care of its containers."""
     drained: bool = False
     """Whether it would be ready if it were not prepared for its deletion."""
@@ -144,7 +144,7 @@ class Pod(Named):
         return any(gate.draining for gate in self.gates)
 
     @property
-    def due_gates(self) -> tuple[Gate, ...]:
+    def due_gates(self) -> tuple[ReadinessGate, ...]:
         return tuple(gate for gate in self.gates if gate.due)
 
     @property
@@ -221,20 +221,20 @@ def project(view: PodView) -> Pod | None:
         underway=underway,
         restarted_at=_restarted_at(view),
         updated_in_place=state is not None,
-        tended=NODE_AGENT_ANNOTATION in (meta.annotations or ()),
+        has_node_agent=NODE_AGENT_ANNOTATION in (meta.annotations or ()),
         drained=marked and not unseen and _would_be_ready(gates, conditions),
         drained_for_update=underway is None and _is_drained_for_update(gates, conditions),
         held_since=noted((meta.annotations or {}).get(LIFECYCLE_TIMESTAMP_ANNOTATION)) if held else None,
     )
 
 
-def _would_be_ready(gates: Sequence[Gate], conditions: Sequence[PodCondition]) -> bool:
+def _would_be_ready(gates: Sequence[ReadinessGate], conditions: Sequence[PodCondition]) -> bool:
     """Whether its containers are ready, and all our other readiness gates are open."""
     others = all(gate.open or (gate.marked and not gate.kept) for gate in gates)
     return others and _are_containers_ready(conditions)
 
 
-def _is_drained_for_update(gates: Sequence[Gate], conditions: Sequence[PodCondition]) -> bool:
+def _is_drained_for_update(gates: Sequence[ReadinessGate], conditions: Sequence[PodCondition]) -> bool:
     draining = [gate.draining for gate in gates if not gate.open]
     return any(draining) and all(draining) and _are_containers_ready(conditions)
 

@@ -43,7 +43,7 @@ class Answer(Value, gc=True):
         return isinstance(self.action, CreatePod) and self.error is not None and self.error.is_full_quota
 
 
-class Briefing(Value, gc=True):
+class ExecutionContext(Value, gc=True):
     """Knowledge of earlier passes that matters for carrying out a plan."""
 
     daemonset: DaemonSet
@@ -52,7 +52,7 @@ class Briefing(Value, gc=True):
     """Places where writes failed before."""
     is_suspect: Callable[[Place], bool] = lambda place: False
     """Whether the next inconclusive error at this place, such as a conflict, counts as a failure of the place."""
-    undone: Callable[[Action], ApiError | None] = lambda action: None
+    reverted: Callable[[Action], ApiError | None] = lambda action: None
     """The error for an action that the server accepts each time and somebody takes back; None: nobody does."""
     proven: str = ""
     """Hash of the revision with several accepted pods, which needs no slow start; empty: none."""

@@ -11,13 +11,13 @@ from controller.planner.fallback import placements_of
 from controller.planner.in_place.change import InPlaceChange, NotPossible, changes_to
 from controller.planner.manifest import PodRenderer
 from controller.planner.validation import compiled
-from controller.settings import Gates
+from controller.settings import FeatureGates
 
 
 class Compiled:
     """The computed parts of one generation of one DaemonSet."""
 
-    def __init__(self, daemonset: DaemonSet, placements: Mapping[str, Rules | None], gates: Gates) -> None:
+    def __init__(self, daemonset: DaemonSet, placements: Mapping[str, Rules | None], gates: FeatureGates) -> None:
         """`placements` are those of the previous generation, by uid of the revision."""
         self.gates = gates
         self.generation = daemonset.generation

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from typing import assert_never
 
 from controller.daemonset import write_events
-from controller.daemonset.answers import Answer, Briefing
+from controller.daemonset.answers import Answer, ExecutionContext
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.live_checks import (
     confirm,
@@ -46,12 +46,12 @@ from controller.planner.place import Place
 from controller.planner.step import Note
 
 
-class CarryingOut:
+class PlanExecution:
     """Carries out the actions of one plan. `run` it once; `answers` and `underway` can be read meanwhile."""
 
-    def __init__(self, actions: Sequence[Action], briefing: Briefing, dependencies: Dependencies) -> None:
-        self._actions, self._briefing, self._dependencies = actions, briefing, dependencies
-        self._daemonset, self._requests = briefing.daemonset, Requests(briefing, dependencies)
+    def __init__(self, actions: Sequence[Action], context: ExecutionContext, dependencies: Dependencies) -> None:
+        self._actions, self._context, self._dependencies = actions, context, dependencies
+        self._daemonset, self._requests = context.daemonset, Requests(context, dependencies)
         self.answers: list[Answer] = []
         """The answers so far, in the order in which they came."""
         self.underway: dict[Place, Action] = {}
@@ -103,7 +103,7 @@ class CarryingOut:
         If the server has accepted pods of the revision before, all creates are one batch: the doubling is there to
         find out cheaply that a template is refused.
         """
-        known = self._briefing
+        known = self._context
         yield [action for action in self._actions if not isinstance(action, CreatePod)]
         creates = [action for action in self._actions if isinstance(action, CreatePod)]
         again = [action for action in creates if action.place in known.failing]
@@ -147,17 +147,17 @@ class CarryingOut:
         counts = await self._counts(action, error)
         taken, exists = False, meaning_of(error).write is ForWrite.EXISTS
         try:
-            taken = exists and await is_taken(action, self._briefing, self._dependencies)
+            taken = exists and await is_taken(action, self._context, self._dependencies)
             left = await self._left_to_do(action, error)
         except ApiError as second:  # the look at the server failed too
             left = second
         return Answer(action=action, error=error, left=left, counts=counts, taken=taken)
 
     def _after_success(self, action: Action) -> Answer:
-        undone = self._briefing.undone(action)
+        undone = self._context.reverted(action)
         self._dependencies.did(self._daemonset, action, undone)
         if undone is not None:
-            counts = self._briefing.is_suspect(action.place)
+            counts = self._context.is_suspect(action.place)
             return Answer(action=action, error=undone, left=undone, counts=counts)
         self._say(write_events.success(action))
         return Answer(action=action)
@@ -165,7 +165,7 @@ class CarryingOut:
     async def _counts(self, action: Action, error: ApiError) -> bool:
         """Whether the error counts as a failure of the place, which is left alone after several of them, so that the
         rest goes on."""
-        if not meaning_of(error).write.of_the_place and not self._briefing.is_suspect(action.place):
+        if not meaning_of(error).write.of_the_place and not self._context.is_suspect(action.place):
             return False
         if error.is_terminating_namespace or (isinstance(action, CreatePod) and error.is_full_quota):
             return True

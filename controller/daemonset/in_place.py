@@ -30,7 +30,7 @@ from controller.planner.actions import (
 )
 from controller.planner.in_place.patches import continuing, draining, updating
 from controller.planner.in_place.resize_patches import counting, is_resized_by_restart, resizing
-from controller.planner.preparing import cancelling, marking, preparing
+from controller.planner.pre_delete_patches import cancelling, marking, preparing
 from controller.runtime.clock import Clock
 
 ATTEMPTS = 5

@@ -9,7 +9,7 @@ from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key, Named, Ref
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.daemonset.answers import Briefing
+from controller.daemonset.answers import ExecutionContext
 from controller.daemonset.dependencies import Dependencies
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Conflict, NotFound
@@ -33,13 +33,13 @@ async def confirm(client: Client, daemonset: DaemonSet) -> None:
         raise Conflict("get", DAEMONSETS.describe(daemonset.key), words)
 
 
-async def is_taken(action: actions.Action, briefing: Briefing, dependencies: Dependencies) -> bool:
+async def is_taken(action: actions.Action, context: ExecutionContext, dependencies: Dependencies) -> bool:
     """Whether the action's name belongs to an object that the action would not have made: another name is needed."""
     match action:
         case actions.CreatePod():
-            return await _is_taken_by_another(action, briefing.daemonset, dependencies)
+            return await _is_taken_by_another(action, context.daemonset, dependencies)
         case actions.CreateRevision():
-            return await _collides(action, briefing, dependencies)
+            return await _collides(action, context, dependencies)
         case actions.ProbeTemplate() | actions.OnPod() | actions.OnRevision():
             return False  # these store no new object
         case _:
@@ -134,17 +134,17 @@ async def _left_of(ref: Ref, kind: Resource[W, N], dependencies: Dependencies) -
     return found if found is not None and found.uid == ref.uid else None
 
 
-async def _collides(action: actions.CreateRevision, briefing: Briefing, dependencies: Dependencies) -> bool:
+async def _collides(action: actions.CreateRevision, context: ExecutionContext, dependencies: Dependencies) -> bool:
     """Whether the revision of that name is a collision: its content differs, or it cannot become ours because it is
     being deleted, has another owner or lacks our labels. If not, the cache is behind, and is waited for."""
-    daemonset = briefing.daemonset
+    daemonset = context.daemonset
     try:
         found = await dependencies.client.get(REVISIONS, Key(daemonset.namespace, action.name))
     except NotFound:
         return False
     if found is None or found.dying or found.identity != daemonset.identity:
         return True
-    orphaned = not found.owner_uid and briefing.compiled.rules.owns(found.labels)
+    orphaned = not found.owner_uid and context.compiled.rules.owns(found.labels)
     if not orphaned and found.owner_uid != daemonset.uid:
         return True
     dependencies.ledger.wrote(daemonset.uid, REVISIONS.name, found.version, elapsed())

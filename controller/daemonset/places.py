@@ -15,7 +15,7 @@ K = TypeVar("K", bound=Hashable)
 FAILING_FIRST = 1.0
 FAILING_AT_MOST = 300.0
 """Seconds for which a place is left alone after its second failure in a row, and at most. They double in between."""
-DOUBTS = 3
+MOST_INCONCLUSIVE = 3
 """This many inconclusive errors in a row (a conflict, a busy server, no answer) count as a failure of the place,
 because a webhook or a proxy can cause any of them."""
 FAILING_KEPT = 10_000
@@ -33,7 +33,7 @@ class Places(msgspec.Struct, Generic[K]):
     """The places of one DaemonSet, or of one ImagePullJob, in which writes failed."""
 
     failing: dict[K, Failing] = msgspec.field(default_factory=dict)
-    doubts: dict[K, int] = msgspec.field(default_factory=dict)
+    inconclusive: dict[K, int] = msgspec.field(default_factory=dict)
     """How many writes in a row at each place were answered without telling whether the place is at fault."""
 
     def failed(self, place: K, moment: float, at_most: float = FAILING_AT_MOST) -> None:
@@ -47,20 +47,20 @@ class Places(msgspec.Struct, Generic[K]):
             delay = min(max(known.delay * 2, FAILING_FIRST), at_most)
             self.failing[place] = Failing(until=moment + delay, delay=delay)
 
-    def doubted(self, place: K) -> None:
+    def note_inconclusive(self, place: K) -> None:
         """Note an answer that does not tell whether the place is at fault."""
-        if len(self.doubts) > FAILING_KEPT:
-            self.doubts.clear()
-        self.doubts[place] = self.doubts.get(place, 0) + 1
+        if len(self.inconclusive) > FAILING_KEPT:
+            self.inconclusive.clear()
+        self.inconclusive[place] = self.inconclusive.get(place, 0) + 1
 
     def is_suspect(self, place: K) -> bool:
         """Whether the next such answer counts as a failure of the place."""
-        return self.doubts.get(place, 0) + 1 >= DOUBTS
+        return self.inconclusive.get(place, 0) + 1 >= MOST_INCONCLUSIVE
 
     def went_well(self, place: K) -> None:
         """Forget the failures of a place where a write succeeded."""
         self.failing.pop(place, None)
-        self.doubts.pop(place, None)
+        self.inconclusive.pop(place, None)
 
     def leave_alone(self, place: K, seconds: float, moment: float) -> None:
         """Try nothing there for this time, however often writes failed before."""
@@ -77,4 +77,4 @@ class Places(msgspec.Struct, Generic[K]):
     def clear(self) -> None:
         """Forget all failures, because the spec was edited, which may have removed their cause."""
         self.failing.clear()
-        self.doubts.clear()
+        self.inconclusive.clear()

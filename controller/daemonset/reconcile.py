@@ -10,11 +10,11 @@ import msgspec
 
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
-from controller.daemonset.answers import Answer, Briefing
+from controller.daemonset.answers import Answer, ExecutionContext
 from controller.daemonset.caches import Cached, Caches
 from controller.daemonset.compiled import Compiled
 from controller.daemonset.dependencies import Dependencies
-from controller.daemonset.execute import CarryingOut
+from controller.daemonset.execute import PlanExecution
 from controller.daemonset.redaction import redacted_error
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.daemonset.world_of import NOTHING, world_of
@@ -24,7 +24,7 @@ from controller.planner.plan import Plan, plan
 from controller.planner.world import Unpulled
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import Pacer
-from controller.runtime.passes import ANSWER_SECONDS, AT_ONCE, LOOK_AGAIN_SECONDS, outcome
+from controller.runtime.pass_outcome import ANSWER_SECONDS, AT_ONCE, LOOK_AGAIN_SECONDS, outcome
 from controller.runtime.workers import ComeBack, Done, Outcome, PassControl
 from controller.runtime.workqueue import Taken
 
@@ -117,15 +117,15 @@ class Reconciler:
         control: PassControl,
     ) -> tuple[Sequence[Answer], bool]:
         """The answers before a silence of `ANSWER_SECONDS`, and whether requests are still unanswered."""
-        briefing = Briefing(
+        context = ExecutionContext(
             daemonset=daemonset,
             compiled=compiled,
             failing=frozenset(state.places.failing),
             is_suspect=state.places.is_suspect,
-            undone=lambda action: state.taken_back.undone(action, state.places.failing, elapsed()),
+            reverted=lambda action: state.reverted_writes.reverted(action, state.places.failing, elapsed()),
             proven=state.proven,
         )
-        work = CarryingOut(decided.actions, briefing, dependencies)
+        work = PlanExecution(decided.actions, context, dependencies)
         crash: Exception | None = None
         if decided.actions:
             task = control.begin(work.run)

@@ -6,10 +6,10 @@ from functools import partial
 from typing import assert_never
 
 from controller.api import revision
-from controller.daemonset.answers import Briefing
+from controller.daemonset.answers import ExecutionContext
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.in_place import InPlaceWrites
-from controller.daemonset.writes import metadata_patch, revision_body
+from controller.daemonset.write_bodies import metadata_patch, revision_body
 from controller.kube.client import Written
 from controller.kube.kinds import PODS, REVISIONS
 from controller.planner import actions
@@ -19,16 +19,16 @@ from controller.runtime.clock import elapsed
 class Requests:
     """Sends the requests of one pass, and notes in the ledger what the server has stored."""
 
-    def __init__(self, briefing: Briefing, dependencies: Dependencies) -> None:
-        self._briefing, self._dependencies = briefing, dependencies
+    def __init__(self, context: ExecutionContext, dependencies: Dependencies) -> None:
+        self._context, self._dependencies = context, dependencies
         self._in_place = InPlaceWrites(dependencies.client, dependencies.clock, partial(self._wrote, PODS.name))
 
     async def send(self, action: actions.Action) -> None:
         """Send the request of one action. Raises ApiError if the server refuses it or does not answer."""
-        client, ledger, daemonset = self._dependencies.client, self._dependencies.ledger, self._briefing.daemonset
+        client, ledger, daemonset = self._dependencies.client, self._dependencies.ledger, self._context.daemonset
         match action:
             case actions.CreatePod() | actions.ProbeTemplate():
-                body = self._briefing.compiled.renderer(daemonset, action.revision).body(action.name, action.node)
+                body = self._context.compiled.renderer(daemonset, action.revision).body(action.name, action.node)
                 probes = isinstance(action, actions.ProbeTemplate)  # the server checks everything and stores nothing
                 written = await client.create(PODS, daemonset.namespace, body, name=action.name, dry_run=probes)
                 if not probes:
@@ -66,4 +66,4 @@ class Requests:
                 assert_never(action)
 
     def _wrote(self, resource: str, written: Written) -> None:
-        self._dependencies.ledger.wrote(self._briefing.daemonset.uid, resource, written.version, elapsed())
+        self._dependencies.ledger.wrote(self._context.daemonset.uid, resource, written.version, elapsed())

@@ -18,13 +18,13 @@ from controller.api.pod import Pod
 from controller.daemonset.answers import Answer
 from controller.daemonset.clock_skew import ReadySeen, RestartsSeen
 from controller.daemonset.compiled import Compiled
+from controller.daemonset.dry_run_results import Verdicts
 from controller.daemonset.places import Places
 from controller.daemonset.redaction import KnownSecrets
+from controller.daemonset.reverted_writes import RevertedWrites
 from controller.daemonset.status_conflict import StatusConflict, conflict_after, conflict_found
 from controller.daemonset.status_writer import StatusWriter
-from controller.daemonset.taken_back import TakenBack
 from controller.daemonset.unanswered import Unanswered
-from controller.daemonset.verdicts import Verdicts
 from controller.daemonset.write_failure import WriteFailure, failure_after
 from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import CreatePod, CreateRevision, InDoubt, ProbeTemplate, ResizePod
@@ -33,7 +33,7 @@ from controller.planner.plan import Plan
 from controller.planner.summary import Summary
 from controller.planner.world import Predecessor, predecessor
 from controller.runtime.freshness import Reach
-from controller.settings import DEFAULT_GATES, Gates
+from controller.settings import DEFAULT_GATES, FeatureGates
 
 ROOM_AT_MOST = 30.0
 """Seconds, at most, after which creates are tried again when a quota was full: no event tells that it was raised."""
@@ -56,7 +56,7 @@ class Unsure(Value):
 class DaemonSetState(msgspec.Struct):
     """The state of one DaemonSet, that is, of one uid."""
 
-    gates: Gates = DEFAULT_GATES
+    gates: FeatureGates = DEFAULT_GATES
     generation: int = -1
     compiled: Compiled | None = None
     """The computed parts of the newest known generation; None: nothing yet."""
@@ -65,7 +65,7 @@ class DaemonSetState(msgspec.Struct):
     status_writer: StatusWriter = msgspec.field(default_factory=StatusWriter)
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
     """The last pod that we saw on a node and that is gone, by node."""
-    doubtful: dict[str, str] = msgspec.field(default_factory=dict)
+    unanswered_names: dict[str, str] = msgspec.field(default_factory=dict)
     """Names of pods whose create got no answer, by node. Creates there use this name again until one is answered:
     with another name there could be two pods, if the first request is carried out late."""
     ready_seen: ReadySeen = msgspec.field(default_factory=ReadySeen)
@@ -74,7 +74,7 @@ class DaemonSetState(msgspec.Struct):
     """The results of dry runs."""
     places: Places[Place] = msgspec.field(default_factory=Places)
     """The places where writes failed."""
-    taken_back: TakenBack = msgspec.field(default_factory=TakenBack)
+    reverted_writes: RevertedWrites = msgspec.field(default_factory=RevertedWrites)
     """Writes to pods that somebody may take back."""
     accepted: int = 0
     """Creates of the revision `accepted_of` that were accepted since a pass whose creates were all refused."""
@@ -116,7 +116,7 @@ class DaemonSetState(msgspec.Struct):
             self.generation = generation
             self.verdicts.ask_anew()
             self.places.clear()
-            self.taken_back.forget()
+            self.reverted_writes.forget()
             self.refused_resizes.clear()
             self.no_resize = ""
             self.write_failure = None
@@ -164,7 +164,7 @@ class DaemonSetState(msgspec.Struct):
         if self.unsure:
             self.unsure = {place: one for place, one in self.unsure.items() if one.until > moment}
         for answer in answers:
-            self.taken_back.learn(answer, self.places.failing, moment)
+            self.reverted_writes.learn(answer, self.places.failing, moment)
             if not answer.is_full_quota:
                 self._learn_of_place(answer, moment)
             self._learn_of_names(answer, daemonset)
@@ -186,7 +186,7 @@ class DaemonSetState(msgspec.Struct):
     def forget_node(self, name: str) -> None:
         """Forget a node that is gone. A new pod for a new node of that name may have the old name."""
         self.predecessors.pop(name, None)
-        self.doubtful.pop(name, None)
+        self.unanswered_names.pop(name, None)
         self.places.went_well(Place.of_node(name))
 
     def stand_back(self, moment: float) -> None:
@@ -214,7 +214,7 @@ class DaemonSetState(msgspec.Struct):
                 self.places.went_well(ROOM)
             return
         if not meaning_of(error).write.of_the_place:
-            self.places.doubted(place)
+            self.places.note_inconclusive(place)
         if answer.counts and error.is_terminating_namespace:
             self.places.leave_alone(place, ENDING_SECONDS, moment)
         elif answer.counts:
@@ -225,9 +225,9 @@ class DaemonSetState(msgspec.Struct):
         carried out is used again."""
         if isinstance(answer.action, CreatePod):
             if answer.means is ForWrite.UNKNOWN:
-                self.doubtful[answer.action.node] = answer.action.name
+                self.unanswered_names[answer.action.node] = answer.action.name
             elif answer.means in (None, ForWrite.EXISTS):
-                self.doubtful.pop(answer.action.node, None)
+                self.unanswered_names.pop(answer.action.node, None)
         if not answer.taken:
             return
         if isinstance(answer.action, CreatePod):
@@ -252,7 +252,7 @@ class DaemonSetState(msgspec.Struct):
 class DaemonSetStates:
     """The state of every DaemonSet, by uid: one that is deleted and created again starts with an empty state."""
 
-    def __init__(self, gates: Gates = DEFAULT_GATES) -> None:
+    def __init__(self, gates: FeatureGates = DEFAULT_GATES) -> None:
         self._by_uid: defaultdict[str, DaemonSetState] = defaultdict(lambda: DaemonSetState(gates=gates))
 
     def of(self, uid: str) -> DaemonSetState:

@@ -24,14 +24,14 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.kinds import DAEMONSETS
 from controller.kube.meaning import ForWrite, meaning_of
+from controller.planner.kstatus_conditions import Condition
 from controller.planner.plan import Plan
-from controller.planner.readiness import Condition
 from controller.planner.status import Status
 from controller.planner.step import Note
 from controller.runtime.backoff import Backoff
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import StatusPacer
-from controller.runtime.passes import patiently
+from controller.runtime.pass_outcome import patiently
 from controller.runtime.workers import PassControl
 
 Conditions: TypeAlias = tuple[JSONObject, ...]
@@ -86,7 +86,7 @@ class StatusWriter:
         if decided.status is None or self._is_unanswered:
             return None
         latest = self.own.latest(daemonset)
-        due = change_of(daemonset, decided.status, latest, dependencies.clock())
+        due = due_status(daemonset, decided.status, latest, dependencies.clock())
         if due is None:
             return None
         if (delay := self._pacer.delay(now, urgent=due.urgent)) > 0:
@@ -127,7 +127,7 @@ class StatusWriter:
         control.wake("status answered at last")
 
 
-def change_of(
+def due_status(
     daemonset: DaemonSet, wanted: Status, latest: tuple[str, DaemonSetStatus | None], now: float
 ) -> DueStatus | None:
     """The write after which the status is as `wanted`; None if it is so already. `latest`: the newest known status,

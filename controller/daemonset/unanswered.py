@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from controller.daemonset.answers import Answer
-from controller.daemonset.execute import CarryingOut
+from controller.daemonset.execute import PlanExecution
 from controller.planner.actions import Action, AdoptPod, InDoubt
 from controller.planner.place import Place
 from controller.runtime.workers import PassControl
@@ -16,7 +16,7 @@ class Unanswered:
     """The actions of one DaemonSet that outlast their pass."""
 
     def __init__(self) -> None:
-        self._works: list[CarryingOut] = []
+        self._works: list[PlanExecution] = []
         self._crash: Exception | None = None
 
     @property
@@ -41,7 +41,7 @@ class Unanswered:
 
     def leave(
         self,
-        work: CarryingOut,
+        work: PlanExecution,
         task: asyncio.Task[Exception | None],
         control: PassControl,
         learn: Callable[[Answer], None],

@@ -70,7 +70,7 @@ def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
         awaited=state.unanswered.places,
         no_resize=state.no_resize,
         refused_resizes=state.refused_resizes.copy(),
-        doubtful=state.doubtful.copy(),
+        unanswered_names=state.unanswered_names.copy(),
         predecessors=state.predecessors.copy(),
         ready_seen=state.ready_seen.since(now, moment),
         restarts_seen=state.restarts_seen.since(now, moment),
@@ -80,7 +80,7 @@ def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
         held_back=held_back,
         due_again={what: now + since - moment for what, since in state.places.due_again(moment).items()},
         write_failure=state.write_failure.words if state.write_failure is not None else "",
-        fought=not state.taken_back.fought.isdisjoint(held_back),
+        contested=not state.reverted_writes.contested.isdisjoint(held_back),
         collisions=max(state.collisions, (status.collision_count or 0) if status is not None else 0),
     )
 

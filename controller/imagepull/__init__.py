@@ -2,11 +2,11 @@
 
     caches             what the caches show of a job, and the nodes of a podSelector
     reconcile          one pass over one job: read the caches, plan, carry out, write the status
-    world, plan        world in, plan out, with `job_events`: the only place where anything is decided; pure
+    world, plan        world in, plan out, with `puller_results`: the only place where anything is decided; pure
     execute            the writes, and what their answers teach
     state              what is remembered of a job between passes: the result of each node
-    pod                the manifest of a puller
-    rollouts           makes the jobs that the rollout of a DaemonSet wants (`wanted`, pure)
+    puller_manifest    the manifest of a puller
+    rollouts           makes the jobs that the rollout of a DaemonSet wants (`wanted_jobs`, pure)
     assembly           makes and runs all of it, and turns changes into keys; only if the feature gate is on
 
 Only this process remembers the result of each node. A new leader asks the nodes: a node whose kubelet reports the

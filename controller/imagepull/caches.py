@@ -11,7 +11,7 @@ from controller.api.pod import PodView
 from controller.api.puller import Puller
 from controller.api.selector import LabelSelector, as_text
 from controller.daemonset.caches import Caches
-from controller.imagepull.wanted import old_pods
+from controller.imagepull.wanted_jobs import old_pods
 from controller.kube.client import Client
 from controller.kube.decode import Seen
 from controller.kube.resource import Resource

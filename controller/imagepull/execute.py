@@ -11,7 +11,7 @@ from controller.api.base import JSONObject, as_json
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
 from controller.api.meta import Key, Ref
 from controller.api.wellknown import FAILED_CREATE
-from controller.imagepull import pod
+from controller.imagepull import puller_manifest
 from controller.imagepull.state import STATUS, JobState
 from controller.imagepull.world import DeleteJob, EndPuller, JobAction, StartPuller
 from controller.kube.client import Client
@@ -21,7 +21,7 @@ from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.step import Note
 from controller.runtime.clock import elapsed
 from controller.runtime.freshness import Ledger
-from controller.runtime.passes import patiently
+from controller.runtime.pass_outcome import patiently
 from controller.runtime.workers import PassControl, Work
 
 _GONE: Final = (ForWrite.ABSENT, ForWrite.OVERTAKEN)
@@ -54,7 +54,7 @@ class JobExecution:
             written = await self._client.apart().patch(IMAGE_PULL_JOBS, job.ref, operations, sub="status")
             self._state.wrote = (written.version, wanted)
 
-        await patiently(self._control, [self._in_place(STATUS, "status_written", write, over=_GONE)], self._late)
+        await patiently(self._control, [self._at_place(STATUS, "status_written", write, over=_GONE)], self._late)
 
     def _late(self, crash: Exception | None) -> None:
         self._state.crash = self._state.crash or crash
@@ -65,19 +65,19 @@ class JobExecution:
         match action:
             case StartPuller(node=node):
                 assert job is not None
-                return self._in_place(node, what, partial(self._start, job, node))
+                return self._at_place(node, what, partial(self._start, job, node))
             case EndPuller(pod=ref):
                 self._state.ended.add(ref.uid)
-                return self._in_place(ref.uid, what, partial(self._end, ref), over=_GONE)
+                return self._at_place(ref.uid, what, partial(self._end, ref), over=_GONE)
             case DeleteJob(job=ref):  # as it was when it was decided: not one that was edited since
                 write = partial(
                     self._client.delete, IMAGE_PULL_JOBS, ref, version=ref.version, propagation="Background"
                 )
-                return self._in_place(ref.uid, what, write, over=(ForWrite.ABSENT,))
+                return self._at_place(ref.uid, what, write, over=(ForWrite.ABSENT,))
             case _:
                 assert_never(action)
 
-    def _in_place(self, place: str, what: str, write: Work, *, over: Collection[ForWrite] = ()) -> Work:
+    def _at_place(self, place: str, what: str, write: Work, *, over: Collection[ForWrite] = ()) -> Work:
         """The write at one place. `over` are errors after which nothing is left to do."""
         state = self._state
         state.awaited.add(place)
@@ -101,9 +101,9 @@ class JobExecution:
         return work
 
     async def _start(self, job: ImagePullJob, node: str) -> None:
-        name = pod.pod_name(job, node)
+        name = puller_manifest.pod_name(job, node)
         try:
-            written = await self._client.create(PULLERS, job.namespace, pod.body(job, node), name=name)
+            written = await self._client.create(PULLERS, job.namespace, puller_manifest.body(job, node), name=name)
         except ApiError as error:
             if not self._is_ours(error, node) and not error.is_terminating_namespace:
                 self._state.refused(str(error), elapsed())

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from controller.api.image_pull_job import ImagePullJobStatus
 from controller.api.meta import epoch, rfc3339
 from controller.api.text import shortened
-from controller.imagepull.job_events import PullerEvents, failed
+from controller.imagepull.puller_results import PullerResults, failed
 from controller.imagepull.world import (
     PULLED,
     DeleteJob,
@@ -37,7 +37,7 @@ IMAGE_PULL_JOB_COMPLETED = "ImagePullJobCompleted"
 def plan(world: JobWorld) -> JobPlan:
     if world.job.dying or world.job.is_left_behind or world.status.completion_time:
         return _after_the_end(world)
-    events = PullerEvents(world)
+    events = PullerResults(world)
     tries = {node: one for node, one in {**world.tries, **events.tries}.items() if node not in events.settled}
     deadline = _deadline(world)
     if deadline <= world.now:
@@ -66,7 +66,7 @@ def plan(world: JobWorld) -> JobPlan:
     )
 
 
-def _starts(world: JobWorld, events: PullerEvents, tries: Mapping[str, Try]) -> list[StartPuller]:
+def _starts(world: JobWorld, events: PullerResults, tries: Mapping[str, Try]) -> list[StartPuller]:
     """The nodes that get a puller now. Nodes where nothing has failed come first: a faulty node delays no other."""
     taken = {puller.node for puller in world.pullers}  # the name is free once that pod is gone
     starting = sum((place in world.left or place in world.failed) and place not in taken for place in world.awaited)
@@ -95,7 +95,7 @@ def _deadline(world: JobWorld) -> float:
     return (epoch(world.status.start_time) or world.now) + seconds
 
 
-def _end(world: JobWorld, events: PullerEvents, tries: Mapping[str, Try], words: str) -> JobPlan:
+def _end(world: JobWorld, events: PullerResults, tries: Mapping[str, Try], words: str) -> JobPlan:
     """The plan that ends the job. A node without the image has failed; a note names it if it was tried."""
     unfinished = (one for one in world.pullers if one.node in events.active)
     cut_off = {one.node: f"{UNFINISHED}: {one.why}" if one.why else UNFINISHED for one in unfinished}

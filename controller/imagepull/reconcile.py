@@ -23,7 +23,7 @@ from controller.planner.world import Unpulled
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.freshness import OF_PODS, Ledger
 from controller.runtime.pacing import Pacer
-from controller.runtime.passes import AT_ONCE, LOOK_AGAIN_SECONDS, outcome
+from controller.runtime.pass_outcome import AT_ONCE, LOOK_AGAIN_SECONDS, outcome
 from controller.runtime.workers import ComeBack, Done, Outcome, PassControl
 from controller.runtime.workqueue import Taken
 
@@ -118,7 +118,7 @@ class JobReconciler:
     async def _list_pods(self, job: ImagePullJob | None, state: JobState) -> None:
         if job is None or _is_over(job, state):
             return
-        state.means(job.spec.pod_selector)
+        state.forget_other_selector(job.spec.pod_selector)
         if job.spec.pod_selector is None:
             return
         if state.with_pods is None or elapsed() - state.pods_listed >= PODS_LISTED_SECONDS:

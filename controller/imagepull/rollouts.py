@@ -15,7 +15,15 @@ from controller.api.image_pull_job import ImagePullJob
 from controller.api.meta import Key
 from controller.api.wellknown import CREATED_IMAGE_PULL_JOB, FAILED_CREATE_IMAGE_PULL_JOB
 from controller.daemonset.caches import Cached, Caches
-from controller.imagepull.wanted import WantedImages, WantedJob, body, first_go_without, notes_on, old_pods, wanted
+from controller.imagepull.wanted_jobs import (
+    WantedImages,
+    WantedJob,
+    body,
+    first_go_without,
+    notes_on,
+    old_pods,
+    wanted,
+)
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.kinds import IMAGE_PULL_JOBS
@@ -23,7 +31,7 @@ from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.step import Note
 from controller.planner.world import BeingPulled, Unpullable, Unpulled
 from controller.runtime.clock import elapsed
-from controller.runtime.passes import outcome
+from controller.runtime.pass_outcome import outcome
 from controller.runtime.store import Store
 from controller.runtime.workers import Done, Outcome, PassControl
 from controller.runtime.workqueue import Taken

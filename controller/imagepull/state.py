@@ -63,7 +63,7 @@ class JobState(msgspec.Struct):
     """The resourceVersion and the status of our last write; None: there was none."""
     pacer: StatusPacer = msgspec.field(default_factory=StatusPacer)
 
-    def means(self, pod_selector: LabelSelector | None) -> None:
+    def forget_other_selector(self, pod_selector: LabelSelector | None) -> None:
         """Forget the nodes of the pods if the podSelector has changed."""
         if pod_selector != self.pod_selector:
             self.with_pods, self.pod_selector = None, pod_selector

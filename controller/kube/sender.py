@@ -18,13 +18,13 @@ from controller.kube.meaning import Resend, meaning_of
 from controller.kube.ndjson import Lines
 from controller.kube.raw_documents import UNREADABLE
 from controller.kube.request import Refresh, Request, Response, Stream, Transport
-from controller.kube.throttle import Lane, NoTurn, Throttle
+from controller.kube.throttle import Lane, NoPermit, Throttle
 
 T = TypeVar("T")
 
 CALL_SECONDS = 30.0
 """Seconds within which a call ends, including the waits for its turn and for a busy server."""
-FOR_ITS_TURN = 0.8
+PERMIT_SHARE = 0.8
 """Fraction of `CALL_SECONDS` within which a call must get its permit. A request that is sent at the last moment may
 be carried out although its answer comes too late; a call without a permit has certainly done nothing."""
 
@@ -107,7 +107,7 @@ class Sender:
         """The answer if it is a 2xx; otherwise raises an ApiError."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        turn, deadline = began + FOR_ITS_TURN * self._call_seconds, began + self._call_seconds
+        turn, deadline = began + PERMIT_SHARE * self._call_seconds, began + self._call_seconds
         refreshed = False
         while True:
             response = await self._exchange(call, request, turn, deadline)
@@ -183,8 +183,8 @@ class Sender:
         loop = asyncio.get_running_loop()
         try:
             await self._lane.enter(within=max(0.0, turn - loop.time()))
-        except NoTurn:
-            raise Busy(call.verb, call.what, f"no turn within {FOR_ITS_TURN * self._call_seconds:g} s") from None
+        except NoPermit:
+            raise Busy(call.verb, call.what, f"no turn within {PERMIT_SHARE * self._call_seconds:g} s") from None
         began = loop.time()
         response = Response(status=0)
         try:

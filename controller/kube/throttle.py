@@ -7,7 +7,7 @@ import math
 from collections import deque
 
 
-class NoTurn(TimeoutError):
+class NoPermit(TimeoutError):
     """The permit would come too late to be of use. None was taken."""
 
 
@@ -63,11 +63,11 @@ class Throttle:
 
     async def _take_token(self, within: float) -> None:
         """Take the next token. Tokens are given out by the time at which each is due, so that order and rate need no
-        timer. Raises NoTurn if that is more than `within` seconds ahead."""
+        timer. Raises NoPermit if that is more than `within` seconds ahead."""
         now = asyncio.get_running_loop().time()
         due = max(self._next_token, now - self._saved)
         if due - now > within:
-            raise NoTurn
+            raise NoPermit
         self._next_token = due + self._interval
         if due > now:
             await asyncio.sleep(due - now)  # until the token is there
@@ -91,7 +91,7 @@ class Lane:
     async def enter(self, within: float = math.inf) -> None:
         """Wait for a turn. When this is cancelled, no turn was taken and no `leave` is due.
 
-        Raises NoTurn at once if the rate alone delays the turn for more than `within` seconds; this bounds how many
+        Raises NoPermit at once if the rate alone delays the turn for more than `within` seconds; this bounds how many
         requests wait for a token.
         """
         throttle = self._throttle

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from controller.api.base import Value
-from controller.api.gates import Gate
+from controller.api.gates import ReadinessGate
 from controller.api.meta import Ref
 from controller.api.revision import Revision
 from controller.api.wellknown import InPlaceRefusal
@@ -246,7 +246,7 @@ class OpenGates(OnPod):
     """Set the conditions of readiness gates to True: of those that are closed and ours."""
 
     traits = Traits(leaves="opened", ends="drained")
-    gates: tuple[Gate, ...]
+    gates: tuple[ReadinessGate, ...]
 
     @property
     def place(self) -> Place:

@@ -29,11 +29,11 @@ from controller.api.wellknown import (
 )
 from controller.planner.board import Board
 from controller.planner.explanation import Explainer
-from controller.planner.hook_words import holding, some, unmatched_hook
+from controller.planner.hook_messages import holding, some, unmatched_hook
+from controller.planner.kstatus_conditions import Condition, readiness
+from controller.planner.obstacle_checks import resize_deferral, resize_refusal
 from controller.planner.obstacles import Obstacle
 from controller.planner.phase import Standing, phase_of
-from controller.planner.readiness import Condition, readiness
-from controller.planner.stops import resize_deferral, resize_refusal
 from controller.planner.world import TemplateRefused, Unpullable
 
 _SEPARATOR = "; "

@@ -14,13 +14,8 @@ from controller.api.base import Value
 from controller.api.pod import Pod
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
-from controller.planner.obstacles import Obstacle
-from controller.planner.place import ROOM, Place
-from controller.planner.refill import fillable, in_order, refills
-from controller.planner.retries import is_unanswered
-from controller.planner.slot import Slot
-from controller.planner.states import NodeState
-from controller.planner.stops import (
+from controller.planner.node_state import NodeState
+from controller.planner.obstacle_checks import (
     in_the_way,
     is_given_up,
     is_recreated,
@@ -34,6 +29,11 @@ from controller.planner.stops import (
     to_write,
     waits_for_hook,
 )
+from controller.planner.obstacles import Obstacle
+from controller.planner.place import ROOM, Place
+from controller.planner.refill import fillable, in_order, refills
+from controller.planner.retries import is_unanswered
+from controller.planner.slot import Slot
 from controller.planner.world import Accepted, TemplateRefused, Unasked
 
 
@@ -151,7 +151,7 @@ class Explainer:
                 pass
             case _:
                 assert_never(board.verdict)
-        return Obstacle.QUOTA if board.surging and ROOM in held_back else None
+        return Obstacle.RESOURCE_QUOTA if board.surging and ROOM in held_back else None
 
     @cached_property
     def in_turn(self) -> tuple[Slot, ...]:

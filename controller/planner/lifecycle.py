@@ -10,15 +10,15 @@ from controller.api.wellknown import InPlaceRefusal
 from controller.planner.actions import CreatePod, DeletePod, DeleteReason, PrepareDelete
 from controller.planner.board import Board
 from controller.planner.manifest import pod_name
+from controller.planner.obstacle_checks import handlers, to_deletion
 from controller.planner.place import Place
 from controller.planner.slot import Slot
-from controller.planner.stops import handlers, to_deletion
 
 
 def new_pod(board: Board, slot: Slot, revision: Revision) -> CreatePod:
     world = board.world
     name = pod_name(world.daemonset, slot.node, slot.uids, world.predecessors.get(slot.node))
-    return CreatePod(node=slot.node, name=world.doubtful.get(slot.node, name), revision=revision)
+    return CreatePod(node=slot.node, name=world.unanswered_names.get(slot.node, name), revision=revision)
 
 
 def retire(

@@ -9,12 +9,12 @@ from controller.planner.actions import CreatePod, DeletePod, DeleteReason, Prepa
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.lifecycle import new_pod, retire
+from controller.planner.obstacle_checks import outgoing, to_removal
 from controller.planner.obstacles import Obstacle
 from controller.planner.refill import fillable, in_order, refills
 from controller.planner.retries import NEXT_RETRIES, has_failed
 from controller.planner.slot import Slot
 from controller.planner.step import Note, Step
-from controller.planner.stops import outgoing, to_removal
 
 
 class _Needs:
@@ -37,7 +37,7 @@ class _Needs:
         self.wake_at = moment if self.wake_at is None else min(self.wake_at, moment)
 
 
-def place(board: Board) -> Step:
+def place_pods(board: Board) -> Step:
     """The stage. It creates in ascending order of nodes, and deletes; at most `burst` of each, the rest later."""
     needs, run = _Needs(board), Fit.RUN
     for slot in board.slots:

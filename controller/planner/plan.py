@@ -16,7 +16,7 @@ from controller.planner.board import Board, lay_out
 from controller.planner.claim import claim
 from controller.planner.explanation import Explainer
 from controller.planner.history import settle_history, trim_history
-from controller.planner.placement import place
+from controller.planner.placement import place_pods
 from controller.planner.progress import due_at
 from controller.planner.retries import has_failed, next_retry
 from controller.planner.rollout import roll_out
@@ -24,12 +24,12 @@ from controller.planner.rollout_events import rollout_events
 from controller.planner.running_pods import settle_running_pods
 from controller.planner.status import Status, refused_status, status_of
 from controller.planner.step import Note, Step
-from controller.planner.summary import Summary, see
+from controller.planner.summary import Summary, summarize
 from controller.planner.world import World
 
 Stage: TypeAlias = Callable[[Board], Step]
 
-BEFORE_UPDATE: tuple[Stage, ...] = (claim, settle_history, place)
+BEFORE_UPDATE: tuple[Stage, ...] = (claim, settle_history, place_pods)
 """The stages before the update. While one of them has something to do, the generation does not count as observed."""
 
 STAGES: tuple[Stage, ...] = (*BEFORE_UPDATE, roll_out, trim_history)
@@ -73,7 +73,7 @@ def plan(world: World) -> Plan:
     if world.fresh:
         steps.append(settle_running_pods(board, {action.place for action in actions}))
         actions = (*actions, *steps[-1].actions)
-    all_written = world.fresh and not (actions or withheld or world.fought)
+    all_written = world.fresh and not (actions or withheld or world.contested)
     if world.write_failure and all_written:
         world = replace(world, write_failure="")
         board = replace(board, world=world)
@@ -91,13 +91,13 @@ def plan(world: World) -> Plan:
         actions=actions,
         notes=tuple(note for step in steps for note in step.notes),
         wake_at=min(wakes, default=None),
-        more=any(step.more for step in steps) or (acted is place and may_update and bool(board.outdated)),
+        more=any(step.more for step in steps) or (acted is place_pods and may_update and bool(board.outdated)),
         again=any(step.again for step in steps),
         withheld=withheld,
         all_written=all_written,
         status=status,
         rollout_events=rollout_events(daemonset, status),
-        summary=see(explainer, settled=status.settled, misscheduled=status.misscheduled),
+        summary=summarize(explainer, settled=status.settled, misscheduled=status.misscheduled),
     )
 
 
@@ -122,7 +122,7 @@ def _beside_claims(board: Board, claims: Step) -> list[Action]:
     if not board.revision.uid or not all(isinstance(action, AdoptPod) for action in claims.actions):
         return []
     taken = {pod.node for pod in board.world.orphans}
-    return [one for one in place(board).actions if isinstance(one, CreatePod) and one.node not in taken]
+    return [one for one in place_pods(board).actions if isinstance(one, CreatePod) and one.node not in taken]
 
 
 def _withheld(world: World, actions: tuple[Action, ...]) -> bool:

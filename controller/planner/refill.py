@@ -6,11 +6,11 @@ from collections.abc import Container, Sequence
 
 from controller.api.revision import Revision
 from controller.planner.board import Board
+from controller.planner.obstacle_checks import to_creation
 from controller.planner.obstacles import Obstacle
 from controller.planner.place import Place
 from controller.planner.retries import others_first
 from controller.planner.slot import Slot
-from controller.planner.stops import to_creation
 
 
 def fillable(board: Board) -> list[Slot]:

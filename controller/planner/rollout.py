@@ -30,11 +30,18 @@ from controller.planner.board import Board
 from controller.planner.in_place.change import InPlaceChange
 from controller.planner.lifecycle import new_pod, retire
 from controller.planner.manifest import pod_name
+from controller.planner.obstacle_checks import (
+    drained_until,
+    in_place_change_of,
+    in_the_way,
+    leaving,
+    to_rollout,
+    to_update,
+)
 from controller.planner.place import ROOM, Place
 from controller.planner.retries import others_first
 from controller.planner.slot import Slot
 from controller.planner.step import Note, Step
-from controller.planner.stops import change_of, drained_until, in_the_way, leaving, to_rollout, to_update
 from controller.planner.surge import only_held
 from controller.planner.world import Accepted, TemplateRefused, Unasked
 
@@ -102,7 +109,7 @@ def _replaced(board: Board, chosen: Sequence[Slot]) -> Step:
     for slot in chosen:
         if (pod := slot.old) is None:
             continue
-        change = change_of(board, pod) if in_place else None
+        change = in_place_change_of(board, pod) if in_place else None
         if isinstance(change, InPlaceChange):
             actions.append(_in_place(board, slot, pod, change))
             continue

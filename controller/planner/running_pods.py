@@ -30,12 +30,9 @@ from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.in_place.change import InPlaceChange
 from controller.planner.lifecycle import retire
-from controller.planner.place import Place
-from controller.planner.slot import Slot
-from controller.planner.step import Note, Step
-from controller.planner.stops import (
-    change_of,
+from controller.planner.obstacle_checks import (
     in_place_change,
+    in_place_change_of,
     is_given_up,
     is_recreated,
     outgoing,
@@ -43,6 +40,9 @@ from controller.planner.stops import (
     to_image,
     to_rollout,
 )
+from controller.planner.place import Place
+from controller.planner.slot import Slot
+from controller.planner.step import Note, Step
 from controller.planner.world import taken_away
 
 
@@ -170,7 +170,7 @@ class _Care:
             return False
         if not board.in_place or not pod.draining:
             return False
-        return self._has_its_turn(pod) and isinstance(change_of(board, pod), InPlaceChange)
+        return self._has_its_turn(pod) and isinstance(in_place_change_of(board, pod), InPlaceChange)
 
     def _has_its_turn(self, pod: Pod) -> bool:
         """Whether the rollout updates the pod as soon as it can. While its image is missing, it does not."""

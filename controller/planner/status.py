@@ -14,8 +14,8 @@ from controller.planner.board import Board
 from controller.planner.conditions import conditions_of, refused_conditions
 from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer
+from controller.planner.kstatus_conditions import Condition
 from controller.planner.progress import advance, halted, standing_of
-from controller.planner.readiness import Condition
 
 
 class Status(Value):

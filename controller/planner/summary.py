@@ -88,7 +88,7 @@ class Summary(Value):
         return replace(self, zones=zones, failed=failed, starting=starting)
 
 
-def see(explainer: Explainer, *, settled: bool, misscheduled: int) -> Summary:
+def summarize(explainer: Explainer, *, settled: bool, misscheduled: int) -> Summary:
     """Make the summary. `settled`: every node has an available pod of the current revision, so that nodes need not be
     looked at. `leaving` is only counted if a pod is misscheduled."""
     walk = _Walk(explainer)

@@ -109,7 +109,7 @@ class World(Value):
     """Whether the caches have seen all of our own writes. If not, only look and do not act."""
     not_before: Mapping[str, float] = {}
     """When a failed pod may be replaced (seconds since 1970), by node."""
-    doubtful: Mapping[str, str] = {}
+    unanswered_names: Mapping[str, str] = {}
     """Names of pods whose create got no answer and may yet be done, by node."""
     predecessors: Mapping[str, Predecessor] = {}
     """The last pod of each node, by node. It goes into the name of the next pod."""
@@ -139,7 +139,7 @@ class World(Value):
     """Since when writes may be tried again at places where they failed (seconds since 1970)."""
     write_failure: str = ""
     """The error of a write that is still needed; empty: none fails."""
-    fought: bool = False
+    contested: bool = False
     """Whether somebody takes back what we write to a pod, which is therefore left alone for a while."""
     unreadable: str = ""
     """Why one of our pods cannot be decoded; empty: all can be."""

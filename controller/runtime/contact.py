@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from controller.api.base import Value
 from controller.kube.errors import ApiError
 from controller.kube.meaning import ForRead, meaning_of
-from controller.runtime.watch import Closed, Doubted, End, Failed, Stalled, Unmarked, WentBack
+from controller.runtime.watch import Closed, End, Failed, RelistAsked, Stalled, Unmarked, WentBack
 
 RestartReason: TypeAlias = Literal["closed", "gone", "error", "timeout"]
 """Why an open stream ended: by the server in order, as too old, by an error, or because nothing came for long."""
@@ -37,7 +37,7 @@ def restart_reason(end: End) -> RestartReason | None:
             return "error"
         case Failed() | Stalled():
             return "timeout"
-        case Unmarked() | Doubted():
+        case Unmarked() | RelistAsked():
             return None
 
 

@@ -9,7 +9,8 @@ from typing import NoReturn, TypeVar
 
 from controller.kube.errors import ApiError
 from controller.runtime.clock import Clock
-from controller.runtime.leader import (
+from controller.runtime.lease import LeaseAPI
+from controller.runtime.lease_rules import (
     Create,
     LeadershipLost,
     Lease,
@@ -21,7 +22,6 @@ from controller.runtime.leader import (
     next_move,
     released,
 )
-from controller.runtime.lease import LeaseAPI
 from controller.runtime.watchdog import Watchdog
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager, nullcontext
 
 from controller.runtime.clock import Clock
 from controller.runtime.election import Election, Leadership
-from controller.runtime.leader import LeadershipLost
 from controller.runtime.lease import LeaseAPI
+from controller.runtime.lease_rules import LeadershipLost
 from controller.runtime.watchdog import Watchdog
 
 

@@ -19,7 +19,7 @@ from controller.kube.errors import AlreadyExists, Conflict, NotFound, Unreadable
 from controller.kube.request import Refresh, Transport
 from controller.kube.resource import Resource
 from controller.kube.sender import Sender
-from controller.runtime.leader import Lease, LeaseSpec
+from controller.runtime.lease_rules import Lease, LeaseSpec
 
 CALL_SECONDS = 2.0
 """Seconds for one call, with all that it waits for."""

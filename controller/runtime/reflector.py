@@ -17,8 +17,8 @@ from controller.runtime import watch
 from controller.runtime.backoff import Backoff
 from controller.runtime.clock import elapsed
 from controller.runtime.contact import Contact, ContactState, RestartReason
-from controller.runtime.pause import Length, pause_after
 from controller.runtime.store import Change, Record, StoreWriter
+from controller.runtime.watch_pause import Length, pause_after
 
 T = TypeVar("T", bound=Record)
 
@@ -67,7 +67,7 @@ class Reflector(Generic[W, T]):
         self._backoff = Backoff(*Length.GROWING.seconds, jitter=1.0, chance=chance)
         self._state: watch.State = watch.Start()
         self._contact: ContactState | None = None
-        self._doubted, self._synced = asyncio.Event(), asyncio.Event()
+        self._relist_asked, self._synced = asyncio.Event(), asyncio.Event()
         self._waiting: asyncio.Timeout | None = None
         """The timeout of the open stream, but only while the next event is waited for: `relist` may expire it."""
         self._handled = 0
@@ -79,7 +79,7 @@ class Reflector(Generic[W, T]):
     def relist(self) -> None:
         """List again at once, because the store may be wrong. Readers see the old objects until the new list is
         complete."""
-        self._doubted.set()
+        self._relist_asked.set()
         self._synced.clear()
         if self._waiting is not None and not self._waiting.expired():
             self._waiting.reschedule(asyncio.get_running_loop().time())
@@ -88,9 +88,9 @@ class Reflector(Generic[W, T]):
         """Never returns; raises only for a bug. Cancel it to stop."""
         loop = asyncio.get_running_loop()
         while True:
-            if self._doubted.is_set():
-                self._doubted.clear()
-                self._state = watch.on_end(self._state, watch.Doubted())
+            if self._relist_asked.is_set():
+                self._relist_asked.clear()
+                self._state = watch.on_end(self._state, watch.RelistAsked())
             if isinstance(self._state, watch.Start):
                 self._writer.asked(elapsed())
             wanted = watch.ask(self._state, timeout_seconds=300 + int(300 * self._chance()))
@@ -108,7 +108,7 @@ class Reflector(Generic[W, T]):
             lasted, delivered = loop.time() - began, self._handled > handled
             if pause := await self._after(end, lasted=lasted, delivered=delivered):
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._doubted.wait(), pause)  # `relist` does not wait for its end
+                    await asyncio.wait_for(self._relist_asked.wait(), pause)  # `relist` does not wait for its end
 
     async def _list(self, wanted: watch.ListPage) -> None:
         page = await self._client.page(self._resource, self._namespace, limit=wanted.limit, token=wanted.token)
@@ -130,7 +130,7 @@ class Reflector(Generic[W, T]):
                 for init in told:
                     await self._tell(init)
                 self._meet(Contact(state="reachable"))
-                while not self._doubted.is_set():
+                while not self._relist_asked.is_set():
                     self._waiting = limit
                     if isinstance(self._state, watch.Filling):
                         limit.reschedule(loop.time() + SILENCE)
@@ -145,12 +145,12 @@ class Reflector(Generic[W, T]):
                             return step
                         self._state, news = step
                         await self._tell(news)
-                return watch.Doubted()
+                return watch.RelistAsked()
         except TimeoutError:
             if not limit.expired():
                 raise
-            if self._doubted.is_set():
-                return watch.Doubted()
+            if self._relist_asked.is_set():
+                return watch.RelistAsked()
             if isinstance(self._state, watch.Filling):
                 return watch.Stalled()
             return watch.Failed(error=Unreachable("watch", self._resource.name, f"no answer within {SILENCE:g} s"))
@@ -178,7 +178,7 @@ class Reflector(Generic[W, T]):
             self._handled += 1 + CHANGE * len(changes)
             if before // TURN != self._handled // TURN:
                 await asyncio.sleep(0)  # other tasks may run
-        if isinstance(event, watch.InitDone) and not self._doubted.is_set():
+        if isinstance(event, watch.InitDone) and not self._relist_asked.is_set():
             self._synced.set()
 
     async def _after(self, end: watch.End, *, lasted: float, delivered: bool) -> float:

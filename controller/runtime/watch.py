@@ -124,11 +124,11 @@ class WentBack(Value):
     """The server's versions are older than those we know: its storage was restored from a backup."""
 
 
-class Doubted(Value):
+class RelistAsked(Value):
     """`Reflector.relist` was called: the store may be wrong."""
 
 
-End: TypeAlias = Closed | Failed | Stalled | Unmarked | WentBack | Doubted
+End: TypeAlias = Closed | Failed | Stalled | Unmarked | WentBack | RelistAsked
 """How a request or a stream ended; a page of a list is not an end."""
 
 
@@ -186,7 +186,7 @@ def on_event(state: State, event: WatchEvent[T]) -> tuple[State, StoreEvent[T]] 
 def on_end(state: State, end: End) -> State:
     """The next state after `end`: it keeps what is still known."""
     match end:
-        case Doubted() | WentBack():
+        case RelistAsked() | WentBack():
             return Start(manner=_manner(state))
         case Stalled() | Unmarked() if isinstance(state, Filling):
             return Start(manner=Manner.PAGES)

@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar, assert_never
 
 import msgspec
 
-from controller.runtime.leader import LeadershipLost
+from controller.runtime.lease_rules import LeadershipLost
 from controller.runtime.workqueue import QueueClosed, Taken, WorkQueue
 
 K = TypeVar("K", bound=Hashable)

@@ -29,7 +29,9 @@ from controller.api.meta import Key
 from controller.api.wellknown import LEASE_NAME
 from controller.runtime.contact import RestartReason
 from controller.runtime.workqueue import WorkQueue
-from controller.telemetry.collectors import (
+from controller.telemetry.daemonset_counters import Tally
+from controller.telemetry.daemonset_gauges import DaemonSetCollector, MeasuredDaemonSet
+from controller.telemetry.process_metrics import (
     CACHES,
     CONTACTS,
     QUEUES,
@@ -39,8 +41,6 @@ from controller.telemetry.collectors import (
     Scraped,
     living,
 )
-from controller.telemetry.daemonsets import DaemonSetCollector, MeasuredDaemonSet
-from controller.telemetry.tally import Tally
 
 CONTROLLER = "daemonset"
 """The controller of DaemonSets. Metrics of passes call each controller like its queue."""

@@ -20,8 +20,8 @@ from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.images_ahead import IMAGES_EVERY, ImagesAhead
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import PODS
-from kubectl_plugin.cluster.patience import right_is_missing
-from kubectl_plugin.cluster.read_again import ReadAgain
+from kubectl_plugin.cluster.polled import ReadAgain
+from kubectl_plugin.cluster.retrying_reads import right_is_missing
 from kubectl_plugin.cluster.upkeep import MIN_INTERVAL, Upkeep, Watched
 from kubectl_plugin.cluster.watched import WatchedObject, WatchedObjects
 from kubectl_plugin.report.pulls import PullProgress
@@ -43,7 +43,7 @@ class Following(Upkeep):
         self._pulls: dict[Key, tuple[PullProgress, ...]] = {}
         self._listing = ReadAgain(self._list_nodes, every=NODES_EVERY, bunch=NODES_AGAIN, dispensable=True)
         self._looking = ReadAgain(self._look_at_pulls, every=IMAGES_EVERY, bunch=MIN_INTERVAL, dispensable=True)
-        self._ahead = ImagesAhead(invocation.session, (one.key.namespace for one in first), self._looking.doubt)
+        self._ahead = ImagesAhead(invocation.session, (one.key.namespace for one in first), self._looking.mark_stale)
         self._objects = [WatchedObject(invocation, one, self._note_change) for one in first]
         self._pods = [self._pods_of(one.daemonset) for one in first]
 
@@ -54,9 +54,9 @@ class Following(Upkeep):
             for one, pods in zip(self._objects, self._pods, strict=True)
         )
 
-    def doubt_the_nodes(self) -> None:
+    def mark_nodes_stale(self) -> None:
         """Tell that the controller counts another number of nodes: they are listed again within seconds."""
-        self._listing.doubt()
+        self._listing.mark_stale()
 
     async def load(self) -> None:
         """Read pods and nodes for the first time, which a caller needs before it can draw anything.
@@ -73,7 +73,7 @@ class Following(Upkeep):
 
     def _note_change(self) -> None:
         self._news.set()
-        self._looking.doubt()
+        self._looking.mark_stale()
 
     async def _look_at_pulls(self) -> None:
         for one in self.snapshots():

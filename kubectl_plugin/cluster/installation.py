@@ -19,7 +19,7 @@ from controller.api.pod import PodView
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from controller.kube.kinds import DAEMONSETS, PODS
 from controller.kube.resource import Resource
-from kubectl_plugin.cluster.controller import controller_leader, lease_holder
+from kubectl_plugin.cluster.controller_lease import controller_leader, lease_holder
 from kubectl_plugin.cluster.documents import list_objects, read_items
 from kubectl_plugin.cluster.kinds import read_as
 from kubectl_plugin.cluster.session import Session

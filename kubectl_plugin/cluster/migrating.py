@@ -20,7 +20,7 @@ from kubectl_plugin.cluster.kinds import NATIVE, read_as
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.cluster.side_by_side import side_by_side
 from kubectl_plugin.edits.applying import value_at
-from kubectl_plugin.edits.migration import forms
+from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.observed import Daemon, Kind, MigrationSide, Observed, RevisionRecord
 from kubectl_plugin.edits.migration.step import ChangeObject, CreateObject, Delete
 
@@ -109,7 +109,7 @@ async def observe(invocation: Invocation, key: Key, *, as_native: bool) -> Obser
         )
     template: object = None
     if as_native and native is None and ours is not None:
-        body = forms.as_native(ours.document)
+        body = both_kinds.as_native(ours.document)
         native_one = await documents.create(session, NATIVE, key.namespace, body, dry_run=True)
         template = value_at(native_one, "spec", "template")
     return Observed(

@@ -15,7 +15,7 @@ from typing import Final
 
 from controller.kube.errors import ApiError, Forbidden
 from controller.kube.meaning import ForRead, meaning_of
-from kubectl_plugin.cluster.patience import PATIENCE, POLL, read_with_patience
+from kubectl_plugin.cluster.retrying_reads import PATIENCE, POLL, read_with_patience
 from kubectl_plugin.cluster.side_by_side import scope
 
 MIN_INTERVAL: Final = 0.25

@@ -19,7 +19,7 @@ from controller.kube.request import Query
 from controller.kube.resource import Resource
 from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.patience import right_is_missing
+from kubectl_plugin.cluster.retrying_reads import right_is_missing
 from kubectl_plugin.cluster.upkeep import State, Watched
 from kubectl_plugin.report.snapshot import Snapshot, Unread
 

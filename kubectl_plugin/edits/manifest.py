@@ -14,7 +14,7 @@ from kubectl_plugin.edits.applying import Draft, path_segments, value_at
 from kubectl_plugin.edits.edit import ROLLING, Edit
 from kubectl_plugin.edits.image import unused_hold_caution
 from kubectl_plugin.edits.outlook import board_after, cautions, course_words, pause_caution
-from kubectl_plugin.report.moves import moves_of
+from kubectl_plugin.report.moves import planned_moves
 from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.masking import masked
 from kubectl_plugin.report.revisions.phrases import phrases
@@ -91,7 +91,7 @@ def _first_pods(board: Board) -> str:
     """What a new object starts with. It has no old pods for a partition to keep, though partitionedScaling may keep
     nodes waiting."""
     desired = board.budget.desired
-    first = len(moves_of(board).starting) if board.world.daemonset.partitioned_scaling else desired
+    first = len(planned_moves(board).starting) if board.world.daemonset.partitioned_scaling else desired
     return f"{first} of {desired} nodes get their first pod"
 
 

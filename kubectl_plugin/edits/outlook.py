@@ -16,7 +16,7 @@ from kubectl_plugin.edits.applying import Draft, with_operations
 from kubectl_plugin.edits.edit import Caution, Edit
 from kubectl_plugin.report.counts_in_words import between, counted
 from kubectl_plugin.report.in_place import ways_of
-from kubectl_plugin.report.moves import Moves, moves_of
+from kubectl_plugin.report.moves import Moves, planned_moves
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.world_of import world_of
 
@@ -60,7 +60,7 @@ def revision_of(snapshot: Snapshot, board: Board) -> str:
 
 def course_words(snapshot: Snapshot, board: Board) -> tuple[str, ...]:
     """Which nodes get the current revision from now on and in which order; which do not, and why."""
-    moves = moves_of(board)
+    moves = planned_moves(board)
     revision, desired = revision_of(snapshot, board), board.budget.desired
     moving, waiting = moves.moving, moves.held.get(Obstacle.PAUSED, ())
     if moving:

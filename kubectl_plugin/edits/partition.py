@@ -6,7 +6,7 @@ from __future__ import annotations
 from controller.api import number
 from controller.api.number import IntOrPercent
 from controller.planner.board import Board
-from controller.planner.states import NodeState
+from controller.planner.node_state import NodeState
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit, settings_of
 from kubectl_plugin.edits.outlook import board_after, cautions, revision_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.planner.board import Board
-from controller.planner.states import NodeState
+from controller.planner.node_state import NodeState
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import ROLLING, Edit, settings_of
 from kubectl_plugin.edits.outlook import edit_of, revision_of

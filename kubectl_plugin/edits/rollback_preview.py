@@ -17,7 +17,7 @@ from kubectl_plugin.edits.outlook import board_after
 from kubectl_plugin.edits.rollback import RollbackWish, choice_explained, nodes_going_forward, roll_back
 from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.in_place import ways_of
-from kubectl_plugin.report.moves import Moves, moves_of
+from kubectl_plugin.report.moves import Moves, planned_moves
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 
@@ -65,7 +65,7 @@ def preview(
         rows = [("who moves", unseen), *_setting_rows(snapshot, target, wish, edit, None)]
     else:
         why = choice_explained(snapshot, target) if wish.to_revision is None else ""
-        moves = moves_of(board)
+        moves = planned_moves(board)
         rows = [
             *_moving_rows(moves, nodes_going_forward(snapshot, target)),
             *(("how", words) for words in ways_of(board).words() if moves.moving),
@@ -89,7 +89,7 @@ def kept_cautions(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, 
         Obstacle.PARTITION: (f"partition {board.rolling_update.partition} keeps", f"set-partition {name} 0 {where}"),
         Obstacle.PAUSED: ("the pause keeps", f"resume {name} {where}"),
     }
-    held = moves_of(board).held
+    held = planned_moves(board).held
     younger = {one.revision.hash for one in snapshot.revisions if one.created > target.created}
     bad = {slot.node for slot in board.slots if slot.old is not None and slot.old.hash in younger}
     cautions = []
@@ -162,7 +162,7 @@ def _setting_rows(
 def _moves_without(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, moves: Moves) -> str:
     """Which nodes would move if `wish` left one field as it is; empty where that makes no difference."""
     board = board_after(snapshot, roll_back(snapshot, target, wish).operations)
-    moving = moves_of(board).moving if board is not None else moves.moving
+    moving = planned_moves(board).moving if board is not None else moves.moving
     if len(moving) == len(moves.moving):
         return ""
     return f"{'only ' if moving else ''}{_node_count(moving)} would move back"

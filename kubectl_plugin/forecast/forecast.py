@@ -20,7 +20,7 @@ from controller.planner.place import Place
 from controller.planner.plan import Plan, plan
 from controller.planner.status import Status
 from controller.planner.world import TemplateRefused, World
-from kubectl_plugin.forecast.moves import How, NodeMove, moves_of, one_per_node
+from kubectl_plugin.forecast.moves import How, NodeMove, node_moves, one_per_node
 from kubectl_plugin.forecast.simulation import NeverReady, with_drains_under_way, world_after, world_after_waiting
 
 NEVER: NeverReady = frozenset()
@@ -123,7 +123,7 @@ class _Foreseeing:
             return self._wait(decided.wake_at)
         board = lay_out(self._world)
         ends = (How.FINISH, How.REMOVE)  # of a surge: only the old pod of an earlier wave goes
-        found = moves_of(board, decided.actions)
+        found = node_moves(board, decided.actions)
         moves = [one for one in found if not (one.how in ends and one.node in self._surged)]
         if moves:
             if self._open is None and self._limit and len(self._waves) == self._limit:

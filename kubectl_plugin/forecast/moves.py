@@ -21,8 +21,8 @@ from controller.planner.actions import (
 )
 from controller.planner.board import Board
 from controller.planner.in_place.change import InPlaceChange, NotPossible
+from controller.planner.obstacle_checks import in_place_change_of
 from controller.planner.slot import Slot
-from controller.planner.stops import change_of
 from kubectl_plugin.report.in_place import what_it_restarts
 
 
@@ -66,7 +66,7 @@ class NodeMove(Value):
         return self.why == AT_ONCE
 
 
-def moves_of(board: Board, actions: Iterable[Action]) -> Iterator[NodeMove]:
+def node_moves(board: Board, actions: Iterable[Action]) -> Iterator[NodeMove]:
     """The moves of `actions`, which were planned for `board`. `Harmless` actions are no moves."""
     slots = {slot.node: slot for slot in board.slots}
     for action in actions:
@@ -103,7 +103,7 @@ def _merged(first: NodeMove, second: NodeMove) -> NodeMove:
 
 def _in_place(board: Board, action: UpdateInPlace | DrainPod, slot: Slot | None) -> NodeMove:
     old = slot.old if slot is not None else None
-    change = change_of(board, old) if old is not None else None
+    change = in_place_change_of(board, old) if old is not None else None
     detail = what_it_restarts(change) if isinstance(change, InPlaceChange) else None
     why = "" if slot is None or slot.old_available or (old is not None and old.draining) else AT_ONCE
     number = board.revision.number
@@ -117,7 +117,7 @@ def _deletion(board: Board, action: DeletePod | PrepareDelete, slot: Slot | None
     if action.why is DeleteReason.OUTDATED:
         why = "" if slot is None or slot.old_available or (old is not None and old.held_by_hook) else AT_ONCE
         if isinstance(action, DeletePod) and action.refusal is not None and old is not None:
-            change = change_of(board, old)
+            change = in_place_change_of(board, old)
             detail = change.why if isinstance(change, NotPossible) else None
     return NodeMove(node=action.node, how=how, why=why, detail=detail, pod=action.pod.name)
 

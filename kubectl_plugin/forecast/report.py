@@ -25,10 +25,10 @@ from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.pace import Pace, pace_of
 from kubectl_plugin.forecast.ports import port_waiters
 from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning, warnings_of
-from kubectl_plugin.report.controller_account import condition
 from kubectl_plugin.report.in_place import Ways, ways_of
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.stated_status import condition
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.report.trouble import trouble_of
 from kubectl_plugin.report.world_of import world_of

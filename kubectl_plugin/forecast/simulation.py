@@ -20,9 +20,9 @@ from controller.api.wellknown import HASH_LABEL, LIFECYCLE_STATE_LABEL, TAINT_NO
 from controller.planner import actions
 from controller.planner.current_revision import current_revision
 from controller.planner.fallback import placements_of
+from controller.planner.obstacle_checks import hooked
 from controller.planner.plan import Plan
 from controller.planner.status import Status
-from controller.planner.stops import hooked
 from controller.planner.world import Accepted, Predecessor, World, predecessor
 
 NeverReady: TypeAlias = Set[tuple[str, str]]

@@ -10,9 +10,9 @@ from controller.api.base import Value, fields_of
 from controller.api.meta import rfc3339
 from controller.api.number import IntOrPercent
 from controller.api.wellknown import RESIZE_GATE
-from controller.planner.hook_words import some
+from controller.planner.hook_messages import some
 from controller.planner.in_place.change import InPlaceChange, NotPossible, changes_to
-from controller.planner.stops import handlers, hooked, waits_for_hook
+from controller.planner.obstacle_checks import handlers, hooked, waits_for_hook
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.forecast.forecast import Forecast
 from kubectl_plugin.forecast.moves import How

@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.text import Text
 
-from controller.planner.states import NodeState
+from controller.planner.node_state import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.table import Column, table

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from kubectl_plugin.forecast.forecast import Wave
 from kubectl_plugin.forecast.later_steps import Later
+from kubectl_plugin.forecast.plan_sentences import PlanWords
 from kubectl_plugin.forecast.report import RolloutPlan
 from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning
-from kubectl_plugin.forecast.words import PlanWords
 from kubectl_plugin.paint.style import BAD, DIM, LABEL
 from kubectl_plugin.paint.table import clean, cut
 from kubectl_plugin.report.counts_in_words import between, new_nodes

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from controller.api.daemonset import Phase
 from controller.api.wellknown import WRITES_FAIL
-from controller.planner.states import NodeState
+from controller.planner.node_state import NodeState
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line
 from kubectl_plugin.report.counts_in_words import between, counted

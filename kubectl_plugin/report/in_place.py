@@ -10,8 +10,8 @@ from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import ENV_GATE, RESIZE_GATE
 from controller.planner.board import Board
 from controller.planner.in_place.change import InPlaceChange, NotPossible, change_between
+from controller.planner.obstacle_checks import in_place_change_of
 from controller.planner.slot import Slot
-from controller.planner.stops import change_of
 from kubectl_plugin.report.counts_in_words import counted
 
 IN_PLACE, RECREATE, SURGE = "in place", "re-create", "surge"
@@ -43,7 +43,7 @@ def ways_of(board: Board, concerns: Callable[[Slot], bool] = bool) -> Ways:
     hindrances: Counter[str] = Counter()
     for slot in board.outdated if board.in_place else ():
         if slot.old is not None and concerns(slot):
-            change = change_of(board, slot.old)
+            change = in_place_change_of(board, slot.old)
             if isinstance(change, NotPossible):
                 hindrances[change.why] += 1
             else:

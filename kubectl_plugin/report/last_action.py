@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from controller.api.base import JSON, JSONObject, Value, fields_of
-from controller.api.managed import ManagedFields
 from controller.api.meta import epoch, rfc3339
+from controller.api.status_writers import ManagedFields
 from kubectl_plugin.report.gitops import texts_in
 from kubectl_plugin.report.snapshot import Snapshot
 

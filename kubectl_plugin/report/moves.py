@@ -56,7 +56,7 @@ class Moves(Value):
         return tuple(self.later[start : start + self.wave] for start in range(0, len(self.later), self.wave))
 
 
-def moves_of(board: Board) -> Moves:
+def planned_moves(board: Board) -> Moves:
     """`board`: of the DaemonSet with the wanted template and its present pods."""
     explainer = Explainer(board)
     going = explainer.in_turn

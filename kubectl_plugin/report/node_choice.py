@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from controller.api.base import Value
-from controller.planner.states import PREPARING, NodeState
+from controller.planner.node_state import PREPARING, NodeState
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.survey import Survey

@@ -14,10 +14,10 @@ from controller.api.pod import Pod
 from controller.planner.eligibility import Fit, Rules
 from controller.planner.explanation import Explainer, Explanation
 from controller.planner.in_place.change import NotPossible
+from controller.planner.node_state import NodeState
+from controller.planner.obstacle_checks import in_place_change_of, waits_for_hook
 from controller.planner.obstacles import Obstacle
 from controller.planner.slot import Slot
-from controller.planner.states import NodeState
-from controller.planner.stops import change_of, waits_for_hook
 from kubectl_plugin.durations import short
 from kubectl_plugin.report.grouping import WITHOUT, group_of
 from kubectl_plugin.report.in_place import IN_PLACE, RECREATE, SURGE
@@ -137,7 +137,7 @@ class RowReader:
         """Why its old pod cannot be updated in place; empty where it can, or such updates are not asked for."""
         if slot.old is None or not self._board.in_place:
             return ""
-        change = change_of(self._board, slot.old)
+        change = in_place_change_of(self._board, slot.old)
         return change.why if isinstance(change, NotPossible) else ""
 
     def _why(self, one: Explanation, detail: PodDetail | None, trouble: Trouble | None) -> str:

@@ -9,10 +9,10 @@ from controller.api.base import Value
 from controller.api.daemonset import Phase
 from controller.api.number import IntOrPercent
 from kubectl_plugin.failures import UsageError
-from kubectl_plugin.report.controller_account import stated_rollout
 from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.stated_status import stated_rollout
 from kubectl_plugin.report.status.brief import stated_brief
 
 TROUBLED = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED)

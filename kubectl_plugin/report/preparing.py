@@ -6,7 +6,7 @@ from controller.api.base import Value
 from controller.api.daemonset import LifecycleHook
 from controller.api.meta import epoch, rfc3339
 from controller.api.pod import Pod
-from controller.planner.stops import handlers
+from controller.planner.obstacle_checks import handlers
 from kubectl_plugin.durations import short
 
 

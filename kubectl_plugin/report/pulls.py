@@ -14,7 +14,7 @@ from typing import Final
 from controller.api.base import Value
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
 from controller.api.puller import Puller, Pulling
-from controller.planner.hook_words import some
+from controller.planner.hook_messages import some
 
 
 class PullStage(StrEnum):

@@ -13,14 +13,14 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, Phase, Rollout
 from controller.planner.board import Board, lay_out
 from controller.planner.explanation import Explainer
+from controller.planner.node_state import NodeState
 from controller.planner.phase import Standing
 from controller.planner.progress import advance, standing_of
-from controller.planner.states import NodeState
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.controller_account import is_observed, is_unusable, phase_in, refusal_of, stated_rollout
 from kubectl_plugin.report.node_row import NodeCounts, NodeRow, RowReader
 from kubectl_plugin.report.pulls import NodePull, worst_pulls
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
+from kubectl_plugin.report.stated_status import is_observed, is_unusable, phase_in, refusal_of, stated_rollout
 from kubectl_plugin.report.world_of import unpulled_of, world_with
 
 

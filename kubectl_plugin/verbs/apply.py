@@ -17,10 +17,10 @@ from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.forecast.what_if import as_applied
 from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.verbs.acting import carry_out, will_ask
-from kubectl_plugin.verbs.carrying_out import EditOfOne, with_question
-from kubectl_plugin.verbs.lifting import guard_of_pauses
-from kubectl_plugin.verbs.targets import ForecastTarget, targets_of, tell_unchecked
+from kubectl_plugin.verbs.change_flow import carry_out, will_ask
+from kubectl_plugin.verbs.change_writer import EditOfOne, with_question
+from kubectl_plugin.verbs.manifest_targets import ForecastTarget, targets_of, tell_unchecked
+from kubectl_plugin.verbs.pause_guard import guard_of_pauses
 from kubectl_plugin.verbs.waiting import deadline_of
 
 

@@ -10,8 +10,8 @@ from kubectl_plugin.edits import restart as edits
 from kubectl_plugin.edits.image import parse_images, set_images
 from kubectl_plugin.failures import UsageError
 from kubectl_plugin.int_or_percent import int_or_percent
-from kubectl_plugin.verbs.acting import carry_out, choose, will_ask
-from kubectl_plugin.verbs.carrying_out import EditOfOne, with_question
+from kubectl_plugin.verbs.change_flow import carry_out, choose, will_ask
+from kubectl_plugin.verbs.change_writer import EditOfOne, with_question
 
 
 async def pause(invocation: Invocation, asked: PauseOptions) -> int:

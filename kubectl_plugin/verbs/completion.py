@@ -15,7 +15,7 @@ from typing import Final
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.host import Host
-from kubectl_plugin.machine import COMPLETION, PLUGIN, on_path
+from kubectl_plugin.local_install import COMPLETION, PLUGIN, on_path
 from kubectl_plugin.options import CompletionOptions, Shell
 from kubectl_plugin.terminal import Terminal
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from controller.api.base import JSONObject
 from controller.api.wellknown import GROUP
-from kubectl_plugin import machine
-from kubectl_plugin.cluster import controller, installation
+from kubectl_plugin import local_install
+from kubectl_plugin.cluster import controller_lease, installation
+from kubectl_plugin.cluster.api_discovery import served_versions, server_version
 from kubectl_plugin.cluster.installation import answer_or_reason
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.self_reviews import review_right
-from kubectl_plugin.cluster.served import served_versions, server_version
 from kubectl_plugin.cluster.side_by_side import side_by_side
 from kubectl_plugin.flags import Options
 from kubectl_plugin.paint.checks import checks_text
@@ -46,7 +46,7 @@ async def doctor(invocation: Invocation, _: Options) -> int:
 
 async def _facts(invocation: Invocation) -> Facts:
     session = invocation.session
-    here, rights = await side_by_side(machine.look_around(invocation.host), _rights(invocation))
+    here, rights = await side_by_side(local_install.look_around(invocation.host), _rights(invocation))
     server, served, pods, rival, daemons = await side_by_side(
         answer_or_reason(server_version(session)),
         answer_or_reason(served_versions(session)),
@@ -55,7 +55,7 @@ async def _facts(invocation: Invocation) -> Facts:
         answer_or_reason(installation.our_daemonsets(session)),
     )
     ready = not isinstance(pods, NoAnswer) and any(pod.ready for pod in pods)
-    find_leader = installation.coming_leader if ready else controller.controller_leader
+    find_leader = installation.coming_leader if ready else controller_lease.controller_leader
     leader = await answer_or_reason(find_leader(session))
     return Facts(
         now=invocation.terminal.now(),

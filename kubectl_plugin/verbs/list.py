@@ -12,7 +12,7 @@ from controller.kube.errors import Forbidden
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import VERSIONS
-from kubectl_plugin.cluster.read_again import ReadAgain
+from kubectl_plugin.cluster.polled import ReadAgain
 from kubectl_plugin.cluster.upkeep import Upkeep
 from kubectl_plugin.cluster.watched import WatchedObjects
 from kubectl_plugin.failures import UsageError
@@ -83,7 +83,7 @@ class _Table(Upkeep):
         self.looking = ReadAgain(self._look, every=EVERY, bunch=EVERY)
         self.looking.mark_read()  # `found` is of this moment
         chosen = reads.selection_of(invocation, many)
-        self.changes = WatchedObjects(invocation.session.client, VERSIONS, *chosen, self.looking.doubt)
+        self.changes = WatchedObjects(invocation.session.client, VERSIONS, *chosen, self.looking.mark_stale)
         self._see(found)
 
     async def _look(self) -> None:

@@ -7,19 +7,19 @@ from controller.api.wellknown import GROUP
 from controller.kube.errors import ApiError
 from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.change_options import MigrateOptions
-from kubectl_plugin.cluster import controller, documents, reads
+from kubectl_plugin.cluster import controller_lease, documents, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import NATIVE
 from kubectl_plugin.cluster.migrating import observe
 from kubectl_plugin.cluster.self_reviews import review_right
-from kubectl_plugin.edits.migration import forms, manifest
+from kubectl_plugin.edits.migration import both_kinds, manifest
 from kubectl_plugin.edits.migration.observed import MigrationSide
 from kubectl_plugin.edits.migration.outlook import Outlook, outlook
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report import gitops
 from kubectl_plugin.report.counts_in_words import counted
-from kubectl_plugin.verbs.acting import all_namespaces_error, ask_for_consent, print_failure
+from kubectl_plugin.verbs.change_flow import all_namespaces_error, ask_for_consent, print_failure
 from kubectl_plugin.verbs.migration_course import MigrationCourse
 
 _TO_OURS = (
@@ -84,7 +84,7 @@ async def _chosen_keys(invocation: Invocation, asked: MigrateOptions) -> list[Ke
     for key in (key for found in (there, begun) for key, one in found.items() if one is None):
         invocation.terminal.warn(f"{key} nests too deeply to be read, and is left out")
     meant = {key for key, one in there.items() if one is not None}
-    keys = sorted(meant.union(key for key, one in begun.items() if one is not None and forms.mark_of(one)))
+    keys = sorted(meant.union(key for key, one in begun.items() if one is not None and both_kinds.mark_of(one)))
     if not keys:
         raise CommandError("no such DaemonSet was found")
     if asked.all_namespaces and not (asked.yes or asked.dry_run or asked.print_):
@@ -118,13 +118,13 @@ async def _outlook_of(invocation: Invocation, asked: MigrateOptions, key: Key) -
         hints = (f"if it is to be one of ours all the same: {command}",)
         raise CommandError(f"{found.why_named_only}; left out", hints=hints, exit_code=ExitCode.REFUSED)
     await _check_rights(invocation, asked, key)
-    if absence := await controller.why_no_controller(invocation.session, invocation.terminal.now()):
+    if absence := await controller_lease.why_no_controller(invocation.session, invocation.terminal.now()):
         invocation.terminal.warn(absence, "kubectl kruise-ds doctor")
     for side in (observed.native, observed.ours):
         if side is not None:
             _refuse_if_managed(invocation, asked, key, side)
     if not asked.to_native and observed.native is not None and observed.ours is None:
-        body = forms.as_ours(observed.native.document)
+        body = both_kinds.as_ours(observed.native.document)
         await documents.create(invocation.session, DAEMONSETS, key.namespace, body, dry_run=True)
     for caution in found.cautions:
         invocation.terminal.warn(caution.text, *caution.hints)

@@ -14,8 +14,8 @@ from kubectl_plugin.edits import partition as edits
 from kubectl_plugin.failures import UsageError
 from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.verbs.acting import carry_out, choose
-from kubectl_plugin.verbs.carrying_out import EditOfOne
+from kubectl_plugin.verbs.change_flow import carry_out, choose
+from kubectl_plugin.verbs.change_writer import EditOfOne
 
 PartitionOf = Callable[[Snapshot], IntOrPercent]
 _VALUE = re.compile(r"[0-9]+%?")

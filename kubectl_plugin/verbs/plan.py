@@ -28,7 +28,7 @@ from kubectl_plugin.paint.plan import PlanBlock
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.terminal import WIDEST
-from kubectl_plugin.verbs.targets import ForecastTarget, daemonset_in, targets_of, tell_unchecked
+from kubectl_plugin.verbs.manifest_targets import ForecastTarget, daemonset_in, targets_of, tell_unchecked
 
 
 async def plan(invocation: Invocation, asked: Asked) -> int:

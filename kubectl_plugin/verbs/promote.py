@@ -18,10 +18,10 @@ from kubectl_plugin.edits.partition import desired_of
 from kubectl_plugin.edits.promote import goal_of, steps_for_promotion
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.int_or_percent import int_or_percent
-from kubectl_plugin.report.gate import ClosedGate, ClosedReason, why_closed
+from kubectl_plugin.report.promotion_gate import BlockReason, PromotionBlock, why_blocked
 from kubectl_plugin.report.survey import Survey, survey
-from kubectl_plugin.verbs.acting import ask_before_write, carry_out, note_failed_reads, will_ask
-from kubectl_plugin.verbs.carrying_out import EditOfOne, question_text
+from kubectl_plugin.verbs.change_flow import ask_before_write, carry_out, note_failed_reads, will_ask
+from kubectl_plugin.verbs.change_writer import EditOfOne, question_text
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.promotion_wait import promotion_wait
 from kubectl_plugin.verbs.waiting import check_wait_flags
@@ -92,25 +92,25 @@ def _desired_nodes(seen: Survey) -> int:
 
 
 def _refuse_if_closed(seen: Survey, soak: float) -> None:
-    shut = why_closed(seen, steps_for_promotion(seen.snapshot, _desired_nodes(seen)), soak=soak)
+    shut = why_blocked(seen, steps_for_promotion(seen.snapshot, _desired_nodes(seen)), soak=soak)
     if shut is None:
         return
     ways = "; ".join(way for way in ("--force goes on anyway", _other_ways(seen, shut)) if way)
     raise CommandError(shut.text, hints=(ways,), exit_code=ExitCode.REFUSED)
 
 
-def _other_ways(seen: Survey, shut: ClosedGate) -> str:
+def _other_ways(seen: Survey, shut: PromotionBlock) -> str:
     """The hint at what may be done instead of promoting; empty where there is nothing."""
     where = seen.snapshot.key.typed
     match shut.why:
-        case ClosedReason.BLIND:
+        case BlockReason.BLIND:
             binding = "" if seen.snapshot.nodes_readable else " by a ClusterRoleBinding: nodes are in no namespace"
             return f"ask for ClusterRole kruise-ds-operator{binding}"
-        case ClosedReason.PAUSED:
+        case BlockReason.PAUSED:
             return f"kubectl kruise-ds resume {where} lets it go on"
-        case ClosedReason.SOAKING:
+        case BlockReason.SOAKING:
             return "--wait waits until then"
-        case ClosedReason.UNSEEN | ClosedReason.STALLED | ClosedReason.UNFINISHED | ClosedReason.FAILING:
+        case BlockReason.UNSEEN | BlockReason.STALLED | BlockReason.UNFINISHED | BlockReason.FAILING:
             return f"kubectl kruise-ds rollback {where} goes back" if seen.previous_revision is not None else ""
 
 

@@ -13,7 +13,7 @@ from controller.api.image_pull_job import ImagePullJob, ImagePullJobView, projec
 from controller.kube.kinds import IMAGE_PULL_JOBS
 from kubectl_plugin.change_options import DryRun
 from kubectl_plugin.change_options import PullOptions as Asked
-from kubectl_plugin.cluster import controller, documents, reads
+from kubectl_plugin.cluster import controller_lease, documents, reads
 from kubectl_plugin.cluster.image_pulls import PullFollowing, following_pull, nodes_with_images
 from kubectl_plugin.cluster.interruption import warn_if_interrupted
 from kubectl_plugin.cluster.invocation import Invocation
@@ -22,7 +22,7 @@ from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.paint.nodes import pull_table
 from kubectl_plugin.report.pulls import NodePull, PullProgress, PullStage, counts_of, failure_lines, stated_counts
-from kubectl_plugin.verbs.carrying_out import DRY_RUN_SUFFIX
+from kubectl_plugin.verbs.change_writer import DRY_RUN_SUFFIX
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.table_watch import Picture, TableScreen, table_screen
 
@@ -131,7 +131,7 @@ class _PullWatch:
         if found.job.status is not None or asyncio.get_running_loop().time() < self._silent_until:
             return
         session, now = self._invocation.session, self._invocation.terminal.now()
-        why = await controller.why_no_controller(session, now) or f"no controller carries it out; {GATE}"
+        why = await controller_lease.why_no_controller(session, now) or f"no controller carries it out; {GATE}"
         hints = ("kubectl kruise-ds doctor", _hint_to_end(self._job))
         raise CommandError(
             f"nothing happens to {_printed_name(self._job)}: {why}", hints=hints, exit_code=ExitCode.STUCK

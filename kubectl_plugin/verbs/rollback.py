@@ -12,9 +12,9 @@ from kubectl_plugin.edits.rollback import RollbackWish, already_back, roll_back,
 from kubectl_plugin.edits.rollback_preview import headline, kept_cautions, preview
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
-from kubectl_plugin.verbs.acting import carry_out, choose, will_ask
-from kubectl_plugin.verbs.carrying_out import EditOfOne, question_text
-from kubectl_plugin.verbs.lifting import guard_of_pauses
+from kubectl_plugin.verbs.change_flow import carry_out, choose, will_ask
+from kubectl_plugin.verbs.change_writer import EditOfOne, question_text
+from kubectl_plugin.verbs.pause_guard import guard_of_pauses
 from kubectl_plugin.verbs.waiting import deadline_of
 
 

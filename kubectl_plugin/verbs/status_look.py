@@ -11,7 +11,7 @@ from rich.text import Text
 
 from controller.api.daemonset import Phase
 from controller.api.meta import Key
-from kubectl_plugin.cluster import controller, reads
+from kubectl_plugin.cluster import controller_lease, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.last_log_line import LastLogLines
 from kubectl_plugin.failures import CommandError, UsageError
@@ -94,7 +94,7 @@ async def look_at(
     if runs:
         found = await (words or LastLogLines(invocation.session)).of(runs) if asked.logs else {}
         status = replace(status, problems=with_words(snapshot.key.namespace, status.problems, found))
-    ask = presence or partial(controller.why_no_controller, invocation.session)
+    ask = presence or partial(controller_lease.why_no_controller, invocation.session)
     absence = await ask(snapshot.now) if brief.phase is Phase.PENDING else None
     return Look(brief, status, obstacle, absence or "")
 

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import Phase
 from controller.api.meta import Key
-from kubectl_plugin.cluster import controller
+from kubectl_plugin.cluster import controller_lease
 from kubectl_plugin.cluster.follow import Following, following
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.last_log_line import LastLogLines
-from kubectl_plugin.cluster.patience import is_from_proxy, read_with_patience
+from kubectl_plugin.cluster.retrying_reads import is_from_proxy, read_with_patience
 from kubectl_plugin.cluster.upkeep import MIN_INTERVAL
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
@@ -121,7 +121,7 @@ class _StatusWatch:
             looks = [None if one is None else await self._look(one) for one in self._follow.snapshots()]
             seen = [one for one in looks if one is not None]
             if any(one.survey is not None and one.survey.counts_differ for one in seen):
-                self._follow.doubt_the_nodes()
+                self._follow.mark_nodes_stale()
             endings = [self._ending(key.name, one, want) for key, one, want in zip(keys, looks, wanted, strict=True)]
             late = self._deadline.seconds_left <= 0
             stuck = any(ending is not None and ending.code == ExitCode.STUCK for ending in endings)
@@ -173,7 +173,7 @@ class ControllerPresence:
         the server's clock."""
         moment = asyncio.get_running_loop().time()
         if moment - self._asked >= ASK_EVERY:
-            self._absence = await controller.why_no_controller(self._invocation.session, now) or ""
+            self._absence = await controller_lease.why_no_controller(self._invocation.session, now) or ""
             self._asked = moment
         return self._absence
 

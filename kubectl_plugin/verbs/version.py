@@ -32,9 +32,9 @@ async def version(invocation: Invocation, asked: VersionOptions) -> int:
     One that cannot be read is `unknown`, with the reason. Returns 0. Raises Unreachable.
     """
     from kubectl_plugin.cluster import installation
-    from kubectl_plugin.cluster.controller import controller_leader as leader_now
+    from kubectl_plugin.cluster.api_discovery import served_versions, server_version, stored_version
+    from kubectl_plugin.cluster.controller_lease import controller_leader as leader_now
     from kubectl_plugin.cluster.installation import answer_or_reason
-    from kubectl_plugin.cluster.served import served_versions, server_version, stored_version
     from kubectl_plugin.cluster.side_by_side import side_by_side
 
     session, terminal, client = invocation.session, invocation.terminal, invocation.host.version()

@@ -10,9 +10,9 @@ import msgspec
 
 from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
-from controller.daemonset.answers import Briefing
+from controller.daemonset.answers import ExecutionContext
 from controller.daemonset.dependencies import Dependencies
-from controller.daemonset.execute import CarryingOut
+from controller.daemonset.execute import PlanExecution
 from controller.daemonset.state import DaemonSetState
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
@@ -75,14 +75,14 @@ class Acting:
         self.script.answers[:] = answers
         self.script.requests.clear()
         places = self.state.places
-        briefing = Briefing(
+        context = ExecutionContext(
             daemonset=self.daemonset,
             compiled=self.state.compiled_for(self.daemonset),
             failing=frozenset(places.failing),
             is_suspect=places.is_suspect,
             proven=self.state.proven,
         )
-        work = CarryingOut(actions, briefing, self.dependencies)
+        work = PlanExecution(actions, context, self.dependencies)
         run(work.run(), start=self.now)
         left = [str(answer) for answer in self.script.answers]
         assert not left, f"nobody asked for {left}"

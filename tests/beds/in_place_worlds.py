@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
-from controller.api.gates import Gate
+from controller.api.gates import ReadinessGate
 from controller.api.in_place import Resize, Underway
 from controller.api.pod import Pod
 from controller.api.wellknown import IN_PLACE_GRACE_ANNOTATION, IN_PLACE_IF_POSSIBLE, IN_PLACE_UPDATE_READY
@@ -34,8 +34,10 @@ def in_place(rev: str = "v2", *, grace: int = 0, annotations: dict[str, str] | N
     return ds(rev, rolling_update_type=IN_PLACE_IF_POSSIBLE, annotations=told, **spec)
 
 
-def gate(*, open_: bool = True, draining: bool = False, since: float | None = None, present: bool = True) -> Gate:
-    return Gate(
+def gate(
+    *, open_: bool = True, draining: bool = False, since: float | None = None, present: bool = True
+) -> ReadinessGate:
+    return ReadinessGate(
         type=IN_PLACE_UPDATE_READY,
         open=open_ and not draining,
         present=present,

@@ -22,7 +22,7 @@ from controller.api.daemonset import (
     ScaleStrategy,
     UpdateStrategy,
 )
-from controller.api.gates import Gate
+from controller.api.gates import ReadinessGate
 from controller.api.node import Node, Taint
 from controller.api.number import IntOrPercent
 from controller.api.pod import Pod
@@ -192,7 +192,7 @@ def prepared(one: Pod, *, marked: bool = False, since: float = ago(60)) -> Pod:
     one = msgspec.structs.replace(one, labels=labels, held_since=since)
     if not marked:
         return one
-    gate = Gate(type=KRUISE_POD_READY, open=False, present=True, index=0, marked=True)
+    gate = ReadinessGate(type=KRUISE_POD_READY, open=False, present=True, index=0, marked=True)
     return msgspec.structs.replace(one, gates=(gate,), ready=False, ready_since=None, drained=one.ready)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from controller.api.wellknown import LEASE_NAME
 from controller.kube.request import Request, Response, Stream, Transport
 from controller.runtime.clock import system_clock
-from controller.runtime.leader import Timing
+from controller.runtime.lease_rules import Timing
 from tests.beds.api import LEASES, Api
 from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.kubeconfig import write_kubeconfig

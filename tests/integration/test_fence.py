@@ -15,7 +15,7 @@ from controller.kube.connection import Connection, Fixed
 from controller.kube.request import Request, Response
 from controller.kube.sender import Call, Sender
 from controller.kube.transport import open_transport
-from controller.runtime.leader import LeadershipLost
+from controller.runtime.lease_rules import LeadershipLost
 
 WRITES = (
     Request(method="POST", path="/api/v1/namespaces/a/events", body=b"{}", timeout=5.0),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.settings import DEFAULT_GATES, KNOWN_GATES, PRE_DOWNLOAD, Gates, parse_gates
+from controller.settings import DEFAULT_GATES, KNOWN_GATES, PRE_DOWNLOAD, FeatureGates, parse_gates
 from tests.beds.helm.fixtures import Helm
 from tests.tools.chart.made import CHART
 from tests.tools.chart.values import SCHEMA
@@ -34,15 +34,17 @@ def environment(helm: Helm, *values: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("values", "gates"),
     [
-        (("imagePull=true",), Gates(pre_download=True)),
-        ((RESIZE,), Gates(resize=True)),
-        ((RESIZE, NO_ENV), Gates(resize=True, env_from_metadata=False)),
-        (("imagePull=true", RESIZE), Gates(pre_download=True, resize=True)),
-        (("imagePull=true", RESIZE, NO_ENV), Gates(pre_download=True, resize=True, env_from_metadata=False)),
+        (("imagePull=true",), FeatureGates(pre_download=True)),
+        ((RESIZE,), FeatureGates(resize=True)),
+        ((RESIZE, NO_ENV), FeatureGates(resize=True, env_from_metadata=False)),
+        (("imagePull=true", RESIZE), FeatureGates(pre_download=True, resize=True)),
+        (("imagePull=true", RESIZE, NO_ENV), FeatureGates(pre_download=True, resize=True, env_from_metadata=False)),
     ],
     ids=["images", "one", "two", "images and one", "all"],
 )
-def test_the_controller_has_those_that_are_asked_for(helm: Helm, values: tuple[str, ...], gates: Gates) -> None:
+def test_the_controller_has_those_that_are_asked_for(
+    helm: Helm, values: tuple[str, ...], gates: FeatureGates
+) -> None:
     (said,) = [one["value"] for one in environment(helm, *values) if one["name"] == "KRUISE_DS_FEATURE_GATES"]
     assert parse_gates(said) == gates
     assert gates != DEFAULT_GATES

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from controller.imagepull.pod import body
+from controller.imagepull.puller_manifest import body
 from tests.beds.api import CRDS, PODS, Api, Object, Refusal
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.process import running

@@ -15,13 +15,13 @@ from controller.planner.actions import DeleteReason
 from controller.planner.board import Board, lay_out
 from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer
+from controller.planner.node_state import NodeState
+from controller.planner.obstacle_checks import outgoing
 from controller.planner.obstacles import Obstacle
-from controller.planner.placement import place
+from controller.planner.placement import place_pods
 from controller.planner.rollout import roll_out
 from controller.planner.running_pods import settle_running_pods
 from controller.planner.slot import Slot
-from controller.planner.states import NodeState
-from controller.planner.stops import outgoing
 from controller.planner.surge import awaits_retry
 from controller.planner.validation import compiled
 from controller.planner.world import Accepted, World
@@ -54,7 +54,7 @@ def acted_on(board: Board) -> set[str]:
     """
     slots = {slot.node: slot for slot in board.slots}
     found: set[str] = set()
-    steps = (place(board), roll_out(board), settle_running_pods(board, ())) if board.world.fresh else ()
+    steps = (place_pods(board), roll_out(board), settle_running_pods(board, ())) if board.world.fresh else ()
     for action in (action for step in steps for action in step.actions):
         match action:
             case (
@@ -212,7 +212,7 @@ REMOVALS: Final[Mapping[Obstacle, Callable[[World, str], World]]] = {
     Obstacle.REFUSED: lambda world, node: replace(world, verdicts=dict.fromkeys(world.verdicts, Accepted())),
     Obstacle.HELD_BACK: _cleared,
     Obstacle.UNANSWERED: _cleared,
-    Obstacle.QUOTA: _cleared,
+    Obstacle.RESOURCE_QUOTA: _cleared,
     Obstacle.BACK_OFF: lambda world, node: replace(world, not_before={}),
     Obstacle.TERMINATING: _gone,
     Obstacle.STARTING: _ready,

@@ -11,8 +11,8 @@ from typing import TypeAlias
 from controller.planner import actions
 from controller.planner.current_revision import current_revision
 from controller.planner.eligibility import Fit
+from controller.planner.obstacle_checks import hooked, is_prepared
 from controller.planner.plan import Plan
-from controller.planner.stops import hooked, is_prepared
 from controller.planner.world import World
 from tests.properties.in_place_laws import (
     CARE,

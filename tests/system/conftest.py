@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 import structlog
 
-from controller.settings import Gates
+from controller.settings import FeatureGates
 from tests.beds.audit import Audit
 from tests.beds.control_plane import DEFAULT_CONTROLLERS, ControlPlane, User
 from tests.beds.controller.bed import Bed
@@ -101,7 +101,7 @@ async def bed(opened: Open) -> AsyncIterator[Bed]:
 async def pulls(bed: Bed) -> Bed:
     """The bed, with a controller that carries out jobs."""
     await bed.controller.stop()
-    bed.controller.start(msgspec.structs.replace(bed.controller.settings, gates=Gates(pre_download=True)))
+    bed.controller.start(msgspec.structs.replace(bed.controller.settings, gates=FeatureGates(pre_download=True)))
     bed.patience = 36_000.0
     return bed
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from controller.settings import Gates
+from controller.settings import FeatureGates
 from tests.beds.api import IMAGE_PULL_JOBS, NODES, PODS, Object
 from tests.beds.controller.bed import Bed, named
 from tests.beds.controller.opening import simulated
@@ -28,7 +28,7 @@ async def pulling(*faults: Rule) -> AsyncIterator[Bed]:
 
 
 def restart(bed: Bed) -> None:
-    bed.controller.start(replace(bed.controller.settings, gates=Gates(pre_download=True)))
+    bed.controller.start(replace(bed.controller.settings, gates=FeatureGates(pre_download=True)))
 
 
 def job(name: str = "pull", **spec: Any) -> Object:

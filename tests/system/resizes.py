@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from controller.settings import Gates
+from controller.settings import FeatureGates
 from tests.beds.api import Object
 from tests.beds.controller.bed import Bed
 from tests.beds.objects import V1
@@ -23,7 +23,7 @@ def container(image: str = V1, resources: Object | None = None, **fields: Any) -
 
 async def deployed(bed: Bed, count: int, *, annotations: Object | None = None, **fields: Any) -> None:
     await bed.controller.stop()
-    bed.controller.start(msgspec.structs.replace(bed.controller.settings, gates=Gates(resize=True)))
+    bed.controller.start(msgspec.structs.replace(bed.controller.settings, gates=FeatureGates(resize=True)))
     await bed.add_nodes(count)
     new = in_place(pod={"containers": [container(**fields)]})
     new["metadata"]["annotations"] = annotations or {}

@@ -10,8 +10,8 @@ import pytest
 
 from controller.api.image_pull_job import ImagePullJobView, project
 from controller.api.puller import PULLER_LABEL
-from controller.imagepull.job_events import LOST
-from controller.imagepull.pod import pod_name
+from controller.imagepull.puller_manifest import pod_name
+from controller.imagepull.puller_results import LOST
 from tests.beds.api import IMAGE_PULL_JOBS, PODS, Object, Refusal
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour

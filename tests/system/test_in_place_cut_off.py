@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.settings import Gates
+from controller.settings import FeatureGates
 from tests.beds.api import Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
@@ -120,7 +120,7 @@ async def cut_off(case: Case, number: int, *, done: bool) -> bool:
     """Whether there was a write of this number to cut it off at, counted from the edit; events are none."""
     cut = Rule(verb="create,patch,update,delete", resource="[!e]*", nth=(number,), effect=Hang(done=done))
     async with simulated() as bed:
-        settings = msgspec.structs.replace(bed.controller.settings, gates=Gates(resize=True))
+        settings = msgspec.structs.replace(bed.controller.settings, gates=FeatureGates(resize=True))
         await bed.controller.stop()
         bed.controller.start(settings)
         nodes = await bed.add_nodes(NODES)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from controller.settings import Gates
+from controller.settings import FeatureGates
 from tests.beds.api import DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
@@ -80,7 +80,7 @@ async def test_a_rollout_is_shorter_as_arithmetic_has_it(pulls: Bed, parallelism
     nodes = await pulls.add_nodes(FIFTY)
     await pulls.deploy(daemonset(pod=PROBED, rolling={"rollingUpdateType": "InPlaceIfPossible"}))
     if parallelism is None:
-        gates = replace(pulls.controller.settings, gates=Gates())
+        gates = replace(pulls.controller.settings, gates=FeatureGates())
         await pulls.controller.stop()
         pulls.controller.start(gates)
     else:
@@ -102,7 +102,7 @@ async def test_what_pulls_ahead_one_at_a_time_holds_up_nodes_that_may_be_updated
     await pulls.deploy(daemonset(rolling={"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": "50%"}))
     if parallelism is not None:
         await annotate(pulls, parallelism=parallelism)
-    settings = replace(pulls.controller.settings, gates=Gates(pre_download=gate))
+    settings = replace(pulls.controller.settings, gates=FeatureGates(pre_download=gate))
     await pulls.controller.stop()
     pulls.controller.start(settings)
     pulls.nodes.behave("*", SLOW)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from controller.settings import Gates
+from controller.settings import FeatureGates
 from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
@@ -88,7 +88,7 @@ async def test_a_leader_that_never_learns_of_jobs_is_waited_for_ten_seconds(pull
     await pulls.controller.kill()
     pulls.simulator.link.faults.add(Rule(verb="list,watch", resource=JOBS, effect=Hang()))
     began = pulls.clock()
-    pulls.controller.start(replace(pulls.controller.settings, gates=Gates(pre_download=True)))
+    pulls.controller.start(replace(pulls.controller.settings, gates=FeatureGates(pre_download=True)))
     await pulls.set_image(V2)
     await pulls.runs_on(*nodes, image=V2)
     assert 10 <= pulls.clock() - began < 15

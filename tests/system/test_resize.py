@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 
-from controller.settings import Gates
+from controller.settings import FeatureGates
 from tests.beds.api import PODS, STRATEGIC_MERGE_PATCH
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
@@ -134,7 +134,7 @@ async def test_a_controller_without_the_gate_resizes_nothing_that_another_one_ha
     await bed.controller.stop()
     bed.simulator.link.faults.remove(refused)
     bed.journal.clear()
-    bed.controller.start(msgspec.structs.replace(bed.controller.settings, gates=Gates()))
+    bed.controller.start(msgspec.structs.replace(bed.controller.settings, gates=FeatureGates()))
     await bed.settled()
     assert [write for write in bed.journal.writes if write.resource == "pods/resize"] == []
     assert {cpu_of(pod) for pod in (await bed.pods()).values()} == {"200m"}

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from controller.api.managed import OURS
 from controller.api.meta import rfc3339
+from controller.api.status_writers import OURS
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.journal import Journal, Recording

@@ -11,7 +11,7 @@ import msgspec
 from controller import app
 from controller.api.wellknown import LEASE_NAME
 from controller.assembly import Parts
-from controller.runtime.leader import Timing
+from controller.runtime.lease_rules import Timing
 from controller.runtime.watchdog import Watchdog
 from controller.settings import Settings
 from tests.beds import api

@@ -11,9 +11,9 @@ from typing import Any
 import typer
 
 from kubectl_plugin.change_options import ActingOptions, SelectedOptions, WaitingOptions
-from kubectl_plugin.entries import SHOWN, Entry
 from kubectl_plugin.flags import GLOBAL_NAMES
 from kubectl_plugin.program import NAME, app
+from kubectl_plugin.verb_table import SHOWN, Entry
 
 
 def _names(group: Any) -> frozenset[str]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from controller.settings import Gates
+from controller.settings import FeatureGates
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.metrics import tells
 from tests.beds.controller.opening import simulated
@@ -78,7 +78,7 @@ OPEN = {"zone"}
 async def exposition(bed: Bed) -> str:
     """What is told after an update of a DaemonSet, so that whatever can be there is."""
     await bed.controller.stop()
-    bed.controller.start(replace(bed.controller.settings, gates=Gates(pre_download=True)))
+    bed.controller.start(replace(bed.controller.settings, gates=FeatureGates(pre_download=True)))
     await bed.add_nodes(2)
     await bed.deploy(daemonset())
     await bed.set_image("registry.example/agent:v2")

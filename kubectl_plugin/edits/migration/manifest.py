@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from controller.api.base import JSONObject, Value, as_bytes, fields_of
 from kubectl_plugin.edits.applying import Draft, value_at
 from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied
-from kubectl_plugin.edits.migration import forms
-from kubectl_plugin.edits.migration.forms import FROZEN, Mark
+from kubectl_plugin.edits.migration import both_kinds
+from kubectl_plugin.edits.migration.both_kinds import FROZEN, Mark
 from kubectl_plugin.edits.migration.observed import MigrationSide, Observed
 from kubectl_plugin.edits.migration.outlook import kept_nodes_words, lost_fields
 from kubectl_plugin.edits.migration.step import neither_exists
@@ -32,13 +32,13 @@ def migration_manifest(observed: Observed, *, native: bool) -> MigrationManifest
         raise neither_exists(observed)
     if former is None and other is not None and other.mark is None:
         says = f"{observed.name} is {'a native one' if native else 'one of ours'} already: this is its manifest."
-        return _as_last_applied(other, forms.as_it_is(other.document), (says,))
+        return _as_last_applied(other, both_kinds.as_it_is(other.document), (says,))
     if former is None or former.dying:
         raise _half_way_error(observed, native=native)
     steps = _steps(observed, native=native)
     if not native:
-        return _as_last_applied(former, forms.as_ours(former.document), steps)
-    document, held = _keeping_old(forms.as_native(former.document), observed.old_nodes(former))
+        return _as_last_applied(former, both_kinds.as_ours(former.document), steps)
+    document, held = _keeping_old(both_kinds.as_native(former.document), observed.old_nodes(former))
     document = _as_written_by(document, {**last_applied(former.document), "spec": document["spec"]})
     return MigrationManifest(document=document, comments=(*steps, *held, *_lost_comment(former)))
 

@@ -8,9 +8,9 @@ from typing import Final
 from controller.api.base import JSONObject, Value, fields_of
 from kubectl_plugin.edits.applying import value_at
 from kubectl_plugin.edits.edit import Caution
-from kubectl_plugin.edits.migration import forms
+from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.observed import MigrationSide, Observed
-from kubectl_plugin.edits.migration.step import ChangeObject, HandedOver, MigrationStep, change_of
+from kubectl_plugin.edits.migration.step import ChangeObject, HandedOver, MigrationStep, change_step
 from kubectl_plugin.edits.migration.to_native import to_native
 from kubectl_plugin.edits.migration.to_ours import to_ours
 from kubectl_plugin.failures import CommandError, ExitCode
@@ -44,8 +44,8 @@ def _return_of_managers(observed: Observed) -> ChangeObject | None:
     direction."""
     for side in (observed.native, observed.ours):
         if side is not None and not side.dying and (mark := side.mark) is not None and mark.acting:
-            operations = forms.give_back_managers(side.document, mark)
-            return change_of(side, operations, "has the field managers of the former one")
+            operations = both_kinds.give_back_managers(side.document, mark)
+            return change_step(side, operations, "has the field managers of the former one")
     return None
 
 
@@ -109,4 +109,4 @@ def lost_fields(ours: MigrationSide) -> Iterator[str]:
         if spec.get(key) not in (None, {}, _SPEC_DEFAULTS.get(key)):
             yield key
     annotations = fields_of(value_at(ours.document, "metadata", "annotations"))
-    yield from (f"annotation {key}" for key in sorted(annotations) if key.startswith(forms.OUR_PREFIXES))
+    yield from (f"annotation {key}" for key in sorted(annotations) if key.startswith(both_kinds.OUR_PREFIXES))

@@ -113,7 +113,7 @@ def delete_of(side: MigrationSide, says: str, *, orphan: bool) -> Delete:
     return Delete(kind=side.kind, name=side.name, uid=side.uid, version=side.version, orphan=orphan, says=says)
 
 
-def change_of(side: MigrationSide, operations: tuple[JSONObject, ...], says: str) -> ChangeObject:
+def change_step(side: MigrationSide, operations: tuple[JSONObject, ...], says: str) -> ChangeObject:
     return ChangeObject(kind=side.kind, name=side.name, version=side.version, operations=operations, says=says)
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from controller.api import patch, revision
 from controller.api.base import JSONObject, as_bytes
 from kubectl_plugin.edits.applying import value_at
-from kubectl_plugin.edits.migration import forms, step
-from kubectl_plugin.edits.migration.forms import Mark
+from kubectl_plugin.edits.migration import both_kinds, step
+from kubectl_plugin.edits.migration.both_kinds import Mark
 from kubectl_plugin.edits.migration.observed import Kind, MigrationSide, Observed, RevisionRecord
 from kubectl_plugin.failures import CommandError, ExitCode
 
@@ -58,14 +58,14 @@ def _retire_ours(observed: Observed, ours: MigrationSide) -> step.MigrationStep:
     if (twin := _native_revision(observed, ours, current)) is not None:
         return twin
     if not ours.is_kept:
-        return step.change_of(ours, forms.stop_updates_of_ours(ours.document), "updates nothing from now on")
+        return step.change_step(ours, both_kinds.stop_updates_of_ours(ours.document), "updates nothing from now on")
     busy = [one for one in observed.pods_of(ours.uid) if one.busy]
     if busy:
         return step.WaitForPods(what=f"{busy[0].name}: {busy[0].busy}", left=len(busy))
     if (waits := step.wait_for_successors(observed, ours)) is not None:
         return waits
-    if operations := forms.stop_creates_of_ours(ours.document):
-        return step.change_of(ours, operations, "makes no pod any more")
+    if operations := both_kinds.stop_creates_of_ours(ours.document):
+        return step.change_step(ours, operations, "makes no pod any more")
     if twice := observed.doubled_nodes(ours):
         return step.WaitForPods(what=f"one pod on {', '.join(twice)}, where there are two", left=len(twice))
     return step.delete_without_pods(observed, ours)
@@ -107,14 +107,14 @@ def _hand_to_native(observed: Observed, native: MigrationSide | None, ours: Migr
         if native is None:
             raise step.deleted_by_somebody(ours)
         return step.wait_for_native("the one of ours to be gone")
-    if set(ours.finalizers) != {forms.FINALIZER}:
-        return step.wait_for_removal(observed, ours, ours=(forms.FINALIZER,))
+    if set(ours.finalizers) != {both_kinds.FINALIZER}:
+        return step.wait_for_removal(observed, ours, ours=(both_kinds.FINALIZER,))
     if late := observed.pods_of(ours.uid):
         return _free_pod(late[0].name, late[0].uid)
     if native is None:
         return step.CreateObject(
             kind=Kind.NATIVE,
-            body=forms.as_frozen_native(ours.document, _unused_generation(observed)),
+            body=both_kinds.as_frozen_native(ours.document, _unused_generation(observed)),
             says="created; it updates nothing yet",
         )
     left = observed.count_owned_by("")
@@ -131,7 +131,7 @@ def _hand_to_native(observed: Observed, native: MigrationSide | None, ours: Migr
         if left := _miscounted(observed, native):
             return step.wait_for_native("the native controller to tell old pods from new ones", left)
         return _put_in_charge(observed, native, native.mark)
-    return step.change_of(ours, forms.remove_finalizer(ours.document), "is let go")
+    return step.change_step(ours, both_kinds.remove_finalizer(ours.document), "is let go")
 
 
 def _unused_generation(observed: Observed) -> int:
@@ -168,4 +168,4 @@ def _put_in_charge(observed: Observed, native: MigrationSide, mark: Mark) -> ste
         change = as_bytes({"spec": {"updateStrategy": mark.strategy}}).decode()
         on = f"kubectl patch daemonset.apps {observed.name} -n {observed.namespace} --type=merge -p '{change}'"
         says += f"; it stays OnDelete, which keeps what is old. To go on: {on}"
-    return step.change_of(native, forms.put_native_in_charge(native.document, mark, old), says)
+    return step.change_step(native, both_kinds.put_native_in_charge(native.document, mark, old), says)

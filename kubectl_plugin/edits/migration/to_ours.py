@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import Draft, value_at
-from kubectl_plugin.edits.migration import forms, step, to_native
+from kubectl_plugin.edits.migration import both_kinds, step, to_native
 from kubectl_plugin.edits.migration.observed import Kind, MigrationSide, Observed
 
 
@@ -27,7 +27,7 @@ def to_ours(observed: Observed) -> step.MigrationStep:
         if left := observed.count_owned_by(""):
             # Both sides would adopt them, and the native one creates a pod wherever it loses one.
             return step.wait_for_native("the native controller to take over pods and history", left)
-        body = forms.as_waiting_ours(native.document)
+        body = both_kinds.as_waiting_ours(native.document)
         return step.CreateObject(kind=Kind.OURS, body=body, says="created; it makes no pod yet")
     if ours.mark is None or ours.mark.uid != native.uid:
         raise step.both_exist(observed)
@@ -39,20 +39,20 @@ def _turn_back(observed: Observed, ours: MigrationSide) -> step.MigrationStep:
     the only record of what that is to be."""
     if not ours.is_kept:
         return step.wait_for_native("the one of ours that was deleted to be gone")
-    if observed.native is None or set(ours.finalizers) != {forms.FINALIZER} or observed.pods_of(ours.uid):
+    if observed.native is None or set(ours.finalizers) != {both_kinds.FINALIZER} or observed.pods_of(ours.uid):
         return to_native.to_native(observed)
-    return step.change_of(ours, forms.remove_finalizer(ours.document), "is let go")
+    return step.change_step(ours, both_kinds.remove_finalizer(ours.document), "is let go")
 
 
 def _side_by_side(observed: Observed, native: MigrationSide, ours: MigrationSide) -> step.MigrationStep:
     if native.dying:
         return step.wait_for_removal(observed, native)
     if edits := _copy_of_spec(native, ours):
-        return step.change_of(ours, edits, "follows the native one")
+        return step.change_step(ours, edits, "follows the native one")
     if not ours.is_observed:
         return step.wait_for_ours("our controller to look at it")
-    if not forms.is_frozen(native.document):
-        return step.change_of(native, forms.freeze_native(native.document), "updates nothing from now on")
+    if not both_kinds.is_frozen(native.document):
+        return step.change_step(native, both_kinds.freeze_native(native.document), "updates nothing from now on")
     current = observed.current_revision(native)
     if not native.is_observed or current is None:
         return step.wait_for_native("the native controller to look at it")
@@ -73,14 +73,14 @@ def _side_by_side(observed: Observed, native: MigrationSide, ours: MigrationSide
 
 def _copy_of_spec(native: MigrationSide, ours: MigrationSide) -> tuple[JSONObject, ...]:
     draft = Draft(ours.document)
-    for key in forms.SHARED:
+    for key in both_kinds.SHARED:
         wanted = value_at(native.document, "spec", key)
         if key == "template" and ours.identity == native.identity:
             continue
         if wanted is not None:
             draft.set(wanted, "spec", key)
     if ours.mark is not None:
-        forms.copy_strategy(draft, ours.mark, native.document)
+        both_kinds.copy_strategy(draft, ours.mark, native.document)
     return draft.operations
 
 
@@ -100,4 +100,4 @@ def _hand_to_ours(observed: Observed) -> step.MigrationStep:
         return step.wait_for_ours("our controller to look at it")
     old = observed.old_nodes(ours)
     held = f"; partition {old} keeps what is old" if mark.holds(old) else ""
-    return step.change_of(ours, forms.put_ours_in_charge(ours.document, mark, old), f"is in charge{held}")
+    return step.change_step(ours, both_kinds.put_ours_in_charge(ours.document, mark, old), f"is in charge{held}")

@@ -8,12 +8,12 @@ from typing import Final
 
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
+from controller.planner.node_state import NodeState
 from controller.planner.progress import due_at
-from controller.planner.states import NodeState
-from kubectl_plugin.report.controller_account import phase_in, refusal_of, stated_rollout
 from kubectl_plugin.report.last_action import paused_words
 from kubectl_plugin.report.node_row import NodeCounts
 from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.stated_status import phase_in, refusal_of, stated_rollout
 from kubectl_plugin.report.status.reasons import (
     failing_words,
     reason_of,

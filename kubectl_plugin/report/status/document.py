@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from controller.api.base import JSONObject, Value
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.planner.budget import Budget
-from controller.planner.states import NodeState
+from controller.planner.node_state import NodeState
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.controller_account import stated_rollout
 from kubectl_plugin.report.documents import API_VERSION
 from kubectl_plugin.report.last_action import pause_of
 from kubectl_plugin.report.node_row import NodeCounts, NodeRow
@@ -23,6 +22,7 @@ from kubectl_plugin.report.preparing import Preparing
 from kubectl_plugin.report.pulls import PullCounts, counts_of
 from kubectl_plugin.report.revisions.images import images_of
 from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.stated_status import stated_rollout
 from kubectl_plugin.report.status.brief import Brief
 from kubectl_plugin.report.status.problems import Problem, problems_of
 from kubectl_plugin.report.status.reasons import PhaseReason, reason_of

@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 from controller.api.base import Value
 from controller.api.meta import Key
 from controller.api.wellknown import WRITES_FAIL
-from controller.planner.states import NodeState
+from controller.planner.node_state import NodeState
 from kubectl_plugin.report.status.reasons import refused_writes_words
 from kubectl_plugin.report.survey import Survey
 

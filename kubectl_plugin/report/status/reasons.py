@@ -22,15 +22,15 @@ from controller.api.wellknown import (
     WRITES_FAIL,
 )
 from controller.planner.conditions import blocker_of, keeper_of, parts_of, staying_empty
-from controller.planner.hook_words import some
+from controller.planner.hook_messages import some
+from controller.planner.node_state import NodeState
 from controller.planner.obstacles import Obstacle
-from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.controller_account import condition, is_unusable, phase_in, refusal_of, stated_rollout
 from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.stated_status import condition, is_unusable, phase_in, refusal_of, stated_rollout
 from kubectl_plugin.report.steps import steps_of
 from kubectl_plugin.report.survey import Survey, UnreadableSpecError, survey
 

@@ -21,7 +21,7 @@ from controller.kube.kinds import DAEMONSETS
 from controller.kube.request import Request
 from controller.kube.sender import Call
 from kubectl_plugin.cluster import documents, self_reviews
-from kubectl_plugin.cluster.explain import explained_error
+from kubectl_plugin.cluster.api_errors import explained_error
 from kubectl_plugin.cluster.session import Session, open_session
 from kubectl_plugin.failures import CommandError
 from tests.beds.api import Api

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from controller.kube.errors import Forbidden, Gone
-from kubectl_plugin.cluster.read_again import ReadAgain
+from kubectl_plugin.cluster.polled import ReadAgain
 from kubectl_plugin.cluster.upkeep import State, Upkeep, Watched
 from tests.beds.virtual_time import now, virtual_time
 
@@ -66,7 +66,7 @@ async def test_what_is_read_again_is_so_after_a_bunch_of_doubts_and_now_and_then
     async with upkeep.keeping(reading.kept):
         await asyncio.sleep(10.0)
         for _ in range(3):
-            reading.kept.doubt()
+            reading.kept.mark_stale()
             await asyncio.sleep(1.0)
         await asyncio.sleep(100.0)
     assert reading.times == [0, 15, 75]

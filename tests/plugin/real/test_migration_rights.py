@@ -13,7 +13,7 @@ from controller.kube.transport import open_transport
 from kubectl_plugin.change_options import MigrateOptions
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import session_over
-from kubectl_plugin.edits.migration.forms import FINALIZER
+from kubectl_plugin.edits.migration.both_kinds import FINALIZER
 from kubectl_plugin.flags import GlobalFlags
 from kubectl_plugin.host import Host
 from kubectl_plugin.terminal import Terminal

@@ -12,7 +12,7 @@ import pytest
 
 from controller.api.puller import PULLER_LABEL
 from controller.kube.request import Request
-from controller.settings import Gates
+from controller.settings import FeatureGates
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.api import NODES as KUBERNETES_NODES
 from tests.beds.nodes.behaviour import INSTANT
@@ -41,7 +41,7 @@ def ahead(
     if canary:
         scene.do(scene.api.patch(KUBERNETES_NODES, canary, {"metadata": {"labels": {"canary": "yes"}}}))
     scene.do(scene.controller.stop())
-    scene.controller.start(msgspec.structs.replace(scene.controller.settings, gates=Gates(pre_download=True)))
+    scene.controller.start(msgspec.structs.replace(scene.controller.settings, gates=FeatureGates(pre_download=True)))
     for node in NODES:
         scene.nodes.behave(
             node, replace(SLOW, missing_images=("*:1.9.0",) if node in refused else (), registry=DENIED)

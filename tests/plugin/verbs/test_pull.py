@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import yaml
 
-from controller.settings import Gates
+from controller.settings import FeatureGates
 from tests.beds.api import IMAGE_PULL_JOBS, Object
 from tests.beds.nodes.behaviour import Behaviour
 from tests.beds.simulator.cluster import Attempt
@@ -31,7 +31,7 @@ DENIED = "401 Unauthorized"
 def ready(scene: Scene) -> None:
     """A controller that pulls, and four nodes; a pull takes twenty seconds."""
     scene.do(scene.controller.stop())
-    scene.controller.start(msgspec.structs.replace(scene.controller.settings, gates=Gates(pre_download=True)))
+    scene.controller.start(msgspec.structs.replace(scene.controller.settings, gates=FeatureGates(pre_download=True)))
     scene.do(join(scene, NODES))
     scene.nodes.behave("*", Behaviour(pull=20.0))
 
@@ -183,7 +183,7 @@ def test_where_nobody_carries_it_out(gone: bool) -> None:
     with ready() as scene:
         scene.do(scene.controller.stop())
         if not gone:
-            scene.controller.start(msgspec.structs.replace(scene.controller.settings, gates=Gates()))
+            scene.controller.start(msgspec.structs.replace(scene.controller.settings, gates=FeatureGates()))
         else:
             scene.pass_time(90.0)
         ran = pull(scene, "--timeout", "1h")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.api.gates import Gate, PodCondition, ReadinessGateView, closed, gates_of, opened
+from controller.api.gates import PodCondition, ReadinessGate, ReadinessGateView, closed, gates_of, opened
 from controller.api.meta import rfc3339
 from tests.beds.simulator.patching import json_patch
 from tests.beds.worlds import NOW
@@ -46,26 +46,26 @@ def after(conditions: tuple[Json, ...], operations: tuple[Json, ...]) -> list[Js
 @pytest.mark.parametrize(
     ("types", "condition", "gate"),
     [
-        ((OURS,), None, Gate(type=OURS, open=False, present=False, index=1)),
-        ((OURS,), {"status": "True"}, Gate(type=OURS, open=True, present=True, index=1)),
-        ((OURS, OURS), {"status": "True"}, Gate(type=OURS, open=True, present=True, index=1)),
-        ((OURS,), {"status": "False"}, Gate(type=OURS, open=False, present=True, index=1)),
-        ((OURS,), {"status": "Unknown"}, Gate(type=OURS, open=False, present=True, index=1)),
+        ((OURS,), None, ReadinessGate(type=OURS, open=False, present=False, index=1)),
+        ((OURS,), {"status": "True"}, ReadinessGate(type=OURS, open=True, present=True, index=1)),
+        ((OURS, OURS), {"status": "True"}, ReadinessGate(type=OURS, open=True, present=True, index=1)),
+        ((OURS,), {"status": "False"}, ReadinessGate(type=OURS, open=False, present=True, index=1)),
+        ((OURS,), {"status": "Unknown"}, ReadinessGate(type=OURS, open=False, present=True, index=1)),
         (
             (OURS,),
             {"status": "False", "reason": START, "lastTransitionTime": STAMP},
-            Gate(type=OURS, open=False, present=True, index=1, since=NOW, draining=True),
+            ReadinessGate(type=OURS, open=False, present=True, index=1, since=NOW, draining=True),
         ),
         (
             (OURS,),
             {"status": "True", "reason": START},
-            Gate(type=OURS, open=True, present=True, index=1),
+            ReadinessGate(type=OURS, open=True, present=True, index=1),
         ),
         (("example.com/mine",), {"status": "True"}, None),
         ((), {"status": "True"}, None),
     ],
 )
-def test_how_a_gate_stands(types: tuple[str, ...], condition: Json | None, gate: Gate | None) -> None:
+def test_how_a_gate_stands(types: tuple[str, ...], condition: Json | None, gate: ReadinessGate | None) -> None:
     conditions = [READY] if condition is None else [READY, {"type": OURS, **condition}]
     assert gates_of(gates(*types), views(*conditions)) == (() if gate is None else (gate,))
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from controller.api.gates import (
-    Gate,
     PodCondition,
+    ReadinessGate,
     ReadinessGateView,
     gates_of,
     marked,
@@ -31,7 +31,7 @@ def condition(status: str, message: str = "", type_: str = "KruisePodReady") -> 
     return PodCondition(type=type_, status=status, message=message, last_transition_time=EARLIER)
 
 
-def gate(*conditions: PodCondition) -> Gate:
+def gate(*conditions: PodCondition) -> ReadinessGate:
     return gates_of([ReadinessGateView(condition_type="KruisePodReady")], conditions)[0]
 
 

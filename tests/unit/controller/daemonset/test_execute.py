@@ -182,7 +182,7 @@ def test_an_answer_that_says_nothing_of_the_place_does_when_it_comes_again_and_a
     assert told == [False, False, True, True]
     assert acting.state.places.held_back(NOW) == {Place.of_node("node-0"): NOW + HELD}
     acting.carry_out([create(0)], ok())
-    assert (acting.state.places.failing, acting.state.places.doubts) == ({}, {})
+    assert (acting.state.places.failing, acting.state.places.inconclusive) == ({}, {})
 
 
 def test_not_found_for_a_pod_that_is_there_is_a_failure() -> None:

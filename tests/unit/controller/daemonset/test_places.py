@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.daemonset.places import DOUBTS, FAILING_AT_MOST, FAILING_KEPT, Places
+from controller.daemonset.places import FAILING_AT_MOST, FAILING_KEPT, MOST_INCONCLUSIVE, Places
 from tests.beds.worlds import NOW
 
 
@@ -32,9 +32,9 @@ def test_of_many_places_that_fail_those_that_wait_are_kept() -> None:
 
 def test_answers_that_say_nothing_of_a_place_make_it_suspect_until_one_goes_through() -> None:
     places: Places[str] = Places()
-    for _ in range(DOUBTS - 1):
+    for _ in range(MOST_INCONCLUSIVE - 1):
         assert not places.is_suspect("node-3")
-        places.doubted("node-3")
+        places.note_inconclusive("node-3")
     assert places.is_suspect("node-3")
     places.went_well("node-3")
     assert not places.is_suspect("node-3")

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from controller.api.gates import Gate
+from controller.api.gates import ReadinessGate
 from controller.daemonset import status_writer
 from controller.kube.request import Request
 from controller.planner import actions
@@ -20,7 +20,7 @@ from tests.beds.scripted import ok
 from tests.beds.virtual_time import virtually
 from tests.beds.worlds import NOW, OURS, ds, everywhere, pod, revision, world
 
-GATE = Gate(type="InPlaceUpdateReady", open=False, present=True, index=1)
+GATE = ReadinessGate(type="InPlaceUpdateReady", open=False, present=True, index=1)
 POD = replace(pod("node-0"), version="41").ref
 REVISION = revision("v1", version="42").ref
 LIVE = stored("demo", uid=OURS, owner="")
@@ -120,7 +120,7 @@ def wanted() -> Status:
 
 
 def status_guard(acting: Acting, status: Status) -> dict[str, str]:
-    change = status_writer.change_of(
+    change = status_writer.due_status(
         acting.daemonset, status, acting.state.status_writer.own.latest(acting.daemonset), NOW
     )
     assert change is not None

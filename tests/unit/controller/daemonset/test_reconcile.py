@@ -12,7 +12,7 @@ from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import ROLLOUT_COMPLETE
 from controller.daemonset.caches import Cached
 from controller.kube.request import Request, Response
-from controller.runtime.passes import ANSWER_SECONDS
+from controller.runtime.pass_outcome import ANSWER_SECONDS
 from controller.runtime.workers import ComeBack, Done, Retry
 from controller.runtime.workqueue import Taken
 from tests.beds.dependencies import refusal

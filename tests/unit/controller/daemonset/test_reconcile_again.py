@@ -8,7 +8,7 @@ import pytest
 
 from controller.runtime.freshness import OF_PODS, STALE_WARNING
 from controller.runtime.pacing import FIRST_INTERVAL
-from controller.runtime.passes import LOOK_AGAIN_SECONDS
+from controller.runtime.pass_outcome import LOOK_AGAIN_SECONDS
 from controller.runtime.workers import ComeBack, Retry
 from tests.beds.dependencies import refusal
 from tests.beds.scripted import Answer, ok

@@ -6,12 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus
-from controller.api.managed import StatusWriters
+from controller.api.status_writers import StatusWriters
 from controller.daemonset.answers import Answer
+from controller.daemonset.dry_run_results import ASK_AGAIN_AT_MOST, ASK_AGAIN_SECONDS
 from controller.daemonset.own_status import OwnStatus
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.daemonset.status_conflict import STAND_BACK_FIRST
-from controller.daemonset.verdicts import ASK_AGAIN_AT_MOST, ASK_AGAIN_SECONDS
 from controller.daemonset.write_failure import WriteFailure
 from controller.kube.errors import Invalid
 from controller.planner.actions import CreatePod, ProbeTemplate

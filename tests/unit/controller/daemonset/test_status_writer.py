@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.daemonset.own_status import OwnStatus
-from controller.daemonset.status_writer import DueStatus, change_of
+from controller.daemonset.status_writer import DueStatus, due_status
 from controller.planner.plan import plan
 from controller.planner.status import Status, refused_status
 from tests.beds.worlds import NOW, ds, everywhere, world
@@ -25,14 +25,14 @@ def status_of(*, ready: int = 5) -> Status:
 
 def shown(status: Status, *more: JSONObject) -> DaemonSet:
     """The DaemonSet with that status, and with conditions that others have added."""
-    first = change_of(ds(), status, OwnStatus().latest(ds()), NOW)
+    first = due_status(ds(), status, OwnStatus().latest(ds()), NOW)
     assert first is not None
     result = first.result
     return replace(ds(), status=replace(result, conditions=(*more, *(result.conditions or ()))))
 
 
 def changed(before: DaemonSet, wanted: Status, now: float = NOW) -> DueStatus:
-    change = change_of(before, wanted, OwnStatus().latest(before), now)
+    change = due_status(before, wanted, OwnStatus().latest(before), now)
     assert change is not None
     return change
 
@@ -43,7 +43,7 @@ def conditions(status: DaemonSetStatus) -> dict[object, JSONObject]:
 
 def test_nothing_is_written_that_is_there_already() -> None:
     there = shown(status_of(), THEIRS)
-    assert change_of(there, status_of(), OwnStatus().latest(there), NOW + 60) is None
+    assert due_status(there, status_of(), OwnStatus().latest(there), NOW + 60) is None
 
 
 def test_only_what_differs_is_written() -> None:

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.in_place import Underway
-from controller.api.managed import StatusWriters
 from controller.api.meta import Key
 from controller.api.pod import Pod
+from controller.api.status_writers import StatusWriters
 from controller.daemonset.status_conflict import STAND_BACK_FIRST
 from controller.planner.world import FormerPod, Predecessor
 from controller.runtime.pacing import Urgency

@@ -24,7 +24,7 @@ from controller.planner.place import Place
 from controller.planner.plan import Plan, plan
 from controller.planner.world import World
 from controller.runtime.backoff import failed_pod_backoff
-from controller.telemetry.daemonsets import measured
+from controller.telemetry.daemonset_gauges import measured
 from tests.beds.stores import open_store
 from tests.beds.worlds import NOW, OURS, ds, failed, pod, world
 

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from controller.api.image_pull_job import ImagePullJobStatus
 from controller.api.meta import rfc3339
 from controller.api.puller import Pulling
-from controller.imagepull.job_events import LOST
 from controller.imagepull.plan import FAILED_NODES_KEPT, plan
+from controller.imagepull.puller_results import LOST
 from controller.imagepull.world import PULLED, DeleteJob, EndPuller, StartPuller, Try
 from tests.unit.controller.imagepull.worlds import BEGUN, MOMENT, NOW, having, job, puller, started, world
 

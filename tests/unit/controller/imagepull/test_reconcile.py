@@ -20,7 +20,7 @@ from controller.kube.decode import Seen
 from controller.runtime.pacing import Pacer
 from controller.runtime.store import StoreWriter
 from controller.runtime.workqueue import Taken
-from controller.settings import Gates, Settings
+from controller.settings import FeatureGates, Settings
 from controller.telemetry.metrics import Metrics
 from tests.beds.scripted import Script
 from tests.beds.stores import open_store
@@ -63,7 +63,7 @@ async def test_a_pass_that_cannot_decide_is_over_all_the_same() -> None:
 
 @virtual_time
 async def test_nothing_is_woken_after_a_start_that_failed() -> None:
-    settings = Settings(gates=Gates(pre_download=True))
+    settings = Settings(gates=FeatureGates(pre_download=True))
     parts = Parts(settings, Script(), server="", refresh=None, clock=lambda: NOW)
     assert parts.pulls is not None
     waiting = ds(annotations={"kruise-ds/image-predownload-wait": "true"})

@@ -9,7 +9,7 @@ import pytest
 
 from controller.planner.actions import Action, Harmless, InDoubt
 from controller.planner.traits import Effect
-from controller.telemetry.tally import FAMILIES, OF_OPERATIONS
+from controller.telemetry.daemonset_counters import FAMILIES, OF_OPERATIONS
 
 KINDS = get_args(Action)
 

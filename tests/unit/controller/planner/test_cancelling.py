@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet, LifecycleHook
-from controller.api.gates import Gate
+from controller.api.gates import ReadinessGate
 from controller.api.pod import Pod
 from controller.api.wellknown import KRUISE_POD_READY
 from controller.planner.actions import OpenGates, PrepareDelete
@@ -22,7 +22,7 @@ HELD = {"drain": "wait"}
 HOOK = LifecycleHook(labels_handler=HELD)
 WAITING = prepared(pod("node-1", labels=HELD))
 PODS = (pod("node-0", labels=HELD), WAITING)
-MARKED = Gate(type=KRUISE_POD_READY, open=False, present=True, index=0, marked=True)
+MARKED = ReadinessGate(type=KRUISE_POD_READY, open=False, present=True, index=0, marked=True)
 HALF = replace(pod("node-1", labels=HELD, ready=None), gates=(MARKED,))
 
 
@@ -139,7 +139,7 @@ def test_an_update_in_place_is_no_deletion() -> None:
 
 
 def test_a_gate_is_opened_only_where_nobody_wants_it_closed() -> None:
-    gate = Gate(type=KRUISE_POD_READY, open=False, present=False, index=0)
+    gate = ReadinessGate(type=KRUISE_POD_READY, open=False, present=False, index=0)
     new = replace(pod("node-0", "v2", ready=None), gates=(gate,))
     decided = check(world(hooked(), nodes=1, pods=[new]), "open node-0-v2")
     assert [one.gates for one in decided.actions if isinstance(one, OpenGates)] == [(gate,)]

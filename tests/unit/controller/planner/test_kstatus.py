@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from controller.api.daemonset import Phase
 from controller.api.wellknown import CONDITION_TYPES, TAINT_UNREACHABLE
 from controller.daemonset.own_status import OwnStatus
-from controller.daemonset.status_writer import change_of
-from controller.planner import readiness
+from controller.daemonset.status_writer import due_status
+from controller.planner import kstatus_conditions
 from controller.planner.place import Place
 from controller.planner.plan import plan
 from tests.beds.kstatus import FAILED, IN_PROGRESS, READ_AS, kstatus, waited_for
@@ -41,8 +41,8 @@ def test_all_three_are_there_and_at_most_one_is_true(phase: Phase) -> None:
 
 
 def test_every_phase_has_a_reading() -> None:
-    assert set(readiness.READ_AS) == set(Phase)
-    assert set(readiness.READ_AS.values()) == {"Ready", "Reconciling", "Stalled", ""}
+    assert set(kstatus_conditions.READ_AS) == set(Phase)
+    assert set(kstatus_conditions.READ_AS.values()) == {"Ready", "Reconciling", "Stalled", ""}
 
 
 @pytest.mark.parametrize(
@@ -145,4 +145,4 @@ def test_time_alone_writes_none_of_them(phase: Phase) -> None:
     later = replace(found, now=found.now + (599 if phase is Phase.PROGRESSING else 30 * 86400))
     decided = plan(later)
     assert decided.status is not None
-    assert change_of(later.daemonset, decided.status, OwnStatus().latest(later.daemonset), later.now) is None
+    assert due_status(later.daemonset, decided.status, OwnStatus().latest(later.daemonset), later.now) is None

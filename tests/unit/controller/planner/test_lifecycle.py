@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import LifecycleHook
-from controller.api.gates import Gate
+from controller.api.gates import ReadinessGate
 from controller.api.meta import rfc3339
 from controller.api.pod import Pod
 from controller.api.wellknown import KRUISE_POD_READY
 from controller.planner.actions import PrepareDelete
+from controller.planner.obstacle_checks import hooked
 from controller.planner.plan import plan
-from controller.planner.stops import hooked
 from tests.beds.picture import check
 from tests.beds.verdicts import refusing
 from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pod, prepared, world
@@ -116,7 +116,7 @@ def test_while_surging_the_old_pod_is_prepared_once_its_successor_serves_and_kee
 
 def test_a_pod_is_made_not_ready_where_the_hook_asks_for_it_whenever_that_is() -> None:
     one = pod("node-0", labels={"drain": "wait"})
-    gate = Gate(type=KRUISE_POD_READY, open=True, present=True, index=0)
+    gate = ReadinessGate(type=KRUISE_POD_READY, open=True, present=True, index=0)
     gated = replace(prepared(one), gates=(gate,))
     decided = check(world(ds("v2", hook=MARKING), nodes=1, pods=[gated]), "~node-0 v1")
     assert [action.mark for action in decided.actions if isinstance(action, PrepareDelete)] == [True]

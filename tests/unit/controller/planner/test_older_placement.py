@@ -9,8 +9,8 @@ import pytest
 from controller.api.daemonset import Phase
 from controller.planner.board import lay_out
 from controller.planner.eligibility import Rules
+from controller.planner.kstatus_conditions import Condition
 from controller.planner.plan import plan
-from controller.planner.readiness import Condition
 from controller.planner.world import World
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster

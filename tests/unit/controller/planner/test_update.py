@@ -79,7 +79,7 @@ def test_without_a_restart_no_gate_is_needed(change: InPlaceChange) -> None:
 def test_what_is_read_from_the_environment_takes_the_gate_and_a_node_agent(
     gate_on: bool, agent: bool, lacking: str
 ) -> None:
-    start = changing(pods=[replace(old(), tended=agent)], nodes=1, change=REREADS, reads_env=gate_on)
+    start = changing(pods=[replace(old(), has_node_agent=agent)], nodes=1, change=REREADS, reads_env=gate_on)
     found = check(start, "-node-0 v1" if lacking else "*node-0 v2")
     assert [one.message.rpartition(", and ")[2] for one in found.notes] == ([lacking] if lacking else [])
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSet, Phase
 from controller.api.meta import rfc3339
 from controller.daemonset.own_status import OwnStatus
-from controller.daemonset.status_writer import change_of
+from controller.daemonset.status_writer import due_status
 from controller.planner.plan import plan
 from controller.planner.world import World
 from tests.beds.api import Object
@@ -22,7 +22,7 @@ def looked_at(found: World) -> World:
     """The same world once the controller has written the status that it wants there."""
     decided = plan(found)
     assert decided.status is not None
-    change = change_of(found.daemonset, decided.status, OwnStatus().latest(found.daemonset), found.now)
+    change = due_status(found.daemonset, decided.status, OwnStatus().latest(found.daemonset), found.now)
     if change is None:
         return found
     return replace(found, daemonset=replace(found.daemonset, status=change.result))

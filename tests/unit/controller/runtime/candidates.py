@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from controller.runtime.election import Leadership
-from controller.runtime.leader import LeadershipLost
 from controller.runtime.leadership import leadership
+from controller.runtime.lease_rules import LeadershipLost
 from tests.beds.virtual_time import now
 from tests.unit.controller.runtime.lease_board import Board, Seat
 

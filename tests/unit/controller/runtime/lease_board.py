@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Literal, NamedTuple
 
 from controller.kube.errors import Forbidden, ServerError
-from controller.runtime.leader import Lease, LeaseSpec
+from controller.runtime.lease_rules import Lease, LeaseSpec
 from tests.beds.virtual_time import now
 
 Fault = Literal["", "503", "reset", "hang", "answer lost"]

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from controller.runtime.leader import LeadershipLost, LeaseSpec
+from controller.runtime.lease_rules import LeadershipLost, LeaseSpec
 from tests.beds.virtual_time import VirtualLoop, now, virtual_time_from
 from tests.unit.controller.runtime.candidates import Candidate, leading, lease_board
 from tests.unit.controller.runtime.lease_board import Fault

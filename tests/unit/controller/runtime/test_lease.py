@@ -20,8 +20,8 @@ from controller.kube.errors import (
     Unreadable,
 )
 from controller.kube.request import Request, Response
-from controller.runtime.leader import LeaseSpec
 from controller.runtime.lease import ServerLease
+from controller.runtime.lease_rules import LeaseSpec
 from tests.beds.virtual_time import now, virtual_time_from
 
 ANSWER = b"""{"metadata": {"name": "kruise-ds-controller", "resourceVersion": "42", "labels": {"x": "y"}},

@@ -12,11 +12,9 @@ from controller.kube.decode import Bookmark, Malformed, Page, Seen
 from controller.kube.errors import ApiError
 from controller.runtime import watch
 from controller.runtime.contact import Contact
-from controller.runtime.pause import Length, WatchPause, pause_after
 from controller.runtime.watch import (
     MOST_STRIKES,
     Closed,
-    Doubted,
     End,
     Failed,
     Filling,
@@ -27,12 +25,14 @@ from controller.runtime.watch import (
     ListPage,
     Manner,
     OpenWatch,
+    RelistAsked,
     Stalled,
     Start,
     Streaming,
     Unmarked,
     WentBack,
 )
+from controller.runtime.watch_pause import Length, WatchPause, pause_after
 
 A = Key("default", "a")
 SEEN = Seen[str](key=A, version="12", obj="a at 12")
@@ -211,7 +211,7 @@ def test_ends(state: watch.State, error: type[ApiError] | None, after: watch.Sta
     ],
 )
 def test_a_doubted_state_starts_over_in_the_manner_that_works(state: watch.State, after: watch.State) -> None:
-    assert watch.on_end(state, Doubted()) == after
+    assert watch.on_end(state, RelistAsked()) == after
 
 
 FILLING, LISTING = Filling(), Listing(token="t", manner=PAGES)
@@ -245,7 +245,7 @@ FILLING, LISTING = Filling(), Listing(token="t", manner=PAGES)
         (LISTED, errors.NotFound, Length.MISSING, {"contact": "missing", "emptied": True}),
         (STREAMING, Closed(), Length.GROWING, {"restart": "closed"}),
         (STREAMING, WentBack(), Length.GROWING, {"restart": "gone"}),
-        (STREAMING, Doubted(), Length.NONE, {}),
+        (STREAMING, RelistAsked(), Length.NONE, {}),
         (STREAMING, errors.Gone, Length.GROWING, {"restart": "gone"}),
         (STREAMING, errors.Unreachable, Length.GROWING, {"restart": "error"}),
         (STREAMING, errors.ServerError, Length.GROWING, {"restart": "error"}),
@@ -269,7 +269,7 @@ def test_pauses(before: watch.State, end: End | type[ApiError], length: Length, 
         (failed(errors.Gone), Length.GROWING, Length.SHORT),
         (failed(errors.NotFound), Length.MISSING, Length.MISSING),
         (WentBack(), Length.GROWING, Length.GROWING),
-        (Doubted(), Length.NONE, Length.NONE),
+        (RelistAsked(), Length.NONE, Length.NONE),
     ],
     ids=["closed", "cut", "sick", "to be listed again", "missing", "went back", "doubted"],
 )

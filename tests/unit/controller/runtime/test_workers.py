@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
-from controller.runtime.leader import LeadershipLost
+from controller.runtime.lease_rules import LeadershipLost
 from controller.runtime.workers import ComeBack, Done, Outcome, Pass, PassControl, Retry, workers
 from controller.runtime.workqueue import Taken, WorkQueue
 from tests.beds.virtual_time import now, virtually

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from controller.api.base import JSONObject
 from controller.api.canonical import identity
-from controller.api.gates import Gate
+from controller.api.gates import ReadinessGate
 from controller.api.in_place import Resize, Underway
 from controller.api.pod import Pod
-from controller.planner.states import NodeState
+from controller.planner.node_state import NodeState
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.pace import pace_of
+from kubectl_plugin.forecast.plan_sentences import PlanWords
 from kubectl_plugin.forecast.report import RolloutPlan, rollout_plan
-from kubectl_plugin.forecast.words import PlanWords
 from kubectl_plugin.report.in_place import way_between, way_in_words
 from kubectl_plugin.report.revisions.history import history, history_document
 from kubectl_plugin.report.survey import survey
@@ -26,7 +26,7 @@ from kubectl_plugin.report.trouble import trouble_of
 from tests.beds.snapshots import container, detail, snapshot
 from tests.beds.worlds import NOW, ago, ds, pod, revision, served, template
 
-OPEN = Gate(type="InPlaceUpdateReady", open=True, present=True, index=0)
+OPEN = ReadinessGate(type="InPlaceUpdateReady", open=True, present=True, index=0)
 IN_PLACE: dict[str, Any] = {"rolling_update_type": "InPlaceIfPossible", "max_unavailable": 2}
 
 

@@ -11,7 +11,7 @@ from controller.api.daemonset import LifecycleHook
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE, TAINT_UNREACHABLE
 from controller.planner.board import lay_out
 from controller.planner.obstacles import Obstacle
-from kubectl_plugin.report.moves import Moves, moves_of
+from kubectl_plugin.report.moves import Moves, planned_moves
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import before, ds, node, pod, revision, served, taint, template, world
 
@@ -26,7 +26,7 @@ def back_to_v1(*bad: Any, nodes: Any = 6, **spec: Any) -> Moves:
     pods = (*moved, *served(*(name for name in SIX if name not in left)))
     spec = {"max_unavailable": 2, **spec}
     stored = [revision("v1", 3), revision("v2", 2)]
-    return moves_of(lay_out(world(ds("v1", **spec), nodes=nodes, pods=pods, revisions=stored)))
+    return planned_moves(lay_out(world(ds("v1", **spec), nodes=nodes, pods=pods, revisions=stored)))
 
 
 def down(on: str) -> Any:
@@ -47,7 +47,7 @@ def test_the_controller_turns_to_them_in_this_very_order(limit: dict[str, Any]) 
     bad = (pod("node-5", "v2"), down("node-4"), pod("node-3", "v2"), down("node-2"), pod("node-1", "v2"))
     stored = [revision("v1", 3), revision("v2", 2)]
     cluster = ToyCluster(world(ds("v1", **limit), nodes=6, pods=(*bad, *served("node-0")), revisions=stored))
-    expected = moves_of(lay_out(cluster.world)).moving
+    expected = planned_moves(lay_out(cluster.world)).moving
     turned: list[str] = []
     while len(turned) < len(expected):
         said = cluster.settle()
@@ -125,7 +125,7 @@ def test_a_node_that_stays_empty_uses_no_budget() -> None:
     stored = [revision("v1", 1, of=template("v1", nodeSelector=CANARY)), revision("v2", 2)]
     nodes = [*SIX[1:], node("node-0", labels=CANARY)]
     around = world(ds("v2", partition=3), nodes=nodes, pods=served(*SIX[2:5], "node-0"), revisions=stored)
-    moves = moves_of(lay_out(replace(around, predecessors=before("node-1"))))
+    moves = planned_moves(lay_out(replace(around, predecessors=before("node-1"))))
     assert (moves.spent_by, moves.wave) == ((), 1)
 
 

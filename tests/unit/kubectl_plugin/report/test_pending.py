@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus, Phase
-from controller.api.managed import StatusWriters
+from controller.api.status_writers import StatusWriters
 from kubectl_plugin.report.status.reasons import reason_of, stated_reason_words
 from kubectl_plugin.report.survey import Survey, survey
 from tests.beds.snapshots import of_world

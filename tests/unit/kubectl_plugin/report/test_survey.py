@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import LifecycleHook, Phase
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE, TAINT_UNREACHABLE
-from controller.planner.states import NodeState
-from kubectl_plugin.report.controller_account import is_unusable
+from controller.planner.node_state import NodeState
 from kubectl_plugin.report.node_choice import choice_of, chosen_rows
 from kubectl_plugin.report.snapshot import PodDetail, Snapshot
+from kubectl_plugin.report.stated_status import is_unusable
 from kubectl_plugin.report.survey import Survey, survey
 from tests.beds.snapshots import container, crashing, detail, observed, of_world, snapshot
 from tests.beds.worlds import ago, ds, everywhere, failed, node, pod, prepared, served, taint, world

@@ -6,8 +6,8 @@ from typing import Any
 
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import with_operations
-from kubectl_plugin.edits.migration import forms
-from kubectl_plugin.edits.migration.forms import FINALIZER, Mark
+from kubectl_plugin.edits.migration import both_kinds
+from kubectl_plugin.edits.migration.both_kinds import FINALIZER, Mark
 from kubectl_plugin.edits.migration.observed import Daemon, MigrationSide, Observed, RevisionRecord
 
 NOW = 1_000_000.0
@@ -40,7 +40,10 @@ def _side(version: str, uid: str, mark: Mark | None, strategy: JSONObject, more:
         "generation": 3,
     }
     meta["labels"] = {"team": "infra"}
-    meta["annotations"] = {**more.pop("annotations", {}), **({forms.MARK: forms.mark_text(mark)} if mark else {})}
+    meta["annotations"] = {
+        **more.pop("annotations", {}),
+        **({both_kinds.MARK: both_kinds.mark_text(mark)} if mark else {}),
+    }
     if more.pop("dying", False):
         meta["deletionTimestamp"] = "2026-11-23T00:00:00Z"
     if kept := more.pop("kept", ()):
@@ -61,7 +64,7 @@ def _side(version: str, uid: str, mark: Mark | None, strategy: JSONObject, more:
 def still(**more: Any) -> MigrationSide:
     """Ours, when it is to be deleted."""
     found = ours(GOING, kept=KEPT, **more).document
-    return MigrationSide(document=with_operations(found, forms.stop_creates_of_ours(found)))
+    return MigrationSide(document=with_operations(found, both_kinds.stop_creates_of_ours(found)))
 
 
 def pods(

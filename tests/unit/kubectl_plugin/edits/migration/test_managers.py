@@ -7,7 +7,7 @@ import pytest
 from controller.api import patch
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import value_at, with_operations
-from kubectl_plugin.edits.migration import forms
+from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.managers import FIELD, managers_for, managers_of
 from tests.unit.kubectl_plugin.edits.migration.observations import native, ours
 
@@ -79,23 +79,25 @@ def test_they_are_noted_from_the_first_write_to_the_last(back: bool) -> None:
     mine = entry(str(former["apiVersion"]), fields)
     former = with_operations(former, (patch.add([mine], *FIELD),))
     there = (
-        forms.as_frozen_native(with_operations(former, forms.stop_updates_of_ours(former)), 1)
+        both_kinds.as_frozen_native(with_operations(former, both_kinds.stop_updates_of_ours(former)), 1)
         if back
-        else forms.as_waiting_ours(former)
+        else both_kinds.as_waiting_ours(former)
     )
-    begun = with_operations(former, forms.stop_updates_of_ours(former) if back else forms.freeze_native(former))
+    begun = with_operations(
+        former, both_kinds.stop_updates_of_ours(former) if back else both_kinds.freeze_native(former)
+    )
     _ends_with(there, entry(str(there["apiVersion"]), fields))
     _ends_with(begun, mine)
 
 
 def _ends_with(begun: JSONObject, manager: JSONObject) -> None:
-    mark = forms.mark_of(begun)
+    mark = both_kinds.mark_of(begun)
     assert mark is not None
-    end = forms.put_native_in_charge if begun["apiVersion"] == THEIRS else forms.put_ours_in_charge
+    end = both_kinds.put_native_in_charge if begun["apiVersion"] == THEIRS else both_kinds.put_ours_in_charge
     acting = with_operations(begun, end(begun, mark, 0))
-    mark = forms.mark_of(acting)
+    mark = both_kinds.mark_of(acting)
     assert mark is not None
     assert (mark.acting, mark.uid) == (True, "")
-    done = with_operations(acting, forms.give_back_managers(acting, mark))
-    assert forms.mark_of(done) is None
+    done = with_operations(acting, both_kinds.give_back_managers(acting, mark))
+    assert both_kinds.mark_of(done) is None
     assert value_at(done, *FIELD) == [manager]

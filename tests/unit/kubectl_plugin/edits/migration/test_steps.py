@@ -6,7 +6,7 @@ import pytest
 
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import Draft
-from kubectl_plugin.edits.migration import forms
+from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.observed import Kind, Observed
 from kubectl_plugin.edits.migration.outlook import next_step
 from kubectl_plugin.edits.migration.step import (
@@ -252,7 +252,7 @@ def test_no_pod_has_the_generation_of_a_new_native_one() -> None:
     made = (*pods("", generation=7), *pods(""))
     created = next_step(observed(None, ours(GOING, dying=True, kept=KEPT), made, FREE_PAST), native=True)
     assert isinstance(created, CreateObject)
-    assert Draft(created.body).get("metadata", "annotations", forms.GENERATION) == "8"
+    assert Draft(created.body).get("metadata", "annotations", both_kinds.GENERATION) == "8"
 
 
 def test_where_new_pods_never_end_nothing_is_deleted() -> None:

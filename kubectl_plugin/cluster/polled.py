@@ -10,7 +10,7 @@ from kubectl_plugin.cluster.upkeep import Watched, is_set_within
 
 
 class ReadAgain(Watched):
-    """Calls `read` again soon after each `doubt`, and after `every` seconds without one."""
+    """Calls `read` again soon after each `mark_stale`, and after `every` seconds without one."""
 
     def __init__(
         self,
@@ -27,18 +27,18 @@ class ReadAgain(Watched):
         self.every = every
         """Seconds between two reads without a doubt; `read` may set another number."""
         self._read, self._bunch, self._dispensable = read, bunch, dispensable
-        self._doubted = asyncio.Event()
+        self._stale = asyncio.Event()
 
-    def doubt(self) -> None:
+    def mark_stale(self) -> None:
         """Tell that the state may have changed."""
-        self._doubted.set()
+        self._stale.set()
 
     async def refresh(self) -> None:
-        self._doubted.clear()  # what changes during the read may be missing in it
+        self._stale.clear()  # what changes during the read may be missing in it
         await self._read()
 
     async def watch(self) -> None:
-        if await is_set_within(self._doubted, self.every):
+        if await is_set_within(self._stale, self.every):
             await asyncio.sleep(self._bunch)  # all of the bunch is read once
         self.lose_track()
 

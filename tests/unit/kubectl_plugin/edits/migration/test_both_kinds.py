@@ -10,8 +10,8 @@ import pytest
 from controller.api.base import JSONObject, fields_of
 from kubectl_plugin.edits.applying import value_at, with_operations
 from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied
-from kubectl_plugin.edits.migration import forms
-from kubectl_plugin.edits.migration.forms import Mark
+from kubectl_plugin.edits.migration import both_kinds
+from kubectl_plugin.edits.migration.both_kinds import Mark
 from kubectl_plugin.edits.migration.outlook import outlook
 from kubectl_plugin.failures import CommandError
 from tests.unit.kubectl_plugin.edits.migration.observations import (
@@ -32,7 +32,7 @@ STRATEGY = ("spec", "updateStrategy")
 
 def test_ours_is_the_native_one_but_for_what_is_true_of_that_only() -> None:
     theirs = {"deprecated.daemonset.template.generation": "3", "argocd.argoproj.io/tracking-id": "x", "team": "infra"}
-    made: Any = forms.as_ours(native(annotations=theirs, minReadySeconds=5).document)
+    made: Any = both_kinds.as_ours(native(annotations=theirs, minReadySeconds=5).document)
     assert made["apiVersion"] == "apps.kruise.io/v1beta1"
     assert made["metadata"] == {
         "name": "agent",
@@ -50,7 +50,7 @@ def test_ours_is_the_native_one_but_for_what_is_true_of_that_only() -> None:
 
 def test_kubectl_knows_what_it_applied() -> None:
     noted = '{"apiVersion":"apps/v1","kind":"DaemonSet","spec":{}}\n'
-    made = forms.as_ours(native(annotations={LAST_APPLIED[-1]: noted}).document)
+    made = both_kinds.as_ours(native(annotations={LAST_APPLIED[-1]: noted}).document)
     assert value_at(made, *LAST_APPLIED) == '{"apiVersion":"apps.kruise.io/v1beta1","kind":"DaemonSet","spec":{}}\n'
 
 
@@ -60,7 +60,7 @@ def test_kubectl_knows_what_it_applied_as_far_as_a_native_one_has_it() -> None:
     spec: JSONObject = {"template": TEMPLATES["v1"], "lifecycle": {}, "burstReplicas": 9, "updateStrategy": strategy}
     noted = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "spec": spec}
     text = msgspec.json.encode(noted).decode()
-    made = last_applied(forms.as_native(ours(annotations={LAST_APPLIED[-1]: text}).document))
+    made = last_applied(both_kinds.as_native(ours(annotations={LAST_APPLIED[-1]: text}).document))
     kept = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 3}}
     expected = {"template": TEMPLATES["v1"], "updateStrategy": kept}
     assert made == {"apiVersion": "apps/v1", "kind": "DaemonSet", "spec": expected}
@@ -68,25 +68,25 @@ def test_kubectl_knows_what_it_applied_as_far_as_a_native_one_has_it() -> None:
 
 def test_at_first_it_makes_no_pod_and_updates_none() -> None:
     strategy: JSONObject = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
-    made = forms.as_waiting_ours(native(strategy=strategy).document)
+    made = both_kinds.as_waiting_ours(native(strategy=strategy).document)
     assert value_at(made, *STRATEGY, "rollingUpdate") == {"maxSurge": 1, "maxUnavailable": 0, "partition": "100%"}
     assert value_at(made, "spec", "scaleStrategy", "partitionedScaling") is True
-    assert forms.mark_of(made) == Mark(strategy=strategy, uid=NATIVE, hold=True)
+    assert both_kinds.mark_of(made) == Mark(strategy=strategy, uid=NATIVE, hold=True)
 
 
 @pytest.mark.parametrize("strategy", [ROLLING, {"type": "OnDelete"}, {}])
 @pytest.mark.parametrize("old", [0, 2])
 def test_at_the_end_it_is_as_it_should_be(strategy: JSONObject, old: int) -> None:
-    made = forms.as_waiting_ours(native(strategy=strategy).document)
-    mark = forms.mark_of(made)
+    made = both_kinds.as_waiting_ours(native(strategy=strategy).document)
+    mark = both_kinds.mark_of(made)
     assert mark is not None
-    done = with_operations(made, forms.put_ours_in_charge(made, mark, old))
+    done = with_operations(made, both_kinds.put_ours_in_charge(made, mark, old))
     expected: Any = msgspec.json.decode(msgspec.json.encode(strategy))
     if old and strategy.get("type") != "OnDelete":
         expected.setdefault("rollingUpdate", {})["partition"] = old
     assert value_at(done, *STRATEGY) == expected
     assert value_at(done, "spec", "scaleStrategy") is None
-    assert forms.mark_of(done) is None
+    assert both_kinds.mark_of(done) is None
 
 
 def test_taken_back_before_it_is_deleted_it_is_what_it_was() -> None:
@@ -95,24 +95,24 @@ def test_taken_back_before_it_is_deleted_it_is_what_it_was() -> None:
         scaleStrategy={"partitionedScaling": False},
         kept=("example.io/other",),
     ).document
-    leaving = with_operations(before, forms.stop_updates_of_ours(before))
-    assert value_at(leaving, "metadata", "finalizers") == ["example.io/other", forms.FINALIZER]
+    leaving = with_operations(before, both_kinds.stop_updates_of_ours(before))
+    assert value_at(leaving, "metadata", "finalizers") == ["example.io/other", both_kinds.FINALIZER]
     assert value_at(leaving, *STRATEGY, "rollingUpdate") == {"partition": 3, "paused": True}
-    still = with_operations(leaving, forms.stop_creates_of_ours(leaving))
+    still = with_operations(leaving, both_kinds.stop_creates_of_ours(leaving))
     assert value_at(still, *STRATEGY, "rollingUpdate", "partition") == "100%"
     assert value_at(still, "spec", "scaleStrategy", "partitionedScaling") is True
-    assert not forms.stop_creates_of_ours(still)
-    mark = forms.mark_of(leaving)
+    assert not both_kinds.stop_creates_of_ours(still)
+    mark = both_kinds.mark_of(leaving)
     assert mark is not None
     for one in (leaving, still):
-        assert with_operations(one, forms.put_ours_in_charge(one, mark, 2)) == before
+        assert with_operations(one, both_kinds.put_ours_in_charge(one, mark, 2)) == before
 
 
 def test_who_turns_back_half_way_keeps_the_strategy_of_the_end() -> None:
-    made = forms.as_waiting_ours(native().document)
-    leaving = with_operations(made, forms.stop_updates_of_ours(made))
-    assert value_at(forms.as_native(leaving), *STRATEGY) == ROLLING
-    mark = forms.mark_of(leaving)
+    made = both_kinds.as_waiting_ours(native().document)
+    leaving = with_operations(made, both_kinds.stop_updates_of_ours(made))
+    assert value_at(both_kinds.as_native(leaving), *STRATEGY) == ROLLING
+    mark = both_kinds.mark_of(leaving)
     assert mark is not None
     assert mark.uid == ""
 
@@ -129,15 +129,15 @@ def test_who_turns_back_half_way_keeps_the_strategy_of_the_end() -> None:
 )
 def test_a_native_strategy(rolling: JSONObject, expected: JSONObject) -> None:
     strategy: JSONObject = {"type": "RollingUpdate", "rollingUpdate": rolling}
-    assert forms.native_strategy(strategy) == {"type": "RollingUpdate", "rollingUpdate": expected}
+    assert both_kinds.native_strategy(strategy) == {"type": "RollingUpdate", "rollingUpdate": expected}
 
 
 def test_a_native_one_that_was_frozen_is_thawed_unless_that_moved_pods() -> None:
-    body = forms.as_frozen_native(ours().document, 1)
-    mark = forms.mark_of(body)
+    body = both_kinds.as_frozen_native(ours().document, 1)
+    mark = both_kinds.mark_of(body)
     assert mark is not None
-    assert value_at(with_operations(body, forms.put_native_in_charge(body, mark, 0)), *STRATEGY) == ROLLING
-    assert value_at(with_operations(body, forms.put_native_in_charge(body, mark, 1)), *STRATEGY) == {
+    assert value_at(with_operations(body, both_kinds.put_native_in_charge(body, mark, 0)), *STRATEGY) == ROLLING
+    assert value_at(with_operations(body, both_kinds.put_native_in_charge(body, mark, 1)), *STRATEGY) == {
         "type": "OnDelete"
     }
 
@@ -145,17 +145,17 @@ def test_a_native_one_that_was_frozen_is_thawed_unless_that_moved_pods() -> None
 def test_whoever_applies_a_manifest_half_way_has_its_strategy_in_the_end() -> None:
     """Our note stays on the object, and says what was to be before."""
     two: JSONObject = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
-    assert value_at(forms.as_ours(native(FROZEN).document), *STRATEGY) == ROLLING
-    assert value_at(forms.as_ours(native(FROZEN, strategy=two).document), *STRATEGY) == two
+    assert value_at(both_kinds.as_ours(native(FROZEN).document), *STRATEGY) == ROLLING
+    assert value_at(both_kinds.as_ours(native(FROZEN, strategy=two).document), *STRATEGY) == two
 
 
 def test_one_that_is_taken_back_goes_on_with_its_rollout() -> None:
     before = native().document
-    frozen = with_operations(before, forms.freeze_native(before))
+    frozen = with_operations(before, both_kinds.freeze_native(before))
     assert value_at(frozen, *STRATEGY) == {"type": "OnDelete"}
-    mark = forms.mark_of(frozen)
+    mark = both_kinds.mark_of(frozen)
     assert mark is not None
-    assert with_operations(frozen, forms.put_native_in_charge(frozen, mark, 2)) == before
+    assert with_operations(frozen, both_kinds.put_native_in_charge(frozen, mark, 2)) == before
 
 
 def test_what_a_native_one_has_no_field_for_is_told() -> None:
@@ -199,6 +199,6 @@ def test_it_does_not_begin_in_mid_surge(back: bool) -> None:
 
 def test_what_was_begun_is_not_judged_again() -> None:
     begun = observed(
-        native(), ours(forms.Mark(strategy=ROLLING, uid=NATIVE, hold=True)), pods(NATIVE), history(NATIVE)
+        native(), ours(both_kinds.Mark(strategy=ROLLING, uid=NATIVE, hold=True)), pods(NATIVE), history(NATIVE)
     )
     assert outlook(begun, native=False).summary == "was begun and goes on"

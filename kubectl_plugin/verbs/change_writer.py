@@ -15,7 +15,7 @@ from controller.api import patch
 from controller.api.base import JSONObject
 from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.change_options import ActingOptions, DryRun
-from kubectl_plugin.cluster import controller, events, reads, self_reviews, writing
+from kubectl_plugin.cluster import controller_lease, events, reads, self_reviews, writing
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.side_by_side import side_by_side
 from kubectl_plugin.edits.annotations import action_operations, cause_operations
@@ -123,7 +123,7 @@ class ChangeWriter:
             async with asyncio.timeout(reads.HURRY):
                 _, absence = await side_by_side(
                     events.record_event(invocation.session, self.changed[-1], change.edit.result, done),
-                    controller.why_no_controller(invocation.session, invocation.terminal.now()),
+                    controller_lease.why_no_controller(invocation.session, invocation.terminal.now()),
                 )
         except TimeoutError:
             return

@@ -13,8 +13,8 @@ from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.verbs.acting import will_ask
-from kubectl_plugin.verbs.carrying_out import EditOfOne, does_write
+from kubectl_plugin.verbs.change_flow import will_ask
+from kubectl_plugin.verbs.change_writer import EditOfOne, does_write
 
 
 async def guard_of_pauses(

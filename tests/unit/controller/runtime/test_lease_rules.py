@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.runtime.leader import (
+from controller.runtime.lease_rules import (
     Create,
     Lease,
     LeaseMove,

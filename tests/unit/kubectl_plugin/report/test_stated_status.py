@@ -7,7 +7,7 @@ import pytest
 
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.number import IntOrPercent
-from kubectl_plugin.report.controller_account import phase_in, stated_rollout
+from kubectl_plugin.report.stated_status import phase_in, stated_rollout
 from tests.beds.worlds import ds
 
 

@@ -19,7 +19,7 @@ from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.kube.decode import Seen
 from controller.planner.plan import Plan, plan
 from controller.planner.summary import Summary
-from controller.telemetry.daemonsets import MeasuredDaemonSet, measured, paused_since
+from controller.telemetry.daemonset_gauges import MeasuredDaemonSet, measured, paused_since
 from controller.telemetry.metrics import Metrics
 from tests.beds.stores import open_store
 from tests.beds.worlds import NOW, ago, ds, everywhere, node, pod, prepared, world

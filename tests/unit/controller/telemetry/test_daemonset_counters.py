@@ -5,8 +5,8 @@ from __future__ import annotations
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
 from controller.api.meta import rfc3339
 from controller.api.wellknown import InPlaceRefusal
-from controller.telemetry.collectors import Registry
-from controller.telemetry.tally import OF_FALLBACKS, OF_OPERATIONS, Tally
+from controller.telemetry.daemonset_counters import OF_FALLBACKS, OF_OPERATIONS, Tally
+from controller.telemetry.process_metrics import Registry
 from tests.beds.worlds import ds
 
 

@@ -27,7 +27,7 @@ Which: TypeAlias = tuple[str, Effect]
 """The uid of a pod, and what was done to it."""
 
 
-class Undone(Conflict):
+class Reverted(Conflict):
     """A write was accepted, and its effect is gone again."""
 
 
@@ -38,18 +38,18 @@ class RecentWrite(Value):
     """When it was accepted, by `elapsed`."""
 
 
-class TakenBack(msgspec.Struct):
+class RevertedWrites(msgspec.Struct):
     """The recent writes to the pods of one DaemonSet that should not be due again. All moments by `elapsed`."""
 
     done: dict[Which, RecentWrite] = msgspec.field(default_factory=dict)
-    fought: set[Place] = msgspec.field(default_factory=set)
+    contested: set[Place] = msgspec.field(default_factory=set)
     """Places where the last write repeated one that was taken back."""
 
     def forget(self) -> None:
         self.done.clear()
-        self.fought.clear()
+        self.contested.clear()
 
-    def undone(self, action: Action, failing: Mapping[Place, Failing], moment: float) -> ApiError | None:
+    def reverted(self, action: Action, failing: Mapping[Place, Failing], moment: float) -> ApiError | None:
         """The error to report for an accepted action that repeats a recent one; None: it repeats none."""
         if not isinstance(action, OnPod) or (effect := action.traits.leaves) is None:
             return None
@@ -60,7 +60,7 @@ class TakenBack(msgspec.Struct):
         if moment - known.at > max(SECONDS, 2 * alone):
             return None
         words = "it is accepted each time, and taken back by a webhook or by another controller"
-        return Undone("patch", PODS.describe(action.pod), words)
+        return Reverted("patch", PODS.describe(action.pod), words)
 
     def learn(self, answer: Answer, failing: Mapping[Place, Failing], moment: float) -> None:
         """Note a write that was accepted, and forget the earlier one that it ends. A cancelled deletion is not noted
@@ -70,7 +70,7 @@ class TakenBack(msgspec.Struct):
             return
         uid, traits = action.pod.uid, action.traits
         self._end(uid, traits.may_end)
-        if answer.error is not None and not isinstance(answer.error, Undone):
+        if answer.error is not None and not isinstance(answer.error, Reverted):
             return
         if isinstance(action, CancelDelete) and Place.of_object(uid) in failing:
             return
@@ -80,7 +80,7 @@ class TakenBack(msgspec.Struct):
         if len(self.done) > KEPT:
             self.forget()
         self.done[uid, traits.leaves] = RecentWrite(variant=action.variant, at=moment)
-        (self.fought.discard if answer.error is None else self.fought.add)(answer.place)
+        (self.contested.discard if answer.error is None else self.contested.add)(answer.place)
 
     def _end(self, uid: str, effect: Effect | None) -> None:
         if effect is not None:

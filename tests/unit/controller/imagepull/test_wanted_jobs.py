@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
 from controller.api.selector import LabelSelector
-from controller.imagepull.wanted import WantedImages, body, images_of, notes_on, wanted
+from controller.imagepull.wanted_jobs import WantedImages, body, images_of, notes_on, wanted
 from controller.planner.plan import plan
 from tests.beds.worlds import ds, pod, revision, world
 

@@ -9,12 +9,12 @@ from controller.kube.meaning import ForRead
 from controller.runtime.contact import Contact, RestartReason, contact_after, restart_reason
 from controller.runtime.watch import (
     Closed,
-    Doubted,
     End,
     Failed,
     Filling,
     Listed,
     Listing,
+    RelistAsked,
     Stalled,
     Start,
     State,
@@ -89,7 +89,7 @@ def _length(before: State, end: End, *, lasted: float, delivered: bool) -> Lengt
     if isinstance(before, Start) and after != before:
         return Length.NONE
     match end:
-        case Doubted() | Stalled() | Unmarked():
+        case RelistAsked() | Stalled() | Unmarked():
             return Length.NONE
         case Failed(means=ForRead.MISSING):
             return Length.MISSING

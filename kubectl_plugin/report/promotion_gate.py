@@ -8,7 +8,7 @@ from typing import Final
 from controller.api.base import Value
 from controller.api.daemonset import Phase
 from controller.api.meta import epoch
-from controller.planner.states import NodeState
+from controller.planner.node_state import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.report.status.brief import is_certain
 from kubectl_plugin.report.steps import Steps
@@ -18,7 +18,7 @@ _NAMED: Final = 3
 """How many failing nodes are listed by name."""
 
 
-class ClosedReason(StrEnum):
+class BlockReason(StrEnum):
     """Why a gate is closed."""
 
     BLIND = "blind"
@@ -31,14 +31,14 @@ class ClosedReason(StrEnum):
     SOAKING = "soaking"
 
 
-class ClosedGate(Value):
+class PromotionBlock(Value):
     """Why the rollout may not go on: the first condition that is not met."""
 
-    why: ClosedReason
+    why: BlockReason
     text: str
 
 
-def why_closed(seen: Survey, steps: Steps | None, *, soak: float) -> ClosedGate | None:
+def why_blocked(seen: Survey, steps: Steps | None, *, soak: float) -> PromotionBlock | None:
     """Why the next step may not be taken; None where it may. It stays closed when something that matters is
     unreadable.
 
@@ -48,30 +48,30 @@ def why_closed(seen: Survey, steps: Steps | None, *, soak: float) -> ClosedGate 
     step = f"step {steps.index}" if steps is not None and steps.index else "the update"
     failing = _failing(seen)
     if seen.snapshot.unread:
-        return ClosedGate(why=ClosedReason.BLIND, text=f"cannot see whether {step} is finished: {_missing(seen)}")
+        return PromotionBlock(why=BlockReason.BLIND, text=f"cannot see whether {step} is finished: {_missing(seen)}")
     nodes = f"{done} of {counts.target} nodes updated"
     refused = (seen.standing.refused,) if seen.standing.refused else ()
     unfinished = f"{step} is not finished: {', '.join((nodes, *failing, *refused))}"
     if not seen.standing.observed:
-        return ClosedGate(
-            why=ClosedReason.UNSEEN, text=f"the controller has not acted on the newest change of {name} yet"
+        return PromotionBlock(
+            why=BlockReason.UNSEEN, text=f"the controller has not acted on the newest change of {name} yet"
         )
     if seen.phase is Phase.STALLED and (seen.standing.refused or is_certain(seen)):
-        return ClosedGate(why=ClosedReason.STALLED, text=unfinished)
+        return PromotionBlock(why=BlockReason.STALLED, text=unfinished)
     if seen.daemonset.paused:
-        return ClosedGate(why=ClosedReason.PAUSED, text=f"{name} is paused: {nodes}")
+        return PromotionBlock(why=BlockReason.PAUSED, text=f"{name} is paused: {nodes}")
     if done < counts.target or seen.standing.outdated:
-        return ClosedGate(why=ClosedReason.UNFINISHED, text=unfinished)
+        return PromotionBlock(why=BlockReason.UNFINISHED, text=unfinished)
     if failing:
-        return ClosedGate(why=ClosedReason.FAILING, text=f"{step} is finished, but not well: {', '.join(failing)}")
+        return PromotionBlock(why=BlockReason.FAILING, text=f"{step} is finished, but not well: {', '.join(failing)}")
     if not seen.controller_agrees:
-        return ClosedGate(
-            why=ClosedReason.UNFINISHED, text=f"{step} looks finished, but the controller does not say so yet"
+        return PromotionBlock(
+            why=BlockReason.UNFINISHED, text=f"{step} looks finished, but the controller does not say so yet"
         )
     quiet = seen.snapshot.now - quiet_since(seen)
     if quiet < soak:
-        return ClosedGate(
-            why=ClosedReason.SOAKING, text=f"{step} is finished, and quiet for {short(quiet)} of {short(soak)}"
+        return PromotionBlock(
+            why=BlockReason.SOAKING, text=f"{step} is finished, and quiet for {short(quiet)} of {short(soak)}"
         )
     return None
 

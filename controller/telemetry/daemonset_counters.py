@@ -12,9 +12,9 @@ from prometheus_client.registry import Collector
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.wellknown import InPlaceRefusal
-from controller.telemetry.collectors import Registry
-from controller.telemetry.daemonsets import OF_DAEMONSET
+from controller.telemetry.daemonset_gauges import OF_DAEMONSET
 from controller.telemetry.node_updates import METHODS, NodeUpdates
+from controller.telemetry.process_metrics import Registry
 from controller.telemetry.rollout_end import ROLLOUT_RESULTS, RolloutCourse, follow
 
 ROLLOUTS = (30, 60, 120, 300, 600, 1200, 2400, 3600, 7200, 14400, 28800, 86400)

@@ -9,8 +9,8 @@ from controller.api.text import listed
 from controller.api.wellknown import HOOK_UNMATCHED
 from controller.planner.board import Board
 from controller.planner.explanation import Explainer
-from controller.planner.readiness import Condition
-from controller.planner.stops import handlers, hooked
+from controller.planner.kstatus_conditions import Condition
+from controller.planner.obstacle_checks import handlers, hooked
 
 
 def holding(explainer: Explainer) -> str:

@@ -25,7 +25,7 @@ def failed(nodes: Mapping[str, str]) -> tuple[Note, ...]:
     return tuple(Note(warning=True, reason=IMAGE_PULL_FAILED, message=one) for one in said)
 
 
-class PullerEvents:
+class PullerResults:
     """The results that the pullers show."""
 
     def __init__(self, world: JobWorld) -> None:

@@ -141,7 +141,7 @@ def to_creation(board: Board, slot: Slot) -> Obstacle | None:
         return Obstacle.UNANSWERED if asked else Obstacle.TERMINATING
     if not world.held_back:
         return None
-    return to_write(world, Place.of_node(slot.node)) or (Obstacle.QUOTA if ROOM in world.held_back else None)
+    return to_write(world, Place.of_node(slot.node)) or (Obstacle.RESOURCE_QUOTA if ROOM in world.held_back else None)
 
 
 def leaving(board: Board, slot: Slot) -> Place:
@@ -205,10 +205,10 @@ def is_recreated(world: World, pod: Pod) -> bool:
 
 def in_place_change(board: Board, pod: Pod) -> bool:
     """Whether the update of this old pod is done in place."""
-    return board.in_place and isinstance(change_of(board, pod), InPlaceChange)
+    return board.in_place and isinstance(in_place_change_of(board, pod), InPlaceChange)
 
 
-def change_of(board: Board, pod: Pod) -> InPlaceChange | NotPossible:
+def in_place_change_of(board: Board, pod: Pod) -> InPlaceChange | NotPossible:
     """The changes of the current revision to an old pod in place; or why it needs a new pod."""
     change = board.world.changes.get(pod.hash)
     if change is None:
@@ -220,8 +220,8 @@ def change_of(board: Board, pod: Pod) -> InPlaceChange | NotPossible:
     if change.restarts and all(gate.type != IN_PLACE_UPDATE_READY for gate in pod.gates):
         why = f"they were made without the readiness gate {IN_PLACE_UPDATE_READY}"
         return NotPossible(why=why, refusal=InPlaceRefusal.READINESS_GATE)
-    if change.rereads and not (board.world.reads_env and pod.tended):
-        lacking = f"the feature gate {ENV_GATE} is off" if pod.tended else "no node agent restarts it"
+    if change.rereads and not (board.world.reads_env and pod.has_node_agent):
+        lacking = f"the feature gate {ENV_GATE} is off" if pod.has_node_agent else "no node agent restarts it"
         why = f"container {change.rereads[0]} reads a changed label or annotation from its environment, and {lacking}"
         return NotPossible(why=why, refusal=InPlaceRefusal.NODE_AGENT)
     return change

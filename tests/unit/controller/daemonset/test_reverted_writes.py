@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from controller.api.gates import Gate
+from controller.api.gates import ReadinessGate
 from controller.api.wellknown import IN_PLACE_UPDATE_READY, KRUISE_POD_READY
 from controller.daemonset.answers import Answer
 from controller.daemonset.places import Failing
-from controller.daemonset.taken_back import SECONDS, TakenBack
+from controller.daemonset.reverted_writes import SECONDS, RevertedWrites
 from controller.kube.errors import Forbidden
 from controller.planner import actions
 from controller.planner.in_place.change import InPlaceChange
@@ -35,11 +35,13 @@ def going_on(*waiting: str) -> actions.ContinueInPlace:
 
 
 def opening(*types: str) -> actions.OpenGates:
-    return actions.OpenGates(pod=REF, gates=tuple(Gate(type=one, open=False, present=True, index=0) for one in types))
+    return actions.OpenGates(
+        pod=REF, gates=tuple(ReadinessGate(type=one, open=False, present=True, index=0) for one in types)
+    )
 
 
-def done(*carried_out: actions.Action, failing: tuple[Place, ...] = (), delay: float = 0.0) -> TakenBack:
-    taken_back = TakenBack()
+def done(*carried_out: actions.Action, failing: tuple[Place, ...] = (), delay: float = 0.0) -> RevertedWrites:
+    taken_back = RevertedWrites()
     for action in carried_out:
         taken_back.learn(Answer(action=action), dict.fromkeys(failing, Failing(until=0.0, delay=delay)), 0.0)
     return taken_back
@@ -79,40 +81,40 @@ def done(*carried_out: actions.Action, failing: tuple[Place, ...] = (), delay: f
 def test_the_same_twice_in_a_row_is_taken_back(
     before: tuple[actions.Action, ...], action: actions.Action, taken_back: bool
 ) -> None:
-    assert (done(*before).undone(action, {}, 1.0) is not None) is taken_back
+    assert (done(*before).reverted(action, {}, 1.0) is not None) is taken_back
 
 
 def test_what_only_makes_up_for_a_failure_ends_nothing() -> None:
     taken_back = done(PREPARE, CANCEL, failing=(Place.of_object(REF.uid),))
-    assert taken_back.undone(PREPARE, {}, 1.0) is not None
-    assert taken_back.undone(CANCEL, {}, 1.0) is None
+    assert taken_back.reverted(PREPARE, {}, 1.0) is not None
+    assert taken_back.reverted(CANCEL, {}, 1.0) is None
 
 
 @pytest.mark.parametrize("closing", [DRAIN, updating("v2")])
 def test_an_update_that_failed_may_have_closed_the_gate(closing: actions.Action) -> None:
     taken_back = done(opening(IN_PLACE_UPDATE_READY))
     taken_back.learn(Answer(action=closing, error=Forbidden("patch", "pods demo", "no")), {}, 0.0)
-    assert taken_back.undone(opening(IN_PLACE_UPDATE_READY), {}, 1.0) is None
+    assert taken_back.reverted(opening(IN_PLACE_UPDATE_READY), {}, 1.0) is None
 
 
 def test_what_was_refused_was_not_done() -> None:
-    taken_back = TakenBack()
+    taken_back = RevertedWrites()
     taken_back.learn(Answer(action=PREPARE, error=Forbidden("patch", "pods demo", "no")), {}, 0.0)
-    assert taken_back.undone(PREPARE, {}, 1.0) is None
+    assert taken_back.reverted(PREPARE, {}, 1.0) is None
 
 
 def test_long_ago_is_not_lately_unless_its_place_was_left_alone_for_so_long() -> None:
     taken_back = done(PREPARE)
-    assert taken_back.undone(PREPARE, {}, SECONDS) is not None
-    assert taken_back.undone(PREPARE, {}, SECONDS + 1) is None
-    assert taken_back.undone(PREPARE, {PREPARE.place: Failing(until=0.0, delay=SECONDS)}, SECONDS + 1) is not None
+    assert taken_back.reverted(PREPARE, {}, SECONDS) is not None
+    assert taken_back.reverted(PREPARE, {}, SECONDS + 1) is None
+    assert taken_back.reverted(PREPARE, {PREPARE.place: Failing(until=0.0, delay=SECONDS)}, SECONDS + 1) is not None
 
 
 def test_it_is_fought_as_long_as_the_last_time_was_not_the_first() -> None:
     taken_back = done(PREPARE)
-    assert taken_back.fought == set()
-    error = taken_back.undone(PREPARE, {}, 1.0)
+    assert taken_back.contested == set()
+    error = taken_back.reverted(PREPARE, {}, 1.0)
     taken_back.learn(Answer(action=PREPARE, error=error, left=error), {}, 1.0)
-    assert taken_back.fought == {PREPARE.place}
+    assert taken_back.contested == {PREPARE.place}
     taken_back.learn(Answer(action=PREPARE), {}, 200.0)
-    assert taken_back.fought == set()
+    assert taken_back.contested == set()

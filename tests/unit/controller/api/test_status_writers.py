@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controller.api.base import JSONObject
-from controller.api.managed import OURS, ManagedFields, StatusWriters, status_writers
 from controller.api.meta import epoch
+from controller.api.status_writers import OURS, ManagedFields, StatusWriters, status_writers
 
 COUNTS: JSONObject = {"f:status": {"f:numberReady": {}}}
 CONDITIONS: JSONObject = {"f:status": {"f:conditions": {}}}

@@ -1,7 +1,7 @@
 """What all acting verbs share: which objects to change, the question, and one guarded write for each.
 
 A verb reads snapshots (`choose`), makes an `EditOfOne` of each, which is pure, and has them carried out
-(`carrying_out`).
+(`change_writer`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from controller.kube.errors import ApiError
 from kubectl_plugin.change_options import ActingOptions, ChangeOptions
 from kubectl_plugin.cluster import reads
-from kubectl_plugin.cluster.explain import explained_error
+from kubectl_plugin.cluster.api_errors import explained_error
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.writing import Judge
 from kubectl_plugin.edits.edit import Caution
@@ -24,7 +24,7 @@ from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.verbs import waiting
-from kubectl_plugin.verbs.carrying_out import ChangeWriter, EditOfOne, does_write, printable, question_text
+from kubectl_plugin.verbs.change_writer import ChangeWriter, EditOfOne, does_write, printable, question_text
 from kubectl_plugin.verbs.deadline import Deadline
 
 HINT = "add --yes if that is what you want"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from controller.api.daemonset import Phase
-from controller.planner.hook_words import some
-from controller.planner.states import NodeState
+from controller.planner.hook_messages import some
+from controller.planner.node_state import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.forecast.forecast import Wave
 from kubectl_plugin.forecast.moves import How
