@@ -1,6 +1,6 @@
 """Opens the scopes of the process, one inside the other. Stopping means leaving them, innermost first:
 
-servers ⊃ events ⊃ caches ⊃ leadership ⊃ workers.
+servers ⊃ caches ⊃ leadership ⊃ events ⊃ workers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ async def main_loop(settings: Settings) -> int:
         async with open_transport(connection) as transport:
             refresh = connection.credentials.refresh
             parts = Parts(settings, transport, server=connection.server, refresh=refresh)
-            await run(settings, parts, stop, process=OwnProcess(watchdog=Watchdog()))
+            care = ProcessCare(measures_lag=True, freezes_garbage=True, watchdog=Watchdog())
+            await run(settings, parts, stop, care)
     except* ConfigError as errors:
         logger.error("cannot connect; see --kubeconfig and --context", why=innermost(errors))
         code = 2
@@ -72,24 +73,28 @@ async def main_loop(settings: Settings) -> int:
     return code
 
 
-class OwnProcess(Value):
-    """Says that the controller has a process and an event loop for itself, which it looks after as a whole: it
-    measures how late the loop runs, and exempts what fills the caches from garbage collection."""
+class ProcessCare(Value):
+    """What `run` does for the process and the event loop that it runs in. A controller that shares them with somebody
+    else leaves that to them."""
 
-    watchdog: Watchdog | None = None
+    measures_lag: bool
+    """Whether it measures how late the event loop runs, and /healthz reports a loop that is blocked."""
+    freezes_garbage: bool
+    """Whether it exempts all objects that exist when the caches are filled from garbage collection."""
+    watchdog: Watchdog | None
     """Ends the process when the loop is blocked while it leads; with real time only."""
 
 
-async def run(settings: Settings, parts: Parts, stop: asyncio.Event, *, process: OwnProcess | None = None) -> None:
-    """Run the controller that was assembled, until `stop` is set. `process` None: it shares a process with others.
+async def run(settings: Settings, parts: Parts, stop: asyncio.Event, care: ProcessCare) -> None:
+    """Run the controller that was assembled, until `stop` is set.
 
     Raises CannotListen, and LeadershipLost inside exception groups.
     """
     readiness = _Readiness(parts.informers, stop, settings.workers)
-    beating = nullcontext() if process is None else heartbeat(parts.metrics.loop_lag.observe)
+    beating = heartbeat(parts.metrics.loop_lag.observe) if care.measures_lag else nullcontext()
     async with beating as heart, _served(settings, parts, readiness, heart):
-        leading = _led(settings, parts, None if process is None else process.watchdog)
-        sparing = nullcontext() if process is None else spared()
+        leading = _led(settings, parts, care.watchdog)
+        sparing = spared() if care.freezes_garbage else nullcontext()
         async with asyncio.TaskGroup() as group:
             acting = group.create_task(_act(settings, parts, leading, sparing, readiness, stop), name="acting")
             await _either(group, acting, stop)

@@ -18,6 +18,7 @@ from controller.kube.transport import open_transport
 from controller.settings import Settings
 from tests.beds.api import DAEMONSETS, NODES, PODS
 from tests.beds.control_plane import Binaries, ControlPlane
+from tests.beds.controller.running import SHARED
 from tests.beds.installed.workspace import sample
 from tests.beds.nodes.machine import node_manifest
 from tests.e2e.conftest import ACCOUNT, bare_plane, installed
@@ -85,7 +86,7 @@ async def in_a_pod(plane: ControlPlane, volume: Volume, *, elect: bool = True) -
     async with open_transport(connection) as transport, asyncio.TaskGroup() as group:
         listening = Listening(transport)
         assembled = Parts(settings, listening, refresh=connection.credentials.refresh)
-        group.create_task(run(settings, assembled, stop))
+        group.create_task(run(settings, assembled, stop, SHARED))
         yield listening
         stop.set()
 

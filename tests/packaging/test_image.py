@@ -68,8 +68,5 @@ def test_without_an_engine_that_answers_it_is_made_without_one(
 
     installed(tmp_path, "docker", "exit 1")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(program, "write", write)
-    monkeypatch.setattr(program, "ROOT", tmp_path)
-    (tmp_path / "dist").mkdir()
-    assert program.main([]) == 0
-    assert made == [tmp_path / "dist" / f"kruise-ds-{version()}.oci.tar"]
+    assert program.main([], dist=tmp_path, write=write) == 0
+    assert made == [tmp_path / f"kruise-ds-{version()}.oci.tar"]

@@ -13,6 +13,7 @@ from controller import app
 from controller.assembly import Parts
 from controller.settings import Settings
 from controller.telemetry.metrics import Metrics
+from tests.beds.controller.running import SHARED
 from tests.beds.turns import TimedLoop, unit
 from tests.beds.virtual_time import clock
 from tests.properties.hostile_objects import LARGEST, Place, places, plain, with_value
@@ -37,7 +38,7 @@ async def told(server: HostileServer) -> tuple[Parts, dict[str, float]]:
     stop, settings = asyncio.Event(), Settings(leader_elect=False, metrics_address=None, health_address=None)
     async with app.spared(), asyncio.TaskGroup() as group:  # spared also what was there before
         parts = Parts(settings, server, clock=clock)
-        running = group.create_task(app.run(settings, parts, stop), name="controller")
+        running = group.create_task(app.run(settings, parts, stop, SHARED), name="controller")
         await asyncio.sleep(5.0)
         assert not running.done(), "the controller has ended"
         metrics: Metrics = parts.metrics

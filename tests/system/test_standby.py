@@ -94,11 +94,8 @@ async def test_the_watchdog_of_a_leader_is_held_from_renewal_to_renewal_and_neve
         await bed.controller.stop()
         await bed.api.create(api.LEASES, {"metadata": {"name": LEASE_NAME}})  # so that it leads at once
         link = InProcess(bed.simulator.cluster, latency=latency)
-        running = tasks.create_task(
-            app.run(
-                elected(bed), Parts(elected(bed), link, clock=clock), stop, process=app.OwnProcess(watchdog=watchdog)
-            )
-        )
+        care = app.ProcessCare(measures_lag=False, freezes_garbage=False, watchdog=watchdog)
+        running = tasks.create_task(app.run(elected(bed), Parts(elected(bed), link, clock=clock), stop, care))
         await asyncio.sleep(60)
         assert watchdog.watches, "while it leads"
         sent = [one.at - latency for one in renewals(link)]

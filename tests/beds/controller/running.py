@@ -12,6 +12,9 @@ from controller.runtime.clock import Clock, system_clock
 from controller.settings import Settings
 from controller.telemetry.exposition import encoded
 
+SHARED = app.ProcessCare(measures_lag=False, freezes_garbage=False, watchdog=None)
+"""For a controller in the process of a test."""
+
 
 class Controller:
     """One controller at a time, in this process, without election. `tasks` owns what runs."""
@@ -27,8 +30,7 @@ class Controller:
         self._stop = asyncio.Event()
         self._parts: Parts | None = None
         self._elected = False
-        self.process: app.OwnProcess | None = None
-        """Where it is to act as if this process were its own; it shares the process with the test."""
+        self.care = SHARED
         self.ahead = 0.0
         """Seconds by which its machine's clock is ahead of everybody else's; may be set at any time."""
 
@@ -80,4 +82,4 @@ class Controller:
         """Its parts are kept: from outside nobody can tell a controller that rests from one that waits."""
         self._elected = settings.leader_elect
         self._parts = Parts(settings, self._transport, clock=lambda: self._clock() + self.ahead)
-        await app.run(settings, self._parts, self._stop, process=self.process)
+        await app.run(settings, self._parts, self._stop, self.care)

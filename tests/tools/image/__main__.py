@@ -6,11 +6,11 @@ import argparse
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.beds.control_plane.sources import SourceError
-from tests.tools.image.archive import NAME, NoImage, revision, version, write
+from tests.tools.image.archive import NAME, NoImage, Progress, revision, version, write
 from tests.tools.image.containerfile import ROOT
 
 
@@ -28,14 +28,19 @@ def engine() -> str | None:
     return None
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(
+    arguments: Sequence[str] | None = None,
+    *,
+    dist: Path = ROOT / "dist",
+    write: Callable[[Path, Progress], object] = write,
+) -> int:
     """Return 0, or 1 with the reason on stderr, or what the engine returned."""
     parser = argparse.ArgumentParser(prog="python -m tests.tools.image", description=__doc__)
     parser.add_argument("--archive", type=Path, help="write this file, without a container engine")
     options = parser.parse_args(arguments)
     if options.archive is None and (builder := engine()) is not None:
         return subprocess.run([builder, *command()], cwd=ROOT).returncode
-    path = options.archive or ROOT / "dist" / f"kruise-ds-{version()}.oci.tar"
+    path = options.archive or dist / f"kruise-ds-{version()}.oci.tar"
     try:
         write(path, lambda line: print(f"image: {line}", file=sys.stderr, flush=True))
     except (NoImage, SourceError) as error:
