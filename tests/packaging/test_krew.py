@@ -91,7 +91,7 @@ def test_its_caveats_say_what_krew_does_not_bring() -> None:
     assert "kubectl kruise-ds completion install" in SPEC["caveats"]
 
 
-@pytest.mark.parametrize("page", ["docs/plugin.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("page", ["docs/plugin.md", "docs/design/commands.md"])
 def test_the_pages_name_the_same_pythons(page: str) -> None:
     assert RANGE in (ROOT / page).read_text()
 

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tests.beds.control_plane.cache import Progress
 from tests.beds.control_plane.sources import SourceError
-from tests.tools.image.archive import NAME, NoImage, Progress, revision, version, write
+from tests.tools.image.archive import NAME, NoImage, revision, version, write
 from tests.tools.image.containerfile import ROOT
 
 

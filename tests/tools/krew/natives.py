@@ -16,7 +16,8 @@ from tests.beds.control_plane.cache import cache_home, locked
 ROOT = Path(__file__).resolve().parents[3]
 LOCK = ROOT / "requirements-runtime.lock"
 MINORS = (11, 12, 13, 14, 15)
-"""Of Python 3: those for which there are wheels of `NATIVE`. CONTRIBUTING.md tells when there is another one."""
+"""The minor versions of Python 3 for which there are wheels of `NATIVE`. When a new one comes:
+docs/design/commands.md."""
 NATIVE = ("msgspec", "pydantic-core")
 """The other dependencies with compiled modules do without them, more slowly."""
 COMPILED = (".so", ".pyd", ".dylib")
