@@ -77,8 +77,12 @@ class Triggers:
 
     def on_pod(self, change: Change[Pod]) -> None:
         """A pod with an owner wakes it; a pod that changes its owner wakes the old one too. A pod without an owner
-        wakes all DaemonSets whose selector matches it."""
+        wakes all DaemonSets whose selector matches it. One that can be read no more, or again, wakes by its name."""
         old, new = change.old, change.new
+        if old is new:
+            for daemonset in self._named_in(change.key):
+                self._enqueue(daemonset.key, "urgent", f"malformed pod {change.key.name}")
+            return
         if old is not None and old.owner_uid and (new is None or new.owner_uid != old.owner_uid):
             owner = self._caches.daemonset_of(old.owner_uid)
             if owner is not None:
@@ -135,7 +139,6 @@ class Triggers:
         for daemonset in self._suspects(plural, malformed.key):
             text = f"{plural} {malformed.key} cannot be read: {malformed.reason}"
             self._listeners.say(daemonset, Note(warning=True, reason=MALFORMED_OBJECT, message=text))
-            self._enqueue(daemonset.key, "urgent", "malformed object")
 
     def on_server_back(self) -> None:
         """Wake all DaemonSets: those that failed while the server was away need not wait for a long back-off."""
@@ -149,8 +152,14 @@ class Triggers:
         owner = caches.daemonset_of(pod.owner_uid) if pod is not None else None
         if owner is not None:
             return [owner]
-        name = key.name if plural == DAEMONSETS.plural else key.name.rpartition("-")[0]
-        found = caches.daemonsets.get(Key(key.namespace, name))
+        if plural == DAEMONSETS.plural:
+            found = caches.daemonsets.get(key)
+            return [] if found is None else [found]
+        return self._named_in(key)
+
+    def _named_in(self, key: Key) -> list[DaemonSet]:
+        """The DaemonSet after which the pod or revision is named."""
+        found = self._caches.daemonsets.get(Key(key.namespace, key.name.rpartition("-")[0]))
         return [] if found is None else [found]
 
     def _urgency(self, old: Pod | None, new: Pod, owner: DaemonSet) -> Urgency:
