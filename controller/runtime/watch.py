@@ -9,8 +9,10 @@
 for the store. How a request or a stream ended is an `End`; only `on_end` may discard what is known and go back to
 Start. The initial state comes as a stream where the server supports it (WatchList; only with `allowWatchBookmarks`
 does it send the bookmark that ends the initial state), else as a list in pages; a server that refuses this stream, or
-never ends it, is asked for pages from then on. Both are consistent reads: from a stale start, pods could be created
-twice.
+never ends it, is asked for pages from then on. If this stream breaks off, the next list comes in pages, and the one
+after it as a stream again, as client-go does it: something on the way may cut the stream each time, but one lost
+connection is no reason to burden the server with pages for good. Both are consistent reads: from a stale start, pods
+could be created twice.
 """
 
 from __future__ import annotations
@@ -35,8 +37,15 @@ class Manner(Enum):
 
     STREAM = "stream"
     PAGES = "pages"
+    PAGES_ONCE = "pages once"
+    """One list in pages, because the stream of the initial state broke off."""
     WHOLE = "whole"
     """One list without pages, once, because the pages' token expired on the way."""
+
+    @property
+    def later(self) -> Manner:
+        """How everything is listed again, after a list in this manner is complete."""
+        return {Manner.PAGES_ONCE: Manner.STREAM, Manner.WHOLE: Manner.PAGES}.get(self, self)
 
 
 class Start(Value):
@@ -166,8 +175,7 @@ def on_page(state: State, page: Page[T]) -> tuple[State, tuple[StoreEvent[T], ..
     if page.token:
         return Listing(token=page.token, manner=manner), (*first, *page.items)
     done = InitDone(version=page.version)
-    after = Manner.PAGES if manner is Manner.WHOLE else manner
-    return Listed(version=page.version, manner=after), (*first, *page.items, done)
+    return Listed(version=page.version, manner=manner.later), (*first, *page.items, done)
 
 
 def on_event(state: State, event: WatchEvent[T]) -> tuple[State, StoreEvent[T]] | Unmarked | WentBack:
@@ -224,13 +232,13 @@ def _from_the_beginning(state: State) -> State:
 
 
 def _kept(state: State) -> State:
-    """The state after the stream or request has ended: what was known stays known, but an incomplete initial state
-    does not."""
+    """The state after the stream or request has ended: what was known stays known, but not what has come of a stream
+    of the initial state."""
     match state:
         case Streaming(version=version, manner=manner, strikes=strikes):
             return Listed(version=version, manner=manner, strikes=strikes)
         case Filling():
-            return Start()
+            return Start(manner=Manner.PAGES_ONCE)
         case Start() | Listing() | Listed():
             return state
 

@@ -38,7 +38,7 @@ A = Key("default", "a")
 SEEN = Seen[str](key=A, version="12", obj="a at 12")
 BAD = Malformed(key=A, version="12", reason="size")
 
-STREAM, PAGES, WHOLE = Manner.STREAM, Manner.PAGES, Manner.WHOLE
+STREAM, PAGES, PAGES_ONCE, WHOLE = Manner.STREAM, Manner.PAGES, Manner.PAGES_ONCE, Manner.WHOLE
 LISTED = Listed(version="10", manner=STREAM)
 STREAMING = Streaming(version="10", manner=STREAM)
 
@@ -73,6 +73,7 @@ def test_which_watch_is_asked_for(state: watch.State, query: dict[str, str]) -> 
     [
         (Start(manner=PAGES), ListPage(limit=500, token="")),
         (Listing(token="t", manner=PAGES), ListPage(limit=500, token="t")),
+        (Start(manner=PAGES_ONCE), ListPage(limit=500, token="")),
         (Start(manner=WHOLE), ListPage(limit=0, token="")),
     ],
 )
@@ -155,6 +156,13 @@ def test_after_one_whole_list_it_is_pages_again() -> None:
     assert (state, told) == (Listed(version="9", manner=PAGES), (Init(), InitDone(version="9")))
 
 
+def test_after_a_list_because_the_stream_of_the_initial_state_broke_off_it_is_streams_again() -> None:
+    state, _ = watch.on_page(Start(manner=PAGES_ONCE), Page[str](items=(), version="9", token="t"))
+    assert state == Listing(token="t", manner=PAGES_ONCE)
+    state, _ = watch.on_page(state, Page[str](items=(), version="10"))
+    assert state == LISTED
+
+
 def test_a_stream_that_does_not_end_its_filling_is_not_tried_again() -> None:
     assert watch.on_end(Filling(), Stalled()) == Start(manner=PAGES)
 
@@ -169,12 +177,16 @@ def test_a_stream_that_does_not_end_its_filling_is_not_tried_again() -> None:
         (Start(), errors.Unreachable, Start()),
         (Start(), errors.Busy, Start()),
         (Start(manner=PAGES), errors.Forbidden, Start(manner=PAGES)),
-        (Filling(), None, Start()),
-        (Filling(), errors.Unreachable, Start()),
-        (Filling(), errors.Gone, Start()),
+        (Filling(), None, Start(manner=PAGES_ONCE)),
+        (Filling(), errors.Unreachable, Start(manner=PAGES_ONCE)),
+        (Filling(), errors.Gone, Start(manner=PAGES_ONCE)),
+        (Filling(), errors.ServerError, Start(manner=PAGES_ONCE)),
+        (Filling(), errors.Busy, Start(manner=PAGES_ONCE)),
+        (Filling(), errors.NotFound, Start(manner=PAGES_ONCE)),
         (Filling(), errors.Invalid, Start(manner=PAGES)),
         (Filling(), errors.Forbidden, Start(manner=PAGES)),
-        (Filling(), errors.Unauthorized, Start()),
+        (Filling(), errors.Unauthorized, Start(manner=PAGES_ONCE)),
+        (Start(manner=PAGES_ONCE), errors.Unreachable, Start(manner=PAGES_ONCE)),
         (Listing(token="t", manner=PAGES), errors.Unreachable, Listing(token="t", manner=PAGES)),
         (Listing(token="t", manner=PAGES), errors.Forbidden, Listing(token="t", manner=PAGES)),
         (Listing(token="t", manner=PAGES), errors.ServerError, Listing(token="t", manner=PAGES)),
