@@ -18,7 +18,7 @@ could be created twice.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from controller.api.base import Value
 from controller.kube.decode import Bookmark, Malformed, Page, Seen, WatchEvent
@@ -141,6 +141,13 @@ End: TypeAlias = Closed | Failed | Stalled | Unmarked | WentBack | RelistAsked
 """How a request or a stream ended; a page of a list is not an end."""
 
 
+class Next(Value, Generic[T]):
+    """The stream goes on: the next state, and the event for the store."""
+
+    state: Streaming | Filling
+    event: StoreEvent[T]
+
+
 def ask(state: State, timeout_seconds: int) -> ListPage | OpenWatch:
     """The next request. `timeout_seconds`: after so long the server ends a watch; random, 300 to 600 (as client-go
     does it), so that not all watches end at once.
@@ -162,10 +169,14 @@ def ask(state: State, timeout_seconds: int) -> ListPage | OpenWatch:
 
 
 def on_open(state: State) -> tuple[State, tuple[Init, ...]]:
-    """The server accepted the watch."""
-    if isinstance(state, Listed):
-        return Streaming(version=state.version, manner=state.manner, strikes=state.strikes), ()
-    return Filling(), (Init(),)
+    """The server accepted the watch. Raises AssertionError in a state that asks for none."""
+    match state:
+        case Listed(version=version, manner=manner, strikes=strikes):
+            return Streaming(version=version, manner=manner, strikes=strikes), ()
+        case Start(manner=Manner.STREAM):
+            return Filling(), (Init(),)
+        case Start() | Filling() | Listing() | Streaming():
+            raise AssertionError("no stream was asked for")
 
 
 def on_page(state: State, page: Page[T]) -> tuple[State, tuple[StoreEvent[T], ...]]:
@@ -178,16 +189,19 @@ def on_page(state: State, page: Page[T]) -> tuple[State, tuple[StoreEvent[T], ..
     return Listed(version=page.version, manner=manner.later), (*first, *page.items, done)
 
 
-def on_event(state: State, event: WatchEvent[T]) -> tuple[State, StoreEvent[T]] | Unmarked | WentBack:
-    """The next state, and the event for the store, after one of the open stream. An `End`: close the stream."""
+def on_event(state: State, event: WatchEvent[T]) -> Next[T] | Unmarked | WentBack:
+    """What follows from an event of the open stream; an `End`: close it. Raises AssertionError while none is open."""
     if isinstance(state, Streaming):
         if isinstance(event, Bookmark) and _went_back(state.version, event.version):
             return WentBack()
-        return Streaming(version=event.version or state.version, manner=state.manner), event
+        return Next(state=Streaming(version=event.version or state.version, manner=state.manner), event=event)
+    if not isinstance(state, Filling):
+        raise AssertionError("no stream is open")
     if not isinstance(event, Bookmark):
-        return state, event
+        return Next(state=state, event=event)
     if event.initial_end:
-        return Streaming(version=event.version, manner=Manner.STREAM), InitDone(version=event.version)
+        streaming = Streaming(version=event.version, manner=Manner.STREAM)
+        return Next(state=streaming, event=InitDone(version=event.version))
     return Unmarked()
 
 

@@ -24,6 +24,7 @@ from controller.runtime.watch import (
     Listing,
     ListPage,
     Manner,
+    Next,
     OpenWatch,
     RelistAsked,
     Stalled,
@@ -86,6 +87,18 @@ def test_nothing_is_asked_for_while_a_stream_is_open() -> None:
         watch.ask(STREAMING, 400)
 
 
+@pytest.mark.parametrize("state", [Start(), Listing(token="t", manner=PAGES), LISTED])
+def test_without_a_stream_there_are_no_events(state: watch.State) -> None:
+    with pytest.raises(AssertionError):
+        watch.on_event(state, SEEN)
+
+
+@pytest.mark.parametrize("state", [Start(manner=PAGES), Listing(token="t", manner=PAGES), Filling(), STREAMING])
+def test_what_was_not_asked_for_is_not_opened(state: watch.State) -> None:
+    with pytest.raises(AssertionError):
+        watch.on_open(state)
+
+
 def test_opening_fills_at_the_start_and_goes_on_after_a_list() -> None:
     assert watch.on_open(Start()) == (Filling(), (Init(),))
     assert watch.on_open(LISTED) == (STREAMING, ())
@@ -112,8 +125,8 @@ def test_opening_fills_at_the_start_and_goes_on_after_a_list() -> None:
         "no version, no move",
     ],
 )
-def test_events(state: watch.State, event: Any, after: watch.State, told: object) -> None:
-    assert watch.on_event(state, event) == (after, told)
+def test_events(state: watch.State, event: Any, after: Filling | Streaming, told: Any) -> None:
+    assert watch.on_event(state, event) == Next(state=after, event=told)
 
 
 @pytest.mark.parametrize(
@@ -137,9 +150,8 @@ def test_events_that_show_that_a_stream_is_of_no_use(
 
 
 def test_a_change_forgives_earlier_failures() -> None:
-    assert watch.on_event(Streaming(version="10", manner=STREAM, strikes=3), SEEN) == (
-        Streaming(version="12", manner=STREAM, strikes=0),
-        SEEN,
+    assert watch.on_event(Streaming(version="10", manner=STREAM, strikes=3), SEEN) == Next(
+        state=Streaming(version="12", manner=STREAM, strikes=0), event=SEEN
     )
 
 
