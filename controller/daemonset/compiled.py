@@ -32,6 +32,11 @@ class Compiled:
         self._placements = placements_of(revisions, self._placements)
         return self._placements
 
+    @property
+    def known_placements(self) -> Mapping[str, Rules | None]:
+        """The `placements` of the revisions that the last pass knew."""
+        return self._placements
+
     def changes(
         self, daemonset: DaemonSet, revisions: Iterable[Revision], *, resizable: bool
     ) -> Mapping[str, InPlaceChange | NotPossible]:

@@ -7,7 +7,7 @@ all others change only counts, and are handled in batches (`runtime/pacing.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -77,8 +77,12 @@ class Triggers:
 
     def on_pod(self, change: Change[Pod]) -> None:
         """A pod with an owner wakes it; a pod that changes its owner wakes the old one too. A pod without an owner
-        wakes all DaemonSets whose selector matches it."""
+        wakes all DaemonSets whose selector matches it. One that can be read no more, or again, wakes by its name."""
         old, new = change.old, change.new
+        if old is new:
+            for daemonset in self._named_in(change.key):
+                self._enqueue(daemonset.key, "urgent", f"malformed pod {change.key.name}")
+            return
         if old is not None and old.owner_uid and (new is None or new.owner_uid != old.owner_uid):
             owner = self._caches.daemonset_of(old.owner_uid)
             if owner is not None:
@@ -96,7 +100,7 @@ class Triggers:
             self._wake_matching(new.namespace, new.labels, f"orphan pod {new.name}")
 
     def on_node(self, change: Change[Node]) -> None:
-        """A node wakes only those DaemonSets for which its eligibility changes.
+        """A node wakes only those DaemonSets for which its eligibility changes, or which older revisions run there.
 
         If a DaemonSet wants no pod on a node and has none there, it does not matter that the node comes or goes.
         """
@@ -106,10 +110,11 @@ class Triggers:
         self._caches.placement_changed()
         owners = self._caches.owners_on(change.key.name)
         for daemonset in self._caches.daemonsets.values():
-            rules = self._states.of(daemonset.uid).compiled_for(daemonset).rules
-            if rules.problems:
+            compiled = self._states.of(daemonset.uid).compiled_for(daemonset)
+            if compiled.rules.problems:
                 continue  # reported by its own pass
-            before, after = _verdict(rules, old), _verdict(rules, new)
+            older = compiled.known_placements if _may_hold_back(daemonset) else {}
+            before, after = _verdict(compiled.rules, older, old), _verdict(compiled.rules, older, new)
             if before == after:
                 continue
             if {before, after} <= UNWANTED and daemonset.uid not in owners:
@@ -134,7 +139,6 @@ class Triggers:
         for daemonset in self._suspects(plural, malformed.key):
             text = f"{plural} {malformed.key} cannot be read: {malformed.reason}"
             self._listeners.say(daemonset, Note(warning=True, reason=MALFORMED_OBJECT, message=text))
-            self._enqueue(daemonset.key, "urgent", "malformed object")
 
     def on_server_back(self) -> None:
         """Wake all DaemonSets: those that failed while the server was away need not wait for a long back-off."""
@@ -148,8 +152,14 @@ class Triggers:
         owner = caches.daemonset_of(pod.owner_uid) if pod is not None else None
         if owner is not None:
             return [owner]
-        name = key.name if plural == DAEMONSETS.plural else key.name.rpartition("-")[0]
-        found = caches.daemonsets.get(Key(key.namespace, name))
+        if plural == DAEMONSETS.plural:
+            found = caches.daemonsets.get(key)
+            return [] if found is None else [found]
+        return self._named_in(key)
+
+    def _named_in(self, key: Key) -> list[DaemonSet]:
+        """The DaemonSet after which the pod or revision is named."""
+        found = self._caches.daemonsets.get(Key(key.namespace, key.name.rpartition("-")[0]))
         return [] if found is None else [found]
 
     def _urgency(self, old: Pod | None, new: Pod, owner: DaemonSet) -> Urgency:
@@ -173,15 +183,27 @@ def _waits_for_us(old: Pod, new: Pod) -> bool:
     return new.underway != old.underway and (new.underway is None or new.underway.continues)
 
 
-NodeVerdict: TypeAlias = tuple[Fit | None, bool, bool]
-"""Whether a pod should run on a node, whether it may be updated there, and whether the node is unreachable."""
+NodeVerdict: TypeAlias = tuple[Fit | None, bool, bool, frozenset[str]]
+"""Whether a pod should run on a node, whether it may be updated there, whether the node is unreachable, and the uids
+of the revisions that an empty node could get instead of the current one."""
 
-GONE: NodeVerdict = (None, False, False)
-UNWANTED: frozenset[NodeVerdict] = frozenset({GONE, (Fit.LEAVE, False, False)})
+NONE: frozenset[str] = frozenset()
+GONE: NodeVerdict = (None, False, False, NONE)
+UNWANTED: frozenset[NodeVerdict] = frozenset({GONE, (Fit.LEAVE, False, False, NONE)})
 
 
-def _verdict(rules: Rules, node: Node | None) -> NodeVerdict:
+def _verdict(rules: Rules, older: Mapping[str, Rules | None], node: Node | None) -> NodeVerdict:
+    """`older`: the placements of the revisions that `Fallback` may choose; empty if it is not asked."""
     if node is None:
         return GONE
     fit = rules.fit(node)
-    return (fit, False, False) if fit is Fit.LEAVE else (fit, rules.selects(node), node.unreachable)
+    if fit is Fit.LEAVE:
+        return fit, False, False, NONE
+    runs = frozenset([uid for uid, one in older.items() if one is not None and one.fit(node) is Fit.RUN])
+    return fit, rules.selects(node), node.unreachable, runs
+
+
+def _may_hold_back(daemonset: DaemonSet) -> bool:
+    """Whether an empty node may get an older revision, which then decides with its own placement."""
+    rolling = daemonset.rolling_update
+    return rolling is not None and bool(rolling.partition or rolling.selector is not None or rolling.paused)

@@ -25,12 +25,13 @@ async def patiently(control: PassControl, works: Sequence[Work], late: Callable[
     tasks = [control.begin(work) for work in works]
     if tasks:
         await asyncio.wait(tasks, timeout=ANSWER_SECONDS)
+    unanswered = [task for task in tasks if not task.done()]
+    for task in unanswered:  # before anything is raised: all late answers are heard
+        control.leave(task, late)
     for task in tasks:
-        if not task.done():
-            control.leave(task, late)
-        elif (crash := task.result()) is not None:
+        if task.done() and (crash := task.result()) is not None:
             raise crash
-    return all(task.done() for task in tasks)
+    return not unanswered
 
 
 def outcome(errors: Sequence[ApiError], due: float | None = None) -> Outcome:

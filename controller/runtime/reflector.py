@@ -141,10 +141,10 @@ class Reflector(Generic[W, T]):
                     self._on_heard()
                     for event in bunch:
                         step = watch.on_event(self._state, event)
-                        if not isinstance(step, tuple):
+                        if not isinstance(step, watch.Next):
                             return step
-                        self._state, news = step
-                        await self._tell(news)
+                        self._state = step.state
+                        await self._tell(step.event)
                 return watch.RelistAsked()
         except TimeoutError:
             if not limit.expired():

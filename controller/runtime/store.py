@@ -30,6 +30,9 @@ V = TypeVar("V", bound=Hashable)
 class Change(Value, Generic[T]):
     """One object changed. `old` None: it is new to us. `new` None: it is gone, or no longer ours.
 
+    `old is new`: it came into `Store.malformed` or left it; both are None if it was never readable. If it can be read
+    again or is gone, that is told first.
+
     `old` is always what readers saw before, even if the deletion itself was missed and a list showed it. Both have
     the same uid: another object of the same name comes as two changes.
     """
@@ -157,8 +160,7 @@ class StoreWriter(Generic[T]):
                     self._filling[event.key] = event
                     return ()
                 self._advance(event.version)
-                self._store._malformed[event.key] = event.reason
-                return ()
+                return self._unreadable(event)
             case Bookmark(version=version):
                 if self._filling is None:
                     self._advance(version)
@@ -174,18 +176,13 @@ class StoreWriter(Generic[T]):
         told, self._filling = self._filling or {}, None
         store, namespace = self._store, self._namespace
         store._swapping.add(namespace)
-        for key in tuple(store._objects):
+        for key in (*store._objects, *store._malformed):
             if key not in told and (not namespace or key.namespace == namespace):
                 yield self._settle(key, None)
             else:
                 yield ()
-        for key in [key for key in store._malformed if not namespace or key.namespace == namespace]:
-            del store._malformed[key]
         for key, item in told.items():
-            if isinstance(item, Malformed):
-                store._malformed[key] = item.reason
-            else:
-                yield self._settle(key, item.obj)
+            yield self._unreadable(item) if isinstance(item, Malformed) else self._settle(key, item.obj)
         store._reached[namespace] = Reach(listed=self._asked)  # may go back, after a backup was restored
         store._unfilled.discard(namespace)
         self._advance(version)
@@ -197,11 +194,18 @@ class StoreWriter(Generic[T]):
         """Whether the first list of this namespace is complete."""
         return self._namespace not in self._store._unfilled
 
+    def _unreadable(self, event: Malformed) -> Sequence[Change[T]]:
+        store, key = self._store, event.key
+        known = store._malformed.get(key) == event.reason
+        store._malformed[key] = event.reason
+        old = store._objects.get(key)
+        return () if known else (Change(key=key, old=old, new=old),)
+
     def _settle(self, key: Key, new: T | None) -> Sequence[Change[T]]:
         store = self._store
-        if store._malformed:
-            store._malformed.pop(key, None)
         old = store._objects.get(key)
+        if store._malformed and store._malformed.pop(key, None) is not None:
+            return (Change(key=key, old=old, new=old), *self._settle(key, new))
         if old is None:
             if new is None:
                 return ()

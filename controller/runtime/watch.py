@@ -9,14 +9,16 @@
 for the store. How a request or a stream ended is an `End`; only `on_end` may discard what is known and go back to
 Start. The initial state comes as a stream where the server supports it (WatchList; only with `allowWatchBookmarks`
 does it send the bookmark that ends the initial state), else as a list in pages; a server that refuses this stream, or
-never ends it, is asked for pages from then on. Both are consistent reads: from a stale start, pods could be created
-twice.
+never ends it, is asked for pages from then on. If this stream breaks off, the next list comes in pages, and the one
+after it as a stream again, as client-go does it: something on the way may cut the stream each time, but one lost
+connection is no reason to burden the server with pages for good. Both are consistent reads: from a stale start, pods
+could be created twice.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from controller.api.base import Value
 from controller.kube.decode import Bookmark, Malformed, Page, Seen, WatchEvent
@@ -35,8 +37,15 @@ class Manner(Enum):
 
     STREAM = "stream"
     PAGES = "pages"
+    PAGES_ONCE = "pages once"
+    """One list in pages, because the stream of the initial state broke off."""
     WHOLE = "whole"
     """One list without pages, once, because the pages' token expired on the way."""
+
+    @property
+    def later(self) -> Manner:
+        """How everything is listed again, after a list in this manner is complete."""
+        return {Manner.PAGES_ONCE: Manner.STREAM, Manner.WHOLE: Manner.PAGES}.get(self, self)
 
 
 class Start(Value):
@@ -132,6 +141,13 @@ End: TypeAlias = Closed | Failed | Stalled | Unmarked | WentBack | RelistAsked
 """How a request or a stream ended; a page of a list is not an end."""
 
 
+class Next(Value, Generic[T]):
+    """The stream goes on: the next state, and the event for the store."""
+
+    state: Streaming | Filling
+    event: StoreEvent[T]
+
+
 def ask(state: State, timeout_seconds: int) -> ListPage | OpenWatch:
     """The next request. `timeout_seconds`: after so long the server ends a watch; random, 300 to 600 (as client-go
     does it), so that not all watches end at once.
@@ -153,10 +169,14 @@ def ask(state: State, timeout_seconds: int) -> ListPage | OpenWatch:
 
 
 def on_open(state: State) -> tuple[State, tuple[Init, ...]]:
-    """The server accepted the watch."""
-    if isinstance(state, Listed):
-        return Streaming(version=state.version, manner=state.manner, strikes=state.strikes), ()
-    return Filling(), (Init(),)
+    """The server accepted the watch. Raises AssertionError in a state that asks for none."""
+    match state:
+        case Listed(version=version, manner=manner, strikes=strikes):
+            return Streaming(version=version, manner=manner, strikes=strikes), ()
+        case Start(manner=Manner.STREAM):
+            return Filling(), (Init(),)
+        case Start() | Filling() | Listing() | Streaming():
+            raise AssertionError("no stream was asked for")
 
 
 def on_page(state: State, page: Page[T]) -> tuple[State, tuple[StoreEvent[T], ...]]:
@@ -166,20 +186,22 @@ def on_page(state: State, page: Page[T]) -> tuple[State, tuple[StoreEvent[T], ..
     if page.token:
         return Listing(token=page.token, manner=manner), (*first, *page.items)
     done = InitDone(version=page.version)
-    after = Manner.PAGES if manner is Manner.WHOLE else manner
-    return Listed(version=page.version, manner=after), (*first, *page.items, done)
+    return Listed(version=page.version, manner=manner.later), (*first, *page.items, done)
 
 
-def on_event(state: State, event: WatchEvent[T]) -> tuple[State, StoreEvent[T]] | Unmarked | WentBack:
-    """The next state, and the event for the store, after one of the open stream. An `End`: close the stream."""
+def on_event(state: State, event: WatchEvent[T]) -> Next[T] | Unmarked | WentBack:
+    """What follows from an event of the open stream; an `End`: close it. Raises AssertionError while none is open."""
     if isinstance(state, Streaming):
         if isinstance(event, Bookmark) and _went_back(state.version, event.version):
             return WentBack()
-        return Streaming(version=event.version or state.version, manner=state.manner), event
+        return Next(state=Streaming(version=event.version or state.version, manner=state.manner), event=event)
+    if not isinstance(state, Filling):
+        raise AssertionError("no stream is open")
     if not isinstance(event, Bookmark):
-        return state, event
+        return Next(state=state, event=event)
     if event.initial_end:
-        return Streaming(version=event.version, manner=Manner.STREAM), InitDone(version=event.version)
+        streaming = Streaming(version=event.version, manner=Manner.STREAM)
+        return Next(state=streaming, event=InitDone(version=event.version))
     return Unmarked()
 
 
@@ -224,13 +246,13 @@ def _from_the_beginning(state: State) -> State:
 
 
 def _kept(state: State) -> State:
-    """The state after the stream or request has ended: what was known stays known, but an incomplete initial state
-    does not."""
+    """The state after the stream or request has ended: what was known stays known, but not what has come of a stream
+    of the initial state."""
     match state:
         case Streaming(version=version, manner=manner, strikes=strikes):
             return Listed(version=version, manner=manner, strikes=strikes)
         case Filling():
-            return Start()
+            return Start(manner=Manner.PAGES_ONCE)
         case Start() | Listing() | Listed():
             return state
 

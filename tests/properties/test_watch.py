@@ -4,15 +4,16 @@ and whoever follows the changes has the same."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import hypothesis.strategies as st
 from hypothesis import example, given
 
+from controller.api.meta import Key
 from controller.kube.client import Client
 from controller.kube.sender import Sender
 from controller.runtime.reflector import Reflector
-from controller.runtime.store import Change
+from controller.runtime.store import Change, Store
 from tests.beds.stores import open_store
 from tests.beds.things import THINGS, Thing, ThingView
 from tests.beds.virtual_time import now, virtual_time_from, virtually
@@ -45,13 +46,18 @@ moves = st.one_of(
 class Follower:
     """Rebuilds the store from changes alone, and refuses changes that do not fit."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store[Thing]) -> None:
         self.things: dict[str, Thing] = {}
+        self.malformed: dict[str, str] = {}
+        self._store = store
 
     def __call__(self, change: Change[Thing]) -> None:
         name, old, new = change.key.name, change.old, change.new
         assert self.things.get(name) is old, f"{name} was {self.things.get(name)}, the change says {old}"
-        assert old is not None or new is not None
+        if old is new:
+            before, self.malformed = self.malformed, by_name(self._store.malformed)
+            assert before != self.malformed, f"{name} can be read as before"
+            return
         if old and new:
             assert old.uid == new.uid, f"{name} became another object in one change"
             assert int(old.version) < int(new.version), f"{name} went back"
@@ -61,12 +67,16 @@ class Follower:
             del self.things[name]
 
 
+def by_name(malformed: Mapping[Key, str]) -> dict[str, str]:
+    return {key.name: reason for key, reason in malformed.items()}
+
+
 class Run:
     def __init__(self) -> None:
         self.server = Server()
         writer, self.store = open_store(Thing)
         self.by_size = self.store.index(lambda thing: thing.size)
-        self.follower = Follower()
+        self.follower = Follower(self.store)
         self.reflector = Reflector[ThingView, Thing](
             Client(Sender(self.server)), THINGS, writer, on_change=self.follower, chance=lambda: 0.5
         )
@@ -108,6 +118,7 @@ class Run:
     def check(self) -> None:
         store = self.store
         assert {key.name: thing for key, thing in store.items()} == self.follower.things
+        assert by_name(store.malformed) == self.follower.malformed
         assert store.reach_in("").version <= self.server.version
         indexed = {(key.name, size) for size in self.by_size.values() for key in self.by_size.get(size)}
         assert indexed == {(key.name, thing.size) for key, thing in store.items()}

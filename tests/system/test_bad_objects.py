@@ -9,6 +9,7 @@ import pytest
 from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.metrics import metric
+from tests.beds.controller.opening import simulated
 from tests.beds.objects import V2, daemonset, labelled, requires
 from tests.beds.pods import condition
 from tests.beds.simulator.kinds import DAEMONSETS as DAEMONSET_KIND
@@ -179,6 +180,25 @@ async def test_a_pod_that_cannot_be_read_is_told_and_its_last_good_state_is_kept
     after = uids(await bed.runs_on(*nodes))
     assert {node for node in nodes if after[node] != before[node]} == {"node-1"}
     await bed.condition("Degraded", "AsExpected")
+
+
+async def test_a_pod_that_could_never_be_read_is_told_until_it_is_gone() -> None:
+    async with simulated() as bed:
+        await bed.deploy(daemonset(), nodes=2)
+        await bed.controller.stop()
+        pod = next(iter((await bed.pods()).values()))
+        spec = {"containers": pod["spec"]["containers"], "nodeName": "nowhere"}
+        await bed.api.create(
+            PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "agent-new"}, "spec": spec}
+        )
+        spoil(bed, POD_KIND, "agent-new", "metadata.labels", "none")
+        bed.controller.start()
+        degraded = await bed.condition("Degraded", "WritesFail")
+        assert "agent-new cannot be read" in degraded["message"]
+        await bed.idle()
+        cluster = bed.simulator.cluster
+        cluster.store.remove(cluster.get(POD_KIND, bed.api.namespace, "agent-new"))
+        await bed.condition("Degraded", "AsExpected")
 
 
 @pytest.mark.parametrize("field", ["spec.minReadySeconds", "spec.selector.matchLabels"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.beds.api import DAEMONSETS, Object
+from tests.beds.api import DAEMONSETS, NODES, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.controller.waves import layout, lose, roll
@@ -53,6 +53,25 @@ async def test_nodes_that_the_older_revision_excludes_hold_nothing_up_and_get_th
         await roll(bed, partition=0)
         await bed.phase("Healthy")
         assert await layout(bed) == "v2 v2 v2 v2 v2"
+
+
+async def test_an_empty_node_gets_the_older_revision_as_soon_as_that_may_run_there() -> None:
+    async with simulated() as bed:
+        bed.patience = 3600.0
+        for number in range(3):
+            await bed.nodes.add(f"node-{number}", labels=POOL if number != 1 else {})
+        new = daemonset()
+        new["spec"]["template"]["spec"]["nodeSelector"] = POOL
+        await bed.api.create(DAEMONSETS, new)
+        await bed.settled()
+        changed = daemonset(image=V2)["spec"]["template"]
+        changed["spec"]["nodeSelector"] = None
+        await bed.edit({"template": changed, "updateStrategy": {"rollingUpdate": {"partition": 3}}})
+        await bed.idle(600)
+        assert await layout(bed) == "v1 - v1"
+        await bed.api.patch(NODES, "node-1", {"metadata": {"labels": POOL}})
+        await bed.runs_on("node-0", "node-1", "node-2")
+        assert await layout(bed) == "v1 v1 v1"
 
 
 @pytest.mark.parametrize("watched", [True, False], ids=["seen", "while no controller ran"])

@@ -201,3 +201,25 @@ def test_selectors_that_are_empty_or_broken_match_no_orphan_and_hide_nobody() ->
     woken = Woken(broken, empty, ds())
     woken.pod(replace(RUNNING, owner_uid=""))
     assert woken.told() == [("demo", "urgent")]
+
+
+@pytest.mark.parametrize("readable_before", [True, False])
+def test_a_pod_that_cannot_be_read_wakes_by_its_name_and_so_does_its_end(readable_before: bool) -> None:
+    """The name alone decides whose condition Degraded tells it."""
+    woken = Woken(ds(), OTHER)
+    if readable_before:
+        woken.pod(replace(RUNNING, name="other-x1y2", owner_uid=""))
+        woken.told()
+    woken.malformed_pod("other-x1y2")
+    assert woken.told() == [("other", "urgent")]
+    woken.malformed_pod("other-x1y2")
+    assert woken.told() == [], "it is the same as before"
+    woken.pod(None, Key("default", "other-x1y2"))
+    assert woken.told() == [("other", "urgent")]
+
+
+def test_a_pod_that_cannot_be_read_and_is_named_after_nobody_wakes_nobody() -> None:
+    woken = Woken()
+    woken.malformed_pod("stranger-x1y2")
+    woken.pod(None, Key("default", "stranger-x1y2"))
+    assert woken.told() == []

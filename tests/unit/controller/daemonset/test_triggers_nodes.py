@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from controller.api.meta import Key
 from controller.api.pod import Pod
 from controller.runtime.pacing import Urgency
-from tests.beds.worlds import LABELS, ds, node, pending, pod, revision, taint
+from tests.beds.worlds import LABELS, ds, node, pending, pod, revision, taint, template
 from tests.unit.controller.daemonset.woken import OTHER, Woken
 
 UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
@@ -38,6 +39,41 @@ def test_a_node_that_falls_silent_or_is_selected_makes_a_difference_too() -> Non
     assert woken.told() == [("demo", "urgent")]
     woken.node(node("node-0", UNREACHABLE, labels={"track": "canary"}))
     assert woken.told() == [("demo", "urgent")]
+
+
+@pytest.mark.parametrize(
+    ("rolling", "woken_by_it"),
+    [({"partition": 1}, True), ({"partition": "10%"}, True), ({"paused": True}, True), ({}, False)],
+    ids=["partition", "percentage", "pause", "nothing is held back"],
+)
+@pytest.mark.parametrize("there", [True, False], ids=["label", "taint"])
+def test_a_node_on_which_an_older_revision_may_run_now_makes_a_difference(
+    rolling: dict[str, Any], woken_by_it: bool, there: bool
+) -> None:
+    """An empty node that may not hold the current revision gets it, as soon as its own placement says so."""
+    daemonset = ds(tolerations=[{"key": "x", "operator": "Exists"}], **rolling)
+    older = revision("v0", of=template("v0", nodeSelector={"pool": "a"} if there else {}))
+    woken = Woken(daemonset)
+    woken.states.of(daemonset.uid).compiled_for(daemonset).placements([older])
+    without, able = (node("node-0"), node("node-0", labels={"pool": "a"}))
+    if not there:
+        without, able = node("node-0", taint("x")), node("node-0")
+    woken.node(without)
+    woken.told()
+    for one in (able, without):
+        woken.node(one)
+        assert woken.told() == ([("demo", "urgent")] if woken_by_it else [])
+
+
+def test_a_node_on_which_no_other_revision_runs_makes_no_difference_under_a_partition() -> None:
+    daemonset = ds(partition=1)
+    woken = Woken(daemonset)
+    broken = revision("v1", of=template("v1", nodeSelector="a"))
+    woken.states.of(daemonset.uid).compiled_for(daemonset).placements([revision("v0"), broken])
+    woken.node(node("node-0"))
+    woken.told()
+    woken.node(node("node-0", labels={"pool": "a"}))
+    assert woken.told() == []
 
 
 NOBODY = taint("x", "NoExecute")

@@ -15,7 +15,7 @@ from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
 from controller.daemonset.state import DaemonSetStates
 from controller.daemonset.triggers import Listeners, Triggers
-from controller.kube.decode import Seen
+from controller.kube.decode import Malformed, Seen
 from controller.runtime.pacing import Urgency
 from controller.runtime.store import Change, StoreWriter
 from tests.beds.stores import open_store
@@ -72,6 +72,11 @@ class Woken:
 
     def pod(self, new: Pod | None, key: Key | None = None) -> None:
         for change in _fed(self.pods, new, key):
+            self.triggers.on_pod(change)
+
+    def malformed_pod(self, name: str) -> None:
+        bad = Malformed(key=Key("default", name), version=str(next(_versions)), reason="labels")
+        for change in self.pods.feed(bad):
             self.triggers.on_pod(change)
 
     def node(self, new: Node | None, key: Key | None = None) -> None:

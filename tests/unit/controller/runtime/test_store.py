@@ -142,27 +142,47 @@ def test_a_malformed_object_keeps_its_last_good_state_and_is_named_until_it_read
     writer_and_store: Both,
 ) -> None:
     writer, store = writer_and_store
-    assert writer.feed(bad("a", 11)) == ()
+    assert words(writer.feed(bad("a", 11))) == ["a: 3 -> 3"]
+    assert writer.feed(bad("a", 11)) == (), "it is told once"
     assert dict(store.malformed) == {A: "size"}
     found = store.get(A)
     assert found is not None
     assert found.version == "3"
     assert store.reach_in("").version == 11
-    assert words(writer.feed(at("a", 12))) == ["a: 3 -> 12"]
+    assert words(writer.feed(at("a", 12))) == ["a: 3 -> 3", "a: 3 -> 12"]
     assert not store.malformed
 
 
 def test_a_malformed_object_is_forgotten_when_it_is_deleted(writer_and_store: Both) -> None:
     writer, store = writer_and_store
-    writer.feed(bad("c", 11))
-    writer.feed(gone("c", 12))
+    assert words(writer.feed(bad("c", 11))) == ["c: - -> -"]
+    assert words(writer.feed(gone("c", 12))) == ["c: - -> -"], "nobody saw it, but they heard of it"
     assert not store.malformed
+
+
+def test_in_a_list_too_a_malformed_object_is_forgotten_and_told_when_it_is_gone_or_can_be_read(
+    writer_and_store: Both,
+) -> None:
+    writer, store = writer_and_store
+    for name, version in (("a", 11), ("b", 12), ("c", 13)):
+        writer.feed(bad(name, version))
+    changes = words(listed(writer, at("a", 3), version=20))
+    assert changes == ["b: 4 -> 4", "b: 4 -> -", "c: - -> -", "a: 3 -> 3"], "a comes from a backup, as it was"
+    assert not store.malformed
+
+
+def test_a_malformed_object_of_another_namespace_is_not_forgotten_with_a_list() -> None:
+    writers, store = open_scoped_store(Thing, ("x", "default"))
+    writers["default"].feed(bad("a", 11))
+    assert words(listed(writers["x"], version=20)) == []
+    assert set(store.malformed) == {A}
 
 
 def test_in_a_list_too_a_malformed_object_keeps_its_last_good_state(writer_and_store: Both) -> None:
     writer, store = writer_and_store
     writer.feed(bad("b", 11))
-    assert words(listed(writer, bad("a", 15), at("b", 16), version=20)) == ["b: 4 -> 16"]
+    changes = listed(writer, bad("a", 15), at("b", 16), version=20)
+    assert words(changes) == ["a: 3 -> 3", "b: 4 -> 4", "b: 4 -> 16"]
     assert dict(store.malformed) == {A: "size"}
     found = store.get(A)
     assert found is not None

@@ -24,6 +24,7 @@ from controller.runtime.watch import (
     Listing,
     ListPage,
     Manner,
+    Next,
     OpenWatch,
     RelistAsked,
     Stalled,
@@ -38,7 +39,7 @@ A = Key("default", "a")
 SEEN = Seen[str](key=A, version="12", obj="a at 12")
 BAD = Malformed(key=A, version="12", reason="size")
 
-STREAM, PAGES, WHOLE = Manner.STREAM, Manner.PAGES, Manner.WHOLE
+STREAM, PAGES, PAGES_ONCE, WHOLE = Manner.STREAM, Manner.PAGES, Manner.PAGES_ONCE, Manner.WHOLE
 LISTED = Listed(version="10", manner=STREAM)
 STREAMING = Streaming(version="10", manner=STREAM)
 
@@ -73,6 +74,7 @@ def test_which_watch_is_asked_for(state: watch.State, query: dict[str, str]) -> 
     [
         (Start(manner=PAGES), ListPage(limit=500, token="")),
         (Listing(token="t", manner=PAGES), ListPage(limit=500, token="t")),
+        (Start(manner=PAGES_ONCE), ListPage(limit=500, token="")),
         (Start(manner=WHOLE), ListPage(limit=0, token="")),
     ],
 )
@@ -83,6 +85,18 @@ def test_which_page_is_asked_for(state: watch.State, page: ListPage) -> None:
 def test_nothing_is_asked_for_while_a_stream_is_open() -> None:
     with pytest.raises(AssertionError):
         watch.ask(STREAMING, 400)
+
+
+@pytest.mark.parametrize("state", [Start(), Listing(token="t", manner=PAGES), LISTED])
+def test_without_a_stream_there_are_no_events(state: watch.State) -> None:
+    with pytest.raises(AssertionError):
+        watch.on_event(state, SEEN)
+
+
+@pytest.mark.parametrize("state", [Start(manner=PAGES), Listing(token="t", manner=PAGES), Filling(), STREAMING])
+def test_what_was_not_asked_for_is_not_opened(state: watch.State) -> None:
+    with pytest.raises(AssertionError):
+        watch.on_open(state)
 
 
 def test_opening_fills_at_the_start_and_goes_on_after_a_list() -> None:
@@ -111,8 +125,8 @@ def test_opening_fills_at_the_start_and_goes_on_after_a_list() -> None:
         "no version, no move",
     ],
 )
-def test_events(state: watch.State, event: Any, after: watch.State, told: object) -> None:
-    assert watch.on_event(state, event) == (after, told)
+def test_events(state: watch.State, event: Any, after: Filling | Streaming, told: Any) -> None:
+    assert watch.on_event(state, event) == Next(state=after, event=told)
 
 
 @pytest.mark.parametrize(
@@ -136,9 +150,8 @@ def test_events_that_show_that_a_stream_is_of_no_use(
 
 
 def test_a_change_forgives_earlier_failures() -> None:
-    assert watch.on_event(Streaming(version="10", manner=STREAM, strikes=3), SEEN) == (
-        Streaming(version="12", manner=STREAM, strikes=0),
-        SEEN,
+    assert watch.on_event(Streaming(version="10", manner=STREAM, strikes=3), SEEN) == Next(
+        state=Streaming(version="12", manner=STREAM, strikes=0), event=SEEN
     )
 
 
@@ -155,6 +168,13 @@ def test_after_one_whole_list_it_is_pages_again() -> None:
     assert (state, told) == (Listed(version="9", manner=PAGES), (Init(), InitDone(version="9")))
 
 
+def test_after_a_list_because_the_stream_of_the_initial_state_broke_off_it_is_streams_again() -> None:
+    state, _ = watch.on_page(Start(manner=PAGES_ONCE), Page[str](items=(), version="9", token="t"))
+    assert state == Listing(token="t", manner=PAGES_ONCE)
+    state, _ = watch.on_page(state, Page[str](items=(), version="10"))
+    assert state == LISTED
+
+
 def test_a_stream_that_does_not_end_its_filling_is_not_tried_again() -> None:
     assert watch.on_end(Filling(), Stalled()) == Start(manner=PAGES)
 
@@ -169,12 +189,16 @@ def test_a_stream_that_does_not_end_its_filling_is_not_tried_again() -> None:
         (Start(), errors.Unreachable, Start()),
         (Start(), errors.Busy, Start()),
         (Start(manner=PAGES), errors.Forbidden, Start(manner=PAGES)),
-        (Filling(), None, Start()),
-        (Filling(), errors.Unreachable, Start()),
-        (Filling(), errors.Gone, Start()),
+        (Filling(), None, Start(manner=PAGES_ONCE)),
+        (Filling(), errors.Unreachable, Start(manner=PAGES_ONCE)),
+        (Filling(), errors.Gone, Start(manner=PAGES_ONCE)),
+        (Filling(), errors.ServerError, Start(manner=PAGES_ONCE)),
+        (Filling(), errors.Busy, Start(manner=PAGES_ONCE)),
+        (Filling(), errors.NotFound, Start(manner=PAGES_ONCE)),
         (Filling(), errors.Invalid, Start(manner=PAGES)),
         (Filling(), errors.Forbidden, Start(manner=PAGES)),
-        (Filling(), errors.Unauthorized, Start()),
+        (Filling(), errors.Unauthorized, Start(manner=PAGES_ONCE)),
+        (Start(manner=PAGES_ONCE), errors.Unreachable, Start(manner=PAGES_ONCE)),
         (Listing(token="t", manner=PAGES), errors.Unreachable, Listing(token="t", manner=PAGES)),
         (Listing(token="t", manner=PAGES), errors.Forbidden, Listing(token="t", manner=PAGES)),
         (Listing(token="t", manner=PAGES), errors.ServerError, Listing(token="t", manner=PAGES)),
