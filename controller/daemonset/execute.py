@@ -24,7 +24,7 @@ from controller.daemonset.live_checks import (
     may_have_come_through,
 )
 from controller.daemonset.requests import Requests
-from controller.kube.errors import ApiError, Conflict, NotFound
+from controller.kube.errors import ApiError
 from controller.kube.meaning import ForWrite, meaning_of
 from controller.kube.throttle import CEILING
 from controller.planner.actions import (
@@ -70,7 +70,7 @@ class PlanExecution:
     def _is_over(self) -> bool:
         """Whether the DaemonSet was found to be deleted, or to be another one of the same name."""
         look = self._look
-        return look is not None and look.done() and isinstance(look.result(), Conflict | NotFound)
+        return look is not None and look.done() and _forbids_for_ever(look.result())
 
     @property
     def _begins_more(self) -> bool:
@@ -165,9 +165,10 @@ class PlanExecution:
     async def _counts(self, action: Action, error: ApiError) -> bool:
         """Whether the error counts as a failure of the place, which is left alone after several of them, so that the
         rest goes on."""
-        if not meaning_of(error).write.of_the_place and not self._context.is_suspect(action.place):
+        means = meaning_of(error).write
+        if not means.of_the_place and not self._context.is_suspect(action.place):
             return False
-        if error.is_terminating_namespace or (isinstance(action, CreatePod) and error.is_full_quota):
+        if means is ForWrite.ENDING or (isinstance(action, CreatePod) and means is ForWrite.NO_ROOM):
             return True
         return not (
             isinstance(action, InDoubt) and await may_have_come_through(action, self._daemonset, self._dependencies)
@@ -193,9 +194,9 @@ class PlanExecution:
         if means is ForWrite.ABSENT and isinstance(action, OnPod | OnRevision):
             # if it is not there, somebody was quicker
             return error if await is_still_there(action, self._dependencies) else None
-        if means in (ForWrite.EXISTS, ForWrite.REFUSED) and isinstance(action, ProbeTemplate):
+        if isinstance(action, ProbeTemplate) and (means.refused or means is ForWrite.EXISTS):
             return None  # the refusal is the result of the dry run
-        if error.is_terminating_namespace:
+        if means is ForWrite.ENDING:
             return None
         if isinstance(action, InDoubt):
             if means is ForWrite.UNKNOWN:
@@ -222,3 +223,7 @@ class PlanExecution:
     def _say(self, note: Note | None) -> None:
         if note is not None:
             self._dependencies.say(self._daemonset, note)
+
+
+def _forbids_for_ever(error: ApiError | None) -> bool:
+    return error is not None and meaning_of(error).write in (ForWrite.ABSENT, ForWrite.OVERTAKEN)
