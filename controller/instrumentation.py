@@ -17,8 +17,9 @@ from controller.api.wellknown import LEASE_NAME
 from controller.daemonset.answers import verdict_on_template
 from controller.daemonset.caches import Caches
 from controller.kube.decode import Malformed
-from controller.kube.errors import AlreadyExists, ApiError
+from controller.kube.errors import ApiError
 from controller.kube.kinds import DAEMONSETS, IMAGE_PULL_JOBS
+from controller.kube.meaning import ForWrite, meaning_of
 from controller.kube.sender import Exchange
 from controller.pass_log import RESULT_OF, PassLog
 from controller.planner.actions import (
@@ -147,7 +148,8 @@ class Instrumentation:
             return
         if operation := action.traits.operation:
             tally.count(uid, OF_OPERATIONS, operation, "success" if error is None else "error")
-        if isinstance(action, CreateRevision) and not isinstance(error, AlreadyExists):
+        means = None if error is None else meaning_of(error).write
+        if isinstance(action, CreateRevision) and means is not ForWrite.EXISTS:
             tally.made_revision(uid, action.hash)
         if isinstance(action, ProbeTemplate):
             refused = isinstance(verdict_on_template(error), TemplateRefused)

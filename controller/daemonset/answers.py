@@ -40,7 +40,7 @@ class Answer(Value, gc=True):
 
     @property
     def is_full_quota(self) -> bool:
-        return isinstance(self.action, CreatePod) and self.error is not None and self.error.is_full_quota
+        return isinstance(self.action, CreatePod) and self.means is ForWrite.NO_ROOM
 
 
 class ExecutionContext(Value, gc=True):
@@ -65,9 +65,11 @@ def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
     if error is None:
         return Accepted()
     match meaning_of(error).write:
-        case ForWrite.REFUSED if not error.is_full_quota:
+        case ForWrite.REFUSED | ForWrite.DENIED:
             return TemplateRefused(words=error.message)
-        case ForWrite.REFUSED | ForWrite.EXISTS:
+        case ForWrite.EXISTS | ForWrite.NO_ROOM:
             return Accepted()
-        case ForWrite.ABSENT | ForWrite.OVERTAKEN | ForWrite.FAILED | ForWrite.NOT_NOW | ForWrite.UNKNOWN:
+        case ForWrite.ABSENT | ForWrite.OVERTAKEN | ForWrite.ENDING:
+            return Unasked()
+        case ForWrite.FAILED | ForWrite.NOT_NOW | ForWrite.UNKNOWN:
             return Unasked()

@@ -7,7 +7,8 @@ from typing import assert_never
 import msgspec
 
 from controller.daemonset.answers import verdict_on_template
-from controller.kube.errors import ApiError, Forbidden
+from controller.kube.errors import ApiError
+from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.world import Accepted, TemplateRefused, Unasked
 
 ASK_AGAIN_SECONDS = 60.0
@@ -33,7 +34,7 @@ class Verdicts(msgspec.Struct):
         self.ask_at, self.refusals, self.asked = 0.0, 0, 0
 
     def learn(self, revision_hash: str, error: ApiError | None, moment: float) -> None:
-        """Note the answer to a dry run: `error`, or None if it was accepted. The first Forbidden is no verdict yet,
+        """Note the answer to a dry run: `error`, or None if it was accepted. The first denial is no verdict yet,
         because the cause may be the node of that pod."""
         verdict = verdict_on_template(error)
         self.asked += 1
@@ -43,7 +44,7 @@ class Verdicts(msgspec.Struct):
                 self.refusals = self.asked = 0
             case TemplateRefused():
                 self.refusals += 1
-                told = self.refusals - isinstance(error, Forbidden)
+                told = self.refusals - (error is not None and meaning_of(error).write is ForWrite.DENIED)
                 if told > 0:
                     self.by_revision[revision_hash] = verdict
                     self.ask_at = moment + min(ASK_AGAIN_SECONDS * 2 ** min(told - 1, 9), ASK_AGAIN_AT_MOST)

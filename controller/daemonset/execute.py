@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from typing import assert_never
 
 from controller.daemonset import write_events
+from controller.daemonset.after_error import Counts, Left, counts_after, left_after
 from controller.daemonset.answers import Answer, ExecutionContext
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.live_checks import (
@@ -24,7 +24,7 @@ from controller.daemonset.live_checks import (
     may_have_come_through,
 )
 from controller.daemonset.requests import Requests
-from controller.kube.errors import ApiError, Conflict, NotFound
+from controller.kube.errors import ApiError
 from controller.kube.meaning import ForWrite, meaning_of
 from controller.kube.throttle import CEILING
 from controller.planner.actions import (
@@ -38,7 +38,6 @@ from controller.planner.actions import (
     OnPod,
     OnRevision,
     PrepareDelete,
-    ProbeTemplate,
     ResizePod,
     UpdateInPlace,
 )
@@ -57,9 +56,9 @@ class PlanExecution:
         self.underway: dict[Place, Action] = {}
         """Actions that were begun and not answered yet, by place."""
         self._late: Callable[[Answer], None] | None = None
-        self._look: asyncio.Task[ApiError | None] | None = None
-        """The read of the DaemonSet before the first adoption. Its result is the error that forbids adoptions; None:
-        they are allowed."""
+        self._looking, self._looked = asyncio.Lock(), False
+        self._forbids: ApiError | None = None
+        """The error that forbids adoptions; None: the DaemonSet was not read yet, or they are allowed."""
 
     def leave(self, tell: Callable[[Answer], None]) -> None:
         """Called when the pass stops waiting. No further action is begun, because the plan is getting old; `tell`
@@ -69,31 +68,27 @@ class PlanExecution:
     @property
     def _is_over(self) -> bool:
         """Whether the DaemonSet was found to be deleted, or to be another one of the same name."""
-        look = self._look
-        return look is not None and look.done() and isinstance(look.result(), Conflict | NotFound)
+        error = self._forbids
+        return error is not None and meaning_of(error).write in (ForWrite.ABSENT, ForWrite.OVERTAKEN)
 
     @property
     def _begins_more(self) -> bool:
         return self._late is None and not self._is_over
 
     async def run(self) -> None:
-        """Try every action, unless the pass leaves before. One read of the DaemonSet is enough for all adoptions.
+        """Try every action, unless the pass leaves before.
 
         At most `CEILING` actions are tried at once, as many as may wait at the server: the memory that passes need is
         bounded, however many pods they want.
         """
-        adopts = any(isinstance(action, AdoptPod | AdoptRevision) for action in self._actions)
-        async with asyncio.TaskGroup() if adopts else nullcontext() as group:
-            if group is not None:
-                self._look = group.create_task(self._confirmed())
-            for batch in self._batches():
-                waiting = iter(batch)
-                if len(batch) == 1:
-                    await self._carry_out(waiting)
-                    continue
-                async with asyncio.TaskGroup() as side_by_side:
-                    for _ in range(min(len(batch), CEILING)):
-                        side_by_side.create_task(self._carry_out(waiting))
+        for batch in self._batches():
+            waiting = iter(batch)
+            if len(batch) == 1:
+                await self._carry_out(waiting)
+                continue
+            async with asyncio.TaskGroup() as side_by_side:
+                for _ in range(min(len(batch), CEILING)):
+                    side_by_side.create_task(self._carry_out(waiting))
 
     def _batches(self) -> Iterator[Sequence[Action]]:
         """Batches, one after the other, each of actions that are tried side by side: everything but creates, then 1,
@@ -143,15 +138,16 @@ class PlanExecution:
                 await self._carry_out(iter((ResizePod(pod=action.pod, node=action.node),)))
 
     async def _after_error(self, action: Action, error: ApiError) -> Answer:
+        means = meaning_of(error).write
         self._dependencies.did(self._daemonset, action, error)
-        counts = await self._counts(action, error)
-        taken, exists = False, meaning_of(error).write is ForWrite.EXISTS
+        counts = await self._counts(action, means)
+        taken, left = False, error
         try:
-            taken = exists and await is_taken(action, self._context, self._dependencies)
-            left = await self._left_to_do(action, error)
+            taken = means is ForWrite.EXISTS and await is_taken(action, self._context, self._dependencies)
+            is_left = await self._is_left(action, error, means)
         except ApiError as second:  # the look at the server failed too
-            left = second
-        return Answer(action=action, error=error, left=left, counts=counts, taken=taken)
+            is_left, left = True, second
+        return Answer(action=action, error=error, left=left if is_left else None, counts=counts, taken=taken)
 
     def _after_success(self, action: Action) -> Answer:
         undone = self._context.reverted(action)
@@ -162,21 +158,20 @@ class PlanExecution:
         self._say(write_events.success(action))
         return Answer(action=action)
 
-    async def _counts(self, action: Action, error: ApiError) -> bool:
-        """Whether the error counts as a failure of the place, which is left alone after several of them, so that the
-        rest goes on."""
-        if not meaning_of(error).write.of_the_place and not self._context.is_suspect(action.place):
-            return False
-        if error.is_terminating_namespace or (isinstance(action, CreatePod) and error.is_full_quota):
-            return True
-        return not (
-            isinstance(action, InDoubt) and await may_have_come_through(action, self._daemonset, self._dependencies)
-        )
+    async def _counts(self, action: Action, means: ForWrite) -> bool:
+        """Whether the error counts as a failure of the place."""
+        counts = counts_after(action, means, suspect=self._context.is_suspect(action.place))
+        if counts is Counts.UNLESS_DONE and isinstance(action, InDoubt):
+            return not await may_have_come_through(action, self._daemonset, self._dependencies)
+        return counts is Counts.YES
 
     async def _may_adopt(self) -> None:
         """Raises the error that forbids adoptions: the DaemonSet is gone, or could not be read."""
-        if self._look is not None and (error := await self._look) is not None:
-            raise error
+        async with self._looking:  # one read of the DaemonSet is enough for all adoptions
+            if not self._looked:
+                self._forbids, self._looked = await self._confirmed(), True
+        if self._forbids is not None:
+            raise self._forbids
 
     async def _confirmed(self) -> ApiError | None:
         try:
@@ -185,24 +180,16 @@ class PlanExecution:
             return error
         return None
 
-    async def _left_to_do(self, action: Action, error: ApiError) -> ApiError | None:
-        """The error because of which the action has to be tried again; None: nothing is left to do."""
-        means = meaning_of(error).write
-        if self._is_over:
-            return error
-        if means is ForWrite.ABSENT and isinstance(action, OnPod | OnRevision):
-            # if it is not there, somebody was quicker
-            return error if await is_still_there(action, self._dependencies) else None
-        if means in (ForWrite.EXISTS, ForWrite.REFUSED) and isinstance(action, ProbeTemplate):
-            return None  # the refusal is the result of the dry run
-        if error.is_terminating_namespace:
-            return None
-        if isinstance(action, InDoubt):
-            if means is ForWrite.UNKNOWN:
-                await self._look_whether_done(action)
-            elif not means.settles_itself:
-                self._say(write_events.failure(action, error.message))
-        return error  # derived names and guards make every write safe to try again
+    async def _is_left(self, action: Action, error: ApiError, means: ForWrite) -> bool:
+        """Whether the action has to be tried again; meanwhile the server is asked, or users are told."""
+        left = left_after(action, means, over=self._is_over)
+        if left is Left.IF_THERE and isinstance(action, OnPod | OnRevision):
+            return await is_still_there(action, self._dependencies)
+        if left is Left.IN_DOUBT and isinstance(action, InDoubt):
+            await self._look_whether_done(action)
+        if left is Left.TOLD and isinstance(action, InDoubt):
+            self._say(write_events.failure(action, error.message))
+        return left is not Left.NOTHING
 
     async def _look_whether_done(self, action: InDoubt) -> None:
         """The answer was lost: ask the server what became of the write."""

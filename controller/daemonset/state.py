@@ -204,18 +204,18 @@ class DaemonSetState(msgspec.Struct):
         return 0.0 if self.status_conflict is None else max(self.status_conflict.until - moment, 0.0)
 
     def _learn_of_place(self, answer: Answer, moment: float) -> None:
-        place, error = answer.place, answer.error
+        place, means = answer.place, answer.means
         self.unsure.pop(place, None)
-        if answer.means is ForWrite.UNKNOWN and isinstance(answer.action, InDoubt):
+        if means is ForWrite.UNKNOWN and isinstance(answer.action, InDoubt):
             self.unsure[place] = Unsure(action=answer.action, until=moment + UNSURE_SECONDS)
-        if error is None:
+        if means is None:
             self.places.went_well(place)
             if isinstance(answer.action, CreatePod):
                 self.places.went_well(ROOM)
             return
-        if not meaning_of(error).write.of_the_place:
+        if not means.of_the_place:
             self.places.note_inconclusive(place)
-        if answer.counts and error.is_terminating_namespace:
+        if answer.counts and means is ForWrite.ENDING:
             self.places.leave_alone(place, ENDING_SECONDS, moment)
         elif answer.counts:
             self.places.failed(place, moment)
@@ -245,7 +245,7 @@ class DaemonSetState(msgspec.Struct):
         means = meaning_of(answer.left).write
         if means is ForWrite.ABSENT:
             self.no_resize = self.refused_resizes[uid] = f"{NO_RESIZE}: {answer.left.message}"
-        elif means is ForWrite.REFUSED:
+        elif means.refused:
             self.refused_resizes[uid] = answer.left.message
 
 

@@ -105,7 +105,7 @@ class JobExecution:
         try:
             written = await self._client.create(PULLERS, job.namespace, puller_manifest.body(job, node), name=name)
         except ApiError as error:
-            if not self._is_ours(error, node) and not error.is_terminating_namespace:
+            if not self._is_ours(error, node) and meaning_of(error).write is not ForWrite.ENDING:
                 self._state.refused(str(error), elapsed())
                 self._say(job, Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {error.message}"))
             raise

@@ -191,10 +191,10 @@ class Rollouts:
             await client.create(IMAGE_PULL_JOBS, daemonset.namespace, document, name=job.name)
         except ApiError as error:
             there = self._jobs.get(Key(daemonset.namespace, job.name))
-            exists = meaning_of(error).write is ForWrite.EXISTS
-            if exists and (there is None or self._ours(daemonset, job) is not None):
+            means = meaning_of(error).write
+            if means is ForWrite.EXISTS and (there is None or self._ours(daemonset, job) is not None):
                 return  # our own, not seen yet
-            if not error.is_terminating_namespace:
+            if means is not ForWrite.ENDING:
                 message = f"Error creating ImagePullJob: {error.message}"
                 self._say(daemonset, Note(warning=True, reason=FAILED_CREATE_IMAGE_PULL_JOB, message=message))
             raise
@@ -210,7 +210,7 @@ class Rollouts:
             means = meaning_of(error).write
             if means in (ForWrite.ABSENT, ForWrite.OVERTAKEN):
                 return
-            if means is ForWrite.REFUSED:
+            if means.refused:
                 self._removed.discard(job.uid)
             raise
         self._did(daemonset.key, "DeleteJob")

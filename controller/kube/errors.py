@@ -3,6 +3,8 @@
 ApiError
 ├─ NotFound  AlreadyExists  Conflict  Gone             about this object
 ├─ Invalid  Forbidden  Unauthorized                    about this request
+│           ├─ NamespaceTerminating                    about its namespace
+│           └─ QuotaExceeded
 ├─ Busy  ServerError  Unreadable                       about the server
 ├─ Unreachable                                         nothing was done
 └─ Unknown                                             nobody knows whether it was done
@@ -91,16 +93,6 @@ class ApiError(Exception):
         self.retry_after = retry_after
         """Seconds to wait before another try, if the server said so; None: it did not."""
 
-    @property
-    def is_terminating_namespace(self) -> bool:
-        """Whether it was refused because its namespace is being deleted: there is nothing to retry or to report."""
-        return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
-
-    @property
-    def is_full_quota(self) -> bool:
-        """Whether it was refused because a ResourceQuota is used up: the object is valid, and deletions make room."""
-        return tells_of_full_quota(self.message)
-
 
 class NotFound(ApiError):
     """404: no such object; on a list or watch, no such kind (its CRD is not installed)."""
@@ -124,7 +116,15 @@ class Invalid(ApiError):
 
 
 class Forbidden(ApiError):
-    """403: access control, quota, an admission policy, or a terminating namespace."""
+    """403: access control or an admission policy."""
+
+
+class NamespaceTerminating(Forbidden):
+    """403 on create: the namespace is being deleted."""
+
+
+class QuotaExceeded(Forbidden):
+    """403: a ResourceQuota is used up. The object is valid, and deletions make room."""
 
 
 class Unauthorized(ApiError):
@@ -203,6 +203,10 @@ def _class_of(verb: str, response: Response, reason: str, message: str, causes: 
         return AlreadyExists
     if code == 422 and (message == _NO_SUCH_PATH or any(cause.field == "metadata.uid" for cause in causes)):
         return Conflict
+    if code == 403 and any(cause.reason == "NamespaceTerminating" for cause in causes):
+        return NamespaceTerminating
+    if code == 403 and tells_of_full_quota(message):
+        return QuotaExceeded
     if code == 503 and response.retry_after is not None:
         return Busy
     timed_out_inside = code == 500 and any(words in message for words in _TIMED_OUT_INSIDE)

@@ -131,16 +131,18 @@ async def run_program(
                 *words, env=env, stdin=stdin, stdout=PIPE, stderr=PIPE, process_group=group
             )
         except OSError as error:
-            return error  # raised outside of the scope, which would wrap it in a group
+            return error
 
     async with asyncio.TaskGroup() as scope:
         starting = scope.create_task(start())
         try:
             program = await asyncio.shield(starting)
             printed, complaint = (b"", b"") if isinstance(program, OSError) else await program.communicate()
-        except BaseException:  # cancelled too: the program does not outlive the call
+        except BaseException as error:  # cancelled too: the program does not outlive the call
             await _end(starting, alone=asks)
-            raise
+            if not isinstance(error, OSError):
+                raise
+            program = error  # raised outside of the scope, which would wrap it in a group
     if isinstance(program, OSError):
         raise program
     return program.returncode or 0, printed, complaint

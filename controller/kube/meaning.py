@@ -16,7 +16,9 @@ from controller.kube.errors import (
     Forbidden,
     Gone,
     Invalid,
+    NamespaceTerminating,
     NotFound,
+    QuotaExceeded,
     ServerError,
     Unauthorized,
     Unknown,
@@ -47,6 +49,13 @@ class ForWrite(Enum):
     REFUSED = auto()
     """The server refuses the request, and will refuse it again: reported, held back at its place, retried at growing
     intervals."""
+    DENIED = auto()
+    """The same, but perhaps only here: a policy may allow it on another node."""
+    ENDING = auto()
+    """The namespace is being deleted, and so will the DaemonSet be: not reported, held back at its place."""
+    NO_ROOM = auto()
+    """Refused although it is valid, until something is deleted: reported. A create of a pod holds back all creates,
+    another write its place."""
     FAILED = auto()
     """Not done, for a reason outside of the request: reported, held back at its place, retried at growing
     intervals."""
@@ -59,7 +68,12 @@ class ForWrite(Enum):
     def of_the_place(self) -> bool:
         """Whether the cause is this node or object. If the server is away or busy, writes fail everywhere; if an
         object has changed meanwhile, the next try fails nowhere."""
-        return self in (ForWrite.REFUSED, ForWrite.FAILED)
+        return self.refused or self is ForWrite.FAILED
+
+    @property
+    def refused(self) -> bool:
+        """Whether the server has said no to this request."""
+        return self in (ForWrite.REFUSED, ForWrite.DENIED, ForWrite.ENDING, ForWrite.NO_ROOM)
 
     @property
     def settles_itself(self) -> bool:
@@ -108,7 +122,9 @@ MEANINGS: Final[Mapping[type[ApiError], Meaning]] = {
     Conflict: Meaning(write=ForWrite.OVERTAKEN),
     Gone: Meaning(write=ForWrite.FAILED, read=ForRead.ANEW),
     Invalid: Meaning(write=ForWrite.REFUSED, read=ForRead.REFUSED),
-    Forbidden: Meaning(write=ForWrite.REFUSED, read=ForRead.FORBIDDEN),
+    Forbidden: Meaning(write=ForWrite.DENIED, read=ForRead.FORBIDDEN),
+    NamespaceTerminating: Meaning(write=ForWrite.ENDING, read=ForRead.FORBIDDEN),
+    QuotaExceeded: Meaning(write=ForWrite.NO_ROOM, read=ForRead.FORBIDDEN),
     Unauthorized: Meaning(write=ForWrite.FAILED, read=ForRead.NO_ENTRY, resend=Resend.RENEWED),
     Busy: Meaning(write=ForWrite.NOT_NOW, resend=Resend.LATER),
     ServerError: Meaning(write=ForWrite.FAILED, read=ForRead.FAILING),

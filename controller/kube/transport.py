@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import ssl
@@ -31,6 +32,8 @@ from controller.kube.request import JSON, NotConnected, Request, Response
 
 CONNECT_SECONDS: Final = 10.0
 """Seconds to open a TCP connection; the timeout of the request bounds it as well."""
+LEAST_SECONDS: Final = 0.001
+"""Seconds that are always left for the exchange itself, because for aiohttp 0 means no limit."""
 IDLE_SECONDS: Final = 60.0
 """Seconds for which an unused connection is kept: less than load balancers and API servers allow."""
 READ_BUFFER: Final = 256 * 1024
@@ -60,8 +63,11 @@ class AiohttpTransport:
         self._authorization: str | None = None
 
     async def exchange(self, request: Request) -> Response:
-        timeout = ClientTimeout(total=request.timeout, sock_connect=CONNECT_SECONDS)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         headers = await self._headers_for(request)
+        left = None if request.timeout is None else max(began + request.timeout - loop.time(), LEAST_SECONDS)
+        timeout = ClientTimeout(total=left, sock_connect=CONNECT_SECONDS)
         guarded = _Guarded(request.body, request.permission) if request.permission is not None else None
         with _translated(guarded):
             async with await self._send(request, headers, timeout, guarded or request.body) as response:
@@ -104,8 +110,13 @@ class AiohttpTransport:
         )
 
     async def _headers_for(self, request: Request) -> CIMultiDict[str]:
-        """The headers for the content type of `request`, made again only when the credentials change."""
-        authorization = await self._connection.credentials.authorization()
+        """The headers for the content type of `request`, made again only when the credentials change. They may have
+        to be waited for, but no longer than the request may take."""
+        try:
+            async with asyncio.timeout(request.timeout):
+                authorization = await self._connection.credentials.authorization()
+        except TimeoutError as error:
+            raise NotConnected(f"no credentials within {request.timeout:g} s") from error
         if authorization != self._authorization:
             self._authorization = authorization
             self._headers.clear()

@@ -8,7 +8,7 @@ from controller.api import patch
 from controller.api.base import JSONObject, fields_of
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key, Ref
-from controller.kube.errors import Forbidden, Invalid
+from controller.kube.errors import Forbidden, Invalid, QuotaExceeded
 from controller.kube.kinds import DAEMONSETS, PODS
 from controller.planner.actions import ProbeTemplate
 from controller.planner.manifest import PodRenderer
@@ -56,9 +56,9 @@ async def dry_run_of_pod(session: Session, daemonset: DaemonSet, probe: ProbeTem
     body = PodRenderer(daemonset, probe.revision).body(probe.name, probe.node)
     try:
         await session.client.create(PODS, daemonset.namespace, body, name=probe.name, dry_run=True)
+    except QuotaExceeded:  # the pod that is deleted first makes room
+        return DryRunAnswer(result=CheckResult.OK)
     except (Forbidden, Invalid) as error:
-        if error.is_full_quota:  # the pod that is deleted first makes room
-            return DryRunAnswer(result=CheckResult.OK)
         if any(words in error.message for words in NO_RIGHT):
             return DryRunAnswer(result=CheckResult.SKIPPED, text="no right to create pods")
         return DryRunAnswer(result=CheckResult.FAILED, text=error.message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import select
 import signal
@@ -143,6 +144,21 @@ async def test_what_a_plugin_has_started_ends_though_the_plugin_has_ended_before
     await plugin.began(1)
     loading.cancel()
     await asyncio.wait([loading])
+    await plugin.is_gone()
+
+
+async def test_a_program_whose_output_cannot_be_read_is_an_error_of_the_system(
+    plugin: Hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin.hang()
+
+    async def unreadable(self: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
+        await plugin.began(1)
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(asyncio.subprocess.Process, "communicate", unreadable)
+    with pytest.raises(OSError, match="Input/output error"):
+        await run_program(sys.executable, *plugin.args)
     await plugin.is_gone()
 
 

@@ -9,7 +9,17 @@ import pytest
 from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE
 from controller.daemonset.places import FAILING_FIRST
 from controller.daemonset.state import ENDING_SECONDS, PROOF
-from controller.kube.errors import ApiError, Busy, Conflict, Forbidden, Invalid, ServerError, Unknown, Unreachable
+from controller.kube.errors import (
+    ApiError,
+    Busy,
+    Conflict,
+    Forbidden,
+    Invalid,
+    QuotaExceeded,
+    ServerError,
+    Unknown,
+    Unreachable,
+)
 from controller.kube.request import NotConnected, Request, Response
 from controller.kube.throttle import CEILING
 from controller.planner.actions import (
@@ -206,7 +216,7 @@ def test_every_answer_is_told_to_those_who_count() -> None:
     acting.carry_out([create(0), delete()], ok(), QUOTA)
     assert [(action, type(error)) for action, error in acting.did] == [
         (delete(), type(None)),
-        (create(0), Forbidden),
+        (create(0), QuotaExceeded),
     ]
 
 

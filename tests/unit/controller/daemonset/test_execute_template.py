@@ -11,7 +11,7 @@ from tests.beds.dependencies import Acting, refusal
 from tests.beds.scripted import Answer, ok
 from tests.beds.verdicts import refusing
 from tests.beds.worlds import NOW, OURS, ds, revision
-from tests.unit.controller.daemonset.test_execute import AWAY, BROKEN, DENIED, QUOTA, delete
+from tests.unit.controller.daemonset.test_execute import AWAY, BROKEN, DENIED, ENDING, QUOTA, delete
 
 
 def test_only_the_deletion_of_a_failed_pod_is_a_strike_of_its_node_and_generation() -> None:
@@ -67,6 +67,13 @@ def test_a_template_counts_as_refused_when_two_nodes_may_not_have_it() -> None:
     acting.carry_out([PROBE], DENIED)
     assert acting.state.verdicts.by_revision == refusing("v1", "not on this node")
     assert acting.state.verdicts.ask_at == NOW + 60
+
+
+def test_in_a_namespace_that_ends_nobody_has_refused_the_template() -> None:
+    acting = Acting()
+    for _ in range(2):
+        assert acting.carry_out([PROBE], ENDING) == ()
+    assert (acting.state.verdicts.by_revision, acting.state.verdicts.ask_at) == ({}, 0.0)
 
 
 def test_a_template_that_is_accepted_after_all_begins_anew() -> None:

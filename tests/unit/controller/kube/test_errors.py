@@ -84,14 +84,14 @@ def test_a_quote_without_a_partner_hides_nothing() -> None:
 
 def test_a_terminating_namespace_is_told_from_other_refusals() -> None:
     causes = [{"reason": "NamespaceTerminating", "field": "metadata.namespace", "message": "it is"}]
-    assert mapped("create", 403, status(403, "Forbidden", causes=causes)).is_terminating_namespace
-    assert not mapped("create", 403, status(403, "Forbidden")).is_terminating_namespace
+    assert type(mapped("create", 403, status(403, "Forbidden", causes=causes))) is errors.NamespaceTerminating
+    assert type(mapped("create", 403, status(403, "Forbidden"))) is errors.Forbidden
 
 
 def test_a_full_quota_is_told_from_other_refusals() -> None:
     words = 'pods "a" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=4, limited: pods=4'
-    assert mapped("create", 403, status(403, "Forbidden", words)).is_full_quota
-    assert not mapped("create", 403, status(403, "Forbidden", 'pods "a" is forbidden: no')).is_full_quota
+    assert type(mapped("create", 403, status(403, "Forbidden", words))) is errors.QuotaExceeded
+    assert type(mapped("create", 403, status(403, "Forbidden", 'pods "a" is forbidden: no'))) is errors.Forbidden
 
 
 def test_a_busy_server_that_names_no_time_is_given_a_second() -> None:

@@ -16,7 +16,9 @@ MEANS: dict[type[ApiError], tuple[ForWrite, ForRead, Resend]] = {
     errors.Conflict: (ForWrite.OVERTAKEN, ForRead.BACK_OFF, Resend.NEVER),
     errors.Gone: (ForWrite.FAILED, ForRead.ANEW, Resend.NEVER),
     errors.Invalid: (ForWrite.REFUSED, ForRead.REFUSED, Resend.NEVER),
-    errors.Forbidden: (ForWrite.REFUSED, ForRead.FORBIDDEN, Resend.NEVER),
+    errors.Forbidden: (ForWrite.DENIED, ForRead.FORBIDDEN, Resend.NEVER),
+    errors.NamespaceTerminating: (ForWrite.ENDING, ForRead.FORBIDDEN, Resend.NEVER),
+    errors.QuotaExceeded: (ForWrite.NO_ROOM, ForRead.FORBIDDEN, Resend.NEVER),
     errors.Unauthorized: (ForWrite.FAILED, ForRead.NO_ENTRY, Resend.RENEWED),
     errors.Busy: (ForWrite.NOT_NOW, ForRead.BACK_OFF, Resend.LATER),
     errors.ServerError: (ForWrite.FAILED, ForRead.FAILING, Resend.NEVER),
@@ -26,14 +28,17 @@ MEANS: dict[type[ApiError], tuple[ForWrite, ForRead, Resend]] = {
 }
 
 JUDGED = {
-    # what it is: of the place, settles itself, undecided
-    ForWrite.ABSENT: (False, False, False),
-    ForWrite.EXISTS: (False, True, False),
-    ForWrite.OVERTAKEN: (False, True, False),
-    ForWrite.REFUSED: (True, False, False),
-    ForWrite.FAILED: (True, False, False),
-    ForWrite.NOT_NOW: (False, False, True),
-    ForWrite.UNKNOWN: (False, True, True),
+    # what it is: of the place, refused, settles itself, undecided
+    ForWrite.ABSENT: (False, False, False, False),
+    ForWrite.EXISTS: (False, False, True, False),
+    ForWrite.OVERTAKEN: (False, False, True, False),
+    ForWrite.REFUSED: (True, True, False, False),
+    ForWrite.DENIED: (True, True, False, False),
+    ForWrite.ENDING: (True, True, False, False),
+    ForWrite.NO_ROOM: (True, True, False, False),
+    ForWrite.FAILED: (True, False, False, False),
+    ForWrite.NOT_NOW: (False, False, False, True),
+    ForWrite.UNKNOWN: (False, False, True, True),
 }
 
 DESIGN = Path(__file__).parents[4] / "docs/design/life-of-an-event.md"
@@ -43,6 +48,12 @@ OF_A_WRITE = {
     ForWrite.EXISTS: "done already, if the object is ours",
     ForWrite.OVERTAKEN: "somebody was quicker: decide anew",
     ForWrite.REFUSED: "refused: reported, held back at its place",
+    ForWrite.DENIED: "refused, perhaps only for this node: reported, held back at its place",
+    ForWrite.ENDING: "refused: not reported, held back at its place",
+    ForWrite.NO_ROOM: (
+        "refused until something is deleted: reported; a create of a pod holds back all creates, "
+        "another write its place"
+    ),
     ForWrite.FAILED: "failed: reported, held back at its place",
     ForWrite.NOT_NOW: "not done, not because of the place: again soon",
     ForWrite.UNKNOWN: "in doubt: it may have been done, or may yet be",
@@ -91,7 +102,7 @@ def test_the_design_tells_the_same() -> None:
 
 @pytest.mark.parametrize("write", ForWrite, ids=lambda write: write.name)
 def test_how_a_write_that_ended_so_is_judged(write: ForWrite) -> None:
-    assert (write.of_the_place, write.settles_itself, write.undecided) == JUDGED[write]
+    assert (write.of_the_place, write.refused, write.settles_itself, write.undecided) == JUDGED[write]
 
 
 def test_a_kind_of_conflict_means_what_a_conflict_does() -> None:
