@@ -75,7 +75,7 @@ Kubeconfig: TypeAlias = Annotated[
 Context: TypeAlias = Annotated[str | None, typer.Option(help="Context of the kubeconfig; default: its current one.")]
 Namespaces: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(callback=_namespaces, help="Look after this namespace only; repeatable. Default: all."),
+    typer.Option(callback=_namespaces, help="Manage only this namespace; may be repeated. Default: all."),
 ]
 Workers: TypeAlias = Annotated[
     int,
@@ -92,7 +92,7 @@ HealthAddress: TypeAlias = Annotated[str, typer.Option(callback=_address, help="
 CertificateFile: TypeAlias = Annotated[str, typer.Option(help="Certificate for HTTPS on /metrics, PEM.")]
 PrivateKey: TypeAlias = Annotated[str, typer.Option(help="Its key. Both are read again when renewed.")]
 MetricsAuth: TypeAlias = Annotated[
-    bool, typer.Option(help="/metrics only with a bearer token that may get it; takes HTTPS.")
+    bool, typer.Option(help="Serve /metrics only to bearer tokens that may get it; needs HTTPS.")
 ]
 Rate: TypeAlias = Annotated[float, typer.Option(min=0.0, help="Requests per second; 0: no limit.")]
 Burst: TypeAlias = Annotated[int, typer.Option(min=0, help="Requests at once above that rate.")]

@@ -84,7 +84,7 @@ class Instrumentation:
                 self._log.error(f"cannot watch {resource}", state=contact.state, why=contact.reason)
             case "unreachable":
                 if "unreachable" not in others:
-                    self._log.error("API server not reached, trying on", why=contact.reason)
+                    self._log.error("API server not reached, retrying", why=contact.reason)
 
     def heard(self, plural: str, reflector: str) -> None:
         self._metrics.heard[plural][reflector] = self._clock()
@@ -205,7 +205,7 @@ class Instrumentation:
 
     def unreviewed(self, error: ApiError) -> None:
         """Log that the API server could not be asked whether somebody may read /metrics."""
-        self._log.warning("nobody can be let in to /metrics", why=str(error))
+        self._log.warning("requests to /metrics cannot be authorized", why=str(error))
 
     def leading(self, sentence: str) -> None:
         self._log.info(sentence, lease=LEASE_NAME)

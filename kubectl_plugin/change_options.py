@@ -13,7 +13,7 @@ from kubectl_plugin.failures import UsageError
 from kubectl_plugin.flags import ManifestOptions, Name, Names, Options, SelectorOptions
 
 HoldAt = Annotated[str | None, Option(help="Set the partition in the same write: no node starts early.")]
-LiftPause = Annotated[bool, Option(help="Where nobody is asked: also a pause that is not your own.")]
+LiftPause = Annotated[bool, Option(help="Without a prompt: lift a pause that somebody else has set, too.")]
 
 
 class DryRun(StrEnum):
@@ -25,7 +25,7 @@ class DryRun(StrEnum):
 
 
 DryRunFlag = Annotated[DryRun, Option(help="Change nothing; `server` asks the API server.")]
-FieldManager = Annotated[str, Option(help="Name of the writer.")]
+FieldManager = Annotated[str, Option(help="Field manager of the write.")]
 MANAGER = "kubectl-kruise-ds"
 
 
@@ -39,7 +39,7 @@ class ActingOptions(Options):
         str | None, Option(help="Why; kept with the last action, and as the change cause of a new template.")
     ] = None
     field_manager: FieldManager = MANAGER
-    print_patch: Annotated[bool, Option(help="Print the change for kubectl, without the guard.")] = False
+    print_patch: Annotated[bool, Option(help="Print a kubectl command for it, without resourceVersion.")] = False
 
 
 @dataclass(frozen=True)
@@ -117,14 +117,14 @@ class PromoteOptions(WaitingOptions):
 class MigrateOptions(NamedOrSelectedOptions):
     """Make a native DaemonSet an Advanced one, or with --to-native the other way round. No pod is restarted.
 
-    Interrupted, it goes on when it is called again; the other direction turns it round.
+    If it is interrupted, run it again to go on, or in the other direction to undo it.
     """
 
     to_native: Annotated[bool, Option(help="The other way: an Advanced DaemonSet becomes a native one.")] = False
     dry_run: Annotated[bool, Option(help="Change nothing: tell what would happen.")] = False
     print_: Annotated[bool, Option("--print", help="Only print the new manifest, for your repository.")] = False
     sync_stopped: Annotated[
-        bool, Option(help="Whoever manages it (Argo CD, Flux, an operator) is stopped meanwhile.")
+        bool, Option(help="The tool that manages it (Argo CD, Flux, an operator) is stopped for now.")
     ] = False
     yes: Annotated[bool, Option("-y", help="Do not ask.")] = False
 
@@ -139,9 +139,9 @@ class RollbackOptions(NamedOrSelectedOptions, ChangeOptions, WaitingOptions):
     keep_partition: Annotated[bool, Option(help="Do not set the partition to 0.")] = False
     keep_paused: Annotated[bool, Option(help="Do not lift the pause.")] = False
     lift_pause: LiftPause = False
-    drop_selector: Annotated[bool, Option(help="Lift rollingUpdate.selector too, where it would keep nodes bad.")] = (
-        False
-    )
+    drop_selector: Annotated[
+        bool, Option(help="Also remove rollingUpdate.selector, if it would keep nodes from going back.")
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,7 @@ class Resize(StrEnum):
     """The state of a resize that is not done."""
 
     WANTED = "not written yet"
-    UNDERWAY = "the kubelet is at it"
+    UNDERWAY = "the kubelet is resizing it"
     DEFERRED = "the node has no room for it now"
     REFUSED = "the kubelet refuses it"
 

@@ -150,7 +150,7 @@ class Overtaken(Conflict):
 
 
 def _overtaken(ref: Ref, words: str) -> Overtaken:
-    return Overtaken("patch", PODS.describe(ref), f"{words}; it is looked at again")
+    return Overtaken("patch", PODS.describe(ref), f"{words}; the next pass looks at it again")
 
 
 def _guarded(ref: Ref, operations: tuple[JSONObject, ...]) -> patch.JsonPatch:

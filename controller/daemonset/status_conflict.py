@@ -25,8 +25,9 @@ class StatusConflict(Value):
 
 def foreign_note(manager: str) -> Note:
     text = (
-        f"{manager!r} wrote this status too. This DaemonSet is left to that controller until it has not written for "
-        "a minute, later for up to 15. Stop one of the two, for example OpenKruise's kruise-controller-manager"
+        f"{manager!r} wrote this status too. This controller leaves the DaemonSet alone until the other one has not "
+        "written for a minute, later for up to 15. Stop one of the two, for example OpenKruise's "
+        "kruise-controller-manager"
     )
     return Note(warning=True, reason=FOREIGN_STATUS, message=text)
 

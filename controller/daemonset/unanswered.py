@@ -57,7 +57,7 @@ class Unanswered:
             self._works.remove(work)
             if crash is not None:
                 self._crash = crash
-                control.wake("a mistake of ours")
+                control.wake("a bug in the controller")
 
         work.leave(answered)
         control.leave(task, ended)

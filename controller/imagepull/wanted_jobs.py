@@ -141,7 +141,7 @@ def first_go_without(daemonset: DaemonSet, asked: WantedImages) -> Note | None:
         return None
     nodes = asked.options.updated(asked.desired)
     words = f"images are pulled ahead once {nodes} updated pods are ready, as annotation {MIN_UPDATED_ANNOTATION} "
-    words += "has it: the first nodes pull them in place, while nothing runs there"
+    words += "says: the first nodes pull them during the update, while no container runs there"
     return Note(warning=False, once=True, reason=PRE_DOWNLOAD_DEFERRED, message=words)
 
 
@@ -195,12 +195,12 @@ def _settings(daemonset: DaemonSet) -> _JobOptions:
         value: IntOrPercent = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else text
         if fits(value):
             return value
-        unread[name] = f"{what}, so {default} is taken"
+        unread[name] = f"{what}, so {default} is used"
         return default
 
     if daemonset.unreadable_wait is not None:
         taken = "true" if daemonset.waits_for_images else "false"
-        unread[PREDOWNLOAD_WAIT_ANNOTATION] = f"true or false, so {taken} is taken"
+        unread[PREDOWNLOAD_WAIT_ANNOTATION] = f"true or false, so {taken} is used"
     what = f"a number of seconds from 1 to {LONGEST_TIMEOUT}"
     seconds = read(
         TIMEOUT_ANNOTATION, TIMEOUT_SECONDS, lambda one: isinstance(one, int) and 1 <= one <= LONGEST_TIMEOUT, what

@@ -81,7 +81,7 @@ def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phas
 
 def refused_conditions(problem: str) -> tuple[Condition, ...]:
     """The conditions for a spec that cannot be used."""
-    text = "nothing is done until it is mended"
+    text = "nothing is done until it is fixed"
     return (
         Condition(type=PROGRESSING, status="False", reason=INVALID_SPEC, message=text),
         Condition(type=DEGRADED, status="True", reason=INVALID_SPEC, message=problem),
@@ -166,7 +166,7 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
         case Phase.DEGRADED:
             parts = [f"{waiting} of {standing.target} nodes no longer have {revision}"]
         case Phase.PENDING | Phase.PROGRESSING | Phase.TERMINATING:
-            generation = f"generation {board.world.daemonset.generation} is being taken in"
+            generation = f"generation {board.world.daemonset.generation} is being processed"
             going = f"{standing.leaving} old pods leave nodes where no new one may start" if standing.leaving else ""
             waits = f"{waiting} of {standing.target} nodes still wait for {revision}" if waiting else ""
             parts = [waits, going] if waits or going else [generation]
@@ -202,7 +202,7 @@ def unreadable_deadline(daemonset: DaemonSet) -> str:
     shown = found if len(found) <= _SHOWN else f"{found[:_SHOWN]}…"
     return (
         f"annotation {PROGRESS_DEADLINE_ANNOTATION}: {shown!r} is not a whole number of seconds from 1 to "
-        f"{LONGEST_PROGRESS_DEADLINE}, so {PROGRESS_DEADLINE_SECONDS} are taken"
+        f"{LONGEST_PROGRESS_DEADLINE}, so {PROGRESS_DEADLINE_SECONDS} are used"
     )
 
 

@@ -127,19 +127,19 @@ class Obstacle(StrEnum):
     HOOK = Row(
         name="hook",
         why="the preDelete hook holds its pod",
-        ends="taking its label or finalizer away",
+        ends="removing its label or finalizer",
         block=BlockReason.PRE_DELETE_HOOK,
         planned="the preDelete hook holds {who}",
         edited="the preDelete hook holds the pods of {who}",
-        rollback="the preDelete hook holds the pod; take its label or finalizer away",
+        rollback="the preDelete hook holds the pod; remove its label or finalizer",
     )
     UNREACHABLE = Row(
         name="unreachable",
         why="the node is unreachable",
-        ends="hearing of the node again",
+        ends="contact with the node",
         planned="not before it can be reached, {who}",
         edited="not before it can be reached: {who}",
-        rollback="unreachable: they go back when they are heard of again",
+        rollback="unreachable: they go back once they are reachable",
     )
     REFUSED = Row(
         name="refused",
@@ -159,14 +159,14 @@ class Obstacle(StrEnum):
     UNSTORED = Row(name="unstored", why="the new revision is not stored yet", ends="storing it")
     BACK_OFF = Row(name="back_off", why="its failed pod waits for its back-off", ends="the end of the back-off")
     TERMINATING = Row(name="terminating", why="old pod is terminating", ends="the end of that pod")
-    STARTING = Row(name="starting", why="its new pod is not available yet", ends="that pod's becoming available")
+    STARTING = Row(name="starting", why="its new pod is not available yet", ends="that pod becoming available")
     STALE = Row(
         name="stale", why="the caches are behind", ends="seeing our own writes", block=BlockReason.EXPECTATIONS
     )
     PULLING = Row(
         name="pulling",
         why="its image is pulled ahead of the update",
-        ends="the image's being there",
+        ends="the image on the node",
         planned="the new image is being pulled on {who}",
     )
     UNPULLED = Row(
@@ -183,7 +183,7 @@ class Obstacle(StrEnum):
     RESTARTING = Row(
         name="restarting", why="its container does not run the new image yet", ends="the start of that container"
     )
-    RESIZING = Row(name="resizing", why="the kubelet has not resized its pod yet", ends="the kubelet's doing it")
+    RESIZING = Row(name="resizing", why="the kubelet has not resized its pod yet", ends="the kubelet resizing it")
     UNRESIZED = Row(name="unresized", why="its pod cannot be resized", ends="other resources, or room on the node")
     BUDGET = Row(
         name="budget",

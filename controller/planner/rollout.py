@@ -138,7 +138,7 @@ def _in_place(board: Board, slot: Slot, pod: Pod, change: InPlaceChange) -> Drai
 def _unreadable(asked: str) -> Note:
     shown = shortened(asked, LONGEST_ITEM)
     text = f"annotation {IN_PLACE_GRACE_ANNOTATION}: {shown!r} is not a whole number of seconds from 0 to "
-    text += f"{LONGEST_IN_PLACE_GRACE}, so none are waited"
+    text += f"{LONGEST_IN_PLACE_GRACE}, so there is no grace period"
     return Note(warning=True, reason=INVALID_ANNOTATION, message=text)
 
 

@@ -93,7 +93,7 @@ class Election:
                 else:
                     await self._pause(RACE_PAUSE)
             except (ApiError, OSError) as error:
-                self._tell("cannot reach the leader lease, trying on", error)
+                self._tell("cannot reach the leader lease, retrying", error)
                 await self._pause(1.0)
 
     async def keep(self) -> None:
@@ -113,7 +113,7 @@ class Election:
                     pause = RACE_PAUSE * retry
             except (ApiError, OSError) as error:
                 because = f": {_words(error)}"
-                self._tell("renewing the leader lease fails, trying on", error)
+                self._tell("renewing the leader lease fails, retrying", error)
                 pause = max(0.0, began + retry - loop.time())
 
     async def release(self) -> None:
@@ -171,7 +171,7 @@ class Election:
             return False
         self._see(written)
         if sent < self._leads_from:
-            self._tell("made the leader lease; acts in a moment, once nobody can hold one that was deleted")
+            self._tell("created the leader lease; waits until the holder of a deleted one must have stopped")
             return True
         self.leadership.deadline = sent + self._timing.renew_deadline
         if self._watchdog is not None:

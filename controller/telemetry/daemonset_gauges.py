@@ -138,7 +138,7 @@ STATE: tuple[Family, ...] = (
     ),
     Family(
         "info",
-        "Always 1; what can be told in words",
+        "Always 1; the labels describe the DaemonSet",
         _info,
         ("strategy_type", "rolling_update_type", "update_revision"),
     ),
@@ -160,7 +160,7 @@ STATE: tuple[Family, ...] = (
     ),
     _number(
         "rollout_last_progress_timestamp_seconds",
-        "Last time a rollout got on, from which its deadline counts; 0 if there was none",
+        "Last time a rollout made progress, from which its deadline counts; 0 if none did",
         lambda shown: epoch(shown.rollout.last_progress_time) or 0.0,
     ),
     _number(
@@ -190,7 +190,7 @@ STATE: tuple[Family, ...] = (
     ),
     _seen(
         "rollout_failed_nodes",
-        "Nodes whose pod of the update revision will not get well by waiting, or has ended",
+        "Nodes whose pod of the update revision will not recover by itself, or has ended",
         lambda summary: [((reason,), number) for reason, number in summary.failed.items()],
         ("reason",),
     ),
@@ -222,9 +222,7 @@ STATE: tuple[Family, ...] = (
     ),
 )
 
-ZONES = _seen(
-    "rollout_zone_nodes", "Nodes that should run the pod, by zone and how they stand", _zones, ("zone", "state")
-)
+ZONES = _seen("rollout_zone_nodes", "Nodes that should run the pod, by zone and state", _zones, ("zone", "state"))
 
 
 class DaemonSetCollector(Collector):

@@ -94,7 +94,7 @@ class Metrics:
         self.tally = Tally(registry)
         self.dry_runs = registry.counter(
             "kruise_ds_template_dry_runs_total",
-            "Dry runs of a new template before a rollout, by what the server said",
+            "Dry runs of a new template before a rollout, by result",
             result=("accepted", "refused", "error"),
         )
         self.foreign_status_writes = registry.counter(

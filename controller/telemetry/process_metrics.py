@@ -42,7 +42,7 @@ QUEUES: tuple[Row[WorkQueue[Key]], ...] = (
         "Seconds for which the key that has been in progress longest has been processed",
         lambda queue: max(queue.processing_seconds(), default=0.0),
     ),
-    ("workqueue_adds_total", "Keys that became wanted", lambda queue: queue.adds),
+    ("workqueue_adds_total", "Keys added to the queue", lambda queue: queue.adds),
     ("workqueue_retries_total", "Keys that failed and come again", lambda queue: queue.retries),
 )
 CACHES: tuple[Row[Cache], ...] = (
@@ -50,7 +50,7 @@ CACHES: tuple[Row[Cache], ...] = (
     ("kruise_ds_informer_objects", "Size of the cache", len),
     (
         "kruise_ds_informer_unreadable_objects",
-        "Objects whose latest state cannot be read, of which the last good one counts",
+        "Objects whose latest state cannot be decoded; the last good state is used",
         lambda cache: len(cache.malformed),
     ),
 )
@@ -59,7 +59,7 @@ CONTACTS: Row[Mapping[str, float]] = (
     "When the last event or bookmark came, 0 if none has",
     lambda watches: min(watches.values(), default=0.0),  # of several, the one that has been silent for longest
 )
-TASKS: Row[int] = ("kruise_ds_tasks", "Live asyncio tasks by what they are for", float)
+TASKS: Row[int] = ("kruise_ds_tasks", "Live asyncio tasks by purpose", float)
 KINDS = ("worker", "reflector", "events", "heartbeat", "lease", "other")
 """The kinds of tasks, by the beginning of their names."""
 

@@ -152,7 +152,7 @@ async def with_pulls(invocation: Invocation, seen: Sequence[Snapshot]) -> tuple[
             return tuple([replace(one, pulls=await ahead.pulls_of(one)) for one in seen])
     except (ApiError, TimeoutError) as error:
         words = str(error) if isinstance(error, ApiError) else f"no answer within {WITHIN:g}s"
-        invocation.terminal.note(f"which images go ahead cannot be told: {words}")
+        invocation.terminal.note(f"cannot tell which images are pulled ahead: {words}")
         return tuple(seen)
 
 

@@ -123,7 +123,7 @@ def version_of_leader(
     if leading is not None:
         return leading.version
     versions = {pod.version for pod in pods}
-    return versions.pop() if len(versions) == 1 else NoAnswer("its pods have several versions")
+    return versions.pop() if len(versions) == 1 else NoAnswer("its pods have different versions")
 
 
 async def _ready_replicas(session: Session, deployment: Key) -> int | None:

@@ -138,7 +138,7 @@ def _with_text_keys(value: object, values: Iterator[int]) -> JSON:
         case None | str() | bool() | int() | float():
             return value
         case _:
-            raise yaml.YAMLError(f"a tag makes a {type(value).__name__} of something: JSON has none")
+            raise yaml.YAMLError(f"a tag makes a value a {type(value).__name__}, which JSON does not have")
 
 
 def _key(key: object) -> str:

@@ -45,6 +45,6 @@ async def read_with_patience(
             if not passes(error) or loop.time() >= until:
                 raise
             if not told:
-                tell(f"{error}; trying on")
+                tell(f"{error}; retrying")
             told = True
         await asyncio.sleep(POLL)  # after a failure

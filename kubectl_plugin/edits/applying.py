@@ -104,4 +104,4 @@ def _apply(whole: JSONObject, operation: JSONObject) -> None:
         case "replace", _:
             raise KeyError(last)
         case other, _:
-            raise ValueError(f"{other} is not in our dialect of JSON Patch")
+            raise ValueError(f"{other} is not a supported JSON Patch operation")

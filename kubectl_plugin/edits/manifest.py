@@ -83,7 +83,7 @@ def _update_last_applied(live: JSONObject, wanted: JSONObject) -> Edit:
     draft = Draft(live)
     if last_applied(live) != last_applied(wanted):
         draft.set(value_at(wanted, *LAST_APPLIED), *LAST_APPLIED)
-    lines = ("only what is noted of the manifest changes",) if draft.operations else ()
+    lines = ("only kubectl's copy of the manifest changes",) if draft.operations else ()
     return Edit(result="configured" if lines else "unchanged", operations=draft.operations, details=lines)
 
 

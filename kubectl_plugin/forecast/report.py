@@ -188,7 +188,7 @@ def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
     """Why no new pod can be created; empty where no reason is known, and before the dry run was made.
 
     The controller's own failure counts only if it was about this very spec, and the dry run was not possible: it may
-    be mended by now. A dry run does not notice a quota that is used up, so there the controller's failure counts too.
+    be fixed by now. A dry run does not notice a quota that is used up, so there the controller's failure counts too.
     """
     if answer is None:
         return ""
@@ -223,7 +223,7 @@ def _dry_run_checks(answer: DryRunAnswer, refusal: str) -> Iterator[ForecastWarn
     }.get(answer.result, f"server dry-run of the pod template: {answer.text}")
     yield ForecastWarning(name="TemplateDryRun", result=answer.result, text=text)
     if refusal and answer.result is not CheckResult.FAILED:
-        text = f"the controller is refused its pods: {refusal}"
+        text = f"the server refuses the controller's pods: {refusal}"
         yield ForecastWarning(name=WRITES_FAIL, result=CheckResult.FAILED, text=text)
 
 

@@ -153,7 +153,7 @@ def _hook(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
         yield Caution(
             text=f"the preDelete hook holds {each}: {some(held)}",
             hints=(
-                "the plan is as if each were let go at once: it goes once what the hook names is taken away",
+                "the plan assumes that the hook releases each at once: a pod goes when what it names is removed",
                 *_prepared_pods(found),
             ),
         )

@@ -57,7 +57,7 @@ def _prepared_lines(view: StatusView) -> Iterator[Text]:
     for handlers in dict.fromkeys(one.held_by for one in shown):
         alike = [one for one in shown if one.held_by == handlers]
         words += [f"{one.node}  {one.pod} {one.age(view.survey.snapshot.now)}" for one in alike]
-        words.append(f"{'each' if len(alike) > 1 else 'it'} goes when {alike[0].handlers} is taken away")
+        words.append(f"{'each' if len(alike) > 1 else 'it'} goes when {alike[0].handlers} is removed")
     if len(held) > MOST_PROBLEMS:
         words.append(f"and {len(held) - MOST_PROBLEMS} more: {view.command('nodes')} --only preparing")
     yield from labelled("Preparing", words)

@@ -58,7 +58,7 @@ def all_namespaces_error(count: int, hint: str) -> CommandError:
 def note_failed_reads(invocation: Invocation, found: Sequence[Snapshot]) -> None:
     """Print what could not be read, except for want of rights, because the verb then says less."""
     for words in dict.fromkeys(unread.words for one in found for unread in one.unread if not unread.is_forbidden):
-        invocation.terminal.note(f"less can be said: {words}")
+        invocation.terminal.note(f"some details are missing: {words}")
 
 
 def will_ask(invocation: Invocation, acting: ActingOptions) -> bool:

@@ -42,7 +42,7 @@ def _print_all(invocation: Invocation, snapshot: Snapshot, rows: tuple[RevisionR
     if invocation.answers_a_program(map(_printed_name, rows), lambda: history_document(*snapshot.key, rows)):
         return
     if not rows:
-        terminal.note(f"{snapshot.key.name} has no revision yet: the controller has not come to it")
+        terminal.note(f"{snapshot.key.name} has no revision yet: the controller has not handled it yet")
     else:
         width = None if wide else terminal.width
         shown = history_table(rows, now=snapshot.now, width=width, only_ascii=terminal.ascii, wide=wide)

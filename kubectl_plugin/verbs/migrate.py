@@ -146,7 +146,7 @@ def _refuse_if_managed(invocation: Invocation, asked: MigrateOptions, key: Key, 
     if manager is not None and not asked.sync_stopped:
         raise CommandError(
             f"{key.name} is managed by {manager}, which would make it again: each node would get a second pod",
-            hints=("how to go about it: the same command with --print", "when that is stopped: add --sync-stopped"),
+            hints=("how to do it: the same command with --print", "when that is stopped: add --sync-stopped"),
             exit_code=ExitCode.REFUSED,
         )
     if manager is None and (words := gitops.caution_of(key.name, side.document, owners)):

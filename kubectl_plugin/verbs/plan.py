@@ -66,7 +66,7 @@ async def _targets(invocation: Invocation, asked: Asked) -> Sequence[ForecastTar
         name = reads.name_of(asked.name)
         found = tuple(one for one in found if one.name == name)
         if not found:
-            raise CommandError(f"no Advanced DaemonSet {name} in what -f and -k name")
+            raise CommandError(f"no Advanced DaemonSet {name} in the files of -f and -k")
     return await targets_of(invocation, found)
 
 

@@ -107,7 +107,7 @@ def _other_ways(seen: Survey, shut: PromotionBlock) -> str:
             binding = "" if seen.snapshot.nodes_readable else " by a ClusterRoleBinding: nodes are in no namespace"
             return f"ask for ClusterRole kruise-ds-operator{binding}"
         case BlockReason.PAUSED:
-            return f"kubectl kruise-ds resume {where} lets it go on"
+            return f"kubectl kruise-ds resume {where} continues it"
         case BlockReason.SOAKING:
             return "--wait waits until then"
         case BlockReason.UNSEEN | BlockReason.STALLED | BlockReason.UNFINISHED | BlockReason.FAILING:

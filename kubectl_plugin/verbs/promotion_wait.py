@@ -86,7 +86,7 @@ class PromotionWait:
             hints = () if seen.previous_revision is None else back
             raise CommandError(f"stalled: {shut.text}", hints=hints, exit_code=ExitCode.STUCK)
         if shut.why is BlockReason.PAUSED:
-            hint = f"kubectl kruise-ds resume {self._where} lets it go on"
+            hint = f"kubectl kruise-ds resume {self._where} continues it"
             raise CommandError(shut.text, hints=(hint,), exit_code=ExitCode.WAITING)
         if self._deadline.seconds_left <= 0:
             raise CommandError(f"gave up after {self._deadline.text}: {shut.text}", exit_code=ExitCode.TIMED_OUT)

@@ -106,7 +106,7 @@ class LiveScreen:
         if not final:
             header = Text(f"{time_of_day(terminal.now())}  watching, Ctrl-C to stop", DIM)
             if interruption:
-                header.append(f"  ({interruption}; trying on)", "yellow")
+                header.append(f"  ({interruption}; retrying)", "yellow")
             shapes = (self._lines(looks, detail) for detail in sorted(Detail, reverse=True))
             room = terminal.console.height - 3
             lines = [header, *next((shape for shape in shapes if len(shape) <= room), lines)]

@@ -41,7 +41,7 @@ class _InPlace:
         width = self._terminal.width
         footer = Text(picture.footer)
         if interruption:
-            footer.append(f"  ({interruption}; trying on)", "yellow")
+            footer.append(f"  ({interruption}; retrying)", "yellow")
         self._live.draw((picture.table(width), footer))
 
 
@@ -53,7 +53,7 @@ class Interruptions:
 
     def tell_once(self, interruption: str) -> None:
         if interruption and interruption != self._said:
-            self._terminal.note(f"{interruption}; trying on")
+            self._terminal.note(f"{interruption}; retrying")
         self._said = interruption
 
 

@@ -112,7 +112,7 @@ async def test_an_annotation_that_nobody_can_read_takes_no_protection_away(pulls
     await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": {WAIT: "True"}}})
     pulls.nodes.behave("*", Behaviour(pull=30.0))
     await pulls.set_image(V2)
-    told = await pulls.event("InvalidAnnotation", "'True' is not true or false, so true is taken")
+    told = await pulls.event("InvalidAnnotation", "'True' is not true or false, so true is used")
     assert told["type"] == "Warning"
     await asyncio.sleep(25)
     assert {image_of(pod) for pod in (await pulls.pods()).values()} == {V1}

@@ -41,7 +41,7 @@ dashboards: [monitoring](monitoring.md).
   `_failed_nodes`, `_blocked`, `_unplanned_updated_nodes` and `_zone_nodes`, and `leaving_nodes`.
 - **Every node that should run the pod counts once**: updated, updating, failed or old, as in
   `kubectl kruise-ds nodes`. In `rollout_zone_nodes` they add up to `status_desired_number_scheduled`.
-- **A node has failed** when its pod of the update revision will not get well by waiting: a container crashes
+- **A node has failed** when its pod of the update revision will not recover by itself: a container crashes
   (CrashLoopBackOff), an image cannot be had (ImagePull), a container cannot be made or started (Config), there is no
   place (Unschedulable), it is not ready though it is older than the progress deadline and minReadySeconds (NotReady),
   or the pod has ended (Evicted, Other). A node whose old pod ails is old.

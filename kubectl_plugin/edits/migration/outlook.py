@@ -58,9 +58,7 @@ def outlook(observed: Observed, *, native: bool) -> Outlook:
     if start is None or start.mark is not None or (observed.native and observed.ours):
         return Outlook(summary="was begun and goes on")
     if twice := observed.doubled_nodes(start):
-        words = (
-            f"{observed.name} has two pods on {', '.join(twice[:3])}, as in a surge: let that come to its end first"
-        )
+        words = f"{observed.name} has two pods on {', '.join(twice[:3])}, as in a surge: let the surge finish first"
         raise CommandError(words, exit_code=ExitCode.REFUSED)
     pods, history = observed.pods_of(start.uid), observed.revisions_of(start.uid)
     old = observed.old_nodes(start)
@@ -81,10 +79,8 @@ def outlook(observed: Observed, *, native: bool) -> Outlook:
 
 def _finalizers(start: MigrationSide) -> Iterator[Caution]:
     if start.finalizers:
-        words = (
-            f"{start.name} has the finalizer {', '.join(start.finalizers)}: it is half-way until that is taken away"
-        )
-        yield Caution(text=words, hints=("find out who has set it, and whether he takes it away at a deletion",))
+        words = f"{start.name} has the finalizer {', '.join(start.finalizers)}: it is half-way until that is removed"
+        yield Caution(text=words, hints=("find out who has set it, and whether they remove it on deletion",))
 
 
 def kept_nodes_words(old: int) -> str:

@@ -104,7 +104,7 @@ def delete_without_pods(observed: Observed, side: MigrationSide) -> MigrationSte
     if (waits := wait_for_successors(observed, side)) is not None:
         return waits
     if observed.age_of_newest_pod(side) < QUIET:
-        hints = ("pods are being replaced, or nodes come, all the time: run it again when that has ended",)
+        hints = ("pods are replaced, or nodes added, all the time: run it again when that has stopped",)
         return WaitForPods(what=f"no new pod for {QUIET:g} s", hints=hints)
     return delete_of(side, "deleted, its pods run on", orphan=True)
 
@@ -127,7 +127,7 @@ def both_exist(observed: Observed) -> CommandError:
     return CommandError(
         f"{name} is there twice, as a native DaemonSet and as one of ours: nodes may have two pods",
         hints=(
-            "with the one that you delete its pods go:",
+            "deleting one also deletes its pods:",
             f"keep the native one: kubectl delete ads {name} -n {namespace}",
             f"keep ours: kubectl delete daemonset.apps {name} -n {namespace}",
             "then run the command again",

@@ -106,7 +106,7 @@ def _hand_to_native(observed: Observed, native: MigrationSide | None, ours: Migr
     if not ours.is_kept or ours.mark is None:
         if native is None:
             raise step.deleted_by_somebody(ours)
-        return step.wait_for_native("the one of ours to be gone")
+        return step.wait_for_native("the Advanced DaemonSet to be gone")
     if set(ours.finalizers) != {both_kinds.FINALIZER}:
         return step.wait_for_removal(observed, ours, ours=(both_kinds.FINALIZER,))
     if late := observed.pods_of(ours.uid):

@@ -97,7 +97,7 @@ def _ending_by_phase(brief: Brief, wanted: Awaited) -> Ending | None:
         case Phase.PAUSED:
             return _rollout_ending(brief, ExitCode.WAITING, f"is paused at {_updated_words(brief)}", "resume")
         case Phase.MANUAL:
-            words = f"waits for pods to be deleted, updateStrategy is OnDelete: {_updated_words(brief)}"
+            words = f"waits until somebody deletes pods (updateStrategy OnDelete): {_updated_words(brief)}"
             return _rollout_ending(brief, ExitCode.WAITING, words, "nodes" if brief.survey else "", "--only", "next")
         case Phase.STALLED if brief.refused:
             return _rollout_ending(brief, ExitCode.STUCK, f"is refused: {brief.refused}", _rollback_verb(brief))

@@ -64,7 +64,7 @@ async def test_a_pause_and_a_resume_are_written_though_nothing_can_be_listed(bed
     for verb, paused in (("pause", True), ("resume", False)):
         code, out, err = await bed.run(verb, "agent", FOR_EVER)
         assert (code, out[: out.find("\n")]) == (0, f"daemonset.apps.kruise.io/agent {verb}d"), err
-        assert "note: less can be said: nodes: no answer within 1s" in err
+        assert "note: some details are missing: nodes: no answer within 1s" in err
         assert (await bed.agent())["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is paused
 
 

@@ -101,7 +101,7 @@ async def test_a_rollback_is_written_though_nothing_but_the_object_and_its_revis
         ran = Ran(*await run_to_end((sys.executable, "-m", "kubectl_plugin", *words), {"PATH": ""}))
     assert ran.code == 0, ran.err
     assert (await image(bed), (await settings(bed))["partition"]) == (V1, 0)
-    assert "note: less can be said: nodes: no answer within 1s" in ran.err
+    assert "note: some details are missing: nodes: no answer within 1s" in ran.err
 
 
 async def test_a_pause_of_what_is_healthy_is_seen_and_kept_by_whoever_sets_an_image(

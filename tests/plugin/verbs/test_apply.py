@@ -275,7 +275,7 @@ def test_what_a_manifest_has_no_longer_is_left_to_others_though_nothing_changed_
     asked = scene.run("apply", "-f", path, terminal=True, typed="n\n")
     assert (asked.code, asked.err.splitlines()[:2]) == (
         6,
-        ["Apply to fresh?", "  only what is noted of the manifest changes"],
+        ["Apply to fresh?", "  only kubectl's copy of the manifest changes"],
     )
     before = stored(scene, name)["metadata"]["generation"]
     assert scene.run("apply", "-f", path, "-y").out.startswith(f"{prefix}{name} configured\n")

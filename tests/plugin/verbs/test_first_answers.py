@@ -47,7 +47,7 @@ def test_a_watch_goes_on_behind_a_page_of_a_load_balancer(asked: str, status: in
         ran = scene.run(*WATCH, "5m")
         assert (ran.code, door.left, "Healthy 24/24 updated" in ran.out) == (0, 0, True), ran
     assert "HTTP" in ran.err
-    assert "; trying on\n" in ran.err
+    assert "; retrying\n" in ran.err
 
 
 @CODES

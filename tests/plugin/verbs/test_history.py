@@ -96,7 +96,7 @@ def test_before_the_controller_has_come_to_it() -> None:
         scene.do(scene.api.create(DAEMONSETS, sample()))
         ran = scene.run(*WORDS)
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == "note: node-agent has no revision yet: the controller has not come to it\n"
+    assert ran.err == "note: node-agent has no revision yet: the controller has not handled it yet\n"
 
 
 def test_without_the_right_to_list_pods() -> None:

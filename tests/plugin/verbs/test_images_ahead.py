@@ -210,7 +210,7 @@ def test_where_they_cannot_be_read_all_else_is_told(verb: str, said: str, does: 
     assert ran.code == 0
     assert said in ran.out
     told = words if isinstance(does, Answer) else "no answer within 5s"
-    assert ran.err == f"note: which images go ahead cannot be told: {told}\n"
+    assert ran.err == f"note: cannot tell which images are pulled ahead: {told}\n"
 
 
 def test_they_keep_no_promote_waiting() -> None:

@@ -57,7 +57,7 @@ def test_it_is_written_within_two_seconds(
     assert until_written <= SECONDS
     assert until_end <= SECONDS + 1.0
     for words in told:
-        assert f"note: less can be said: {words}\n" in err
+        assert f"note: some details are missing: {words}\n" in err
 
 
 def test_pause_does_not_wait_for_the_revisions_either() -> None:
@@ -75,7 +75,7 @@ def test_a_wait_makes_up_for_what_there_was_no_time_to_read(effect: Effect) -> N
         scene.door.link.faults.add(Rule(effect, verb="list", resource="controllerrevisions*", nth=(1, 2)))
         ran = acted(scene, "resume", "--wait", "--timeout", "20s", terminal=True)
     assert ran.code == 3
-    assert "note: less can be said: controllerrevisions: " in ran.err
+    assert "note: some details are missing: controllerrevisions: " in ran.err
     last = ran.out.rpartition("Revision ")[2]
     assert ("6 → 7" in last, "rollback node-agent" in last) == (True, True), last
 

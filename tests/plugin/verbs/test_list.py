@@ -143,7 +143,7 @@ def test_watched_a_hiccup_is_noted_and_passes(more: tuple[str, ...]) -> None:
 
     with canary() as scene:
         ran = watched(scene, *more, seconds=20.0, then=hiccup)
-    assert ran.err.count("not now; trying on\n") == 1
+    assert ran.err.count("not now; retrying\n") == 1
     notes = [line for line in ran.err.splitlines() if line.startswith("note: ")]
     assert len(notes) == len(set(notes)) >= 2, "each is noted once, the end for every list that is refused"
     assert "Held" in ran.out.splitlines()[-1]

@@ -242,7 +242,7 @@ def test_where_new_pods_never_end_it_is_taken_back_after_a_minute() -> None:
         ran = scene.run("migrate", NAME, "-y", *HOME, meanwhile=replaced)
         assert ran.code == 3, ran
         assert "note: waiting for no new pod for 3 s\n" in ran.err
-        assert "run it again when that has ended" in ran.err
+        assert "run it again when that has stopped" in ran.err
         assert ({*theirs(scene)}, ours(scene), owners(scene)) == ({NAME}, {}, {THEIRS})
 
 

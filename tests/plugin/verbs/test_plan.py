@@ -173,7 +173,7 @@ def test_several_manifests_are_planned_one_after_the_other(tmp_path: Path) -> No
         only = msgspec.json.decode(scene.run("plan", "other", "-f", path, "-o", "json").out)
         assert only["metadata"]["name"] == "other"
         missing = scene.run("plan", "third", "-f", path)
-        assert (missing.code, missing.err) == (1, "error: no Advanced DaemonSet third in what -f and -k name\n")
+        assert (missing.code, missing.err) == (1, "error: no Advanced DaemonSet third in the files of -f and -k\n")
 
 
 def test_a_name_or_a_manifest_is_needed() -> None:

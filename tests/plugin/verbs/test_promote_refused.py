@@ -47,7 +47,7 @@ def test_what_is_paused_is_not_promoted() -> None:
         assert ran.code == 6
         assert ran.err == (
             "error: node-agent is paused: 6 of 16 nodes updated\n"
-            f"  hint: --force goes on anyway; kubectl kruise-ds resume {WHERE} lets it go on\n"
+            f"  hint: --force goes on anyway; kubectl kruise-ds resume {WHERE} continues it\n"
         )
 
 

@@ -141,7 +141,7 @@ def test_what_keeps_pullers_from_being_made_is_told(terminal: bool) -> None:
         ran = pull(scene, "--timeout", "5m", terminal=terminal)
     assert ran.code == 3
     assert "exceeded quota: pods; imagepulljob" in ran.err
-    assert ("(create pods in" in ran.out) if terminal else ("exceeded quota: pods; trying on" in ran.err)
+    assert ("(create pods in" in ran.out) if terminal else ("exceeded quota: pods; retrying" in ran.err)
 
 
 @ends_it

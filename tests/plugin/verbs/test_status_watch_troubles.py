@@ -138,7 +138,7 @@ def test_a_server_that_has_forgotten_where_we_were_is_read_anew() -> None:
     with canary() as scene:
         ran = scene.run(*WATCH, "--timeout", "5m", meanwhile=forgets)
     assert ran.code == 0, ran.err
-    assert "trying on" in ran.err
+    assert "retrying" in ran.err
 
 
 def test_a_watch_that_ended_in_good_order_may_find_its_place_forgotten() -> None:

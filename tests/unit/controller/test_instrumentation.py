@@ -129,7 +129,7 @@ async def test_what_is_wrong_with_one_resource_is_told_for_each_and_that_the_ser
         "API server reached",
         "cannot watch pods",
         "cannot watch daemonsets",
-        "API server not reached, trying on",
+        "API server not reached, retrying",
         "API server reached",
         "API server reached",
     ]

@@ -136,6 +136,6 @@ async def test_a_mistake_in_what_outlasted_its_pass_is_told_by_the_next_one() ->
     await passes.reconciler(taken, passes)
     assert passes.woken == []
     await asyncio.sleep(10)
-    assert passes.woken == ["a mistake of ours"]
+    assert passes.woken == ["a bug in the controller"]
     with pytest.raises(KeyError):
         await passes.reconciler(taken, passes)

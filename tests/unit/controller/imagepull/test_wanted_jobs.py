@@ -136,11 +136,11 @@ def test_annotations_that_cannot_be_read_are_told_and_the_default_is_taken(
 def test_each_note_says_what_is_taken_instead() -> None:
     daemonset = replace(ds(rev="v2"), annotations={"kruise-ds/image-predownload-wait": "True"})
     (note,) = notes_on(daemonset)
-    assert note.message.endswith("image-predownload-wait: 'True' is not true or false, so false is taken")
+    assert note.message.endswith("image-predownload-wait: 'True' is not true or false, so false is used")
     (note,) = notes_on(annotated(parallelism="200%"))
-    assert note.message.endswith("'200%' is not a whole number or a percentage up to 100%, so 1 is taken")
+    assert note.message.endswith("'200%' is not a whole number or a percentage up to 100%, so 1 is used")
     (note,) = notes_on(annotated(timeout_seconds="ten"))
-    assert note.message.endswith("'ten' is not a number of seconds from 1 to 86400, so 300 is taken")
+    assert note.message.endswith("'ten' is not a number of seconds from 1 to 86400, so 300 is used")
 
 
 def test_a_percentage_is_of_all_nodes_and_not_of_those_that_are_left() -> None:

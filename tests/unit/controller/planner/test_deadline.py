@@ -24,7 +24,7 @@ def test_a_deadline_that_cannot_be_read_is_told_and_ten_minutes_are_taken(text: 
     status, reason, message = words(found, "Stalled")
     assert (status, reason) == ("False", "InvalidAnnotation")
     assert message.startswith(f"annotation {PROGRESS_DEADLINE_ANNOTATION}: ")
-    assert message.endswith("is not a whole number of seconds from 1 to 2147483647, so 600 are taken")
+    assert message.endswith("is not a whole number of seconds from 1 to 2147483647, so 600 are used")
     assert len(message) < 250
     assert kstatus(shown(found.daemonset)) == CURRENT
 

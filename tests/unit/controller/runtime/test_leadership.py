@@ -33,7 +33,7 @@ async def test_the_first_candidate_makes_the_lease_after_a_while_and_renews_it_e
         assert len({w.spec.acquire_time for w in board.written}) == 1
         assert [one.partition(";")[0] for one in a.said] == [
             "standing by, there is no leader lease",
-            "made the leader lease",
+            "created the leader lease",
             "a leads",
         ]
         assert a.leads_since is not None
@@ -206,7 +206,7 @@ async def test_no_server_at_the_start_is_said_once_and_waited_for() -> None:
         a.seat.fault = "reset"
         group.create_task(a.run())
         await asyncio.sleep(60)
-        assert a.said == ["cannot reach the leader lease, trying on: reset by peer"]
+        assert a.said == ["cannot reach the leader lease, retrying: reset by peer"]
         a.seat.fault = ""
         await asyncio.sleep(19)
         assert a.leads_since is not None

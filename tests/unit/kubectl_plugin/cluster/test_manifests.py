@@ -121,8 +121,8 @@ ALIASES = "&a0 1\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 100)}]\
         ("&a [*a]", "nests too deeply, or within itself"),
         ("[" * 1000 + "]" * 1000, "nests too deeply, or within itself"),
         (ALIASES, " holds more than 1,000,000 values"),
-        ("!!binary aGk=", " a tag makes a bytes of something: JSON has none"),
-        ("!!set {a}", " a tag makes a set of something: JSON has none"),
+        ("!!binary aGk=", " a tag makes a value a bytes, which JSON does not have"),
+        ("!!set {a}", " a tag makes a value a set, which JSON does not have"),
     ],
     ids=["itself", "deep", "aliases", "binary", "set"],
 )

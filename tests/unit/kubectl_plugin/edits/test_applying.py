@@ -116,5 +116,5 @@ def test_what_the_server_refuses_is_refused(operation: JSONObject) -> None:
 
 
 def test_other_operations_are_not_ours() -> None:
-    with pytest.raises(ValueError, match="test is not in our dialect"):
+    with pytest.raises(ValueError, match="test is not a supported JSON Patch operation"):
         with_operations({"a": 1}, ({"op": "test", "path": "/a", "value": 1},))

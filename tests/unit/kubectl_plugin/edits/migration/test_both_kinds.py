@@ -193,7 +193,7 @@ def test_it_does_not_begin_in_mid_surge(back: bool) -> None:
     there = observed(None, ours(), twice, history(uid)) if back else observed(native(), None, twice, history(uid))
     with pytest.raises(CommandError) as refused:
         outlook(there, native=back)
-    assert refused.value.message == "agent has two pods on node-0, as in a surge: let that come to its end first"
+    assert refused.value.message == "agent has two pods on node-0, as in a surge: let the surge finish first"
     assert refused.value.exit_code == 6
 
 

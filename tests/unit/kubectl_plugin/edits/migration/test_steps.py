@@ -209,7 +209,7 @@ def test_to_ours(found: Observed, expected: str) -> None:
             observed(native(), ours(GOING, dying=True, kept=KEPT), ALL, PAST),
             "change daemonset.apps.kruise.io: is let go",
         ),
-        (observed(native(), ours(dying=True), ALL, PAST), "waits: the one of ours to be gone"),
+        (observed(native(), ours(dying=True), ALL, PAST), "waits: the Advanced DaemonSet to be gone"),
     ],
 )
 def test_to_native(found: Observed, expected: str) -> None:
@@ -261,4 +261,4 @@ def test_where_new_pods_never_end_nothing_is_deleted() -> None:
     going = next_step(observed(None, still(), pods(OURS, age=1.0), MY_PAST), native=True)
     for step in (coming, going):
         assert isinstance(step, WaitForPods)
-        assert "run it again when that has ended" in step.hints[0]
+        assert "run it again when that has stopped" in step.hints[0]
