@@ -147,8 +147,8 @@ class Board(Value, dict=True, gc=True):
         may_hold = self.holders
         if self.progressive and not self.frozen:
             may_hold |= {slot.node for slot in empty if slot.selected and slot.last is None}
-        wanted = [(slot.node, self.fallback.revision(slot)) for slot in empty if slot.node not in may_hold]
-        return {node: older for node, older in wanted if not self.fallback.accepts(node, older)}
+        wanted = [(slot, self.fallback.revision(slot)) for slot in empty if slot.node not in may_hold]
+        return {slot.node: older for slot, older in wanted if not self.fallback.accepts(slot, older)}
 
     @property
     def room(self) -> int:
@@ -231,10 +231,10 @@ def lay_out(world: World) -> Board:
     reader = SlotReader(world, revision.hash)
     judged = world.rules.judged(world.nodes)
     slots = [
-        reader.slot(node.name, fit, selected, bool(node.taints) and node.unreachable, by_node.pop(node.name, ()))
+        reader.slot(node.name, by_node.pop(node.name, ()), node=node, fit=fit, selected=selected)
         for node, fit, selected in zip(world.nodes, judged.fits, judged.selected, strict=True)
     ]
-    slots += [reader.slot(name, None, False, False, by_node[name]) for name in sorted(by_node)]
+    slots += [reader.slot(name, by_node[name]) for name in sorted(by_node)]
     desired = judged.fits.count(Fit.RUN)
     return Board(
         world=world,

@@ -11,16 +11,18 @@ from controller.planner.actions import (
     AdoptPod,
     AdoptRevision,
     CancelDelete,
+    CreatePod,
     OpenGates,
     ReleasePod,
 )
 from controller.planner.board import Board
 from controller.planner.place import Place
+from controller.planner.placement import place_pods
 from controller.planner.step import Step
 
 
 def claim(board: Board) -> Step:
-    """Adopt and release pods, adopt revisions.
+    """Adopt and release pods, adopt revisions, and create pods beside adoptions.
 
     At most `burst` of them in one pass. An orphan that is being deleted is never adopted. Before the first adoption,
     the DaemonSet itself is read from the server.
@@ -44,7 +46,20 @@ def claim(board: Board) -> Step:
         *sorted(adopted, key=lambda one: one.pod.name),
         *sorted(histories, key=lambda one: one.revision.name),
     )
-    return Step(actions=actions[: board.budget.burst], more=bool(actions))
+    claims = actions[: board.budget.burst]
+    return Step(actions=(*claims, *_creates_beside(board, claims)), more=bool(actions))
+
+
+def _creates_beside(board: Board, claims: tuple[Action, ...]) -> list[CreatePod]:
+    """Creates that go together with adoptions: lost pods need not wait for adoptions on other nodes, however often
+    somebody removes our owner reference there.
+
+    Empty until the history is settled: before that, the revision of the new pods is not known.
+    """
+    if not (claims and board.revision.uid and all(isinstance(action, AdoptPod) for action in claims)):
+        return []
+    taken = {pod.node for pod in board.world.orphans}
+    return [one for one in place_pods(board).actions if isinstance(one, CreatePod) and one.node not in taken]
 
 
 def _release(pod: Pod, held_back: Collection[Place]) -> CancelDelete | OpenGates | ReleasePod:

@@ -9,7 +9,6 @@ from functools import cached_property
 import msgspec
 
 from controller.api.base import Value
-from controller.api.node import Node
 from controller.api.revision import Revision
 from controller.planner.eligibility import Fit, Rules
 from controller.planner.slot import Slot
@@ -36,12 +35,12 @@ class Fallback(Value, dict=True, gc=True):
         known = self._stored.get(slot.last) if slot.last is not None else None
         return self.usual if known is None else known
 
-    def accepts(self, node: str, revision: Revision) -> bool:
+    def accepts(self, slot: Slot, revision: Revision) -> bool:
         """Whether the placement rules of exactly this revision let its pods run on the node."""
         if revision is self.current:
             return True
-        rules = self.world.placements.get(revision.uid)
-        return rules is not None and rules.fit(self._nodes[node]) is Fit.RUN
+        rules, node = self.world.placements.get(revision.uid), slot.node_object
+        return rules is not None and node is not None and rules.fit(node) is Fit.RUN
 
     @cached_property
     def usual(self) -> Revision:
@@ -80,10 +79,6 @@ class Fallback(Value, dict=True, gc=True):
     def _stored(self) -> Mapping[str, Revision]:
         current = () if self.replaces_current else (self.current,)
         return {one.hash: one for one in (*reversed(self._others), *current)}
-
-    @cached_property
-    def _nodes(self) -> Mapping[str, Node]:
-        return {node.name: node for node in self.world.nodes}
 
 
 def placements_of(revisions: Iterable[Revision], known: Mapping[str, Rules | None]) -> dict[str, Rules | None]:

@@ -56,13 +56,14 @@ def place_pods(board: Board) -> Step:
             _settle_several(slot, needs)
     burst = board.budget.burst
     creates, left_out = _creates(board)
+    updates_wait = bool(needs.deletes or creates) and board.rolling_update is not None and bool(board.outdated)
     if creates and has_failed(board.world):
         needs.wake(board.world.now + NEXT_RETRIES)  # a refused create ends the batches of this pass
     return Step(
         actions=(*needs.deletes[:burst], *creates),
         notes=tuple(needs.notes[:burst]),
         wake_at=needs.wake_at,
-        more=left_out or len(needs.deletes) > burst,
+        more=left_out or len(needs.deletes) > burst or updates_wait,
     )
 
 

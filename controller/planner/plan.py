@@ -11,7 +11,7 @@ from controller.api.base import Value
 from controller.api.daemonset import Phase
 from controller.api.text import listed
 from controller.api.wellknown import INVALID_SPEC, SELECTING_ALL
-from controller.planner.actions import Action, AdoptPod, CreatePod
+from controller.planner.actions import Action
 from controller.planner.board import Board, lay_out
 from controller.planner.claim import claim
 from controller.planner.explanation import Explainer
@@ -69,7 +69,7 @@ def plan(world: World) -> Plan:
     board = lay_out(world)
     acted, steps = _staged(board) if world.fresh else (None, [])
     actions = steps[-1].actions if steps else ()
-    withheld = _withheld(world, actions)
+    withheld = _withheld(board, actions)
     if world.fresh:
         steps.append(settle_running_pods(board, {action.place for action in actions}))
         actions = (*actions, *steps[-1].actions)
@@ -83,7 +83,7 @@ def plan(world: World) -> Plan:
         wakes.append(moment)
     if board.next_available is not None:
         wakes.append(board.next_available + _CLOCK_GRAIN)
-    explainer, may_update = Explainer(board), board.rolling_update is not None
+    explainer = Explainer(board)
     status = status_of(explainer, observed=observed)
     if status.rollout.phase == Phase.PROGRESSING:
         wakes.append(due_at(status.rollout, daemonset.progress_deadline) + _CLOCK_GRAIN)
@@ -91,7 +91,7 @@ def plan(world: World) -> Plan:
         actions=actions,
         notes=tuple(note for step in steps for note in step.notes),
         wake_at=min(wakes, default=None),
-        more=any(step.more for step in steps) or (acted is place_pods and may_update and bool(board.outdated)),
+        more=any(step.more for step in steps),
         again=any(step.again for step in steps),
         withheld=withheld,
         all_written=all_written,
@@ -107,29 +107,19 @@ def _staged(board: Board) -> tuple[Stage | None, list[Step]]:
     for stage in STAGES:
         steps.append(stage(board))
         if steps[-1].actions:
-            if stage is claim:
-                steps[-1] = replace(steps[-1], actions=(*steps[-1].actions, *_beside_claims(board, steps[-1])))
             return stage, steps
     return None, steps
 
 
-def _beside_claims(board: Board, claims: Step) -> list[Action]:
-    """Creates that go together with adoptions: lost pods need not wait for adoptions on other nodes, however often
-    somebody removes our owner reference there.
+def _withheld(board: Board, actions: tuple[Action, ...]) -> bool:
+    """Whether more would be done if nothing had failed before. It is only worked out while writes fail.
 
-    Empty until the history is settled: before that, the revision of the new pods is not known.
+    The slots stay: what failed changes none of them.
     """
-    if not board.revision.uid or not all(isinstance(action, AdoptPod) for action in claims.actions):
-        return []
-    taken = {pod.node for pod in board.world.orphans}
-    return [one for one in place_pods(board).actions if isinstance(one, CreatePod) and one.node not in taken]
-
-
-def _withheld(world: World, actions: tuple[Action, ...]) -> bool:
-    """Whether more would be done if nothing had failed before. It is only worked out while writes fail."""
+    world = board.world
     if not (world.fresh and world.write_failure and has_failed(world)):
         return False
-    _, free = _staged(lay_out(replace(world, held_back={}, due_again={})))
+    _, free = _staged(replace(board, world=replace(world, held_back={}, due_again={})))
     return any(action not in actions for action in free[-1].actions)
 
 

@@ -44,7 +44,7 @@ def refills(board: Board, empty: Sequence[Slot]) -> list[tuple[Slot, Revision | 
             continue
         may = slot.node in may_hold
         revision = current if may and not replaced else fallback.revision(slot)
-        if fallback.accepts(slot.node, revision):
+        if fallback.accepts(slot, revision):
             found.append((slot, revision))
         else:
             found.append((slot, Obstacle.UNSTORED if may else Obstacle.PLACEMENT))

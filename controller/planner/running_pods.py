@@ -50,13 +50,16 @@ def settle_running_pods(board: Board, taken: Collection[Place]) -> Step:
     """At most `burst` writes. None goes to the pods `taken`, which other actions of this pass write to, nor to pods
     that are about to be released."""
     care = _Care(board)
-    pods = board.world.pods  # a cheap test first: few of many pods need care
-    perhaps = [pod for pod in pods if pod.gates or pod.underway is not None or LIFECYCLE_STATE_LABEL in pod.labels]
-    needy = [pod for pod in perhaps if _needs_care(pod) and pod not in board.unmatched]
-    for pod in sorted(needy, key=lambda pod: (pod.node, pod.name)):
+    perhaps = [  # a cheap test first: few of many pods need care
+        (slot, pod)
+        for slot in board.slots
+        for pod in slot.pods
+        if pod.gates or pod.underway is not None or LIFECYCLE_STATE_LABEL in pod.labels
+    ]
+    for slot, pod in perhaps:
         place = Place.of_object(pod.uid)
-        if not (pod.dying or pod.ended or place in taken or place in board.world.awaited):
-            care.of(pod)
+        if _needs_care(pod) and not (pod.dying or pod.ended or place in taken or place in board.world.awaited):
+            care.of(slot, pod)
     return Step(
         actions=tuple(care.actions[: board.budget.burst]),
         notes=tuple(care.notes[: board.budget.burst]),
@@ -78,8 +81,8 @@ class _Care:
         self.waits = False
         """Whether the next change of pods should wake the DaemonSet soon."""
 
-    def of(self, pod: Pod) -> None:
-        if (pod.held_by_hook or pod.marked) and (self._is_wanted(pod) or is_given_up(self.board, pod)):
+    def of(self, slot: Slot, pod: Pod) -> None:
+        if (pod.held_by_hook or pod.marked) and (self._is_wanted(slot, pod) or is_given_up(self.board, pod)):
             keeping = CancelDelete(pod=pod.ref, labels=taken_away(self.board.world, pod))
             if keeping.place not in self.board.world.held_back:
                 self.actions.append(keeping)
@@ -136,21 +139,16 @@ class _Care:
             order = self._revisions.get(pod.hash, self.board.revision)
             self.actions.append(ContinueInPlace(pod=pod.ref, node=pod.node, revision=order, waiting=underway.waiting))
 
-    def _is_wanted(self, pod: Pod) -> bool:
+    def _is_wanted(self, slot: Slot, pod: Pod) -> bool:
         """Whether the pod has to stay: nothing wants it deleted, now or when its turn comes. If its node is gone,
         nobody knows; then False, so that a deletion that was begun goes on."""
-        slot = self._slots.get(pod.node)
-        if slot is None or slot.fit is None or slot.fit is Fit.LEAVE or pod not in (slot.current, slot.old):
+        if slot.fit is None or slot.fit is Fit.LEAVE or pod not in (slot.current, slot.old):
             return False
         if is_recreated(self.board.world, pod):
             return False
         if slot.paired:  # on an unreachable node neither is chosen now
             return not slot.unreachable and pod is not outgoing(self.board, slot)
         return pod.uid not in self._leaving
-
-    @cached_property
-    def _slots(self) -> Mapping[str, Slot]:
-        return {slot.node: slot for slot in self.board.slots}
 
     @cached_property
     def _leaving(self) -> frozenset[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import inf
 
 from controller.api.base import Value
+from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.wellknown import HASH_LABEL
 from controller.planner.eligibility import Fit
@@ -20,8 +21,10 @@ whole seconds."""
 
 class Slot(Value):
     node: str
+    node_object: Node | None
+    """None: it is gone."""
     fit: Fit | None
-    """None: the node object is gone."""
+    """None: the node is gone."""
     selected: bool
     """Whether `rollingUpdate.selector` allows updates here."""
     unreachable: bool
@@ -94,7 +97,16 @@ class SlotReader:
         """When the next pod that is ready now becomes available by minReadySeconds (seconds since 1970); None: none
         waits."""
 
-    def slot(self, node: str, fit: Fit | None, selected: bool, unreachable: bool, pods: Sequence[Pod]) -> Slot:
+    def slot(
+        self,
+        name: str,
+        pods: Sequence[Pod],
+        *,
+        node: Node | None = None,
+        fit: Fit | None = None,
+        selected: bool = False,
+    ) -> Slot:
+        """The slot of a node, by its name and our pods there. Without `node` it is one that is gone."""
         removed: tuple[Pod, ...] = ()
         if len(pods) > 1 or (pods and pods[0].dying):
             removed = tuple(pod for pod in pods if pod.dying and pod.ended)
@@ -118,15 +130,16 @@ class SlotReader:
                         old = pod
         last: str | None = None
         if current is None and old is None:
-            last = self._last(node, pods, removed)
+            last = self._last(name, pods, removed)
             if not pods and last is not None:
                 had_current = last == self._hash
                 had_old = not had_current
         return Slot(
-            node=node,
+            node=name,
+            node_object=node,
             fit=fit,
             selected=selected,
-            unreachable=unreachable,
+            unreachable=node is not None and bool(node.taints) and node.unreachable,
             pods=tuple(pods),
             removed=removed,
             current=current,
