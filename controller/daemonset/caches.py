@@ -71,14 +71,19 @@ class Caches:
             self._fleet = tuple(sorted(self.nodes.values(), key=lambda node: node.name))
         return self._fleet
 
-    async def snapshot(self, daemonset: DaemonSet) -> Cached | None:
-        """The state of `daemonset` in the caches, once no list is only partly applied: each store then shows the
-        server at one moment. None: the DaemonSet was changed or deleted meanwhile."""
-        while not all(store.is_whole for store in self.stores.values()):
+    @property
+    def is_whole(self) -> bool:
+        return all(store.is_whole for store in self.stores.values())
+
+    async def whole(self) -> None:
+        """Wait until no list is only partly applied: each store then shows the server at one moment. That holds until
+        the next await."""
+        while not self.is_whole:
             for store in self.stores.values():
                 await store.whole()
-        if self.daemonsets.get(daemonset.key) is not daemonset:
-            return None
+
+    def snapshot(self, daemonset: DaemonSet) -> Cached:
+        """The state of `daemonset` in the caches. Call it after `whole`, with no await in between."""
         namespace = daemonset.namespace
         return Cached(
             reach=self.daemonsets.reach_in(namespace),

@@ -12,21 +12,35 @@ from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
 from controller.daemonset.answers import Answer, ExecutionContext
 from controller.daemonset.caches import Cached, Caches
-from controller.daemonset.compiled import Compiled
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.execute import PlanExecution
 from controller.daemonset.redaction import redacted_error
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.daemonset.world_of import NOTHING, world_of
 from controller.kube.errors import ApiError
-from controller.kube.meaning import ForWrite, meaning_of
+from controller.kube.meaning import ForWrite
 from controller.planner.plan import Plan, plan
 from controller.planner.world import Unpulled
 from controller.runtime.clock import elapsed
+from controller.runtime.freshness import Stale
 from controller.runtime.pacing import Pacer
 from controller.runtime.pass_outcome import ANSWER_SECONDS, AT_ONCE, LOOK_AGAIN_SECONDS, outcome
 from controller.runtime.workers import ComeBack, Done, Outcome, PassControl
 from controller.runtime.workqueue import Taken
+
+
+class _Pass(msgspec.Struct, frozen=True):
+    """What one pass decides from, all of one moment."""
+
+    daemonset: DaemonSet
+    state: DaemonSetState
+    cached: Cached
+    now: float
+    """Seconds since 1970."""
+    moment: float
+    """The same instant by `elapsed`."""
+    fresh: bool
+    """Whether the caches show all writes of ours."""
 
 
 class Reconciler:
@@ -47,6 +61,9 @@ class Reconciler:
 
     async def __call__(self, taken: Taken[Key], control: PassControl) -> Outcome:
         key = taken.key
+        await self._caches.whole()
+        # From here to the plan nothing is awaited: otherwise a late answer to a write of ours could come in between,
+        # and the plan would be made from caches that do not show that write.
         daemonset = self._caches.daemonsets.get(key)
         if daemonset is None or daemonset.dying:
             self._pacer.forget(key)
@@ -55,71 +72,90 @@ class Reconciler:
         state.unanswered.raise_crash()
         if (rest := state.stands_back(daemonset, self._clock(), elapsed())) > 0:
             return ComeBack(rest, "another controller wrote the status")
-        reached, is_live = self._caches.reached_for(daemonset), self._caches.aliveness(daemonset)
-        stale = self._ledger.check(daemonset.uid, reached, is_live, elapsed())
-        if stale is not None:
-            self._dependencies.on_stale(key, stale)
-            if stale.overdue:
-                self._dependencies.on_overdue(key, stale)
-            if elapsed() - stale.since < LOOK_AGAIN_SECONDS:
-                return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
-        return await self._pass(daemonset, state, control, fresh=stale is None)
+        stale = self._stale(daemonset)
+        if stale is not None and elapsed() - stale.since < LOOK_AGAIN_SECONDS:
+            return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
+        cached = self._caches.snapshot(daemonset)
+        this = _Pass(daemonset, state, cached, now=self._clock(), moment=elapsed(), fresh=stale is None)
+        self._pacer.began(key)
+        cost: float | None = None
+        try:
+            decided = self._decide(this)
+            cost = elapsed() - this.moment
+            self._dependencies.on_plan(cost)
+            return await self._act(this, decided, control)
+        finally:
+            ended = elapsed()
+            self._pacer.passed(key, ended - this.moment if cost is None else cost, ended)
 
     def forget(self, uid: str) -> None:
         """The DaemonSet is gone."""
         self._states.forget(uid)
         self._ledger.forget(uid)
 
-    async def _pass(
-        self, daemonset: DaemonSet, state: DaemonSetState, control: PassControl, *, fresh: bool
-    ) -> Outcome:
-        key = daemonset.key
-        cached = await self._caches.snapshot(daemonset)
-        if cached is None:
-            return ComeBack(AT_ONCE, "changed before anything was decided")
-        now, moment = self._clock(), elapsed()
-        self._pacer.began(key)
+    def _stale(self, daemonset: DaemonSet) -> Stale | None:
+        """The write of ours that the caches have not shown yet; None: they have shown all."""
+        reached, is_live = self._caches.reached_for(daemonset), self._caches.aliveness(daemonset)
+        stale = self._ledger.check(daemonset.uid, reached, is_live, elapsed())
+        if stale is not None:
+            self._dependencies.on_stale(daemonset.key, stale)
+            if stale.overdue:
+                self._dependencies.on_overdue(daemonset.key, stale)
+        return stale
+
+    def _decide(self, this: _Pass) -> Plan:
+        daemonset, state, cached = this.daemonset, this.state, this.cached
+        compiled = state.compiled_for(daemonset)
+        state.begin(daemonset.generation, cached.reach)
+        current = {one.hash for one in cached.revisions if one.identity == daemonset.identity}
+        state.ready_seen.look(cached.pods, current, this.now, this.moment)
+        state.restarts_seen.look(cached.pods, this.moment)
+        _, status = state.status_writer.own.latest(daemonset)
+        world = world_of(
+            msgspec.structs.replace(daemonset, status=status),  # the cache may not show our last one yet
+            compiled,
+            cached,
+            state,
+            self._dependencies.failed_pods,
+            this.now,
+            this.moment,
+            fresh=this.fresh,
+            unpulled=self._unpulled(daemonset, cached),
+        )
+        decided = plan(world)
+        state.decided(daemonset, decided, this.now)
+        return decided
+
+    async def _act(self, this: _Pass, decided: Plan, control: PassControl) -> Outcome:
+        """Carry out the plan, and write the status also after errors; the outcome reports the first error."""
+        daemonset, status_writer = this.daemonset, this.state.status_writer
+        for note in decided.notes:
+            self._dependencies.say(daemonset, note)
+        dependencies = await self._redacting(this)
+        control.only_waits()
+        answers, unanswered = await self._carry_out(this, decided, dependencies, control)
+        errors = [answer.left for answer in answers if answer.left is not None]
+        again = unanswered or (decided.again and not errors)
+        status_due: float | None = None
         try:
-            try:
-                compiled = state.compiled_for(daemonset)
-                decided = self._decide(daemonset, compiled, cached, state, now, moment, fresh=fresh)
-            finally:
-                cost = elapsed() - moment
-            self._dependencies.on_plan(cost)
-            for note in decided.notes:
-                self._dependencies.say(daemonset, note)
-            dependencies = await self._redacting(daemonset, state, cached)
-            control.only_waits()
-            answers, unanswered = await self._carry_out(decided, daemonset, state, compiled, dependencies, control)
-            errors = tuple(answer.left for answer in answers if answer.left is not None)
-            wake_in = None if decided.wake_at is None else max(decided.wake_at - now - (elapsed() - moment), AT_ONCE)
-            if unanswered or (decided.again and not errors):
-                wake_in = AT_ONCE
-            if not fresh:
-                wake_in = min(wake_in or LOOK_AGAIN_SECONDS, LOOK_AGAIN_SECONDS)
-            try:  # also after errors; the outcome reports the first error
-                later = await state.status_writer.settle(daemonset, decided, dependencies, control)
-            except ApiError as error:
-                if meaning_of(error).write is ForWrite.ABSENT and self._caches.daemonset_of(daemonset.uid) is None:
-                    return Done()
-                return outcome([*errors, error], wake_in)
-            return outcome(errors, min((delay for delay in (wake_in, later) if delay is not None), default=None))
-        finally:
-            self._pacer.passed(key, cost, elapsed())
+            status_due = await status_writer.settle(daemonset, decided, dependencies, control)
+        except ApiError as error:
+            errors.append(error)
+        if self._caches.daemonset_of(daemonset.uid) is None:
+            self.forget(daemonset.uid)  # drops what was noted of the answers
+            return Done()
+        now = this.now + elapsed() - this.moment
+        wakes_in = None if decided.wake_at is None else decided.wake_at - now
+        return outcome(errors, due_in(wakes_in, status_due, again=again, fresh=this.fresh))
 
     async def _carry_out(
-        self,
-        decided: Plan,
-        daemonset: DaemonSet,
-        state: DaemonSetState,
-        compiled: Compiled,
-        dependencies: Dependencies,
-        control: PassControl,
+        self, this: _Pass, decided: Plan, dependencies: Dependencies, control: PassControl
     ) -> tuple[Sequence[Answer], bool]:
         """The answers before a silence of `ANSWER_SECONDS`, and whether requests are still unanswered."""
+        daemonset, state = this.daemonset, this.state
         context = ExecutionContext(
             daemonset=daemonset,
-            compiled=compiled,
+            compiled=state.compiled_for(daemonset),
             failing=frozenset(state.places.failing),
             is_suspect=state.places.is_suspect,
             reverted=lambda action: state.reverted_writes.reverted(action, state.places.failing, elapsed()),
@@ -158,45 +194,25 @@ class Reconciler:
         if answer.left is not None:
             state.concluded(Plan(), (answer,))
 
-    async def _redacting(self, daemonset: DaemonSet, state: DaemonSetState, cached: Cached) -> Dependencies:
+    async def _redacting(self, this: _Pass) -> Dependencies:
         """Our dependencies with a client for this pass alone, which waits for no other pass at the throttle.
 
         Its errors are free of the values of the templates, so that they may be repeated in log, event and status.
         That goes for every request: a webhook that judges the status is shown the template too.
         """
-        revisions = (*cached.revisions, *cached.orphan_revisions)
+        revisions = (*this.cached.revisions, *this.cached.orphan_revisions)
         templates = {revision.identity: revision.template for revision in revisions}
-        secrets = await state.secrets.of(templates | {daemonset.identity: daemonset.spec.template})
+        secrets = await this.state.secrets.of(templates | {this.daemonset.identity: this.daemonset.spec.template})
         client = self._dependencies.client.apart().retelling(lambda error: redacted_error(error, secrets))
         return msgspec.structs.replace(self._dependencies, client=client)
 
-    def _decide(
-        self,
-        daemonset: DaemonSet,
-        compiled: Compiled,
-        cached: Cached,
-        state: DaemonSetState,
-        now: float,
-        moment: float,
-        *,
-        fresh: bool,
-    ) -> Plan:
-        state.begin(daemonset.generation, cached.reach)
-        current = {one.hash for one in cached.revisions if one.identity == daemonset.identity}
-        state.ready_seen.look(cached.pods, current, now, moment)
-        state.restarts_seen.look(cached.pods, moment)
-        _, status = state.status_writer.own.latest(daemonset)
-        world = world_of(
-            msgspec.structs.replace(daemonset, status=status),  # the cache may not show our last one yet
-            compiled,
-            cached,
-            state,
-            self._dependencies.failed_pods,
-            now,
-            moment,
-            fresh=fresh,
-            unpulled=self._unpulled(daemonset, cached),
-        )
-        decided = plan(world)
-        state.decided(daemonset, decided, now)
-        return decided
+
+def due_in(wakes_in: float | None, status_due: float | None, *, again: bool, fresh: bool) -> float | None:
+    """Seconds after which the next pass is due even without an event; None: it is not.
+
+    `wakes_in`: when the plan wants the next one. `status_due`: when the rest of the status may be written. `again`:
+    something can be done at once, or is not answered. Without `fresh`, the caches did not show our own writes.
+    """
+    delays = [status_due, None if wakes_in is None else max(wakes_in, AT_ONCE)]
+    delays += [AT_ONCE if again else None, None if fresh else LOOK_AGAIN_SECONDS]
+    return min((delay for delay in delays if delay is not None), default=None)

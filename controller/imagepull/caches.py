@@ -54,14 +54,17 @@ class JobCaches:
             return None
         return frozenset(old_pods(self._daemonsets.pods_of(owner), job.hash))
 
-    async def snapshot(self, key: Key, job: ImagePullJob | None) -> JobCached | None:
-        """The state of the job with this key in the caches, once no list is only partly applied: each store then
-        shows the server at one moment. `job` is that job, if it exists. None: it has changed meanwhile."""
-        while not (self.pullers.is_whole and self.nodes.is_whole):
+    async def whole(self) -> None:
+        """Wait until no list is only partly applied, also of what DaemonSets need: each store then shows the server
+        at one moment. That holds until the next await."""
+        while not (self.jobs.is_whole and self.pullers.is_whole and self._daemonsets.is_whole):
+            await self.jobs.whole()
             await self.pullers.whole()
-            await self.nodes.whole()
-        if self.jobs.get(key) is not job:
-            return None
+            await self._daemonsets.whole()
+
+    def snapshot(self, key: Key, job: ImagePullJob | None) -> JobCached:
+        """The state of the job with this key in the caches; `job` is that job, if it exists. Call it after `whole`,
+        with no await in between."""
         owner = self.owner_of(job) if job is not None else None
         rolling = owner.rolling_update if owner is not None else None
         return JobCached(

@@ -9,6 +9,7 @@ from typing import Literal
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, keeps_images, targets
 from controller.api.meta import Key
 from controller.api.puller import Puller
+from controller.api.selector import LabelSelector
 from controller.imagepull.caches import JobCached, JobCaches, nodes_of_pods
 from controller.imagepull.execute import JobExecution
 from controller.imagepull.plan import plan
@@ -54,6 +55,13 @@ class JobReconciler:
 
     async def __call__(self, taken: Taken[Key], control: PassControl) -> Outcome:
         key = taken.key
+        control.only_waits()
+        try:
+            await self._gather(key)
+        except ApiError as error:
+            return outcome([error])
+        # From here to the plan nothing is awaited: otherwise a late answer to a write of ours could come in between,
+        # and a puller that was just created would count as lost.
         job = self._caches.jobs.get(key)
         state = self._state_of(key, job)
         if (crash := state.crash) is not None:
@@ -61,28 +69,19 @@ class JobReconciler:
             raise crash
         if self._is_stale(key):
             return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
-        control.only_waits()
-        try:
-            await self._list_pods(job, state)
-        except ApiError as error:
-            if state.with_pods is None:
-                return outcome([error])
-            state.pods_listed = elapsed()  # use the older list
-        cached = await self._caches.snapshot(key, job)
-        if cached is None:
-            return ComeBack(AT_ONCE, "changed before anything was decided")
+        cached = self._caches.snapshot(key, job)
         if job is None:
             return await self._clear_up(key, cached.pullers, state, control)
         self._pacer.began(key)
+        cost: float | None = None
         began = elapsed()
         try:
-            try:
-                decided = self._decide(job, cached, state)
-            finally:
-                cost = elapsed() - began
+            decided = self._decide(job, cached, state)
+            cost = elapsed() - began
             return await self._do(job, state, decided, control)
         finally:
-            self._pacer.passed(key, cost, elapsed())
+            ended = elapsed()
+            self._pacer.passed(key, ended - began if cost is None else cost, ended)
 
     def lacking(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, Unpulled]:
         """Those of `nodes` that lack the image; see `state.lacking`."""
@@ -115,17 +114,30 @@ class JobReconciler:
             self._relist()
         return True
 
-    async def _list_pods(self, job: ImagePullJob | None, state: JobState) -> None:
-        if job is None or _is_over(job, state):
-            return
-        state.forget_other_selector(job.spec.pod_selector)
-        if job.spec.pod_selector is None:
-            return
-        if state.with_pods is None or elapsed() - state.pods_listed >= PODS_LISTED_SECONDS:
-            found = self._caches.nodes_of_rollout(job)
-            if found is None:
-                found = await nodes_of_pods(self._client, job.namespace, job.spec.pod_selector)
-            state.with_pods, state.pods_listed = found, elapsed()
+    async def _gather(self, key: Key) -> None:
+        """Wait until a pass can read all that it needs from the caches and the state. That holds until the next
+        await. Raises ApiError."""
+        while True:
+            await self._caches.whole()
+            job = self._caches.jobs.get(key)
+            state = self._state_of(key, job)
+            if job is None or _is_over(job, state):
+                return
+            state.forget_other_selector(job.spec.pod_selector)
+            is_recent = state.with_pods is not None and elapsed() - state.pods_listed < PODS_LISTED_SECONDS
+            if job.spec.pod_selector is None or is_recent:
+                return
+            await self._list_pods(job, job.spec.pod_selector, state)
+
+    async def _list_pods(self, job: ImagePullJob, chosen: LabelSelector, state: JobState) -> None:
+        found = self._caches.nodes_of_rollout(job)
+        if found is None:
+            try:
+                found = await nodes_of_pods(self._client, job.namespace, chosen)
+            except ApiError:
+                if (found := state.with_pods) is None:  # else use the older list
+                    raise
+        state.with_pods, state.pods_listed = found, elapsed()
 
     def _decide(self, job: ImagePullJob, cached: JobCached, state: JobState) -> JobPlan:
         moment = elapsed()

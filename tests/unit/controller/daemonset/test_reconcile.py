@@ -12,11 +12,11 @@ from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import ROLLOUT_COMPLETE
 from controller.daemonset.caches import Cached
 from controller.kube.request import Request, Response
-from controller.runtime.pass_outcome import ANSWER_SECONDS
+from controller.runtime.pass_outcome import ANSWER_SECONDS, LOOK_AGAIN_SECONDS
 from controller.runtime.workers import ComeBack, Done, Retry
 from controller.runtime.workqueue import Taken
 from tests.beds.dependencies import refusal
-from tests.beds.scripted import ok
+from tests.beds.scripted import Slow, ok
 from tests.beds.virtual_time import now, virtual_time
 from tests.beds.worlds import OURS, ds, pod, revision, template
 from tests.unit.controller.daemonset.passes import CONFLICT, STATUS, Passes
@@ -73,17 +73,49 @@ async def test_a_pass_waits_while_a_list_is_half_taken_in() -> None:
 
 
 @virtual_time
-async def test_a_daemonset_that_changes_while_a_pass_waits_is_looked_at_anew() -> None:
+async def test_a_daemonset_that_changes_while_a_pass_waits_is_looked_at_as_it_is_then() -> None:
     passes = Passes(pods=[pod("node-0")])
-    steps = passes.pods_become([], version=9)
+    steps = passes.pods_become([pod("node-0")], version=9)
     next(steps)
-    waiting = asyncio.ensure_future(passes())
+    waiting = asyncio.ensure_future(passes(ok()))
     await asyncio.sleep(0.1)
     passes.stored(replace(passes.daemonset, generation=2, version="7"))
     for _ in steps:
         pass
-    assert isinstance(await waiting, ComeBack)
+    await waiting
+    assert passes.asked == [STATUS]
+    assert b'"observedGeneration":2' in passes.acting.script.requests[0].body.replace(b" ", b"")
+
+
+@virtual_time
+async def test_an_answer_that_comes_while_a_list_is_half_taken_in_is_waited_for_in_the_cache() -> None:
+    """The list is older than the deletion: who looks at it decides to delete the same pod again."""
+    there = [pod("node-0", "v1"), pod("node-1", "v1")]
+    history = (revision("v1", number=1), revision("v2", number=2))
+    passes = Passes(ds(rev="v2", max_unavailable=1), nodes=2, pods=there, revisions=history)
+    passes.pods_are(there, version=10)
+    dying = ok(b'{"kind":"Pod","metadata":{"uid":"x","resourceVersion":"20"}}')
+    await passes(Slow(ANSWER_SECONDS + 3, dying), ok())
+    assert [one.partition(" ")[0] for one in passes.asked] == ["DELETE", "PATCH"]
+    steps = passes.pods_become(there, version=15)
+    next(steps)
+    waiting = asyncio.ensure_future(passes())
+    await asyncio.sleep(4)  # until the deletion is answered
+    for _ in steps:
+        pass
+    assert await waiting == ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
     assert passes.asked == []
+
+
+@virtual_time
+async def test_what_is_answered_after_the_daemonset_is_gone_is_not_kept() -> None:
+    passes = Passes()
+    passing = asyncio.ensure_future(passes(Slow(1.0, ok()), GONE))
+    await asyncio.sleep(0.5)
+    passes.is_gone()
+    passes.reconciler.forget(OURS)
+    assert await passing == Done()
+    assert len(passes.acting.dependencies.ledger) == 0
 
 
 @virtual_time

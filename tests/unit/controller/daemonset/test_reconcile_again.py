@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
+from controller.daemonset.reconcile import due_in
 from controller.runtime.freshness import OF_PODS, STALE_WARNING
 from controller.runtime.pacing import FIRST_INTERVAL
-from controller.runtime.pass_outcome import LOOK_AGAIN_SECONDS
+from controller.runtime.pass_outcome import AT_ONCE, LOOK_AGAIN_SECONDS
 from controller.runtime.workers import ComeBack, Retry
 from tests.beds.dependencies import refusal
 from tests.beds.scripted import Answer, ok
@@ -83,6 +84,28 @@ async def test_what_is_due_stays_due_after_an_error() -> None:
     assert isinstance(outcome, Retry)
     assert outcome.at_most is not None
     assert 40 < outcome.at_most < 41
+
+
+@pytest.mark.parametrize(
+    ("wakes_in", "status_due", "again", "fresh", "due"),
+    [
+        (None, None, False, True, None),
+        (60.0, None, False, True, 60.0),
+        (-3.0, None, False, True, AT_ONCE),
+        (60.0, 2.0, False, True, 2.0),
+        (1.0, 2.0, False, True, 1.0),
+        (None, 2.0, False, True, 2.0),
+        (60.0, 2.0, True, True, AT_ONCE),
+        (None, None, True, False, AT_ONCE),
+        (None, None, False, False, LOOK_AGAIN_SECONDS),
+        (60.0, 2.0, False, False, LOOK_AGAIN_SECONDS),
+        (0.5, None, False, False, 0.5),
+    ],
+)
+def test_the_next_pass_is_due_when_the_first_of_its_reasons_is(
+    wakes_in: float | None, status_due: float | None, again: bool, fresh: bool, due: float | None
+) -> None:
+    assert due_in(wakes_in, status_due, again=again, fresh=fresh) == due
 
 
 BUSY = refusal(429, retry_after=99)

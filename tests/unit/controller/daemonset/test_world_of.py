@@ -53,13 +53,12 @@ class Awaiting(Unanswered):
         return self._actions
 
 
-async def seen(caches: Caches, state: DaemonSetState | None = None) -> World:
+def seen(caches: Caches, state: DaemonSetState | None = None) -> World:
     (daemonset,) = caches.daemonsets.values()
     backoff = failed_pod_backoff()
     for _ in range(3):
         backoff.strike((OURS, 4, "node-0"), NOW - 1)
-    cached, state = await caches.snapshot(daemonset), state or DaemonSetState()
-    assert cached is not None
+    cached, state = caches.snapshot(daemonset), state or DaemonSetState()
     return world_of(daemonset, state.compiled_for(daemonset), cached, state, backoff, NOW, NOW, fresh=True)
 
 
@@ -76,30 +75,28 @@ def changeable(held: object) -> Iterator[object]:
                 yield from changeable(one)
 
 
-async def test_a_world_holds_nothing_of_the_state_that_is_changed_later() -> None:
+def test_a_world_holds_nothing_of_the_state_that_is_changed_later() -> None:
     """A plan is a function of a value: what answers teach meanwhile must not reach it."""
     state = DaemonSetState()
     kept = {id(one) for one in changeable(state)}
-    found = await seen(caches_with([pod("node-0")]), state)
+    found = seen(caches_with([pod("node-0")]), state)
     assert len(kept) > 10
     assert [name for name in World.__struct_fields__ if id(getattr(found, name)) in kept] == []
 
 
 @pytest.mark.parametrize(("generation", "moment"), [(4, NOW + 3), (5, NOW)], ids=["its own", "another"])
-async def test_a_failed_pod_waits_for_the_rest_of_its_back_off_in_its_generation(
-    generation: int, moment: float
-) -> None:
+def test_a_failed_pod_waits_for_the_rest_of_its_back_off_in_its_generation(generation: int, moment: float) -> None:
     """4 seconds at the third time, a second ago. A new template deserves a new try."""
     pods = [failed("node-0"), pod("node-1"), pod("node-2", phase="Succeeded")]
-    found = await seen(caches_with(pods, daemonset=ds(generation=generation)))
+    found = seen(caches_with(pods, daemonset=ds(generation=generation)))
     assert found.not_before == {"node-0": moment}
 
 
 @pytest.mark.parametrize(("remembered", "written"), [(3, 1), (1, 3), (3, None)])
-async def test_collisions_are_counted_on_from_the_higher_number(remembered: int, written: int | None) -> None:
+def test_collisions_are_counted_on_from_the_higher_number(remembered: int, written: int | None) -> None:
     """A restart forgets them, and the cache may lag."""
     counted = replace(ds(), status=DaemonSetStatus(collision_count=written))
-    found = await seen(caches_with(daemonset=counted), DaemonSetState(collisions=remembered))
+    found = seen(caches_with(daemonset=counted), DaemonSetState(collisions=remembered))
     assert found.collisions == 3
 
 
@@ -112,24 +109,24 @@ async def test_collisions_are_counted_on_from_the_higher_number(remembered: int,
         (Key("default", "demo"), False),
     ],
 )
-async def test_a_pod_that_cannot_be_read_is_told_where_it_seems_to_belong(key: Key, told: bool) -> None:
-    found = await seen(caches_with(malformed=key))
+def test_a_pod_that_cannot_be_read_is_told_where_it_seems_to_belong(key: Key, told: bool) -> None:
+    found = seen(caches_with(malformed=key))
     assert bool(found.unreadable) is told
 
 
-async def test_what_the_server_has_not_answered_is_awaited_and_left_alone_wherever_it_is() -> None:
+def test_what_the_server_has_not_answered_is_awaited_and_left_alone_wherever_it_is() -> None:
     leaving = pod("node-0")
     asked = DeletePod(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED)
-    found = await seen(caches_with([leaving]), DaemonSetState(unanswered=Awaiting(asked)))
+    found = seen(caches_with([leaving]), DaemonSetState(unanswered=Awaiting(asked)))
     assert found.awaited == frozenset({Place.of_object(leaving.uid)})
     assert found.held_back == {Place.of_object(leaving.uid): inf}
     assert [one.dying for one in found.pods] == [True], "it may have been deleted"
 
 
-async def test_a_pod_that_may_have_been_prepared_is_unavailable_until_it_is_seen_to_be() -> None:
+def test_a_pod_that_may_have_been_prepared_is_unavailable_until_it_is_seen_to_be() -> None:
     leaving = pod("node-0")
     asked = PrepareDelete(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED, mark=False, held_by="label a=b")
-    found = await seen(caches_with([leaving]), DaemonSetState(unanswered=Awaiting(asked)))
+    found = seen(caches_with([leaving]), DaemonSetState(unanswered=Awaiting(asked)))
     assert [one.ready for one in found.pods] == [False]
 
 
