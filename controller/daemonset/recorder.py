@@ -116,7 +116,7 @@ class Recorder:
         self._said[words] = now
 
     def _allows(self, whose: tuple[str, bool], now: float) -> bool:
-        if len(self._allowances) >= self._counted_most:
+        if whose not in self._allowances and len(self._allowances) >= self._counted_most:
             self._allowances = {key: one for key, one in self._allowances.items() if one.at_moment(now) < BURST}
             self._counted_most = max(COUNTED_LEAST, 2 * len(self._allowances))
         allowance = self._allowances.setdefault(whose, _Allowance(BURST, now))
