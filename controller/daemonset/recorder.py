@@ -32,6 +32,9 @@ SAME_WORDS_SECONDS = 600.0
 """Seconds before the same warning may be repeated; client-go collects equal events over the same time."""
 SAID_MOST = 1000
 """Warnings that are remembered; when there are more, the older half may be repeated."""
+COUNTED_LEAST = 1000
+"""The least number of objects whose events are counted before those that may send a whole burst again are dropped.
+Without that, objects that are gone would fill the table."""
 FLUSH_SECONDS = 3.0
 """Seconds for events that wait when the process ends."""
 WAITING_MOST = 1000
@@ -46,6 +49,9 @@ class _Allowance(msgspec.Struct):
     left: float
     at: float
 
+    def at_moment(self, now: float) -> float:
+        return min(BURST, self.left + (now - self.at) / REFILL_SECONDS)
+
 
 class Recorder:
     """Takes notes at once, and sends them as events while `sending` runs."""
@@ -59,6 +65,7 @@ class Recorder:
         self._over = False
         self._said: dict[tuple[str, str, str], float] = {}
         self._allowances: dict[tuple[str, bool], _Allowance] = {}
+        self._counted_most = COUNTED_LEAST
         self._number = 0
 
     def __call__(self, about: Named, note: Note, *, kind: str = KIND) -> None:
@@ -109,9 +116,11 @@ class Recorder:
         self._said[words] = now
 
     def _allows(self, whose: tuple[str, bool], now: float) -> bool:
+        if whose not in self._allowances and len(self._allowances) >= self._counted_most:
+            self._allowances = {key: one for key, one in self._allowances.items() if one.at_moment(now) < BURST}
+            self._counted_most = max(COUNTED_LEAST, 2 * len(self._allowances))
         allowance = self._allowances.setdefault(whose, _Allowance(BURST, now))
-        allowance.left = min(BURST, allowance.left + (now - allowance.at) / REFILL_SECONDS)
-        allowance.at = now
+        allowance.left, allowance.at = allowance.at_moment(now), now
         if allowance.left < 1:
             return False
         allowance.left -= 1

@@ -10,7 +10,16 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.base import JSONObject
-from controller.daemonset.recorder import BURST, FLUSH_SECONDS, SAID_MOST, SAME_WORDS_SECONDS, WAITING_MOST, Recorder
+from controller.daemonset.recorder import (
+    BURST,
+    COUNTED_LEAST,
+    FLUSH_SECONDS,
+    REFILL_SECONDS,
+    SAID_MOST,
+    SAME_WORDS_SECONDS,
+    WAITING_MOST,
+    Recorder,
+)
 from controller.kube.client import Client
 from controller.kube.request import Request, Response, Stream
 from controller.kube.sender import Sender
@@ -179,6 +188,20 @@ async def test_of_warnings_that_were_said_only_so_many_are_remembered() -> None:
     await asyncio.sleep(SAME_WORDS_SECONDS / 2)
     recorder(replace(ds(), uid="uid-of-one-more"), REFUSED)
     assert len(recorder._said) == 1
+
+
+@virtual_time
+async def test_events_that_come_after_a_daemonset_was_forgotten_are_not_counted_for_ever() -> None:
+    recorder = Recorder(Client(Sender(Wire())), clock, "me")
+    for number in range(1, COUNTED_LEAST):
+        gone = replace(ds(), uid=f"uid-{number}")
+        recorder.forget(gone.uid)
+        recorder(gone, created(1))
+    for _ in range(BURST + 1):
+        recorder(ds(), created(1))
+    await asyncio.sleep(REFILL_SECONDS)
+    recorder(replace(ds(), uid="uid-of-one-more"), created(1))
+    assert list(recorder._allowances) == [(ds().uid, False), ("uid-of-one-more", False)]
 
 
 @virtual_time
