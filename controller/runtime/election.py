@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import NoReturn, TypeVar
 
 from controller.kube.errors import ApiError
@@ -68,6 +69,8 @@ class Election:
         """Since when the Lease has been as we see it (loop time); None: it was not read yet."""
         self._leads_from = float("-inf")
         """The loop time from which we lead by a Lease that we have created; see `leads_from`."""
+        self._takes = False
+        """Whether a write was begun after which the Lease may be ours."""
         self._said = ""
         self.leadership = Leadership()
 
@@ -132,6 +135,16 @@ class Election:
         finally:
             self.leadership.deadline = float("-inf")
 
+    async def withdraw(self) -> None:
+        """After `win` was cancelled: give the Lease back if it has become ours meanwhile, in bounded time, without
+        raising. A Lease that we have made is left alone while somebody may hold one that was deleted."""
+        if not self._takes or asyncio.get_running_loop().time() < self._leads_from:
+            return
+        with suppress(ApiError, OSError):
+            lease = await self._bounded(self._api.get_lease())
+            if lease is not None and lease.spec.holder_identity == self._identity:
+                await self._bounded(self._api.update_lease(released(lease.spec, self._clock()), lease.version))
+
     async def _until_free(self, seconds: float) -> bool:
         """Watch the Lease until it may be taken. False: `seconds` are over or the watch has ended; read it again."""
         lease, loop = self._lease, asyncio.get_running_loop()
@@ -161,7 +174,7 @@ class Election:
     async def _write(self) -> bool:
         """Write ourselves into the Lease, and lead by it unless we have just created it. False if it has changed."""
         loop, lease = asyncio.get_running_loop(), self._lease
-        sent = loop.time()
+        sent, self._takes = loop.time(), True
         spec = held(lease.spec if lease else None, self._identity, self._timing, self._clock())
         if lease is None:
             written = await self._bounded(self._api.create_lease(spec))

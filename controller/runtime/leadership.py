@@ -29,7 +29,11 @@ async def leadership(
     over at once. `say` gets one sentence at each change of state.
     """
     election = Election(api, identity, clock, say, watchdog)
-    await election.win()
+    try:
+        await election.win()
+    except asyncio.CancelledError:
+        await election.withdraw()
+        raise
     try:
         async with asyncio.TaskGroup() as group:
             renewing = group.create_task(election.keep(), name="leader-lease")

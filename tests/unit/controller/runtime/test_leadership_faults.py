@@ -144,3 +144,30 @@ async def test_a_cancelled_block_releases_the_lease() -> None:
         task.cancel()
         await asyncio.sleep(1)
         assert board.holder == ""
+
+
+@pytest.mark.parametrize("seconds", [0.015, 0.025], ids=["on its way", "done, and not answered"])
+@virtual_time_from(1000.0)
+async def test_who_ends_while_it_takes_the_lease_gives_it_back(seconds: float) -> None:
+    async with lease_board() as (group, board):
+        board.put(LeaseSpec(holder_identity="", lease_duration_seconds=1))
+        a = Candidate(board, "a")
+        task = group.create_task(a.run())
+        await asyncio.sleep(seconds)
+        task.cancel()
+        await asyncio.sleep(1)
+        assert (a.leads_since, board.holder) == (None, "")
+        assert [verb for verb, _ in a.seat.calls][:2] == ["get", "update"]
+
+
+@virtual_time_from(1000.0)
+async def test_who_ends_before_it_may_lead_by_a_lease_that_it_has_made_leaves_it_alone() -> None:
+    """The holder of one that was deleted may still write, and whoever took this one would lead at once."""
+    async with lease_board() as (group, board):
+        a = Candidate(board, "a")
+        task = group.create_task(a.run())
+        await asyncio.sleep(8)
+        assert (a.leads_since, board.holder) == (None, "a")
+        task.cancel()
+        await asyncio.sleep(1)
+        assert board.holder == "a"
