@@ -32,7 +32,7 @@ from controller.kube.kinds import (
 from controller.kube.resource import Resource, W
 from controller.runtime.contact import Contact
 from controller.runtime.reflector import Reflector
-from controller.runtime.store import Change, Record, StoreWriter, open_scoped_store
+from controller.runtime.store import Change, Record, ScopedStore, open_scoped_store
 
 T = TypeVar("T", bound=Record)
 
@@ -54,10 +54,10 @@ class _Watching(msgspec.Struct, frozen=True):
     met: Callable[[str, Contact], None]
 
     def all(
-        self, what: Resource[W, T], writers: dict[str, StoreWriter[T]], on_change: Callable[[Change[T]], None]
+        self, what: Resource[W, T], stored: ScopedStore[T], on_change: Callable[[Change[T]], None]
     ) -> Iterator[Reflector[W, T]]:
         """One reflector for each namespace."""
-        for namespace, writer in writers.items():
+        for namespace, writer in stored.writers.items():
             name = f"{what.name} with {what.only}" if what.only else what.name
             name = f"{name} in {namespace}" if namespace else name
             yield Reflector(
@@ -88,11 +88,11 @@ class Informers:
 
     def __init__(self, namespaces: tuple[str, ...]) -> None:
         self.namespaces = namespaces or ("",)
-        self._daemonsets = open_scoped_store(DaemonSet, self.namespaces)
-        self._pods = open_scoped_store(Pod, self.namespaces)
-        self._nodes = open_scoped_store(Node, ("",))
-        self._revisions = open_scoped_store(Revision, self.namespaces)
-        self.caches = Caches(self._daemonsets[1], self._pods[1], self._nodes[1], self._revisions[1])
+        self.daemonsets = open_scoped_store(DaemonSet, self.namespaces)
+        self.pods = open_scoped_store(Pod, self.namespaces)
+        self.nodes = open_scoped_store(Node, ("",))
+        self.revisions = open_scoped_store(Revision, self.namespaces)
+        self.caches = Caches(self.daemonsets.store, self.pods.store, self.nodes.store, self.revisions.store)
         self._reflectors: list[tuple[str, Running]] = []
         self._pulls: list[Running] = []
         self.is_synced = False
@@ -148,21 +148,21 @@ class Informers:
 
         watching = _Watching(client, instrumentation, triggers.on_malformed, met)
         nodes: Iterable[Running] = (
-            watching.all(NODES, self._nodes[0], triggers.on_node)
+            watching.all(NODES, self.nodes, triggers.on_node)
             if pulls is None
-            else watching.all(NODES_WITH_IMAGES, self._nodes[0], _each(one.on_node for one in both))
+            else watching.all(NODES_WITH_IMAGES, self.nodes, _each(one.on_node for one in both))
         )
         needed: dict[str, Iterable[Running]] = {
             NODES.name: nodes,
-            DAEMONSETS.name: watching.all(DAEMONSETS, self._daemonsets[0], _each(one.on_daemonset for one in both)),
-            REVISIONS.name: watching.all(REVISIONS, self._revisions[0], _each(one.on_revision for one in both)),
-            PODS.name: watching.all(PODS, self._pods[0], triggers.on_pod),
+            DAEMONSETS.name: watching.all(DAEMONSETS, self.daemonsets, _each(one.on_daemonset for one in both)),
+            REVISIONS.name: watching.all(REVISIONS, self.revisions, _each(one.on_revision for one in both)),
+            PODS.name: watching.all(PODS, self.pods, triggers.on_pod),
         }
         self._reflectors = [(name, one) for name, several in needed.items() for one in several]
         if pulls is not None:
             self._pulls = [
-                *watching.all(IMAGE_PULL_JOBS, pulls.jobs[0], pulls.on_job),
-                *watching.all(PULLERS, pulls.pullers[0], pulls.on_puller),
+                *watching.all(IMAGE_PULL_JOBS, pulls.jobs, pulls.on_job),
+                *watching.all(PULLERS, pulls.pullers, pulls.on_puller),
             ]
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(reflector.run(), name="reflector") for _, reflector in self._reflectors]

@@ -61,7 +61,7 @@ class ImagePullParts:
         """`wake` makes a rollout look again which nodes wait. `relist` lists jobs and pullers again."""
         self.jobs = open_scoped_store(ImagePullJob, namespaces)
         self.pullers = open_scoped_store(Puller, namespaces)
-        self.caches = JobCaches(self.jobs[1], self.pullers[1], daemonsets)
+        self.caches = JobCaches(self.jobs.store, self.pullers.store, daemonsets)
         self.queue = PacedQueue[Key]()
         self.rollout_queue: WorkQueue[Key] = WorkQueue()
         """The keys of DaemonSets whose jobs have to be looked at."""
@@ -83,7 +83,7 @@ class ImagePullParts:
             relist=relist,
         )
         did = instrumentation.image_passes.did
-        self._rollouts = Rollouts(client, daemonsets, self.jobs[1], say, wake, self._reconciler.lacking, did)
+        self._rollouts = Rollouts(client, daemonsets, self.jobs.store, say, wake, self._reconciler.lacking, did)
 
     @asynccontextmanager
     async def working(self, caught_up: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:

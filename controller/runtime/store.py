@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, ItemsView, Iterator, Mapping, Sequence, ValuesView
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from controller.api.base import Value
 from controller.api.meta import Key
@@ -42,55 +42,71 @@ class Change(Value, Generic[T]):
     new: T | None
 
 
+class _Content(Generic[T]):
+    """What the store and its writers share. Only writers change it."""
+
+    def __init__(self) -> None:
+        self.objects: dict[Key, T] = {}
+        self.movers: list[Callable[[Key, T | None, T | None], None]] = []
+        self.reached: dict[str, Reach] = {}
+        self.unfilled: set[str] = set()
+        self.malformed: dict[Key, str] = {}
+        self.swapping: set[str] = set()
+        self.swapped = asyncio.Event()
+
+    def replace(self, key: Key, old: T | None, new: T | None) -> None:
+        if new is not None:
+            self.objects[key] = new
+        elif old is not None:
+            del self.objects[key]
+        for move in self.movers:
+            move(key, old, new)
+
+
 class Store(Generic[T]):
     """The objects of one resource by key, as the server showed them. The contract:
 
-    - The states of one object appear in order, though some may be missing. Between objects no order is promised. - A
-    value is frozen, and may be old. What you have just written is not there yet: see `reach_in`. - An incomplete list
-    changes nothing. A complete one is applied object by object, and other tasks run in between: wait for `whole` to
-    see all objects as of one moment. An object that is missing from the list counts as deleted. `Reach.version`
-    becomes that of the list when all of it has been taken in. - An object that cannot be decoded keeps its last good
-    state; its key is in `malformed` until it can be again.
+    - The states of one object appear in order, though some may be missing. Between objects no order is promised.
+    - A value is frozen, and may be old. What you have just written is not there yet: see `reach_in`.
+    - An incomplete list changes nothing. A complete one is applied object by object, and other tasks run in between:
+      wait for `whole` to see all objects as of one moment. An object that is missing from the list counts as deleted.
+      `Reach.version` becomes that of the list when all of it has been taken in.
+    - An object that cannot be decoded keeps its last good state; its key is in `malformed` until it can be again, or
+      is gone.
 
     Store, indexes and listeners need no locks because nothing awaits between a change and its last listener: no
     reader finds a change of which its listener has not heard. For the same reason, do not keep what `values`, `items`
     or an index return across an await.
     """
 
-    def __init__(self) -> None:
-        self._objects: dict[Key, T] = {}
-        self._movers: list[Callable[[Key, T | None, T | None], None]] = []
-        self._reached: dict[str, Reach] = {}
-        self._unfilled: set[str] = set()
-        self._malformed: dict[Key, str] = {}
-        self._swapping: set[str] = set()
-        self._swapped = asyncio.Event()
+    def __init__(self, content: _Content[T]) -> None:
+        self._content, self._objects = content, content.objects
 
     def reach_in(self, namespace: str) -> Reach:
         """How far the cache has come for objects of this namespace."""
-        reached = self._reached
+        reached = self._content.reached
         return reached[namespace] if namespace in reached else reached.get("", Reach())
 
     @property
     def filled(self) -> bool:
         """Whether the first list is complete, in every namespace."""
-        return not self._unfilled
+        return not self._content.unfilled
 
     @property
     def is_whole(self) -> bool:
         """Whether no list is only partly applied."""
-        return not self._swapping
+        return not self._content.swapping
 
     async def whole(self) -> None:
         """Wait until `is_whole`, which holds until the next await. The wait is short, because it needs no request."""
-        while self._swapping:
-            self._swapped.clear()
-            await self._swapped.wait()
+        while self._content.swapping:
+            self._content.swapped.clear()
+            await self._content.swapped.wait()
 
     @property
     def malformed(self) -> Mapping[Key, str]:
         """The objects whose latest state could not be decoded, each with the reason."""
-        return self._malformed
+        return self._content.malformed
 
     def get(self, key: Key) -> T | None:
         return self._objects.get(key)
@@ -115,29 +131,20 @@ class Store(Generic[T]):
         index: Index[V, T] = Index(value_of)
         for key, obj in self._objects.items():
             index.move(key, None, obj)
-        self._movers.append(index.move)
+        self._content.movers.append(index.move)
         return index
-
-    def _replace(self, key: Key, old: T | None, new: T | None) -> None:
-        if new is not None:
-            self._objects[key] = new
-        elif old is not None:
-            del self._objects[key]
-        for move in self._movers:
-            move(key, old, new)
 
 
 class StoreWriter(Generic[T]):
     """The only way to change a store, or its part in one namespace. Only a reflector has one."""
 
-    def __init__(self, store: Store[T], namespace: str = "") -> None:
+    def __init__(self, content: _Content[T], namespace: str) -> None:
         """With `namespace` "", this writer writes the whole store."""
-        self._store = store
-        self._namespace = namespace
+        self._content, self._namespace = content, namespace
         self._filling: dict[Key, Seen[T] | Malformed] | None = None
         self._asked = float("-inf")
-        store._reached[namespace] = Reach()
-        store._unfilled.add(namespace)
+        content.reached[namespace] = Reach()
+        content.unfilled.add(namespace)
 
     def asked(self, moment: float) -> None:
         """A list was requested at `moment` (`elapsed`): the one between the next Init and its `swap`."""
@@ -174,59 +181,69 @@ class StoreWriter(Generic[T]):
         what that changed, mostly nothing. Other tasks may run between two steps, see `Store.whole`.
         """
         told, self._filling = self._filling or {}, None
-        store, namespace = self._store, self._namespace
-        store._swapping.add(namespace)
-        for key in (*store._objects, *store._malformed):
+        content, namespace = self._content, self._namespace
+        content.swapping.add(namespace)
+        for key in (*content.objects, *content.malformed):
             if key not in told and (not namespace or key.namespace == namespace):
                 yield self._settle(key, None)
             else:
                 yield ()
         for key, item in told.items():
             yield self._unreadable(item) if isinstance(item, Malformed) else self._settle(key, item.obj)
-        store._reached[namespace] = Reach(listed=self._asked)  # may go back, after a backup was restored
-        store._unfilled.discard(namespace)
+        content.reached[namespace] = Reach(listed=self._asked)  # may go back, after a backup was restored
+        content.unfilled.discard(namespace)
         self._advance(version)
-        store._swapping.remove(namespace)
-        store._swapped.set()
+        content.swapping.remove(namespace)
+        content.swapped.set()
 
     @property
     def filled(self) -> bool:
         """Whether the first list of this namespace is complete."""
-        return self._namespace not in self._store._unfilled
+        return self._namespace not in self._content.unfilled
 
     def _unreadable(self, event: Malformed) -> Sequence[Change[T]]:
-        store, key = self._store, event.key
-        known = store._malformed.get(key) == event.reason
-        store._malformed[key] = event.reason
-        old = store._objects.get(key)
+        content, key = self._content, event.key
+        known = content.malformed.get(key) == event.reason
+        content.malformed[key] = event.reason
+        old = content.objects.get(key)
         return () if known else (Change(key=key, old=old, new=old),)
 
     def _settle(self, key: Key, new: T | None) -> Sequence[Change[T]]:
-        store = self._store
-        old = store._objects.get(key)
-        if store._malformed and store._malformed.pop(key, None) is not None:
+        content = self._content
+        old = content.objects.get(key)
+        if content.malformed and content.malformed.pop(key, None) is not None:
             return (Change(key=key, old=old, new=old), *self._settle(key, new))
         if old is None:
             if new is None:
                 return ()
         elif new is not None:
             if old.uid != new.uid:
-                store._replace(key, old, new)
+                content.replace(key, old, new)
                 return (Change(key=key, old=old, new=None), Change(key=key, old=None, new=new))
             if old.version == new.version:
                 return ()
-        store._replace(key, old, new)
+        content.replace(key, old, new)
         return (Change(key=key, old=old, new=new),)
 
     def _advance(self, version: str) -> None:
         if version.isdigit():
-            reached, number = self._store._reached, int(version)
+            reached, number = self._content.reached, int(version)
             before = reached[self._namespace]
             if number > before.version:
                 reached[self._namespace] = Reach(version=number, listed=before.listed)
 
 
-def open_scoped_store(of: type[T], namespaces: Sequence[str]) -> tuple[dict[str, StoreWriter[T]], Store[T]]:
-    """One store that several reflectors fill, each from its own namespace; a list touches only objects there."""
-    store: Store[T] = Store()
-    return {namespace: StoreWriter(store, namespace) for namespace in namespaces}, store
+class ScopedStore(NamedTuple, Generic[T]):
+    """A store and its writers, one for each namespace."""
+
+    writers: Mapping[str, StoreWriter[T]]
+    store: Store[T]
+
+
+def open_scoped_store(of: type[T], namespaces: Sequence[str]) -> ScopedStore[T]:
+    """One store that several reflectors fill, each from its own namespace; a list touches only objects there. Each
+    namespace has one writer: ValueError if it is there twice."""
+    if len(set(namespaces)) < len(namespaces):
+        raise ValueError(f"a namespace is there twice: {', '.join(namespaces)}")
+    content: _Content[T] = _Content()
+    return ScopedStore({namespace: StoreWriter(content, namespace) for namespace in namespaces}, Store(content))

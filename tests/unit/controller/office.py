@@ -11,7 +11,6 @@ from controller.api.pod import Pod
 from controller.assembly import Parts
 from controller.kube.decode import Seen
 from controller.planner.actions import DeletePod, DeleteReason
-from controller.runtime.store import StoreWriter
 from controller.settings import Settings
 from tests.beds.scripted import Script
 from tests.beds.worlds import NOW, ago, pod
@@ -27,15 +26,14 @@ class Office:
     def __init__(self, *daemonsets: DaemonSet, nodes: tuple[Node, ...] = (), pods: tuple[Pod, ...] = ()) -> None:
         self.parts: Parts = Parts(Settings(), Script(), server="", refresh=None, clock=lambda: NOW)
         self.parts.fence.open(lambda: None)
-        caches = self.parts.informers.caches
-        self.daemonsets, self.nodes = StoreWriter(caches.daemonsets), StoreWriter(caches.nodes)
+        informers = self.parts.informers
+        self.daemonsets, self.nodes = informers.daemonsets.writers[""], informers.nodes.writers[""]
         for one in daemonsets:
             self.daemonsets.feed(Seen(key=one.key, version=one.version, obj=one))
         for machine in nodes:
             self.nodes.feed(Seen(key=Key("", machine.name), version=machine.version, obj=machine))
-        writer = StoreWriter(caches.pods)
         for each in pods:
-            writer.feed(Seen(key=Key(each.namespace, each.name), version=each.version, obj=each))
+            informers.pods.writers[""].feed(Seen(key=Key(each.namespace, each.name), version=each.version, obj=each))
 
     def acted(self, daemonset: DaemonSet, *actions: Any) -> None:
         for action in actions:

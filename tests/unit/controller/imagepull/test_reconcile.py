@@ -20,7 +20,6 @@ from controller.instrumentation import Instrumentation
 from controller.kube.decode import Seen
 from controller.runtime.pacing import Pacer
 from controller.runtime.pass_outcome import ANSWER_SECONDS, LOOK_AGAIN_SECONDS
-from controller.runtime.store import StoreWriter
 from controller.runtime.watch import Init
 from controller.runtime.workers import ComeBack, Outcome
 from controller.runtime.workqueue import Taken
@@ -130,7 +129,7 @@ async def test_nothing_is_woken_after_a_start_that_failed() -> None:
     parts = Parts(settings, Script(), server="", refresh=None, clock=lambda: NOW)
     assert parts.pulls is not None
     waiting = ds(annotations={"kruise-ds/image-predownload-wait": "true"})
-    StoreWriter(parts.informers.caches.daemonsets).feed(Seen(key=waiting.key, version="1", obj=waiting))
+    parts.informers.daemonsets.writers[""].feed(Seen(key=waiting.key, version="1", obj=waiting))
     with pytest.RaisesGroup(KeyError):
         async with parts.pulls.working(never):
             raise KeyError("lease")

@@ -295,6 +295,11 @@ def test_a_list_of_one_namespace_leaves_the_others_alone() -> None:
     assert (store.reach_in("x").version, store.reach_in("y").version) == (20, 12)
 
 
+def test_a_namespace_has_one_writer() -> None:
+    with pytest.raises(ValueError, match="twice: x, y, x"):
+        open_scoped_store(Thing, ("x", "y", "x"))
+
+
 def test_without_namespaces_every_namespace_has_the_one_version(writer_and_store: Both) -> None:
     _, store = writer_and_store
     assert store.reach_in("anywhere").version == 10
