@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from controller.api.base import Value
+from controller.kube.meaning import ForWrite
 
 K = TypeVar("K", bound=Hashable)
 
@@ -47,6 +48,15 @@ class Places(msgspec.Struct, Generic[K]):
             delay = min(max(known.delay * 2, FAILING_FIRST), at_most)
             self.failing[place] = Failing(until=moment + delay, delay=delay)
 
+    def learn_failure(self, place: K, means: ForWrite, moment: float) -> bool:
+        """Note a failed write by its meaning; returns whether it counts as a failure of the place."""
+        counts = means.of_the_place or self.is_suspect(place)
+        if not means.of_the_place:
+            self.note_inconclusive(place)
+        if counts:
+            self.failed(place, moment)
+        return counts
+
     def note_inconclusive(self, place: K) -> None:
         """Note an answer that does not tell whether the place is at fault."""
         if len(self.inconclusive) > FAILING_KEPT:
@@ -56,6 +66,12 @@ class Places(msgspec.Struct, Generic[K]):
     def is_suspect(self, place: K) -> bool:
         """Whether the next such answer counts as a failure of the place."""
         return self.inconclusive.get(place, 0) + 1 >= MOST_INCONCLUSIVE
+
+    def server_back(self) -> None:
+        """Forget the failures of places where writes may have failed only because the server was away."""
+        for place in self.inconclusive:
+            self.failing.pop(place, None)
+        self.inconclusive.clear()
 
     def went_well(self, place: K) -> None:
         """Forget the failures of a place where a write succeeded."""

@@ -173,6 +173,7 @@ class ImagePullParts:
             self.rollout_queue.add_after(owner.key, SETTLES_SECONDS, "revision changed")
 
     def on_server_back(self) -> None:
+        self._reconciler.server_back()
         for job in self.caches.jobs.values():
             self.queue.enqueue(job.key, "urgent", "server back")
 

@@ -53,6 +53,7 @@ class JobExecution:
             operations = patch.guarded_by_uid(job.uid, *_changes(before, wanted))
             written = await self._client.apart().patch(IMAGE_PULL_JOBS, job.ref, operations, sub="status")
             self._state.wrote = (written.version, wanted)
+            self._state.pacer.wrote(elapsed())
 
         await patiently(self._control, [self._at_place(STATUS, "status_written", write, over=_GONE)], self._late)
 
@@ -65,7 +66,8 @@ class JobExecution:
         match action:
             case StartPuller(node=node):
                 assert job is not None
-                return self._at_place(node, what, partial(self._start, job, node))
+                failed = partial(self._not_started, job)
+                return self._at_place(node, what, partial(self._start, job, node), failed=failed)
             case EndPuller(pod=ref):
                 self._state.ended.add(ref.uid)
                 return self._at_place(ref.uid, what, partial(self._end, ref), over=_GONE)
@@ -77,8 +79,17 @@ class JobExecution:
             case _:
                 assert_never(action)
 
-    def _at_place(self, place: str, what: str, write: Work, *, over: Collection[ForWrite] = ()) -> Work:
-        """The write at one place. `over` are errors after which nothing is left to do."""
+    def _at_place(
+        self,
+        place: str,
+        what: str,
+        write: Work,
+        *,
+        over: Collection[ForWrite] = (),
+        failed: Callable[[ApiError, bool], None] = lambda error, counts: None,
+    ) -> Work:
+        """The write at one place. `over` are errors after which nothing is left to do. `failed` is called after any
+        other error, with whether it counts as a failure of the place."""
         state = self._state
         state.awaited.add(place)
 
@@ -86,12 +97,13 @@ class JobExecution:
             try:
                 await write()
             except ApiError as error:
-                if meaning_of(error).write in over:
+                means = meaning_of(error).write
+                if means in over:
                     state.places.went_well(place)
                 else:
-                    state.places.failed(place, elapsed())
                     state.errors.append(error)
                     self._did(self._key, f"{what}_failed")
+                    failed(error, state.places.learn_failure(place, means, elapsed()))
             else:
                 self._did(self._key, what)
                 state.places.went_well(place)
@@ -102,21 +114,21 @@ class JobExecution:
 
     async def _start(self, job: ImagePullJob, node: str) -> None:
         name = puller_manifest.pod_name(job, node)
-        try:
-            written = await self._client.create(PULLERS, job.namespace, puller_manifest.body(job, node), name=name)
-        except ApiError as error:
-            if not self._is_ours(error, node) and meaning_of(error).write is not ForWrite.ENDING:
-                self._state.refused(str(error), elapsed())
-                self._say(job, Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {error.message}"))
-            raise
+        written = await self._client.create(PULLERS, job.namespace, puller_manifest.body(job, node), name=name)
         self._state.accepted()
         self._state.here[written.uid] = node
         self._ledger.wrote(str(self._key), PULLERS.name, written.version, elapsed())
 
-    def _is_ours(self, error: ApiError, node: str) -> bool:
-        """Whether the existing object may be our own puller, which the cache does not show yet."""
-        before = self._state.places.failing.get(node)
-        return meaning_of(error).write is ForWrite.EXISTS and (before is None or not before.delay)
+    def _not_started(self, job: ImagePullJob, error: ApiError, counts: bool) -> None:
+        """Decide how long no puller is created anywhere. A server that is away or busy refuses none. A name that is
+        taken is that of our own puller, which the cache does not show yet, unless it stays taken."""
+        means = meaning_of(error).write
+        if counts and not means.undecided:
+            if means is not ForWrite.ENDING:
+                self._state.refused(str(error), elapsed())
+                self._say(job, Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {error.message}"))
+        elif means is not ForWrite.EXISTS:
+            self._state.unanswered(elapsed())
 
     async def _end(self, ref: Ref) -> None:
         deleted = await self._client.delete(PULLERS, ref)

@@ -91,6 +91,10 @@ class JobReconciler:
         node = self._caches.nodes.get(Key("", name))
         return node is None or keeps_images(node)
 
+    def server_back(self) -> None:
+        for state in self._states.values():
+            state.places.server_back()
+
     def node_gone(self, name: str) -> None:
         for state in self._states.values():
             state.forget_node(name)
@@ -163,7 +167,7 @@ class JobReconciler:
                 since=state.since,
                 lost=state.lost,
                 awaited=state.awaited,
-                failing=state.places.failing,
+                failing=state.places.failing.keys() | state.places.inconclusive.keys(),
                 held_back=held_back,
                 silent_since=state.silent_since,
                 room=state.room(moment),
@@ -230,10 +234,11 @@ class JobReconciler:
         if wanted == before or STATUS in state.awaited or job.dying:
             return inf
         now = elapsed()
+        if (until := state.places.held_back(now).get(STATUS)) is not None:
+            return until
         urgent = before is None or wanted.completion_time != before.completion_time
         if (delay := state.pacer.delay(now, urgent=urgent)) > 0:
             return now + delay
-        state.pacer.wrote(now)
         await execution.write_status(job, before, wanted)
         return inf
 

@@ -60,11 +60,10 @@ class _KnownRollout(msgspec.Struct):
         self.refused.discard(image)
         self.failing_since.pop(image, None)
 
-    def failed(self, image: str, error: ApiError, patience: float) -> None:
+    def failed(self, image: str, error: ApiError, patience: float, moment: float) -> None:
         """Note that a job could not be created. A missing answer does not count as a refusal until `patience` is
         over: the job may exist, or may still be created, and nodes wait for it meanwhile."""
-        now = elapsed()
-        is_over = now >= self.failing_since.setdefault(image, now) + patience
+        is_over = moment >= self.failing_since.setdefault(image, moment) + patience
         if is_over or not meaning_of(error).write.undecided:
             self.refused.add(image)
 
@@ -183,7 +182,7 @@ class Rollouts:
             if await _collected(self._create(client, daemonset, asked, job), errors):
                 known.made(job.image)
             else:
-                known.failed(job.image, errors[-1], asked.options.timeout)
+                known.failed(job.image, errors[-1], asked.options.timeout, elapsed())
 
     async def _create(self, client: Client, daemonset: DaemonSet, asked: WantedImages, job: WantedJob) -> None:
         try:

@@ -21,6 +21,8 @@ from controller.runtime.pacing import StatusPacer
 FAILED_BEFORE = "it failed before this controller began"
 AGAIN_SECONDS = 600.0
 """Seconds after which a failed node gets one more attempt, again and again, in a job that never completes."""
+AWAY_SECONDS = 1.0
+"""Seconds without another create after one to which the server said neither yes nor no."""
 STATUS = "/status"
 """The place of writes to the job itself; no node can have this name, and no object this uid."""
 
@@ -128,6 +130,10 @@ class JobState(msgspec.Struct):
     def refused(self, why: str, moment: float) -> None:
         self.refusal, self.refused_since = why, min(self.refused_since, moment)
         self.rests_until = moment + self.rest.next()
+
+    def unanswered(self, moment: float) -> None:
+        """The server has not said whether it accepts a puller: it is away or busy, or something was in the way."""
+        self.rests_until = max(self.rests_until, moment + AWAY_SECONDS)
 
     def accepted(self) -> None:
         self.refusal, self.refused_since = "", inf

@@ -16,7 +16,7 @@ from tests.beds.nodes import Behaviour
 from tests.beds.objects import daemonset
 from tests.beds.pods import node_of
 from tests.beds.simulator.cluster import Attempt
-from tests.beds.simulator.faults import Answer, Effect, Hang, LoseAnswer, Rule
+from tests.beds.simulator.faults import Answer, Effect, Hang, LoseAnswer, NoConnection, Rule
 from tests.beds.simulator.kinds import IMAGE_PULL_JOBS as KIND
 from tests.beds.simulator.kinds import PODS as POD_KIND
 from tests.beds.simulator.refusal import Refused
@@ -187,6 +187,26 @@ async def test_a_node_whose_puller_is_refused_keeps_no_other_one_waiting() -> No
         await bed.api.create(IMAGE_PULL_JOBS, job())
         await reads(bed, 5, 0, 4, 0)
         assert bed.clock() - began < 15
+
+
+@pytest.mark.parametrize("seconds", [60.0, 400.0])
+async def test_a_server_that_was_away_has_refused_nothing(seconds: float) -> None:
+    """No place and no job waits for the end of a long back-off once the server is back."""
+    async with pulling() as bed:
+        bed.nodes.behave("*", Behaviour(pull=30.0))
+        await bed.add_nodes(5)
+        await bed.api.create(IMAGE_PULL_JOBS, job(completionPolicy={"type": "Never"}))
+        await reads(bed, 5, 1, 0, 0)
+        verbs = ("create", "patch", "delete", "list", "get", "watch")
+        rules = [Rule(verb=verb, effect=NoConnection()) for verb in verbs]
+        for rule in rules:
+            bed.simulator.link.faults.add(rule)
+        await asyncio.sleep(seconds)  # of virtual time
+        for rule in rules:
+            bed.simulator.link.faults.remove(rule)
+        back = bed.clock()
+        await reads(bed, 5, 0, 5, 0)
+        assert bed.clock() - back < 4 * 30 + 10
 
 
 @pytest.mark.parametrize("verb", ["create", "delete"])

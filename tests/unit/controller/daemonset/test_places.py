@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller.daemonset.places import FAILING_AT_MOST, FAILING_KEPT, MOST_INCONCLUSIVE, Places
+from controller.kube.meaning import ForWrite
 from tests.beds.worlds import NOW
 
 
@@ -38,3 +41,21 @@ def test_answers_that_say_nothing_of_a_place_make_it_suspect_until_one_goes_thro
     assert places.is_suspect("node-3")
     places.went_well("node-3")
     assert not places.is_suspect("node-3")
+
+
+@pytest.mark.parametrize("means", list(ForWrite))
+def test_a_failure_counts_at_once_if_it_is_of_the_place_and_else_from_the_third_in_a_row(means: ForWrite) -> None:
+    places: Places[str] = Places()
+    counts = [places.learn_failure("node-3", means, NOW) for _ in range(MOST_INCONCLUSIVE)]
+    assert counts == [means.of_the_place, means.of_the_place, True]
+    assert "node-3" in places.failing
+
+
+def test_a_server_that_is_back_clears_only_the_places_that_were_not_to_blame() -> None:
+    places: Places[str] = Places()
+    for _ in range(MOST_INCONCLUSIVE + 2):
+        places.learn_failure("away", ForWrite.NOT_NOW, NOW)
+        places.learn_failure("refused", ForWrite.REFUSED, NOW)
+    places.server_back()
+    assert list(places.failing) == ["refused"]
+    assert not places.is_suspect("away")
