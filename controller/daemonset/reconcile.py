@@ -20,6 +20,7 @@ from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.daemonset.world_of import NOTHING, world_of
 from controller.kube.errors import ApiError
 from controller.kube.meaning import ForWrite, meaning_of
+from controller.planner.current_revision import of_template
 from controller.planner.plan import Plan, plan
 from controller.planner.world import Unpulled
 from controller.runtime.clock import elapsed
@@ -182,7 +183,7 @@ class Reconciler:
         fresh: bool,
     ) -> Plan:
         state.begin(daemonset.generation, cached.reach)
-        current = {one.hash for one in cached.revisions if one.identity == daemonset.identity}
+        current = {one.hash for one in of_template(daemonset, cached.revisions)}
         state.ready_seen.look(cached.pods, current, now, moment)
         state.restarts_seen.look(cached.pods, moment)
         _, status = state.status_writer.own.latest(daemonset)
