@@ -7,6 +7,7 @@ missing here is read by a GET when needed, not added "just in case".
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from sys import intern
 
 import msgspec
@@ -167,16 +168,10 @@ def target_node(spec: PodSpecView) -> str:
     return ""
 
 
-_shared_labels: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
-_SHARED_LIMIT = 20_000
-"""Sets of labels in the pool; a cluster has one for each revision."""
-
-
-def _share(labels: dict[str, str]) -> dict[str, str]:
-    """One dict per distinct set of labels. When the pool is full, it is emptied: sharing only saves memory."""
-    if len(_shared_labels) >= _SHARED_LIMIT:
-        _shared_labels.clear()
-    return _shared_labels.setdefault(tuple(sorted(labels.items())), labels)
+@lru_cache(maxsize=20_000)  # a cluster has one set for each revision
+def _shared(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """One dict for each distinct set of labels, to save memory."""
+    return dict(labels)
 
 
 def project(view: PodView) -> Pod | None:
@@ -206,7 +201,7 @@ def project(view: PodView) -> Pod | None:
         version=meta.resource_version,
         owner_uid=owner.uid,
         owner_index=owner.index,
-        labels=_share(meta.labels or {}),
+        labels=_shared(tuple(sorted((meta.labels or {}).items()))),
         finalizers=meta.finalizers or (),
         created=epoch(meta.creation_timestamp) or 0.0,
         node=intern(target_node(view.spec)),

@@ -19,6 +19,7 @@ from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.daemonset.world_of import NOTHING, world_of
 from controller.kube.errors import ApiError
 from controller.kube.meaning import ForWrite
+from controller.planner.current_revision import of_template
 from controller.planner.plan import Plan, plan
 from controller.planner.world import Unpulled
 from controller.runtime.clock import elapsed
@@ -107,7 +108,7 @@ class Reconciler:
         daemonset, state, cached = this.daemonset, this.state, this.cached
         compiled = state.compiled_for(daemonset)
         state.begin(daemonset.generation, cached.reach)
-        current = {one.hash for one in cached.revisions if one.identity == daemonset.identity}
+        current = {one.hash for one in of_template(daemonset, cached.revisions)}
         state.ready_seen.look(cached.pods, current, this.now, this.moment)
         state.restarts_seen.look(cached.pods, this.moment)
         _, status = state.status_writer.own.latest(daemonset)

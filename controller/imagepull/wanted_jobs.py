@@ -29,7 +29,7 @@ from controller.api.wellknown import (
     TIMEOUT_ANNOTATION,
 )
 from controller.planner.budget import budget_of
-from controller.planner.current_revision import stored_current
+from controller.planner.current_revision import of_template, stored_current
 from controller.planner.manifest import owner_reference
 from controller.planner.step import Note
 from controller.planner.validation import compiled
@@ -79,7 +79,7 @@ def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collecti
     current = stored_current(daemonset, revisions)
     if current is None or compiled(daemonset).problems:
         return None
-    same = {one.hash for one in revisions if one.identity == daemonset.identity}
+    same = {one.hash for one in of_template(daemonset, revisions)}
     live = [pod for pod in pods if pod.node and not pod.dying and not pod.ended]
     old = {pod.hash for pod in live if pod.hash not in same}
     desired = (daemonset.status.desired_number_scheduled if daemonset.status else 0) or len(live)

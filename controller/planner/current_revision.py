@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 
 from controller.api.daemonset import DaemonSet
 from controller.api.revision import Revision, new_hash
 from controller.planner.world import World
 
 
-def stored_current(daemonset: DaemonSet, revisions: Collection[Revision]) -> Revision | None:
-    """The current revision if it is stored: of those that mean the same as the template and are not being deleted,
-    the newest."""
-    meant = [one for one in revisions if one.identity == daemonset.identity and not one.dying]
-    return max(meant, key=_order, default=None)
+def of_template(daemonset: DaemonSet, revisions: Iterable[Revision]) -> list[Revision]:
+    """Those of the revisions that mean the same as the template: the current one and its duplicates."""
+    return [one for one in revisions if one.identity == daemonset.identity]
+
+
+def stored_current(daemonset: DaemonSet, revisions: Iterable[Revision]) -> Revision | None:
+    """The current revision if it is stored: the newest one `of_template` that is not being deleted."""
+    lasting = [one for one in of_template(daemonset, revisions) if not one.dying]
+    return max(lasting, key=_order, default=None)
 
 
 def current_revision(world: World) -> tuple[Revision, tuple[Revision, ...]]:

@@ -1,7 +1,7 @@
 """Explains why a node is not as the planner wants it, and what it waits for, for conditions, metrics and plugin.
 
-The stages of the planner ask the same functions (`stops`) before they act. So if a node has no obstacle, the planner
-acts there next, as far as the budget allows.
+The stages of the planner ask the same functions (`obstacle_checks`) before they act. So if a node has no obstacle,
+the planner acts there next, as far as the budget allows.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from controller.planner.obstacle_checks import (
     in_the_way,
     is_given_up,
     is_recreated,
+    obstacle_to_creation,
+    obstacle_to_deletion,
+    obstacle_to_removal,
+    obstacle_to_rollout,
+    obstacle_to_update,
+    obstacle_to_write,
     outgoing,
     resize_refusal,
-    to_creation,
-    to_deletion,
-    to_removal,
-    to_rollout,
-    to_update,
-    to_write,
     waits_for_hook,
 )
 from controller.planner.obstacles import Obstacle
@@ -123,7 +123,7 @@ class Explainer:
         board = self.board
         if board.surging and (others := in_the_way(board, slot)):
             return self._unless_one_goes(others)
-        return to_update(board, slot)
+        return obstacle_to_update(board, slot)
 
     @cached_property
     def held_by_hook(self) -> tuple[Pod, ...]:
@@ -139,13 +139,13 @@ class Explainer:
         """The obstacle that keeps all nodes from being updated; None: there is none."""
         board = self.board
         held_back = board.world.held_back
-        if (found := to_rollout(board)) is not None:
+        if (found := obstacle_to_rollout(board)) is not None:
             return found
         match board.verdict:
             case TemplateRefused():
                 return Obstacle.REFUSED
             case Unasked():
-                if (found := to_write(board.world, Place.of_template(board.revision.hash))) is not None:
+                if (found := obstacle_to_write(board.world, Place.of_template(board.revision.hash))) is not None:
                     return found
             case Accepted():
                 pass
@@ -176,7 +176,7 @@ class Explainer:
         pod = outgoing(self.board, slot)
         if pod is None and slot.current is not None:
             return self._of_starting(slot.current)
-        return Obstacle.STARTING if pod is None else to_deletion(self.board, pod) or self._stale
+        return Obstacle.STARTING if pod is None else obstacle_to_deletion(self.board, pod) or self._stale
 
     def _of_starting(self, pod: Pod) -> Obstacle | None:
         """The obstacle of a pod of the current revision that has to stay and is not available."""
@@ -184,7 +184,7 @@ class Explainer:
         stays = is_given_up(self.board, pod) or not is_recreated(world, pod)
         if (pod.held_by_hook or pod.marked) and stays:  # the next pass takes that back
             asked = Obstacle.UNANSWERED if is_unanswered(world, Place.of_object(pod.uid)) else None
-            return asked or to_write(world, Place.of_keeping(pod.uid)) or self._stale
+            return asked or obstacle_to_write(world, Place.of_keeping(pod.uid)) or self._stale
         if resize_refusal(world, pod):
             return Obstacle.UNRESIZED
         underway = pod.underway
@@ -198,13 +198,13 @@ class Explainer:
         """The obstacle of a node without a live pod."""
         if ended := slot.ended:
             return self._unless_one_goes(ended)
-        found = to_creation(self.board, slot)
+        found = obstacle_to_creation(self.board, slot)
         if found is None and slot.node in self.board.barred:
             return Obstacle.PLACEMENT
         return found or self._unfilled.get(slot.node) or self._stale
 
     def _unless_one_goes(self, pods: list[Pod]) -> Obstacle | None:
-        found = [to_removal(self.board, pod) for pod in pods]
+        found = [obstacle_to_removal(self.board, pod) for pod in pods]
         return self._stale if None in found else found[0]
 
     @cached_property

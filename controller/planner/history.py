@@ -12,6 +12,7 @@ from controller.planner.actions import (
     RenumberRevision,
 )
 from controller.planner.board import Board
+from controller.planner.current_revision import of_template
 from controller.planner.eligibility import Fit
 from controller.planner.step import Step
 
@@ -36,7 +37,7 @@ def settle_history(board: Board) -> Step:
     newest = board.older[0].number if board.older else 0
     if revision.number <= newest:
         return _unless_held_back(board, (RenumberRevision(revision=revision.ref, number=newest + 1),), more=True)
-    twins = [one for one in board.older if one.identity == revision.identity]
+    twins = of_template(board.world.daemonset, board.older)
     if not twins:
         return Step()
     hashes = {one.hash for one in twins} - {revision.hash}

@@ -10,7 +10,7 @@ from controller.api.wellknown import InPlaceRefusal
 from controller.planner.actions import CreatePod, DeletePod, DeleteReason, PrepareDelete
 from controller.planner.board import Board
 from controller.planner.manifest import pod_name
-from controller.planner.obstacle_checks import handlers, to_deletion
+from controller.planner.obstacle_checks import handlers, obstacle_to_deletion
 from controller.planner.place import Place
 from controller.planner.slot import Slot
 
@@ -27,7 +27,7 @@ def retire(
     """The next step towards the deletion of `pod`; None while something keeps it. A pod that the preDelete hook
     matches is prepared first, and deleted once the hook does not match any more. `refusal`: why it is not updated in
     place, if that was asked for."""
-    if to_deletion(board, pod):
+    if obstacle_to_deletion(board, pod):
         return None
     hook = board.world.daemonset.pre_delete
     if hook is None or not (held_by := handlers(pod, hook)):

@@ -55,7 +55,7 @@ def is_given_up(board: Board, pod: Pod) -> bool:
     return (place in world.held_back or place in world.due_again) and not waits_for_hook(board, pod)
 
 
-def to_write(world: World, *places: Place) -> Obstacle | None:
+def obstacle_to_write(world: World, *places: Place) -> Obstacle | None:
     """The obstacle to a write at one of these places: one has failed more than once and may not be tried yet, or one
     is not answered yet. None: no obstacle."""
     if not world.held_back or all(place not in world.held_back for place in places):
@@ -63,38 +63,39 @@ def to_write(world: World, *places: Place) -> Obstacle | None:
     return Obstacle.UNANSWERED if is_unanswered(world, *places) else Obstacle.HELD_BACK
 
 
-def to_deletion(board: Board, pod: Pod) -> Obstacle | None:
+def obstacle_to_deletion(board: Board, pod: Pod) -> Obstacle | None:
     """The obstacle to deleting this pod, whatever the reason to delete it."""
     if waits_for_hook(board, pod):
         return Obstacle.HOOK
-    return to_write(board.world, Place.of_object(pod.uid))
+    return obstacle_to_write(board.world, Place.of_object(pod.uid))
 
 
-def to_removal(board: Board, pod: Pod) -> Obstacle | None:
+def obstacle_to_removal(board: Board, pod: Pod) -> Obstacle | None:
     """The obstacle to deleting a pod that is in the way of another one. A Failed pod waits for its back-off."""
     waits = pod.phase == "Failed" and board.world.now < board.world.not_before.get(pod.node, 0.0)
-    return Obstacle.BACK_OFF if waits else to_deletion(board, pod)
+    return Obstacle.BACK_OFF if waits else obstacle_to_deletion(board, pod)
 
 
-def to_rollout(board: Board) -> Obstacle | None:
+def obstacle_to_rollout(board: Board) -> Obstacle | None:
     """The setting that keeps every old pod: OnDelete or a pause."""
     if board.rolling_update is None:
         return Obstacle.ON_DELETE
     return Obstacle.PAUSED if board.rolling_update.paused else None
 
 
-def to_update(board: Board, slot: Slot) -> Obstacle | None:
+def obstacle_to_update(board: Board, slot: Slot) -> Obstacle | None:
     """The obstacle to the first write of the update of this node."""
     old = slot.old
-    if old is not None and not board.surging and waits_for_hook(board, old) and not in_place_change(board, old):
+    if old is not None and not board.surging and waits_for_hook(board, old) and not is_updated_in_place(board, old):
         return Obstacle.HOOK
-    found = to_write(board.world, Place.of_node(slot.node), leaving(board, slot)) or to_image(board, slot)
+    found = obstacle_to_write(board.world, Place.of_node(slot.node), first_write_of_update(board, slot))
+    found = found or obstacle_to_image(board, slot)
     if found is None and drained_until(board, slot) is not None:
         return Obstacle.DRAINING
     return found
 
 
-def to_image(board: Board, slot: Slot) -> Obstacle | None:
+def obstacle_to_image(board: Board, slot: Slot) -> Obstacle | None:
     """The obstacle while the image is not on the node. If the old pod serves nobody, nothing is lost while the image
     is pulled, and there is none. A ready pod serves: it has traffic long before it counts as available. So does a pod
     that was drained for an update, because it gets its traffic back meanwhile, and one that is being restarted into
@@ -133,7 +134,7 @@ def _had_traffic(underway: Underway | None) -> bool:
     return underway is None or underway.only_resizes
 
 
-def to_creation(board: Board, slot: Slot) -> Obstacle | None:
+def obstacle_to_creation(board: Board, slot: Slot) -> Obstacle | None:
     """The obstacle to creating a pod on a node that has no live one, whatever its revision."""
     world = board.world
     if slot.pods and not board.surging:
@@ -141,10 +142,11 @@ def to_creation(board: Board, slot: Slot) -> Obstacle | None:
         return Obstacle.UNANSWERED if asked else Obstacle.TERMINATING
     if not world.held_back:
         return None
-    return to_write(world, Place.of_node(slot.node)) or (Obstacle.RESOURCE_QUOTA if ROOM in world.held_back else None)
+    found = obstacle_to_write(world, Place.of_node(slot.node))
+    return found or (Obstacle.RESOURCE_QUOTA if ROOM in world.held_back else None)
 
 
-def leaving(board: Board, slot: Slot) -> Place:
+def first_write_of_update(board: Board, slot: Slot) -> Place:
     """The place of the first write of this update: a new pod beside the old one, or the deletion of the old one."""
     return Place.of_node(slot.node) if board.surging or slot.old is None else Place.of_object(slot.old.uid)
 
@@ -203,7 +205,7 @@ def is_recreated(world: World, pod: Pod) -> bool:
     return bool(resize_refusal(world, pod)) and (world.daemonset.recreates_unresized or not world.resizable)
 
 
-def in_place_change(board: Board, pod: Pod) -> bool:
+def is_updated_in_place(board: Board, pod: Pod) -> bool:
     """Whether the update of this old pod is done in place."""
     return board.in_place and isinstance(in_place_change_of(board, pod), InPlaceChange)
 

@@ -9,7 +9,7 @@ from controller.planner.actions import CreatePod, DeletePod, DeleteReason, Prepa
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.lifecycle import new_pod, retire
-from controller.planner.obstacle_checks import outgoing, to_removal
+from controller.planner.obstacle_checks import obstacle_to_removal, outgoing
 from controller.planner.obstacles import Obstacle
 from controller.planner.refill import fillable, in_order, refills
 from controller.planner.retries import NEXT_RETRIES, has_failed
@@ -83,7 +83,7 @@ def _replace_ended(slot: Slot, needs: _Needs) -> None:
     """Delete pods that have ended: Succeeded ones at once, Failed ones when their back-off is over."""
     world = needs.board.world
     for pod in slot.ended:
-        if to_removal(needs.board, pod) is Obstacle.BACK_OFF:
+        if obstacle_to_removal(needs.board, pod) is Obstacle.BACK_OFF:
             needs.wake(world.not_before[slot.node])
             continue
         succeeded = pod.phase == "Succeeded"

@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 
 from controller.api.revision import Revision
 from controller.planner.board import Board
-from controller.planner.obstacle_checks import to_creation
+from controller.planner.obstacle_checks import obstacle_to_creation
 from controller.planner.obstacles import Obstacle
 from controller.planner.place import Place
 from controller.planner.retries import others_first
@@ -15,7 +15,7 @@ from controller.planner.slot import Slot
 
 def fillable(board: Board) -> list[Slot]:
     """The eligible nodes without a pod that may get one, whatever its revision, ascending."""
-    return [slot for slot in board.bare if to_creation(board, slot) is None]
+    return [slot for slot in board.bare if obstacle_to_creation(board, slot) is None]
 
 
 def in_order(board: Board, empty: Sequence[Slot]) -> list[Slot]:

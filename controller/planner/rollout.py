@@ -32,11 +32,11 @@ from controller.planner.lifecycle import new_pod, retire
 from controller.planner.manifest import pod_name
 from controller.planner.obstacle_checks import (
     drained_until,
+    first_write_of_update,
     in_place_change_of,
     in_the_way,
-    leaving,
-    to_rollout,
-    to_update,
+    obstacle_to_rollout,
+    obstacle_to_update,
 )
 from controller.planner.place import ROOM, Place
 from controller.planner.retries import others_first
@@ -51,13 +51,13 @@ def roll_out(board: Board) -> Step:
 
     It also does nothing while the current revision is not stored: nobody could roll back to it later.
     """
-    if to_rollout(board) or not board.revision.uid:
+    if obstacle_to_rollout(board) or not board.revision.uid:
         return Step()
     free: Sequence[Slot] = board.outdated
     daemonset = board.world.daemonset
     if board.world.held_back or board.world.unpulled or daemonset.in_place_grace or daemonset.pre_delete:
-        free = [slot for slot in free if to_update(board, slot) is None]
-    candidates = others_first(board.world, free, partial(leaving, board))
+        free = [slot for slot in free if obstacle_to_update(board, slot) is None]
+    candidates = others_first(board.world, free, partial(first_write_of_update, board))
     chosen = _within_budget(board, candidates)[: board.budget.burst]
     verdict = board.verdict
     if not chosen:

@@ -31,14 +31,14 @@ from controller.planner.eligibility import Fit
 from controller.planner.in_place.change import InPlaceChange
 from controller.planner.lifecycle import retire
 from controller.planner.obstacle_checks import (
-    in_place_change,
     in_place_change_of,
     is_given_up,
     is_recreated,
+    is_updated_in_place,
+    obstacle_to_image,
+    obstacle_to_rollout,
     outgoing,
     resize_refusal,
-    to_image,
-    to_rollout,
 )
 from controller.planner.place import Place
 from controller.planner.slot import Slot
@@ -154,10 +154,10 @@ class _Care:
     def _leaving(self) -> frozenset[str]:
         """Uids of old pods that the update deletes, from nodes with only that pod."""
         board = self.board
-        if to_rollout(board) is not None or board.refused:
+        if obstacle_to_rollout(board) is not None or board.refused:
             return frozenset()
         pods = [slot.old for slot in (board.surplus if board.surging else board.outdated) if slot.old is not None]
-        return frozenset([pod.uid for pod in pods if not in_place_change(board, pod)])
+        return frozenset([pod.uid for pod in pods if not is_updated_in_place(board, pod)])
 
     def _is_next(self, pod: Pod) -> bool:
         """Whether its readiness gate was closed for an update that comes next, so that opening it would be useless.
@@ -172,14 +172,14 @@ class _Care:
 
     def _has_its_turn(self, pod: Pod) -> bool:
         """Whether the rollout updates the pod as soon as it can. While its image is missing, it does not."""
-        if pod.hash == self.board.revision.hash or to_rollout(self.board) is not None or self.board.refused:
+        if pod.hash == self.board.revision.hash or obstacle_to_rollout(self.board) is not None or self.board.refused:
             return False
         return pod.uid in self._waiting
 
     @cached_property
     def _waiting(self) -> frozenset[str]:
         board = self.board
-        due = [slot for slot in board.outdated if not (board.world.unpulled and to_image(board, slot))]
+        due = [slot for slot in board.outdated if not (board.world.unpulled and obstacle_to_image(board, slot))]
         return frozenset([slot.old.uid for slot in due if slot.old is not None])
 
     @cached_property

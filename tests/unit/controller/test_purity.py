@@ -22,6 +22,10 @@ FORBIDDEN = frozenset(
     | {"threading", "time", "uuid", "prometheus_client"}
 )
 CLOCKS = frozenset({"now", "today", "utcnow"})
+CHANGING = frozenset(
+    {"add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "setdefault"}
+)
+CHANGING |= {"sort", "update"}
 EFFECTS = frozenset({"open", "print", "input", "exec", "eval", "__import__"})
 
 
@@ -55,6 +59,25 @@ def impurities(source: str) -> list[str]:
                     found.append(f"line {node.lineno}: reads the clock")
             case ast.Global():
                 found.append(f"line {node.lineno}: global state")
+    return found + changed_globals(ast.parse(source))
+
+
+def changed_globals(module: ast.Module) -> list[str]:
+    """Where something is changed that the module keeps: a container, or what is in it."""
+    kept = set[str]()
+    for statement in module.body:
+        match statement:
+            case ast.Assign(targets=targets):
+                kept |= {one.id for one in targets if isinstance(one, ast.Name)}
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                kept.add(name)
+    found = []
+    for node in ast.walk(module):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in CHANGING:
+                found += [f"line {node.lineno}: changes {name}"] if name in kept else []
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()) if name in kept:
+                found.append(f"line {node.lineno}: changes {name}")
     return found
 
 
@@ -78,6 +101,9 @@ def test_the_core_is_there() -> None:
         "from datetime import datetime\nx = datetime.now()",
         "import datetime\nx = datetime.datetime.now()",
         "def f():\n    global x\n    x = 1",
+        "pool = {}\ndef f(x):\n    return pool.setdefault(x, x)",
+        "seen: list[int] = []\ndef f(x):\n    seen.append(x)",
+        "pool = {}\ndef f(x):\n    pool[x] = x",
     ],
 )
 def test_an_impurity_is_found(bad: str) -> None:
