@@ -59,7 +59,8 @@ class Parts:
     ) -> None:
         """Make them over any transport. Call it inside a running event loop."""
         self.clock = clock
-        self.identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"
+        process = secrets.token_hex(4)
+        self.identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{process}"
         """The identity of this process, as the Lease names its holder."""
         self.metrics = Metrics(
             version=version("kruise-ds"),
@@ -69,7 +70,7 @@ class Parts:
             resources=(*RESOURCES, IMAGE_PULL_JOBS.plural) if settings.gates.pre_download else RESOURCES,
         )
         self.informers = Informers(settings.namespaces)
-        self.instrumentation = Instrumentation(self.metrics, self.informers.caches, clock)
+        self.instrumentation = Instrumentation(self.metrics, self.informers.caches, clock, process)
         self.fence = Fence()
         throttle = Throttle(qps=settings.qps, burst=settings.burst)
         on_response = self.instrumentation.answered

@@ -51,11 +51,12 @@ NodeAction: TypeAlias = CreatePod | UpdateInPlace | DeletePod
 class Instrumentation:
     """Log and metrics of one process. Its caches say which DaemonSets and nodes exist."""
 
-    def __init__(self, metrics: Metrics, caches: Caches, clock: Clock) -> None:
+    def __init__(self, metrics: Metrics, caches: Caches, clock: Clock, process: str = "") -> None:
+        """`process` is in the id of each pass, so that no other process has the same ids."""
         self._log = structlog.get_logger()
         self._metrics, self._caches, self._clock = metrics, caches, clock
         self._contacts: dict[str, Contact] = {}
-        ids = itertools.count(1)
+        ids = (f"{process}-{number:x}" for number in itertools.count(1))
         self.passes = PassLog(ids, "daemonset", partial(self._passed, CONTROLLER))
         self.job_passes = PassLog(ids, "image_pull_job", partial(self._passed, JOB_QUEUE), queue=JOB_QUEUE)
         self.image_passes = PassLog(ids, "daemonset", partial(self._passed, IMAGE_QUEUE), queue=IMAGE_QUEUE)
@@ -143,6 +144,8 @@ class Instrumentation:
         Nothing is counted for a DaemonSet or node that is gone, because nothing would remove the count again.
         """
         self.passes.did(daemonset.key, type(action).__name__ if error is None else f"{type(action).__name__}_failed")
+        about = {"object": action.name, "node": getattr(action, "node", ""), "why": error.message if error else ""}
+        self._log.debug("write", action=type(action).__name__, **{name: said for name, said in about.items() if said})
         tally, uid = self._metrics.tally, daemonset.uid
         if self._caches.daemonset_of(uid) is None:
             return

@@ -11,6 +11,8 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from controller.api.meta import Key
+from controller.kube.errors import ApiError
+from controller.kube.meaning import meaning_of
 from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry
 from controller.runtime.workqueue import Taken
 
@@ -22,9 +24,9 @@ class PassLog:
     """The log of one queue; each pass is made inside `about` its key."""
 
     def __init__(
-        self, ids: Iterator[int], subject: str, count: Callable[[Pass[Key]], None], *, queue: str = ""
+        self, ids: Iterator[str], subject: str, count: Callable[[Pass[Key]], None], *, queue: str = ""
     ) -> None:
-        """`ids` are numbers of passes, unique in the process. `subject` is the key of the object in log lines.
+        """`ids` are names of passes, none used twice. `subject` is the key of the object in log lines.
         `count` updates the metrics. `queue` is the name of the queue in log lines, if `subject` does not identify the
         queue."""
         self._log = structlog.get_logger()
@@ -37,7 +39,7 @@ class PassLog:
     def about(self, taken: Taken[Key]) -> Iterator[Callable[[Pass[Key]], None]]:
         """The context of one pass: all log lines in it have its object, its id and its reason. Yields the function to
         call with the finished pass."""
-        about = {self._subject: str(taken.key), **self._queue, "reconcile_id": f"{next(self._ids):x}"}
+        about = {self._subject: str(taken.key), **self._queue, "reconcile_id": next(self._ids)}
         self._did[taken.key] = Counter()
         try:
             with bound_contextvars(**about, reason=",".join(taken.reasons)):
@@ -51,7 +53,8 @@ class PassLog:
             did[what] += 1
 
     def _passed(self, done: Pass[Key]) -> None:
-        """Write the line of the pass: at debug where nothing was written and nothing failed."""
+        """Write the line of the pass: at debug where nothing was written and nothing failed, at warning where it
+        failed and the next pass will hardly settle it."""
         did, seconds = self._did[done.taken.key], round(done.work_seconds, 6)
         match done.outcome:
             case Retry(error=error) if done.crashed:
@@ -61,7 +64,9 @@ class PassLog:
                 )
             case Retry(error=error):
                 why = str(error) or type(error).__name__
-                self._log.info("reconciled", result=RESULT_OF[Retry], why=why, seconds=seconds, **did)
+                settles_itself = isinstance(error, ApiError) and meaning_of(error).write.settles_itself
+                say = self._log.info if settles_itself else self._log.warning
+                say("reconciled", result=RESULT_OF[Retry], why=why, seconds=seconds, **did)
             case ComeBack(after=after, reason=reason):
                 say = self._log.info if did else self._log.debug
                 fields = {"requeue_after": round(after, 3), "requeue_reason": reason}

@@ -143,8 +143,8 @@ async def test_each_pass_for_images_has_a_line_with_an_id_of_its_own_and_is_coun
     assert all(line["reason"] for line in jobs)
     assert sum(line.get("StartPuller", 0) for line in jobs if line["image_pull_job"] == "agents/pull") == 5
     (failed,) = [line for line in jobs if line["result"] == "error"]
-    assert (failed["StartPuller_failed"], failed["level"]) == (1, "info")
-    assert {line["level"] for line in jobs if line.get("status_written")} == {"info"}
+    assert (failed["StartPuller_failed"], failed["level"]) == (1, "warning")
+    assert {line["level"] for line in jobs if line.get("status_written") and line is not failed} == {"info"}
     rollouts = [line for line in told if line.get("queue") == "daemonset-images"]
     assert all(line["daemonset"] == "agents/agent" for line in rollouts)
     assert [line["level"] for line in rollouts if line.get("CreateJob")] == ["info"]

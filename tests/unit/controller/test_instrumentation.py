@@ -16,10 +16,10 @@ from controller.api.daemonset import DaemonSetStatus, Rollout
 from controller.api.meta import Key, rfc3339
 from controller.informers import Informers
 from controller.instrumentation import Instrumentation
-from controller.kube.errors import Forbidden
+from controller.kube.errors import ApiError, Conflict, Forbidden
 from controller.kube.request import Request
 from controller.kube.sender import Call, Exchange
-from controller.planner.actions import CreatePod
+from controller.planner.actions import CreatePod, CreateRevision
 from controller.runtime.contact import Contact
 from controller.runtime.workers import Done, Outcome, Pass, PassControl, Retry, workers
 from controller.runtime.workqueue import Taken, WorkQueue
@@ -170,6 +170,35 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
     assert (crashed["reason"], crashed["level"]) == ("pod changed,node changed", "error")
     assert [line.get("panic") for line in lines] == [None, True, None, None]
     assert "KeyError: 'pod-1'" in crashed["exception"]
+
+
+@pytest.mark.parametrize(
+    ("error", "level"), [(Forbidden("create", "pods", "no"), "warning"), (Conflict("patch", "pods", "moved"), "info")]
+)
+def test_an_error_is_a_warning_unless_the_next_pass_settles_it(out: io.BytesIO, error: ApiError, level: str) -> None:
+    taken = Taken(Key("shop", "agent"), ("pod changed",), 0.0)
+    with alone(Metrics(version="0")).passes.about(taken) as passed:
+        passed(Pass(taken, Retry(error), 0.1, crashed=False))
+    line = json.loads(out.getvalue())
+    assert (line["level"], line["result"], line["why"]) == (level, "error", str(error))
+
+
+async def test_each_write_of_a_pass_has_a_line_at_debug_with_the_id_of_the_pass(out: io.BytesIO) -> None:
+    parts = Office(ds("v2")).parts
+    taken = Taken(ds("v2").key, ("pod changed",), 0.0)
+    with parts.instrumentation.passes.about(taken):
+        parts.instrumentation.acted(ds("v2"), CREATE, None)
+        parts.instrumentation.acted(ds("v2"), DELETE, Forbidden("delete", "pods default/node-0-v1", "no"))
+        parts.instrumentation.acted(ds("v2"), CreateRevision(name="demo-v2", hash="v2", number=2), None)
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    fields = ("msg", "level", "action", "object", "node", "why")
+    assert [tuple(line.get(field) for field in fields) for line in lines] == [
+        ("write", "debug", "CreatePod", "node-0-v2", "node-0", None),
+        ("write", "debug", "DeletePod", "node-0-v1", "node-0", "no"),
+        ("write", "debug", "CreateRevision", "demo-v2", None, None),
+    ]
+    process = parts.identity.rpartition("_")[2]
+    assert {line["reconcile_id"] for line in lines} == {f"{process}-1"}
 
 
 def told(metrics: Metrics, name: str, /, **labels: str) -> float | None:
