@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from controller.api.base import value_at
 from controller.api.number import IntOrPercent
-from kubectl_plugin.edits.applying import Draft, value_at
+from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
 from kubectl_plugin.edits.outlook import edit_of, on_delete_caution, pause_caution
 from kubectl_plugin.failures import CommandError, UsageError

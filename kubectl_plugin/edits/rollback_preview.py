@@ -8,10 +8,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from controller.api.base import value_at
 from controller.planner.board import Board
 from controller.planner.obstacles import Obstacle
 from kubectl_plugin.durations import short as short_time
-from kubectl_plugin.edits.applying import path_segments, value_at
+from kubectl_plugin.edits.applying import path_segments
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
 from kubectl_plugin.edits.outlook import board_after
 from kubectl_plugin.edits.rollback import RollbackWish, choice_explained, nodes_going_forward, roll_back

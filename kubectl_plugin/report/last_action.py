@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from controller.api.base import JSON, JSONObject, Value, fields_of
+from controller.api.base import JSONObject, Value, fields_of, value_at
 from controller.api.meta import epoch, rfc3339
 from controller.api.status_writers import ManagedFields
 from kubectl_plugin.report.gitops import texts_in
@@ -78,15 +78,10 @@ def _pause_written(meta: JSONObject) -> float:
     owns it. 0 where no manager does."""
     try:
         entries = msgspec.convert(meta.get("managedFields") or (), tuple[ManagedFields, ...])
-        return max((epoch(one.time) or 0.0 for one in entries if _owns_pause(one.fields_v1)), default=0.0)
+        owners = (one for one in entries if value_at(one.fields_v1, *_PAUSED) is not None)
+        return max((epoch(one.time) or 0.0 for one in owners), default=0.0)
     except (msgspec.ValidationError, ValueError):
         return 0.0
-
-
-def _owns_pause(fields: JSON) -> bool:
-    for name in _PAUSED:
-        fields = fields_of(fields).get(name)
-    return fields is not None
 
 
 def paused_words(snapshot: Snapshot) -> str:

@@ -79,12 +79,9 @@ async def _chosen_keys(invocation: Invocation, asked: MigrateOptions) -> list[Ke
         return [Key(namespace, name) for name in names]
     query = (("labelSelector", asked.selector),) if asked.selector else ()
     former, new = (DAEMONSETS, NATIVE) if asked.to_native else (NATIVE, DAEMONSETS)
-    there = await documents.read_items(invocation.session, former, namespace, query)
-    begun = await documents.read_items(invocation.session, new, namespace, query)
-    for key in (key for found in (there, begun) for key, one in found.items() if one is None):
-        invocation.terminal.warn(f"{key} nests too deeply to be read, and is left out")
-    meant = {key for key, one in there.items() if one is not None}
-    keys = sorted(meant.union(key for key, one in begun.items() if one is not None and both_kinds.mark_of(one)))
+    there = await reads.readable_items(invocation, former, namespace, query)
+    begun = await reads.readable_items(invocation, new, namespace, query)
+    keys = sorted(there.keys() | {key for key, one in begun.items() if both_kinds.mark_of(one)})
     if not keys:
         raise CommandError("no such DaemonSet was found")
     if asked.all_namespaces and not (asked.yes or asked.dry_run or asked.print_):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.api.base import JSONObject, Value, as_bytes, fields_of
-from kubectl_plugin.edits.applying import Draft, value_at
+from controller.api.base import JSONObject, Value, as_bytes, fields_of, value_at
+from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied
 from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.both_kinds import FROZEN, Mark

@@ -8,9 +8,8 @@ from enum import StrEnum
 from typing import Final
 
 from controller.api import canonical
-from controller.api.base import JSONObject, Value, fields_of
+from controller.api.base import JSONObject, Value, fields_of, value_at
 from controller.api.wellknown import HASH_LABEL
-from kubectl_plugin.edits.applying import value_at
 from kubectl_plugin.edits.migration.both_kinds import FINALIZER, Mark, mark_of
 from kubectl_plugin.edits.migration.managers import NATIVE_VERSION
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from controller.api.base import JSONObject, Value
-from kubectl_plugin.edits.applying import value_at
+from controller.api.base import JSONObject, Value, value_at
 from kubectl_plugin.edits.migration.observed import QUIET, Kind, MigrationSide, Observed
 from kubectl_plugin.failures import CommandError, ExitCode
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from controller.api.base import JSON, JSONObject, Value, fields_of
+from controller.api.base import JSON, JSONObject, Value, value_at
 
 CONTAINERS: Final = ("containers", "initContainers")
 
@@ -107,7 +107,7 @@ def _name(field: str, item: JSONObject) -> str:
 
 def _env_from(item: JSONObject) -> str:
     for reference, word in (("configMapRef", "configmap"), ("secretRef", "secret")):
-        name = fields_of(item.get(reference)).get("name")
+        name = value_at(item, reference, "name")
         if isinstance(name, str):
             return f"{word}/{name}"
     return ""

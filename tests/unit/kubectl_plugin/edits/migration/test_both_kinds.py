@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.api.base import JSONObject, fields_of
-from kubectl_plugin.edits.applying import value_at, with_operations
+from controller.api.base import JSONObject, fields_of, value_at
+from kubectl_plugin.edits.applying import with_operations
 from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied
 from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.both_kinds import Mark

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.api.base import JSONObject
-from kubectl_plugin.edits.applying import value_at
+from controller.api.base import JSONObject, value_at
 from kubectl_plugin.edits.manifest import LAST_APPLIED
 from kubectl_plugin.edits.migration.manifest import migration_manifest
 from kubectl_plugin.edits.migration.observed import Observed
