@@ -227,7 +227,7 @@ async def pods_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[Pod
 
 
 def owned_query(daemonset: api.DaemonSet) -> Query:
-    """The query of a list or a watch of its pods or revisions; empty where its selector matches everything."""
+    """The query of a list or a watch of its pods or revisions; empty if its selector matches everything."""
     wanted = daemonset.spec.selector
     return () if wanted.empty else (("labelSelector", selector.as_text(wanted)),)
 

@@ -30,7 +30,7 @@ class Draft:
         return tuple(self._operations)
 
     def get(self, *path: str) -> JSON:
-        """The value at `path`, also None where nothing is there."""
+        """The value at `path`, also None if nothing is there."""
         return value_at(self._document, *path)
 
     def set(self, value: JSON, *path: str) -> None:

@@ -27,7 +27,7 @@ _WRITTEN = (("metadata", "labels"), ("metadata", "annotations"), ("spec",))
 
 
 def last_applied(document: JSONObject) -> JSONObject:
-    """The manifest in kubectl's annotation; empty where there is none, or none that can be read."""
+    """The manifest in kubectl's annotation; empty if there is none, or none that can be read."""
     text = value_at(document, *LAST_APPLIED)
     try:
         return msgspec.json.decode(text, type=dict[str, JSON]) if isinstance(text, str) else {}

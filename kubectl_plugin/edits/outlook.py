@@ -133,7 +133,7 @@ def on_delete_caution(snapshot: Snapshot) -> Caution | None:
 
 
 def pause_caution(snapshot: Snapshot) -> Caution | None:
-    """A caution that nothing is updated while the DaemonSet is paused; None where it is not."""
+    """A caution that nothing is updated while the DaemonSet is paused; None if it is not."""
     daemonset = snapshot.daemonset
     if not daemonset.paused:
         return None

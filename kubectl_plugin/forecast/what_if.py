@@ -39,7 +39,7 @@ def as_tried(snapshot: Snapshot, wish: TriedSettings) -> JSONObject:
 
 
 def differences(live: DaemonSet, planned: DaemonSet) -> tuple[str, ...]:
-    """In words: `partition 16 -> 0`, `image agent 1.9.0 -> 1.9.1`; empty where both would be rolled out alike."""
+    """In words: `partition 16 -> 0`, `image agent 1.9.0 -> 1.9.1`; empty if both would be rolled out alike."""
     images, wanted = images_of(live.spec.template), images_of(planned.spec.template)
     other = [name for name in wanted if images.get(name, wanted[name]) != wanted[name]]
     found = [f"image {name} {' -> '.join(change(images[name], wanted[name]))}" for name in other]

@@ -12,7 +12,7 @@ _PROXY: Final = "kube-proxy"
 
 def network_sign(document: JSONObject) -> str:
     """Why it looks like a network plugin or kube-proxy, such as `mounts /etc/cni/net.d as a network plugin does`;
-    empty where it does not."""
+    empty if it does not."""
     template = fields_of(value_at(document, "spec", "template"))
     pod, meta = fields_of(template.get("spec")), fields_of(document.get("metadata"))
     mounted = (str(value_at(one, "hostPath", "path") or "") for one in items_of(pod.get("volumes")))

@@ -35,7 +35,7 @@ class Look:
     brief: Brief
     status: RolloutStatus
     obstacle: str = ""
-    """Why its nodes cannot be listed one by one; empty where they can."""
+    """Why its nodes cannot be listed one by one; empty if they can."""
     absence: str = ""
     """Why no controller seems to be active; only looked up while the rollout is Pending."""
 

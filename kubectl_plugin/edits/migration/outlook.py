@@ -30,7 +30,7 @@ class Outlook(Value):
     lines: tuple[str, ...] = ()
     cautions: tuple[Caution, ...] = ()
     why_named_only: str = ""
-    """Why it is migrated only when its name was given; empty where there is no such reason."""
+    """Why it is migrated only when its name was given; empty if there is no such reason."""
 
 
 def next_step(observed: Observed, *, native: bool) -> MigrationStep:

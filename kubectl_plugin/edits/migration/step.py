@@ -70,7 +70,7 @@ def wait_for_ours(what: str, left: int = 0) -> WaitForPods:
 
 
 def wait_for_successors(observed: Observed, side: MigrationSide) -> WaitForPods | None:
-    """Wait until deleted pods of this side have ended and have successors; None where there are none.
+    """Wait until deleted pods of this side have ended and have successors; None if there are none.
 
     Otherwise the other side would create the successors: beside a pod that still runs, perhaps of the older revision.
     """

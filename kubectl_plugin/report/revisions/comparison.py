@@ -27,7 +27,7 @@ class ComparedSide(Value):
     live: bool = False
     revision: RevisionDetail | None = None
     nodes: int | None = None
-    """How many nodes have a pod of that revision; None where it is not known."""
+    """How many nodes have a pod of that revision; None if it is not known."""
     unstored: bool = False
     """The controller has not stored a revision for it yet."""
     file: str = ""

@@ -87,7 +87,7 @@ def is_map(field: str) -> bool:
 
 
 def names_of(field: str, items: Sequence[JSON]) -> list[str] | None:
-    """The names of the members of the list `field`; None where not every member has a name of its own."""
+    """The names of the members of the list `field`; None if not every member has a name of its own."""
     names = [_name(field, one) if isinstance(one, dict) else "" for one in items]
     return names if all(names) and len(set(names)) == len(names) else None
 

@@ -27,7 +27,7 @@ class BudgetUse(Value, rename="camel"):
 
     max: int
     used: int | None
-    """None where only the pods would tell."""
+    """None if only the pods would tell."""
     by: tuple[str, ...]
     """The nodes that use it, in update order."""
 
