@@ -18,9 +18,9 @@ from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.interruption import warn_if_interrupted
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.annotations import action_operations
-from kubectl_plugin.edits.applying import with_operations
+from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.edit import Edit
-from kubectl_plugin.edits.outlook import number_of
+from kubectl_plugin.edits.effects import number_of
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.counts_in_words import new_nodes
 from kubectl_plugin.report.last_action import LastAction

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from controller.api import canonical
 from controller.api.base import JSONObject, value_at
-from kubectl_plugin.edits.applying import Draft, with_operations
+from kubectl_plugin.edits.draft import Draft, with_operations
 from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.report.last_action import LAST_ACTION, PAUSE, LastAction, last_action, noted_pause
 from kubectl_plugin.report.snapshot import CHANGE_CAUSE, Snapshot

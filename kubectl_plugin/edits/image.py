@@ -7,9 +7,9 @@ from typing import Final
 
 from controller.api.base import value_at
 from controller.api.number import IntOrPercent
-from kubectl_plugin.edits.applying import Draft
+from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
-from kubectl_plugin.edits.outlook import edit_of, on_delete_caution, pause_caution
+from kubectl_plugin.edits.effects import edit_of, on_delete_caution, pause_caution
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.report.revisions.images import change, short_image
 from kubectl_plugin.report.snapshot import Snapshot

@@ -13,9 +13,9 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
 from controller.planner.slot import Slot
 from kubectl_plugin.edits.annotations import template_gone_back_to
-from kubectl_plugin.edits.applying import Draft
+from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
-from kubectl_plugin.edits.outlook import board_after, cautions, on_delete_caution
+from kubectl_plugin.edits.effects import board_after, cautions, on_delete_caution
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.revisions.history import kept_revisions, live_revision
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot

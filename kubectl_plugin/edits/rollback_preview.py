@@ -12,9 +12,9 @@ from controller.api.base import value_at
 from controller.planner.board import Board
 from controller.planner.obstacles import Obstacle
 from kubectl_plugin.durations import short_duration
-from kubectl_plugin.edits.applying import path_segments
+from kubectl_plugin.edits.draft import path_segments
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
-from kubectl_plugin.edits.outlook import board_after
+from kubectl_plugin.edits.effects import board_after
 from kubectl_plugin.edits.rollback import RollbackWish, choice_explained, nodes_going_forward, roll_back
 from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.in_place import ways_of

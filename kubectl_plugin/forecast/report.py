@@ -17,7 +17,7 @@ from controller.planner.actions import ProbeTemplate
 from controller.planner.board import Board
 from controller.planner.manifest import pod_name
 from controller.planner.world import TemplateRefused
-from kubectl_plugin.edits.outlook import number_of
+from kubectl_plugin.edits.effects import number_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.forecast.forecast import Forecast, forecast
 from kubectl_plugin.forecast.later_steps import Later, later_steps

@@ -8,10 +8,10 @@ from typing import Final
 from controller.api.base import JSONObject, Value, fields_of
 from controller.api.daemonset import DaemonSet
 from controller.api.number import IntOrPercent
-from kubectl_plugin.edits.applying import Draft, with_operations
+from kubectl_plugin.edits.apply_manifest import last_applied
+from kubectl_plugin.edits.draft import Draft, with_operations
 from kubectl_plugin.edits.edit import ROLLING, settings_of
 from kubectl_plugin.edits.image import set_images
-from kubectl_plugin.edits.manifest import last_applied
 from kubectl_plugin.report.revisions.images import change, images_of
 from kubectl_plugin.report.snapshot import Snapshot
 

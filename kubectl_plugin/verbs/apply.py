@@ -10,8 +10,8 @@ from kubectl_plugin.change_options import ApplyOptions as Asked
 from kubectl_plugin.cluster import dry_runs
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import Manifest, read_manifests
-from kubectl_plugin.edits import manifest as edits
-from kubectl_plugin.edits.applying import Draft
+from kubectl_plugin.edits import apply_manifest as edits
+from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.forecast.what_if import as_applied

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from controller.api.base import JSON, JSONObject, Value, fields_of, value_at
 from controller.api.wellknown import API_VERSION, KIND
-from kubectl_plugin.edits.applying import Draft
-from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied, note_of
+from kubectl_plugin.edits.apply_manifest import LAST_APPLIED, last_applied, note_of
+from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.migration.managers import FIELD, NATIVE_VERSION, managers_for, managers_of
 
 MARK: Final = "kruise-ds/migration"

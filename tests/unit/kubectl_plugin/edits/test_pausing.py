@@ -6,7 +6,7 @@ import pytest
 
 from controller.api.base import JSONObject, fields_of, value_at
 from controller.api.pod import Pod
-from kubectl_plugin.edits.applying import with_operations
+from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.edit import ROLLING, Edit
 from kubectl_plugin.edits.pausing import pause, resume
 from kubectl_plugin.failures import CommandError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.api.base import JSONObject, value_at
-from kubectl_plugin.edits.manifest import LAST_APPLIED
+from kubectl_plugin.edits.apply_manifest import LAST_APPLIED
 from kubectl_plugin.edits.migration.manifest import migration_manifest
 from kubectl_plugin.edits.migration.observed import Observed
 from kubectl_plugin.failures import CommandError

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from controller.api.base import JSON, JSONObject, as_bytes, fields_of, value_at
 from controller.api.number import IntOrPercent
 from controller.planner.board import Board
-from kubectl_plugin.edits.applying import Draft, path_segments
+from kubectl_plugin.edits.draft import Draft, path_segments
 from kubectl_plugin.edits.edit import ROLLING, Edit
+from kubectl_plugin.edits.effects import board_after, cautions, course_words, pause_caution
 from kubectl_plugin.edits.image import unused_hold_caution
-from kubectl_plugin.edits.outlook import board_after, cautions, course_words, pause_caution
 from kubectl_plugin.report.moves import planned_moves
 from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.masking import masked

@@ -12,7 +12,7 @@ from controller.api.revision import Revision
 from controller.planner.board import Board, lay_out
 from controller.planner.eligibility import Placement
 from controller.planner.obstacles import Obstacle
-from kubectl_plugin.edits.applying import Draft, with_operations
+from kubectl_plugin.edits.draft import Draft, with_operations
 from kubectl_plugin.edits.edit import Caution, Edit
 from kubectl_plugin.report.counts_in_words import between, counted
 from kubectl_plugin.report.in_place import ways_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.api.base import JSONObject, value_at
-from kubectl_plugin.edits.applying import Draft, with_operations
+from kubectl_plugin.edits.draft import Draft, with_operations
 
 PARTITION = ("spec", "updateStrategy", "rollingUpdate", "partition")
 
