@@ -20,7 +20,7 @@ def seconds_of(text: str, flag: str) -> float:
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
-def short(seconds: float) -> str:
+def short_duration(seconds: float) -> str:
     """`seconds` as kubectl prints an age: `9s`, `6m12s`, `18m`, `3h`, `12d`. A second unit follows a small first one
     only."""
     whole = max(int(seconds), 0)

@@ -29,7 +29,7 @@ async def look_around(host: Host) -> Machine:
 
 
 def on_path(name: str, environ: Mapping[str, str]) -> str:
-    """The path of the program `name`; empty where the PATH has none."""
+    """The path of the program `name`; empty if the PATH has none."""
     return shutil.which(name, path=environ.get("PATH")) or ""
 
 

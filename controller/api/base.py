@@ -53,6 +53,19 @@ def is_same(one: JSON, other: JSON) -> bool:
     return as_bytes(one, ordered=True) == as_bytes(other, ordered=True)
 
 
+def value_at(document: JSON, *path: str) -> JSON:
+    """The value at `path`, whose segments for lists are indexes as text; None if nothing is there."""
+    here = document
+    for segment in path:
+        if isinstance(here, dict):
+            here = here.get(segment)
+        elif isinstance(here, list) and segment.isdecimal() and int(segment) < len(here):
+            here = here[int(segment)]
+        else:
+            return None
+    return here
+
+
 def fields_of(value: JSON) -> JSONObject:
     """`value` if it is an object, else an empty object."""
     return value if isinstance(value, dict) else {}

@@ -50,12 +50,12 @@ class _Definition(View):
 
 
 async def server_version(session: Session) -> str:
-    """Such as `v1.34.1`; empty where the server does not tell. Raises ApiError."""
+    """Such as `v1.34.1`; empty if the server does not tell. Raises ApiError."""
     return (await ask(session, "/version", "version", _ServerVersion)).git_version
 
 
 async def served_versions(session: Session) -> tuple[str, ...]:
-    """The versions in which the server serves Advanced DaemonSets; empty where it does not. Raises ApiError.
+    """The versions in which the server serves Advanced DaemonSets; empty if it does not. Raises ApiError.
 
     Each version of the group is asked for its kinds, because the group may be served for other kinds alone.
     """
@@ -75,7 +75,7 @@ async def stored_version(session: Session) -> str:
 
 
 async def _if_there(answer: Awaitable[T]) -> T | None:
-    """The answer; None where the server has nothing at that path."""
+    """The answer; None if the server has nothing at that path."""
     try:
         return await answer
     except NotFound:

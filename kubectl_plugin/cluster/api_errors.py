@@ -53,7 +53,7 @@ _DENIED = re.compile(
 
 
 def explained_error(error: ApiError | ConfigError, session: Session | None = None) -> CommandError:
-    """The error to print in place of `error`. `session`: None where none could be opened."""
+    """The error to print in place of `error`. `session`: None if none could be opened."""
     match error:
         case ConfigError():
             return CommandError(str(error), hints=(error.hint,) if error.hint else ())

@@ -29,12 +29,12 @@ LEASES = Resource(group="coordination.k8s.io", plural="leases", wire=LeaseDocume
 
 
 async def controller_leader(session: Session) -> Leader | None:
-    """The holder of the controller's Lease; None where there is no such Lease. Raises ApiError."""
+    """The holder of the controller's Lease; None if there is no such Lease. Raises ApiError."""
     return await lease_holder(session, Key(session.controller_namespace, LEASE_NAME))
 
 
 async def lease_holder(session: Session, lease: Key) -> Leader | None:
-    """The holder of `lease`; None where there is no such Lease. Raises ApiError."""
+    """The holder of `lease`; None if there is no such Lease. Raises ApiError."""
     try:
         return await session.client.get(LEASES, lease)
     except NotFound:

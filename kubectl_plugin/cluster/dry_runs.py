@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from controller.api import patch
-from controller.api.base import JSONObject, fields_of
+from controller.api.base import JSONObject, fields_of, value_at
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key, Ref
 from controller.kube.errors import Forbidden, Invalid, QuotaExceeded
@@ -28,7 +28,7 @@ async def dry_run_of_change(session: Session, ref: Ref, live: JSONObject, wanted
     """
     operations = [patch.add(wanted.get("spec"), "spec")]
     for field in ("labels", "annotations"):
-        before, after = (fields_of(one.get("metadata")).get(field) for one in (live, wanted))
+        before, after = (value_at(one, "metadata", field) for one in (live, wanted))
         if after != before:
             operations.append(patch.add(after or {}, "metadata", field))
     guarded, key = patch.guarded_by_uid(ref.uid, *operations), Key(ref.namespace, ref.name)

@@ -76,7 +76,7 @@ class PullFollowing(Upkeep):
 async def following_pull(
     invocation: Invocation, made: ImagePullJob, nodes: Iterable[Node]
 ) -> AsyncIterator[PullFollowing]:
-    """Keep the job up to date while the block runs. `nodes`: all nodes; empty where they may not be listed.
+    """Keep the job up to date while the block runs. `nodes`: all nodes; empty if they may not be listed.
 
     Raises ApiError where trying again does not help, also in the block.
     """

@@ -99,7 +99,7 @@ class ImagesAhead:
         return (*self._jobs.values(), *self._pullers.values(), *self._events.values())
 
     async def pulls_of(self, snapshot: Snapshot) -> tuple[PullProgress, ...]:
-        """The progress of the ImagePullJobs for the revision that is rolled out; empty where nothing is. Raises
+        """The progress of the ImagePullJobs for the revision that is rolled out; empty if nothing is. Raises
         ApiError."""
         if not _rolls_out(snapshot):
             return ()

@@ -66,7 +66,7 @@ async def answer_or_reason(answer: Awaitable[T]) -> T | NoAnswer:
 
 
 async def coming_leader(session: Session) -> Leader | None:
-    """The controller's Lease and its holder; None where there is no Lease. Raises ApiError.
+    """The controller's Lease and its holder; None if there is no Lease. Raises ApiError.
 
     While nobody holds it, it is read again for up to `LEADING_SECONDS`: replicas are ready, and `kubectl rollout
     status` is done, shortly before one of them becomes the leader.
@@ -127,7 +127,7 @@ def version_of_leader(
 
 
 async def _ready_replicas(session: Session, deployment: Key) -> int | None:
-    """The number of ready replicas; None where there is no such Deployment. Raises ApiError."""
+    """The number of ready replicas; None if there is no such Deployment. Raises ApiError."""
     try:
         return await session.client.get(DEPLOYMENTS, deployment)
     except NotFound:

@@ -20,7 +20,7 @@ class Invocation:
     session: Session
     terminal: Terminal
     output: Output | None
-    """The format after `-o`; None where a person reads the result."""
+    """The format after `-o`; None if a person reads the result."""
     host: Host
     namespace: str | None = None
     """The namespace after `-n`; `session.namespace` is the one to use."""

@@ -20,7 +20,7 @@ SECONDS: Final = 2.0
 
 
 async def last_log_line(session: Session, pod: Key, container: str) -> str:
-    """The last line that the previous run of `container` wrote; empty where there is none or it cannot be read.
+    """The last line that the previous run of `container` wrote; empty if there is none or it cannot be read.
 
     `container`: may be empty for the only one of the pod.
     """

@@ -31,7 +31,7 @@ class Manifest(Value):
     source: str
     """Where it was read from, for messages."""
     namespace: str
-    """Empty where the manifest names none."""
+    """Empty if the manifest names none."""
     name: str
     document: JSONObject
 

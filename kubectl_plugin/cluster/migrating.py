@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.api import pod, revision
+from controller.api.base import value_at
 from controller.api.meta import Key, ObjectMeta, Ref, epoch
 from controller.api.patch import guarded_by_version
 from controller.api.selector import LabelSelector, as_text
@@ -19,7 +20,6 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import NATIVE, read_as
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.cluster.side_by_side import side_by_side
-from kubectl_plugin.edits.applying import value_at
 from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.observed import Daemon, Kind, MigrationSide, Observed, RevisionRecord
 from kubectl_plugin.edits.migration.step import ChangeObject, CreateObject, Delete

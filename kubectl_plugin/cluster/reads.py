@@ -17,7 +17,7 @@ from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
 from controller.kube.kinds import DAEMONSETS, NODES
 from controller.kube.request import Query
 from kubectl_plugin.cluster import documents
-from kubectl_plugin.cluster.documents import list_objects
+from kubectl_plugin.cluster.documents import AnyResource, list_objects
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import PODS, REVISIONS
 from kubectl_plugin.cluster.not_found import not_found_error
@@ -136,10 +136,18 @@ async def _document(invocation: Invocation, key: Key) -> JSONObject:
 
 
 async def _listed(invocation: Invocation, many: SelectorOptions) -> list[JSONObject]:
-    listed = await documents.read_items(invocation.session, DAEMONSETS, *selection_of(invocation, many))
+    listed = await readable_items(invocation, DAEMONSETS, *selection_of(invocation, many))
+    return [listed[key] for key in sorted(listed)]
+
+
+async def readable_items(
+    invocation: Invocation, resource: AnyResource, namespace: str, query: Query
+) -> dict[Key, JSONObject]:
+    """The selected objects of a kind; warns of each that nests too deeply, and leaves it out. Raises ApiError."""
+    listed = await documents.read_items(invocation.session, resource, namespace, query)
     for key in (key for key, one in listed.items() if one is None):
-        invocation.terminal.warn(f"{DAEMONSETS.name} {key} nests too deeply to be read, and is left out")
-    return [one for key in sorted(listed) if (one := listed[key]) is not None]
+        invocation.terminal.warn(f"{resource.name} {key} nests too deeply to be read, and is left out")
+    return {key: one for key, one in listed.items() if one is not None}
 
 
 async def _completed(
@@ -219,7 +227,7 @@ async def pods_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[Pod
 
 
 def owned_query(daemonset: api.DaemonSet) -> Query:
-    """The query of a list or a watch of its pods or revisions; empty where its selector matches everything."""
+    """The query of a list or a watch of its pods or revisions; empty if its selector matches everything."""
     wanted = daemonset.spec.selector
     return () if wanted.empty else (("labelSelector", selector.as_text(wanted)),)
 

@@ -40,7 +40,7 @@ class _AccessReview(View):
 
 
 async def who_am_i(session: Session) -> str:
-    """The user name that the server knows us by. Empty where it does not say so within a few seconds (not allowed,
+    """The user name that the server knows us by. Empty if it does not say so within a few seconds (not allowed,
     slow, older than 1.28): a pause must not wait for it."""
     body: JSONObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:

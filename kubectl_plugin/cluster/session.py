@@ -38,7 +38,7 @@ class Session:
     server: str
     """The server's URL."""
     context: str
-    """The kubeconfig's context; empty where there is none, as in a pod."""
+    """The kubeconfig's context; empty if there is none, as in a pod."""
     user_agent: str
 
 

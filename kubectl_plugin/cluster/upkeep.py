@@ -119,7 +119,7 @@ class Upkeep:
 
     @property
     def interruption(self) -> str:
-        """What does not work at the moment, in words; empty where all works."""
+        """What does not work at the moment, in words; empty if all works."""
         return next(iter(self._interruptions.values()), "")
 
     async def changed(self, seconds: float, *, apart: float = MIN_INTERVAL) -> None:

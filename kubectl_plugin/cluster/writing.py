@@ -18,13 +18,13 @@ from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.interruption import warn_if_interrupted
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.annotations import action_operations
-from kubectl_plugin.edits.applying import with_operations
+from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.edit import Edit
-from kubectl_plugin.edits.outlook import number_of
+from kubectl_plugin.edits.effects import number_of
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.counts_in_words import new_nodes
 from kubectl_plugin.report.last_action import LastAction
-from kubectl_plugin.report.revisions.images import images_of, short
+from kubectl_plugin.report.revisions.images import images_of, short_image
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.world_of import world_of
 
@@ -132,4 +132,4 @@ def _revision_words(after: Snapshot) -> str:
     current, older = current_revision(world_of(after))
     number = number_of(current, older)
     image = next(iter(images_of(after.daemonset.spec.template).values()), "")
-    return f"revision {number}, image {short(image)}" if image else f"revision {number}"
+    return f"revision {number}, image {short_image(image)}" if image else f"revision {number}"

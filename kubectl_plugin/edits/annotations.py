@@ -8,8 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.api import canonical
-from controller.api.base import JSONObject
-from kubectl_plugin.edits.applying import Draft, value_at, with_operations
+from controller.api.base import JSONObject, value_at
+from kubectl_plugin.edits.draft import Draft, with_operations
 from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.report.last_action import LAST_ACTION, PAUSE, LastAction, last_action, noted_pause
 from kubectl_plugin.report.snapshot import CHANGE_CAUSE, Snapshot
@@ -55,13 +55,13 @@ def cause_operations(document: JSONObject, change: tuple[JSONObject, ...], reaso
 
 
 def template_gone_back_to(snapshot: Snapshot) -> str:
-    """The identity of the template that the last change by this plugin rolled back to; empty where that change was no
+    """The identity of the template that the last change by this plugin rolled back to; empty if that change was no
     rollback."""
     last = last_action(snapshot.daemonset.annotations)
     return last.template if last is not None and last.verb == ROLLBACK else ""
 
 
 def _new_template(change: tuple[JSONObject, ...]) -> str:
-    """The identity of the template in `change`; empty where `change` does not replace the template as a whole."""
+    """The identity of the template in `change`; empty if `change` does not replace the template as a whole."""
     written = (one.get("value") for one in change if one["path"] == _TEMPLATE)
     return next((canonical.identity(one) for one in written if isinstance(one, dict)), "")

@@ -26,7 +26,7 @@ class Edit(Value):
     result: str
     """The result as kubectl would print it: `paused`, `partition 16 -> 8`."""
     operations: tuple[JSONObject, ...]
-    """Empty where the object is so already: then nothing is written, and that is no failure."""
+    """Empty if the object is so already: then nothing is written, and that is no failure."""
     details: tuple[str, ...] = ()
     """Lines under the result."""
     warnings: tuple[Caution, ...] = ()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from controller.api.base import value_at
 from controller.api.number import IntOrPercent
-from kubectl_plugin.edits.applying import Draft, value_at
+from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
-from kubectl_plugin.edits.outlook import edit_of, on_delete_caution, pause_caution
+from kubectl_plugin.edits.effects import edit_of, on_delete_caution, pause_caution
 from kubectl_plugin.failures import CommandError, UsageError
-from kubectl_plugin.report.revisions.images import change, short
+from kubectl_plugin.report.revisions.images import change, short_image
 from kubectl_plugin.report.snapshot import Snapshot
 
 EVERY: Final = "*"
@@ -57,7 +58,7 @@ def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPerc
         draft.set(hold_at, *ROLLING, "partition")
         results.append(f"partition {rolling.partition or 0} -> {hold_at}")
     if not draft.operations:
-        wanted = ", ".join(dict.fromkeys(short(image) for image in images.values()))
+        wanted = ", ".join(dict.fromkeys(short_image(image) for image in images.values()))
         return Edit(result=f"already on {wanted}", operations=())
     cautions = unused_hold_caution(snapshot, hold_at), pause_caution(snapshot)
     return edit_of(snapshot, draft, ", ".join(results), *cautions, details=changed)

@@ -7,9 +7,9 @@ from controller.api import number
 from controller.api.number import IntOrPercent
 from controller.planner.board import Board
 from controller.planner.node_state import NodeState
-from kubectl_plugin.edits.applying import Draft
+from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit, settings_of
-from kubectl_plugin.edits.outlook import board_after, cautions, revision_of
+from kubectl_plugin.edits.effects import board_after, cautions, revision_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.counts_in_words import between, new_nodes
 from kubectl_plugin.report.snapshot import Snapshot

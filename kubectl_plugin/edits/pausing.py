@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from controller.planner.board import Board
 from controller.planner.node_state import NodeState
-from kubectl_plugin.edits.applying import Draft
+from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Edit, settings_of
-from kubectl_plugin.edits.outlook import edit_of, revision_of
+from kubectl_plugin.edits.effects import edit_of, revision_of
 from kubectl_plugin.report.counts_in_words import between
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import survey

@@ -30,14 +30,14 @@ class Goal(Value):
 
 
 def steps_for_promotion(snapshot: Snapshot, desired: int) -> Steps | None:
-    """The steps of this DaemonSet; None where it has none. Raises CommandError with exit code 6 for OnDelete and for
+    """The steps of this DaemonSet; None if it has none. Raises CommandError with exit code 6 for OnDelete and for
     invalid steps."""
     rolling = settings_of(snapshot, "promote")
     return steps_of(snapshot.daemonset.annotations, rolling.partition, desired)
 
 
 def goal_of(snapshot: Snapshot, steps: Steps | None, desired: int, *, to: IntOrPercent | None) -> Goal | None:
-    """The next step, or the partition `to`; None where the partition is 0 already.
+    """The next step, or the partition `to`; None if the partition is 0 already.
 
     Raises CommandError with exit code 6 where there are no steps and no `to`, and where `to` would raise the
     partition.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from controller.api.meta import rfc3339
 from controller.api.wellknown import RESTARTED_AT
-from kubectl_plugin.edits.applying import Draft
+from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import Edit
-from kubectl_plugin.edits.outlook import edit_of, on_delete_caution, pause_caution
+from kubectl_plugin.edits.effects import edit_of, on_delete_caution, pause_caution
 from kubectl_plugin.report.snapshot import Snapshot
 
 

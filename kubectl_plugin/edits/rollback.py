@@ -13,9 +13,9 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
 from controller.planner.slot import Slot
 from kubectl_plugin.edits.annotations import template_gone_back_to
-from kubectl_plugin.edits.applying import Draft
+from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
-from kubectl_plugin.edits.outlook import board_after, cautions, on_delete_caution
+from kubectl_plugin.edits.effects import board_after, cautions, on_delete_caution
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.revisions.history import kept_revisions, live_revision
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
@@ -53,7 +53,7 @@ def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
 
 
 def choice_explained(snapshot: Snapshot, target: RevisionDetail) -> str:
-    """Why `target_of` chose this revision; empty where it is the one that everybody would expect."""
+    """Why `target_of` chose this revision; empty if it is the one that everybody would expect."""
     left, number = _nodes_left(snapshot), target.revision.number
     between = [
         one.revision.number
@@ -94,7 +94,7 @@ def nodes_going_forward(snapshot: Snapshot, target: RevisionDetail) -> frozenset
 
 
 def _eligible_slots(snapshot: Snapshot) -> Sequence[Slot]:
-    """The slots of the nodes that should have a pod; empty where they cannot be worked out."""
+    """The slots of the nodes that should have a pod; empty if they cannot be worked out."""
     board = board_after(snapshot)
     return board.eligible if board is not None else ()
 
@@ -127,7 +127,7 @@ def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) ->
 
 
 def _guess_caution(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) -> Caution | None:
-    """A caution that perhaps no node ever ran the target; None where one did, or where the target was named by
+    """A caution that perhaps no node ever ran the target; None if one did, or where the target was named by
     number."""
     older = [one for one in snapshot.revisions if one.revision.identity != snapshot.daemonset.identity]
     if wish.to_revision is not None or snapshot.pods_readable or len(older) < 2:

@@ -8,17 +8,18 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from controller.api.base import value_at
 from controller.planner.board import Board
 from controller.planner.obstacles import Obstacle
-from kubectl_plugin.durations import short as short_time
-from kubectl_plugin.edits.applying import path_segments, value_at
+from kubectl_plugin.durations import short_duration
+from kubectl_plugin.edits.draft import path_segments
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
-from kubectl_plugin.edits.outlook import board_after
+from kubectl_plugin.edits.effects import board_after
 from kubectl_plugin.edits.rollback import RollbackWish, choice_explained, nodes_going_forward, roll_back
 from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.in_place import ways_of
 from kubectl_plugin.report.moves import Moves, planned_moves
-from kubectl_plugin.report.revisions.images import images_of, short
+from kubectl_plugin.report.revisions.images import images_of, short_image
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 
 _LABEL: Final = 12
@@ -46,8 +47,8 @@ def headline(snapshot: Snapshot, target: RevisionDetail) -> str:
     ones."""
     live = images_of(snapshot.daemonset.spec.template)
     kept = images_of(target.revision.template)
-    images = [short(image) for name, image in kept.items() if live.get(name) != image]
-    told = ", ".join((f"{short_time(snapshot.now - target.created)} ago", *images))
+    images = [short_image(image) for name, image in kept.items() if live.get(name) != image]
+    told = ", ".join((f"{short_duration(snapshot.now - target.created)} ago", *images))
     return f"Roll back {snapshot.key.name} to revision {target.revision.number} ({told})?"
 
 
@@ -160,7 +161,7 @@ def _setting_rows(
 
 
 def _moves_without(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, moves: Moves) -> str:
-    """Which nodes would move if `wish` left one field as it is; empty where that makes no difference."""
+    """Which nodes would move if `wish` left one field as it is; empty if that makes no difference."""
     board = board_after(snapshot, roll_back(snapshot, target, wish).operations)
     moving = planned_moves(board).moving if board is not None else moves.moving
     if len(moving) == len(moves.moving):

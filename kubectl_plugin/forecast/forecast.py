@@ -36,7 +36,7 @@ class Wave(Value):
     begins: float
     """Seconds from now, as far as the pace of the last updates allows an estimate."""
     after: tuple[str, ...]
-    """The nodes whose pods get ready first; empty where the wave begins at once, or only waits for time to pass."""
+    """The nodes whose pods get ready first; empty if the wave begins at once, or only waits for time to pass."""
     holding: tuple[str, ...]
     """Other nodes that have no available pod when the wave begins: they count against maxUnavailable."""
     moves: tuple[NodeMove, ...]
@@ -55,7 +55,7 @@ class Forecast(Value, gc=True):
     """Nodes that keep an old revision, or get no pod, in update order, by the obstacle. Obstacles without nodes are
     left out."""
     phase: Phase | None
-    """The phase at `end`; None where the waves after it were not worked out."""
+    """The phase at `end`; None if the waves after it were not worked out."""
     most_unavailable: int
     """The most nodes that are without an available pod at any moment, including those without one now."""
     seconds: float

@@ -56,9 +56,9 @@ class NodeMove(Value):
     detail: str | None = None
     """What an update in place restarts; or where one was wanted, why the pod is re-created instead."""
     pod: str | None = None
-    """Name of the pod that is deleted; None where none is."""
+    """Name of the pod that is deleted; None if none is."""
     revision: int | None = None
-    """Revision number of the new pod; None where no pod is created."""
+    """Revision number of the new pod; None if no pod is created."""
 
     @property
     def is_urgent(self) -> bool:

@@ -21,7 +21,7 @@ class Pace(Value):
 
 
 def pace_of(pods: Iterable[PodDetail], revision_hash: str) -> Pace | None:
-    """The pace of the newest ready pods of that revision, or of any where it has none; None where no pod can be used.
+    """The pace of the newest ready pods of that revision, or of any where it has none; None if no pod can be used.
 
     A pod whose containers were restarted is left out, because it only records when it last became ready. One that was
     updated in place records how long that took.

@@ -8,7 +8,7 @@ from typing import Final
 from controller.api.daemonset import Phase
 from controller.planner.hook_messages import some
 from controller.planner.node_state import NodeState
-from kubectl_plugin.durations import short
+from kubectl_plugin.durations import short_duration
 from kubectl_plugin.forecast.forecast import Wave
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.report import RolloutPlan
@@ -62,7 +62,7 @@ class PlanWords:
         return tuple(words.replace("->", self._arrow) for words in self._plan.tried)
 
     def budget_in_use(self) -> str:
-        """Which nodes use the budget at this moment; empty where none does."""
+        """Which nodes use the budget at this moment; empty if none does."""
         rows, board = self._plan.unavailable_rows, self._found.start
         if not rows or not board.older:
             return ""
@@ -94,7 +94,7 @@ class PlanWords:
 
     def _begins(self, wave: Wave) -> str:
         if not wave.after:
-            return f"in {short(wave.begins)}" if wave.begins >= 1.0 else "at once"
+            return f"in {short_duration(wave.begins)}" if wave.begins >= 1.0 else "at once"
         ready = between(wave.after, self.dots)
         words = f"when {ready} is available" if len(wave.after) == 1 else f"as {ready} become available"
         if not wave.holding or self._found.start.surging:
@@ -121,7 +121,7 @@ class PlanWords:
         if found.phase is None:
             return ", ".join(words)
         deadline = self._daemonset.progress_deadline
-        later = f" after {short(deadline)} without progress" if found.phase is Phase.STALLED else ""
+        later = f" after {short_duration(deadline)} without progress" if found.phase is Phase.STALLED else ""
         verb = "stays" if plan.survey.phase is found.phase else "becomes"
         return f"{', '.join(words)}: phase {verb} {found.phase.value}{'' if verb == 'stays' else later}"
 
@@ -161,13 +161,14 @@ class PlanWords:
         return f" ({'; '.join(details)})" if details else ""
 
     def estimate(self) -> str:
-        """How long it takes; empty where that cannot be estimated."""
+        """How long it takes; empty if that cannot be estimated."""
         plan = self._plan
         if plan.pace is None or plan.seconds is None or plan.seconds < 1.0:
             return ""
         step = "for this step" if plan.later else "in all"
         taken = "last node" if plan.pace.nodes == 1 else f"last {plan.pace.nodes} nodes"
-        return f"about {short(plan.seconds)} {step} (median {short(plan.pace.seconds)} per node, {taken})"
+        median = short_duration(plan.pace.seconds)
+        return f"about {short_duration(plan.seconds)} {step} (median {median} per node, {taken})"
 
 
 def _nodes_with(wave: Wave, why: str) -> list[str]:

@@ -17,7 +17,7 @@ from controller.planner.actions import ProbeTemplate
 from controller.planner.board import Board
 from controller.planner.manifest import pod_name
 from controller.planner.world import TemplateRefused
-from kubectl_plugin.edits.outlook import number_of
+from kubectl_plugin.edits.effects import number_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.forecast.forecast import Forecast, forecast
 from kubectl_plugin.forecast.later_steps import Later, later_steps
@@ -82,7 +82,7 @@ class RolloutPlan(Value, dict=True, gc=True):
 
     @property
     def previous_number(self) -> int | None:
-        """Number of the revision that is replaced; None where no node runs an old one."""
+        """Number of the revision that is replaced; None if no node runs an old one."""
         outdated = any(slot.old is not None for slot in self.forecast.start.eligible)
         return self.survey.previous_number if outdated else None
 
@@ -139,7 +139,7 @@ class RolloutPlan(Value, dict=True, gc=True):
 
     @property
     def seconds(self) -> float | None:
-        """Seconds until everything that is not held back is available; None where that cannot be estimated."""
+        """Seconds until everything that is not held back is available; None if that cannot be estimated."""
         if self.pace is None or not self.forecast.changes:
             return None
         waves = math.ceil(len(self.forecast.rest) / self.forecast.width)
@@ -153,7 +153,7 @@ def rollout_plan(
     snapshot: Snapshot, *, waves: int, answer: DryRunAnswer | None = None, asked: tuple[str, ...] = ()
 ) -> RolloutPlan:
     """The plan for the DaemonSet in `snapshot`. `waves`: how many to work out, 0 for all. `answer`: of the server's
-    dry run; None where it was not made. Raises ValueError for a spec that the planner cannot use.
+    dry run; None if it was not made. Raises ValueError for a spec that the planner cannot use.
     """
     surveyed = survey(snapshot)
     pace = pace_of(snapshot.pods, surveyed.board.revision.hash)
@@ -176,7 +176,7 @@ def with_answer(plan: RolloutPlan, answer: DryRunAnswer, *, waves: int) -> Rollo
 
 
 def probe_of(board: Board) -> ProbeTemplate | None:
-    """The pod to send in a dry run: the next new one. None where no node should run one."""
+    """The pod to send in a dry run: the next new one. None if no node should run one."""
     if not board.budget.desired:
         return None
     node = (board.outdated or board.eligible)[0].node
@@ -185,7 +185,7 @@ def probe_of(board: Board) -> ProbeTemplate | None:
 
 
 def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
-    """Why no new pod can be created; empty where no reason is known, and before the dry run was made.
+    """Why no new pod can be created; empty if no reason is known, and before the dry run was made.
 
     The controller's own failure counts only if it was about this very spec, and the dry run was not possible: it may
     be fixed by now. A dry run does not notice a quota that is used up, so there the controller's failure counts too.

@@ -63,7 +63,7 @@ def world_after_waiting(world: World, never_ready: NeverReady, pace: float) -> t
     restarted in place (which sets `created` here, to the end of the grace period), dying pods disappear, lost ones
     are deleted.
 
-    Also returns the nodes whose pods got ready, by descending name. None where nothing is waited for.
+    Also returns the nodes whose pods got ready, by descending name. None if nothing is waited for.
     """
     silent = {node.name for node in world.nodes if node.unreachable}
     known = {node.name for node in world.nodes}

@@ -8,10 +8,10 @@ from typing import Final
 from controller.api.base import JSONObject, Value, fields_of
 from controller.api.daemonset import DaemonSet
 from controller.api.number import IntOrPercent
-from kubectl_plugin.edits.applying import Draft, with_operations
+from kubectl_plugin.edits.apply_manifest import last_applied
+from kubectl_plugin.edits.draft import Draft, with_operations
 from kubectl_plugin.edits.edit import ROLLING, settings_of
 from kubectl_plugin.edits.image import set_images
-from kubectl_plugin.edits.manifest import last_applied
 from kubectl_plugin.report.revisions.images import change, images_of
 from kubectl_plugin.report.snapshot import Snapshot
 
@@ -39,7 +39,7 @@ def as_tried(snapshot: Snapshot, wish: TriedSettings) -> JSONObject:
 
 
 def differences(live: DaemonSet, planned: DaemonSet) -> tuple[str, ...]:
-    """In words: `partition 16 -> 0`, `image agent 1.9.0 -> 1.9.1`; empty where both would be rolled out alike."""
+    """In words: `partition 16 -> 0`, `image agent 1.9.0 -> 1.9.1`; empty if both would be rolled out alike."""
     images, wanted = images_of(live.spec.template), images_of(planned.spec.template)
     other = [name for name in wanted if images.get(name, wanted[name]) != wanted[name]]
     found = [f"image {name} {' -> '.join(change(images[name], wanted[name]))}" for name in other]

@@ -9,7 +9,7 @@ from typing import Final
 from rich.text import Text
 
 from controller.api.base import JSON
-from kubectl_plugin.durations import short
+from kubectl_plugin.durations import short_duration
 from kubectl_plugin.paint.table import Cell, clean
 from kubectl_plugin.paint.yaml_lines import yaml_lines
 from kubectl_plugin.report.counts_in_words import counted
@@ -55,7 +55,7 @@ def _side(name: str, side: ComparedSide, now: float) -> str:
     if side.revision is None:
         return f"{name} live" + ", not stored as a revision yet" * side.unstored
     revision = side.revision.revision
-    words = [f"{name} revision {revision.number} ({revision.hash}) {short(now - side.revision.created)} ago"]
+    words = [f"{name} revision {revision.number} ({revision.hash}) {short_duration(now - side.revision.created)} ago"]
     if side.nodes is not None:
         words.append(counted(side.nodes, "node"))
     return ", ".join([*words, "live"] if side.live else words)

@@ -9,12 +9,12 @@ from rich.text import Text
 
 from controller.api.meta import rfc3339
 from controller.planner.in_place.change import InPlaceChange
-from kubectl_plugin.durations import short
+from kubectl_plugin.durations import short_duration
 from kubectl_plugin.paint.table import Column, clean, table
 from kubectl_plugin.paint.yaml_lines import yaml_lines
 from kubectl_plugin.report.in_place import IN_PLACE, RECREATE, way_in_words
 from kubectl_plugin.report.revisions.history import RevisionRow
-from kubectl_plugin.report.revisions.images import short as short_image
+from kubectl_plugin.report.revisions.images import short_image
 from kubectl_plugin.report.revisions.masking import masked
 
 NONE: Final = "<none>"
@@ -33,7 +33,7 @@ def history_table(
 
     columns: list[Column[RevisionRow]] = [
         Column("REV", lambda row: str(row.revision.number), right=True),
-        Column("AGE", lambda row: short(now - row.created)),
+        Column("AGE", lambda row: short_duration(now - row.created)),
         Column("NODES", _nodes, right=True),
         *([Column("HASH", lambda row: row.revision.hash)] if wide else []),
         Column("IMAGES", images, least=20),
@@ -49,7 +49,7 @@ def revision_text(name: str, row: RevisionRow, *, now: float, only_ascii: bool, 
     template = row.revision.template if show_values else masked(row.revision.template)
     facts = {
         "Hash": row.revision.hash,
-        "Age": f"{short(now - row.created)} ({rfc3339(row.created)})",
+        "Age": f"{short_duration(now - row.created)} ({rfc3339(row.created)})",
         "Nodes": _nodes(row),
         "Change": row.change(only_ascii=only_ascii),
         "Cause": row.cause or NONE,

@@ -8,7 +8,7 @@ from typing import Final
 from rich.text import Text
 
 from controller.planner.node_state import NodeState
-from kubectl_plugin.durations import short
+from kubectl_plugin.durations import short_duration
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.table import Column, table
 from kubectl_plugin.report.node_row import NodeRow
@@ -31,7 +31,7 @@ def node_table(rows: Sequence[NodeRow], *, now: float, width: int | None, only_a
         _pod_column("POD", lambda one: one.pod.name),
         _pod_column("READY", lambda one: f"{one.ready_containers}/{len(one.containers)}"),
         _pod_column("RESTARTS", lambda one: str(one.restarts), right=True),
-        _pod_column("AGE", lambda one: short(now - one.pod.created), expendable=2),
+        _pod_column("AGE", lambda one: short_duration(now - one.pod.created), expendable=2),
         Column("HOW", lambda row: row.how, expendable=1),
     ]
     if any(row.image for row in rows):
@@ -55,7 +55,7 @@ def pull_table(rows: Sequence[tuple[str, NodePull]], *, width: int | None, only_
 def _pod_column(
     header: str, cell: Callable[[PodDetail], str], *, right: bool = False, expendable: int = 0
 ) -> Column[NodeRow]:
-    """Empty where the node has no pod."""
+    """Empty if the node has no pod."""
     return Column(header, lambda row: cell(row.pod) if row.pod else "", right=right, expendable=expendable)
 
 

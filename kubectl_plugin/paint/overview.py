@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from controller.api.meta import epoch
-from kubectl_plugin.durations import short
+from kubectl_plugin.durations import short_duration
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.table import Column, table
 from kubectl_plugin.report.overview import OverviewLine
@@ -36,7 +36,7 @@ def overview(
         Column("NODES", lambda line: str(line.desired), right=True, expendable=3),
         Column("PARTITION", lambda line: str(line.partition), expendable=1),
         Column("REV", lambda line: "?" if line.revision is None else str(line.revision), right=True, expendable=2),
-        Column("SINCE", lambda line: "" if (since := epoch(line.since)) is None else short(now - since)),
+        Column("SINCE", lambda line: "" if (since := epoch(line.since)) is None else short_duration(now - since)),
         *([Column("IMAGES", lambda line: ",".join(line.images))] if width is None else []),
         Column("WHY", lambda line: line.why, least=8),
     ]

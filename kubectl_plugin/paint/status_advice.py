@@ -44,7 +44,7 @@ def hold_lines(view: StatusView) -> Iterator[Text]:
 
 
 def trouble_lines(view: StatusView) -> list[Text]:
-    """Empty where all is well."""
+    """Empty if all is well."""
     waiting = waits_for_words(view.survey) if view.survey.phase is Phase.PROGRESSING else ""
     lines = [*_problem_lines(view), *_prepared_lines(view), *labelled("Waits for", [waiting] if waiting else [])]
     return [*lines, *labelled("Try", _commands(view))]

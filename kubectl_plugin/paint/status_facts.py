@@ -14,7 +14,7 @@ from kubectl_plugin.paint import style
 from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line
 from kubectl_plugin.report.pulls import counts_of, failure_lines
 from kubectl_plugin.report.revisions.differences import differences
-from kubectl_plugin.report.revisions.images import images_of, short
+from kubectl_plugin.report.revisions.images import images_of, short_image
 from kubectl_plugin.report.revisions.phrases import summary
 from kubectl_plugin.report.status.reasons import nodes_without_available_pod, partition_hold_words
 
@@ -63,7 +63,7 @@ def _images(view: StatusView) -> str:
 def _image(view: StatusView, image: str | None) -> str:
     if image is None:
         return "none"
-    return image if view.wide else short(image)
+    return image if view.wide else short_image(image)
 
 
 def _target(view: StatusView) -> str:

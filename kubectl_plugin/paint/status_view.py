@@ -33,7 +33,7 @@ class StatusView:
     wide: bool = False
     """Whole image names and hashes; lines are never cut."""
     absence: str = ""
-    """Why no controller seems to be active; empty where one is."""
+    """Why no controller seems to be active; empty if one is."""
     cluster_flags: tuple[str, ...] = ()
     """Flags that commands need to reach the same cluster."""
 

@@ -25,7 +25,7 @@ class _Manager(Value):
 
 
 def caution_of(name: str, document: JSONObject, owners: Iterable[OwnerReference]) -> str | None:
-    """Who manages the object `name`, what that may do to a change, and where else to make it; None where no manager
+    """Who manages the object `name`, what that may do to a change, and where else to make it; None if no manager
     is recognised. `document`: the object as the server sent it.
     """
     manager = _manager(document, owners)

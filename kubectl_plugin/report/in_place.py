@@ -18,7 +18,7 @@ IN_PLACE, RECREATE, SURGE = "in place", "re-create", "surge"
 
 
 class Ways(Value):
-    """How old pods get the new revision; both are empty where updates in place are not asked for."""
+    """How old pods get the new revision; both are empty if updates in place are not asked for."""
 
     details: Mapping[str, int] = {}
     """How many pods an update in place restarts, by what it restarts."""
@@ -61,7 +61,7 @@ def what_it_restarts(change: InPlaceChange) -> str:
 
 
 def way_between(daemonset: DaemonSet, old: JSONObject, new: JSONObject) -> InPlaceChange | NotPossible | None:
-    """How pods of the template `old` get `new`; None where updates in place are not asked for.
+    """How pods of the template `old` get `new`; None if updates in place are not asked for.
 
     The controller's feature gate for cpu and memory cannot be known here; it is taken to be on.
     """

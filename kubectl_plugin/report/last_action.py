@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from controller.api.base import JSON, JSONObject, Value, fields_of
+from controller.api.base import JSONObject, Value, fields_of, value_at
 from controller.api.meta import epoch, rfc3339
 from controller.api.status_writers import ManagedFields
 from kubectl_plugin.report.gitops import texts_in
@@ -27,7 +27,7 @@ class LastAction(Value, kw_only=True, omit_defaults=True):
 
     verb: str
     by: str = ""
-    """The user name as the server knows it; empty where the server did not say."""
+    """The user name as the server knows it; empty if the server did not say."""
     at: str
     """RFC 3339."""
     reason: str = ""
@@ -36,7 +36,7 @@ class LastAction(Value, kw_only=True, omit_defaults=True):
     template: str = ""
     """After a rollback: the identity (`canonical.identity`) of the template that it went back to."""
     pause: LastAction | None = None
-    """The earlier `pause` by which the rollout is still paused; None where it is not paused."""
+    """The earlier `pause` by which the rollout is still paused; None if it is not paused."""
 
 
 def action(verb: str, *, by: str, now: float, reason: str | None, client: str) -> LastAction:
@@ -56,12 +56,12 @@ def last_action(annotations: Mapping[str, str]) -> LastAction | None:
 
 
 def pause_of(snapshot: Snapshot) -> LastAction | None:
-    """The `pause` that is in force; None where the rollout is not paused, or nobody recorded the pause."""
+    """The `pause` that is in force; None if the rollout is not paused, or nobody recorded the pause."""
     return noted_pause(snapshot.document) if snapshot.daemonset.paused else None
 
 
 def noted_pause(document: JSONObject) -> LastAction | None:
-    """The `pause` that is in force, for a DaemonSet that is known to be paused; None where nobody recorded it.
+    """The `pause` that is in force, for a DaemonSet that is known to be paused; None if nobody recorded it.
 
     The record stays when somebody resumes by other means, such as kubectl edit. When the rollout is paused again
     later, the old record is about another pause and is not returned.
@@ -78,19 +78,14 @@ def _pause_written(meta: JSONObject) -> float:
     owns it. 0 where no manager does."""
     try:
         entries = msgspec.convert(meta.get("managedFields") or (), tuple[ManagedFields, ...])
-        return max((epoch(one.time) or 0.0 for one in entries if _owns_pause(one.fields_v1)), default=0.0)
+        owners = (one for one in entries if value_at(one.fields_v1, *_PAUSED) is not None)
+        return max((epoch(one.time) or 0.0 for one in owners), default=0.0)
     except (msgspec.ValidationError, ValueError):
         return 0.0
 
 
-def _owns_pause(fields: JSON) -> bool:
-    for name in _PAUSED:
-        fields = fields_of(fields).get(name)
-    return fields is not None
-
-
 def paused_words(snapshot: Snapshot) -> str:
-    """Such as `paused by alice: "CVE triage"`; empty where it is not paused."""
+    """Such as `paused by alice: "CVE triage"`; empty if it is not paused."""
     if not snapshot.daemonset.paused:
         return ""
     pause = pause_of(snapshot)

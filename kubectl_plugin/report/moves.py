@@ -41,7 +41,7 @@ class Moves(Value):
 
     @property
     def how(self) -> str:
-        """How all nodes are updated; empty where it may differ from node to node."""
+        """How all nodes are updated; empty if it may differ from node to node."""
         return SURGE if self.surging else "" if self.in_place else RECREATE
 
     @property

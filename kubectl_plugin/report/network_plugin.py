@@ -5,18 +5,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.api.base import JSONObject, fields_of, items_of
+from controller.api.base import JSONObject, fields_of, items_of, value_at
 
 _PROXY: Final = "kube-proxy"
 
 
 def network_sign(document: JSONObject) -> str:
     """Why it looks like a network plugin or kube-proxy, such as `mounts /etc/cni/net.d as a network plugin does`;
-    empty where it does not."""
-    spec = fields_of(document.get("spec"))
-    template = fields_of(spec.get("template"))
+    empty if it does not."""
+    template = fields_of(value_at(document, "spec", "template"))
     pod, meta = fields_of(template.get("spec")), fields_of(document.get("metadata"))
-    mounted = (str(fields_of(one.get("hostPath")).get("path") or "") for one in items_of(pod.get("volumes")))
+    mounted = (str(value_at(one, "hostPath", "path") or "") for one in items_of(pod.get("volumes")))
     if folder := next((path for path in mounted if "cni" in path.split("/")), ""):
         return f"mounts {folder} as a network plugin does"
     labels = (fields_of(one.get("labels")) for one in (meta, fields_of(template.get("metadata"))))

@@ -18,7 +18,7 @@ from controller.planner.node_state import NodeState
 from controller.planner.obstacle_checks import in_place_change_of, waits_for_hook
 from controller.planner.obstacles import Obstacle
 from controller.planner.slot import Slot
-from kubectl_plugin.durations import short
+from kubectl_plugin.durations import short_duration
 from kubectl_plugin.report.grouping import WITHOUT, group_of
 from kubectl_plugin.report.in_place import IN_PLACE, RECREATE, SURGE
 from kubectl_plugin.report.preparing import Preparing, preparing
@@ -40,13 +40,13 @@ class NodeRow(Value):
     """The pod that the row is about: one of the current revision if there is one, else an old one, else one that is
     being deleted."""
     how: str
-    """How its pod is updated, or was: `in place`, `re-create` or `surge`; empty where no update is due."""
+    """How its pod is updated, or was: `in place`, `re-create` or `surge`; empty if no update is due."""
     why: str
-    """Why it is in that state; empty where the state says all."""
+    """Why it is in that state; empty if the state says all."""
     trouble: Trouble | None
-    """What is wrong with the pod, old or new; None where nothing is."""
+    """What is wrong with the pod, old or new; None if nothing is."""
     image: NodePull | None = None
-    """The pull of the new image ahead of the node's update; None where there is none."""
+    """The pull of the new image ahead of the node's update; None if there is none."""
     preparing: tuple[Preparing, ...] = ()
     """Its pods that are prepared for deletion and held by the preDelete hook."""
 
@@ -134,7 +134,7 @@ class RowReader:
         return IN_PLACE if asked and not self._hindrance(slot) else RECREATE
 
     def _hindrance(self, slot: Slot) -> str:
-        """Why its old pod cannot be updated in place; empty where it can, or such updates are not asked for."""
+        """Why its old pod cannot be updated in place; empty if it can, or such updates are not asked for."""
         if slot.old is None or not self._board.in_place:
             return ""
         change = in_place_change_of(self._board, slot.old)
@@ -196,16 +196,16 @@ class RowReader:
         """What the update in place waits for, with the kubelet's words if there are any."""
         underway = pod.underway
         problem = f": {underway.problem}" if underway is not None and underway.problem else ""
-        since = "" if detail is None or detail.updated is None else f", {short(self._now - detail.updated)}"
+        since = "" if detail is None or detail.updated is None else f", {short_duration(self._now - detail.updated)}"
         containers = ", ".join(underway.restarting) if underway is not None else ""
         if obstacle is Obstacle.RESTARTING and containers:
             return f"{containers} not started with the new image yet{since}"
         return f"{obstacle.row.why}{problem}{since}"
 
     def _not_available(self, pod: Pod, detail: PodDetail | None) -> str:
-        age = short(self._now - pod.created)
+        age = short_duration(self._now - pod.created)
         if pod.ready:
-            since = short(self._now - (pod.ready_since or self._now))
+            since = short_duration(self._now - (pod.ready_since or self._now))
             return f"ready for {since} of {self._board.world.daemonset.spec.min_ready_seconds}s"
         if detail is None or not detail.containers:
             return f"starting, {age}"

@@ -10,7 +10,7 @@ from controller.api.daemonset import Phase
 from controller.api.number import IntOrPercent
 from kubectl_plugin.failures import UsageError
 from kubectl_plugin.report.counts_in_words import counted
-from kubectl_plugin.report.revisions.images import images_of, short
+from kubectl_plugin.report.revisions.images import images_of, short_image
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.stated_status import stated_rollout
 from kubectl_plugin.report.status.brief import stated_brief
@@ -35,7 +35,7 @@ class OverviewLine(Value):
     since: str | None
     """When the phase began, RFC 3339."""
     why: str
-    """Why the rollout waits; empty where it waits for nothing."""
+    """Why the rollout waits; empty if it waits for nothing."""
 
 
 def line_of(snapshot: Snapshot) -> OverviewLine:
@@ -50,7 +50,7 @@ def line_of(snapshot: Snapshot) -> OverviewLine:
         desired=brief.counts.desired,
         partition=rolling.partition or 0 if rolling else 0,
         revision=brief.revision,
-        images=tuple(short(image) for image in images_of(daemonset.spec.template).values()),
+        images=tuple(short_image(image) for image in images_of(daemonset.spec.template).values()),
         since=stated_rollout(daemonset).last_transition_time or None,
         why=brief.why,
     )

@@ -7,20 +7,20 @@ from controller.api.daemonset import LifecycleHook
 from controller.api.meta import epoch, rfc3339
 from controller.api.pod import Pod
 from controller.planner.obstacle_checks import handlers
-from kubectl_plugin.durations import short
+from kubectl_plugin.durations import short_duration
 
 
 class Preparing(Value, rename="camel"):
     node: str
     pod: str
     since: str | None
-    """RFC 3339: when it was prepared for deletion; None where that was not recorded."""
+    """RFC 3339: when it was prepared for deletion; None if that was not recorded."""
     held_by: tuple[str, ...]
     """The labels and finalizers that have to be removed before it is deleted, in words."""
 
     def age(self, now: float) -> str:
         begun = epoch(self.since)
-        return f" for {short(now - begun)}" if begun is not None else ""
+        return f" for {short_duration(now - begun)}" if begun is not None else ""
 
     @property
     def handlers(self) -> str:

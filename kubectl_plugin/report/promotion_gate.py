@@ -9,7 +9,7 @@ from controller.api.base import Value
 from controller.api.daemonset import Phase
 from controller.api.meta import epoch
 from controller.planner.node_state import NodeState
-from kubectl_plugin.durations import short
+from kubectl_plugin.durations import short_duration
 from kubectl_plugin.report.status.brief import is_certain
 from kubectl_plugin.report.steps import Steps
 from kubectl_plugin.report.survey import Survey
@@ -39,7 +39,7 @@ class PromotionBlock(Value):
 
 
 def why_blocked(seen: Survey, steps: Steps | None, *, soak: float) -> PromotionBlock | None:
-    """Why the next step may not be taken; None where it may. It stays closed when something that matters is
+    """Why the next step may not be taken; None if it may. It stays closed when something that matters is
     unreadable.
 
     `soak`: seconds without an update that are required.
@@ -71,7 +71,8 @@ def why_blocked(seen: Survey, steps: Steps | None, *, soak: float) -> PromotionB
     quiet = seen.snapshot.now - quiet_since(seen)
     if quiet < soak:
         return PromotionBlock(
-            why=BlockReason.SOAKING, text=f"{step} is finished, and quiet for {short(quiet)} of {short(soak)}"
+            why=BlockReason.SOAKING,
+            text=f"{step} is finished, and quiet for {short_duration(quiet)} of {short_duration(soak)}",
         )
     return None
 

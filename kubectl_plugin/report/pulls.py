@@ -62,7 +62,7 @@ class PullProgress(Value, gc=True):
 
     @property
     def refusal(self) -> str:
-        """Why no puller can be created, in the server's words; empty where one can."""
+        """Why no puller can be created, in the server's words; empty if one can."""
         status = self.status
         words = status.message.partition("; ")[2]
         of_a_node = words.partition(": ")[0] in (status.failed_nodes or ())

@@ -27,9 +27,9 @@ class Container(Value):
     message: str
     """The message of `waiting`, or else of its last end."""
     exit_code: int | None
-    """The exit code of its present or last end; None where it has never ended."""
+    """The exit code of its present or last end; None if it has never ended."""
     ended: str
-    """The reason of that end, such as Error or OOMKilled; empty where it has never ended."""
+    """The reason of that end, such as Error or OOMKilled; empty if it has never ended."""
 
 
 class PodDetail(Value):
@@ -44,7 +44,7 @@ class PodDetail(Value):
     unschedulable: str = ""
     """The scheduler's words while it finds no node for the pod."""
     updated: float | None = None
-    """Seconds since 1970 of the last update in place; None where there was none."""
+    """Seconds since 1970 of the last update in place; None if there was none."""
     replaced: frozenset[str] = frozenset()
     """Names of containers that wait after an update in place has ended the former one."""
 
@@ -91,7 +91,7 @@ class Unread(Value):
     what: str
     """Plural name of the kind."""
     why: str = ""
-    """What went wrong; empty where the right to list that kind is missing."""
+    """What went wrong; empty if the right to list that kind is missing."""
 
     @property
     def is_forbidden(self) -> bool:
@@ -116,7 +116,7 @@ class Snapshot(Value):
     pods: tuple[PodDetail, ...]
     """The pods that the DaemonSet controls."""
     nodes: tuple[Node, ...] | None
-    """All nodes, by name; None where they could not be read."""
+    """All nodes, by name; None if they could not be read."""
     now: float
     """Seconds since 1970, by the server's clock: when it was read."""
     pulls: tuple[PullProgress, ...] = ()

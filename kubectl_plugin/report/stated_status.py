@@ -93,7 +93,7 @@ def is_unusable(daemonset: DaemonSet) -> bool:
 
 
 def condition(daemonset: DaemonSet, kind: str) -> StatedCondition:
-    """The condition of that type; empty where there is none."""
+    """The condition of that type; empty if there is none."""
     found: JSONObject = next((one for one in daemonset.conditions if one.get("type") == kind), {})
     return StatedCondition(
         status=_text(found.get("status")),

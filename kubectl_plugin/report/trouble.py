@@ -12,7 +12,7 @@ class Trouble(Value, rename="camel"):
 
     reason: str
     container: str = ""
-    """The container at fault; empty where it is the pod as a whole."""
+    """The container at fault; empty if it is the pod as a whole."""
     restarts: int = 0
     exit_code: int | None = None
     message: str = ""

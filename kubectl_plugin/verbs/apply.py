@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject, fields_of
+from controller.api.base import JSONObject, fields_of, value_at
 from controller.api.number import IntOrPercent
 from kubectl_plugin.change_options import ApplyOptions as Asked
 from kubectl_plugin.cluster import dry_runs
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import Manifest, read_manifests
-from kubectl_plugin.edits import manifest as edits
-from kubectl_plugin.edits.applying import Draft, value_at
+from kubectl_plugin.edits import apply_manifest as edits
+from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.forecast.what_if import as_applied

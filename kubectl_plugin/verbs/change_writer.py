@@ -12,14 +12,14 @@ from typing import Final
 from msgspec.structs import replace
 
 from controller.api import patch
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, value_at
 from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.change_options import ActingOptions, DryRun
 from kubectl_plugin.cluster import controller_lease, events, reads, self_reviews, writing
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.side_by_side import side_by_side
 from kubectl_plugin.edits.annotations import action_operations, cause_operations
-from kubectl_plugin.edits.applying import path_segments, value_at, with_operations
+from kubectl_plugin.edits.draft import path_segments, with_operations
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output

@@ -14,7 +14,7 @@ from kubectl_plugin.cluster.migrating import observe
 from kubectl_plugin.cluster.self_reviews import review_right
 from kubectl_plugin.edits.migration import both_kinds, manifest
 from kubectl_plugin.edits.migration.observed import MigrationSide
-from kubectl_plugin.edits.migration.outlook import Outlook, outlook
+from kubectl_plugin.edits.migration.preview import Preview, preview_of
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report import gitops
@@ -51,9 +51,9 @@ async def migrate(invocation: Invocation, asked: MigrateOptions) -> int:
     if not plans:
         return code
     if asked.dry_run:
-        terminal.say(*_outlook_lines(plans, asked))
+        terminal.say(*_preview_lines(plans, asked))
         return code
-    what, told = counted(len(plans), "DaemonSet"), "\n".join((*_outlook_lines(plans, asked), "Continue?"))
+    what, told = counted(len(plans), "DaemonSet"), "\n".join((*_preview_lines(plans, asked), "Continue?"))
     ask_for_consent(terminal, what, told, yes=asked.yes, hint=_LOOK)
     terminal.outlive_the_reader()
     for number, key in enumerate(plans):
@@ -79,12 +79,9 @@ async def _chosen_keys(invocation: Invocation, asked: MigrateOptions) -> list[Ke
         return [Key(namespace, name) for name in names]
     query = (("labelSelector", asked.selector),) if asked.selector else ()
     former, new = (DAEMONSETS, NATIVE) if asked.to_native else (NATIVE, DAEMONSETS)
-    there = await documents.read_items(invocation.session, former, namespace, query)
-    begun = await documents.read_items(invocation.session, new, namespace, query)
-    for key in (key for found in (there, begun) for key, one in found.items() if one is None):
-        invocation.terminal.warn(f"{key} nests too deeply to be read, and is left out")
-    meant = {key for key, one in there.items() if one is not None}
-    keys = sorted(meant.union(key for key, one in begun.items() if one is not None and both_kinds.mark_of(one)))
+    there = await reads.readable_items(invocation, former, namespace, query)
+    begun = await reads.readable_items(invocation, new, namespace, query)
+    keys = sorted(there.keys() | {key for key, one in begun.items() if both_kinds.mark_of(one)})
     if not keys:
         raise CommandError("no such DaemonSet was found")
     if asked.all_namespaces and not (asked.yes or asked.dry_run or asked.print_):
@@ -94,12 +91,12 @@ async def _chosen_keys(invocation: Invocation, asked: MigrateOptions) -> list[Ke
 
 async def _plan_each(
     invocation: Invocation, asked: MigrateOptions, keys: list[Key]
-) -> tuple[int, dict[Key, Outlook]]:
+) -> tuple[int, dict[Key, Preview]]:
     """The DaemonSets that may be migrated. Of several the others are reported and left out."""
     code, plans = 0, {}
     for key in keys:
         try:
-            plans[key] = await _outlook_of(invocation, asked, key)
+            plans[key] = await _preview_of(invocation, asked, key)
         except (CommandError, ApiError) as error:
             if len(keys) == 1:
                 raise
@@ -107,10 +104,10 @@ async def _plan_each(
     return code, plans
 
 
-async def _outlook_of(invocation: Invocation, asked: MigrateOptions, key: Key) -> Outlook:
+async def _preview_of(invocation: Invocation, asked: MigrateOptions, key: Key) -> Preview:
     """What the migration comes to. Raises CommandError and ApiError where it may not begin."""
     observed = await observe(invocation, key, as_native=asked.to_native)
-    found = outlook(observed, native=asked.to_native)
+    found = preview_of(observed, native=asked.to_native)
     if found.is_over:
         return found
     if found.why_named_only and not asked.names:
@@ -153,7 +150,7 @@ def _refuse_if_managed(invocation: Invocation, asked: MigrateOptions, key: Key, 
         invocation.terminal.warn(words)
 
 
-def _outlook_lines(plans: dict[Key, Outlook], asked: MigrateOptions) -> list[str]:
+def _preview_lines(plans: dict[Key, Preview], asked: MigrateOptions) -> list[str]:
     ways = "apps.kruise.io to apps/v1" if asked.to_native else "apps/v1 to apps.kruise.io"
     lines = [f"from {ways}:"]
     for key, found in plans.items():

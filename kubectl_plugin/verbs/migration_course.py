@@ -13,7 +13,7 @@ from kubectl_plugin.cluster.interruption import warn_if_interrupted
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.migrating import carry_out, observe
 from kubectl_plugin.edits.migration.observed import Observed
-from kubectl_plugin.edits.migration.outlook import next_step
+from kubectl_plugin.edits.migration.preview import next_step
 from kubectl_plugin.edits.migration.step import ChangeObject, CreateObject, Delete, HandedOver, WaitForPods
 from kubectl_plugin.failures import CommandError, ExitCode
 

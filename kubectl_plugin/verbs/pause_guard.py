@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from controller.api.base import value_at
 from kubectl_plugin.change_options import ActingOptions
 from kubectl_plugin.cluster import self_reviews
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.edits.applying import value_at, with_operations
+from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.last_action import pause_of, paused_words

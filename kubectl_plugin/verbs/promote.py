@@ -67,7 +67,7 @@ async def promote(invocation: Invocation, asked: Asked) -> int:
 
 
 def _seconds_for_reading(invocation: Invocation, asked: Asked) -> float | None:
-    """Seconds for reading what the promotion does not depend on; None where it depends on everything."""
+    """Seconds for reading what the promotion does not depend on; None if it depends on everything."""
     if not asked.force or asked.wait:
         return None
     may_ask = will_ask(invocation, asked) and (asked.full or asked.to is not None)
@@ -100,7 +100,7 @@ def _refuse_if_closed(seen: Survey, soak: float) -> None:
 
 
 def _other_ways(seen: Survey, shut: PromotionBlock) -> str:
-    """The hint at what may be done instead of promoting; empty where there is nothing."""
+    """The hint at what may be done instead of promoting; empty if there is nothing."""
     where = seen.snapshot.key.typed
     match shut.why:
         case BlockReason.BLIND:

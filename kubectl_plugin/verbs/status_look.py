@@ -35,7 +35,7 @@ class Look:
     brief: Brief
     status: RolloutStatus
     obstacle: str = ""
-    """Why its nodes cannot be listed one by one; empty where they can."""
+    """Why its nodes cannot be listed one by one; empty if they can."""
     absence: str = ""
     """Why no controller seems to be active; only looked up while the rollout is Pending."""
 
@@ -50,10 +50,10 @@ def wanted_of(asked: Asked) -> Awaited:
 
 
 async def choose_objects(
-    invocation: Invocation, asked: Asked, *, everything: bool = True
+    invocation: Invocation, asked: Asked, *, complete: bool = True
 ) -> tuple[tuple[Snapshot, ...], tuple[CommandError, ...]]:
     """The objects of the command line, or all of the namespace, and an error for each that was named but does not
-    exist. `everything`: with their pods and nodes.
+    exist. `complete`: with their pods and nodes.
 
     Raises UsageError for several objects and a flag, such as --revision, that is about one.
     """
@@ -69,9 +69,9 @@ async def choose_objects(
         keys = [reads.key_of(invocation, name) for name in asked.names]
     absent: tuple[CommandError, ...] = ()
     if keys is None:
-        found = await reads.snapshots(invocation, asked.names, asked, nodes=everything, pods=everything)
+        found = await reads.snapshots(invocation, asked.names, asked, nodes=complete, pods=complete)
     else:
-        found, absent = await reads.existing_snapshots(invocation, keys, nodes=everything, pods=everything)
+        found, absent = await reads.existing_snapshots(invocation, keys, nodes=complete, pods=complete)
     numbers = {"--revision": asked.revision, "--generation": asked.generation}
     several = len(found) + len(absent)
     for flag in (flag for flag, number in numbers.items() if number is not None and several > 1):

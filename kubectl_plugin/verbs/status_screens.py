@@ -12,7 +12,7 @@ from rich.text import Text
 
 from controller.api.meta import rfc3339
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.durations import short
+from kubectl_plugin.durations import short_duration
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.live import LiveBlock
 from kubectl_plugin.paint.status_block import Detail
@@ -65,7 +65,7 @@ class MilestoneLines:
             self._say(now, f"{name} {look.brief.line}")
             self._said[name] = (reached, moment, moment)
         elif moment - last >= HEARTBEAT:
-            self._say(now, f"{name} {look.brief.progress} (no change for {short(moment - since)})")
+            self._say(now, f"{name} {look.brief.progress} (no change for {short_duration(moment - since)})")
             self._said[name] = (before, since, moment)
 
     def _say(self, now: float, line: str) -> None:

@@ -55,7 +55,7 @@ async def watch(invocation: Invocation, asked: Asked) -> int:
         raise UsageError(f"-w has no output format {invocation.output}: use json")
     deadline = Deadline(invocation, asked.timeout)
     async with deadline.enforced():
-        read = partial(choose_objects, invocation, asked, everything=False)
+        read = partial(choose_objects, invocation, asked, complete=False)
         found, absent = await read_with_patience(read, invocation.terminal.note, is_from_proxy)
         if absent:
             raise absent[0]

@@ -7,6 +7,6 @@ In this package "ours" is the Advanced DaemonSet, "native" the one of apps/v1, a
 `step`        what can be done next
 `to_ours`, `to_native`   the next step, worked out from `observed` alone: nothing is remembered between two steps, so
               an interrupted migration goes on when it is called again, and turns back in the other direction
-`outlook`     what a person should know before
+`preview`     what a person should know before
 `manifest`    the new object for a repository
 """

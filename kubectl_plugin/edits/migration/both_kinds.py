@@ -7,10 +7,10 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.base import JSON, JSONObject, Value, fields_of
+from controller.api.base import JSON, JSONObject, Value, fields_of, value_at
 from controller.api.wellknown import API_VERSION, KIND
-from kubectl_plugin.edits.applying import Draft, value_at
-from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied, note_of
+from kubectl_plugin.edits.apply_manifest import LAST_APPLIED, last_applied, note_of
+from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.migration.managers import FIELD, NATIVE_VERSION, managers_for, managers_of
 
 MARK: Final = "kruise-ds/migration"
@@ -43,7 +43,7 @@ class Mark(Value):
     scale: JSONObject | None = None
     """`spec.scaleStrategy` of ours when the migration is over."""
     uid: str = ""
-    """On ours: uid of the native DaemonSet that it was made from; empty where ours is to become native."""
+    """On ours: uid of the native DaemonSet that it was made from; empty if ours is to become native."""
     hold: bool = False
     """Whether nodes with an older revision are to keep it when the migration is over."""
     managers: tuple[JSONObject, ...] = ()
@@ -57,7 +57,7 @@ class Mark(Value):
 
 
 def mark_of(document: JSONObject) -> Mark | None:
-    """None where there is no such annotation, or one that the plugin has not written."""
+    """None if there is no such annotation, or one that the plugin has not written."""
     text = value_at(document, *_MARKED)
     try:
         return msgspec.json.decode(text, type=Mark) if isinstance(text, str) else None
@@ -144,7 +144,7 @@ def stop_updates_of_ours(ours: JSONObject) -> tuple[JSONObject, ...]:
 
 
 def stop_creates_of_ours(ours: JSONObject) -> tuple[JSONObject, ...]:
-    """Operations after which ours creates no pod either; empty where that is so already."""
+    """Operations after which ours creates no pod either; empty if that is so already."""
     draft = Draft(ours)
     keep_all_still(draft)
     return draft.operations

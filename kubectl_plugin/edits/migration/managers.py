@@ -10,8 +10,7 @@ from typing import Final
 
 import msgspec
 
-from controller.api.base import JSON, JSONObject, fields_of, items_of
-from kubectl_plugin.edits.applying import value_at
+from controller.api.base import JSON, JSONObject, fields_of, items_of, value_at
 
 FIELD: Final = ("metadata", "managedFields")
 NATIVE_VERSION: Final = "apps/v1"

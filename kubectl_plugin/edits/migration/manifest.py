@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.api.base import JSONObject, Value, as_bytes, fields_of
-from kubectl_plugin.edits.applying import Draft, value_at
-from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied
+from controller.api.base import JSONObject, Value, as_bytes, fields_of, value_at
+from kubectl_plugin.edits.apply_manifest import LAST_APPLIED, last_applied
+from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.both_kinds import FROZEN, Mark
 from kubectl_plugin.edits.migration.observed import MigrationSide, Observed
-from kubectl_plugin.edits.migration.outlook import kept_nodes_words, lost_fields
+from kubectl_plugin.edits.migration.preview import kept_nodes_words, lost_fields
 from kubectl_plugin.edits.migration.step import neither_exists
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.revisions.differences import differences

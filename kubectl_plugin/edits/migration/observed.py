@@ -8,9 +8,8 @@ from enum import StrEnum
 from typing import Final
 
 from controller.api import canonical
-from controller.api.base import JSONObject, Value, fields_of
+from controller.api.base import JSONObject, Value, fields_of, value_at
 from controller.api.wellknown import HASH_LABEL
-from kubectl_plugin.edits.applying import value_at
 from kubectl_plugin.edits.migration.both_kinds import FINALIZER, Mark, mark_of
 from kubectl_plugin.edits.migration.managers import NATIVE_VERSION
 
@@ -33,7 +32,7 @@ class Daemon(Value):
     name: str
     uid: str
     owner: str
-    """UID of its controller; empty where it has none."""
+    """UID of its controller; empty if it has none."""
     node: str
     hash: str
     created: float
@@ -41,7 +40,7 @@ class Daemon(Value):
     generation: int = 0
     """Generation of the template that the native controller made it from; 0 where another controller made it."""
     busy: str = ""
-    """Why no other controller can take it over now, such as an update in place; empty where one can."""
+    """Why no other controller can take it over now, such as an update in place; empty if one can."""
     ends: float | None = None
     """Seconds since 1970 by which its kubelet should have ended it; None for a pod that is not deleted."""
 
@@ -135,7 +134,7 @@ class Observed(Value):
     now: float
     """Seconds since 1970, by the server's clock."""
     as_native: JSONObject | None = None
-    """The template of ours as the server would store it in a native DaemonSet; None where it was not asked."""
+    """The template of ours as the server would store it in a native DaemonSet; None if it was not asked."""
     ending_pods: tuple[Daemon, ...] = ()
     """Pods that are deleted but still there. Nobody adopts them, and a controller creates a second pod beside one
     that it does not own."""
@@ -162,7 +161,7 @@ class Observed(Value):
         return len(self.pods_of(*owners)) + len(self.revisions_of(*owners))
 
     def current_revision(self, side: MigrationSide) -> RevisionRecord | None:
-        """The stored revision that means the same as the template of this side; None where there is none yet."""
+        """The stored revision that means the same as the template of this side; None if there is none yet."""
         wanted, its = side.identity, self.revisions_of(side.uid)
         return next((one for one in its if canonical.identity(one.template) == wanted), None)
 

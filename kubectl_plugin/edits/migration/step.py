@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from controller.api.base import JSONObject, Value
-from kubectl_plugin.edits.applying import value_at
+from controller.api.base import JSONObject, Value, value_at
 from kubectl_plugin.edits.migration.observed import QUIET, Kind, MigrationSide, Observed
 from kubectl_plugin.failures import CommandError, ExitCode
 
@@ -71,7 +70,7 @@ def wait_for_ours(what: str, left: int = 0) -> WaitForPods:
 
 
 def wait_for_successors(observed: Observed, side: MigrationSide) -> WaitForPods | None:
-    """Wait until deleted pods of this side have ended and have successors; None where there are none.
+    """Wait until deleted pods of this side have ended and have successors; None if there are none.
 
     Otherwise the other side would create the successors: beside a pod that still runs, perhaps of the older revision.
     """

@@ -8,8 +8,7 @@ updates nothing until it certainly takes the revision of the pods for the curren
 from __future__ import annotations
 
 from controller.api import patch, revision
-from controller.api.base import JSONObject, as_bytes
-from kubectl_plugin.edits.applying import value_at
+from controller.api.base import JSONObject, as_bytes, value_at
 from kubectl_plugin.edits.migration import both_kinds, step
 from kubectl_plugin.edits.migration.both_kinds import Mark
 from kubectl_plugin.edits.migration.observed import Kind, MigrationSide, Observed, RevisionRecord

@@ -11,7 +11,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Final
 
-from kubectl_plugin.durations import short
+from kubectl_plugin.durations import short_duration
 from kubectl_plugin.releases import minor_of, too_far_apart
 from kubectl_plugin.report.installation.facts import NAMESPACE, Facts, NoAnswer, Right, silence_of
 
@@ -107,7 +107,7 @@ def _leader(facts: Facts) -> Iterator[DoctorCheck]:
         hints = (where, elsewhere, *behind)
         yield DoctorCheck(Level.FAIL, about, f"{found}no controller is active: {silence}", hints)
     elif leader is not None:
-        yield DoctorCheck(Level.OK, about, f"{found}leader renewed {short(facts.now - leader.renewed)} ago")
+        yield DoctorCheck(Level.OK, about, f"{found}leader renewed {short_duration(facts.now - leader.renewed)} ago")
 
 
 def _pods(facts: Facts) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.api.wellknown import LEASE_NAME
-from kubectl_plugin.durations import short
+from kubectl_plugin.durations import short_duration
 
 NAMESPACE: Final = "kruise-ds-system"
 """The namespace of the controller, unless it was installed in another one."""
@@ -62,7 +62,7 @@ class Leader:
 
 
 def silence_of(leader: Leader | None, namespace: str, now: float) -> str:
-    """Why no controller seems to be active in `namespace`, in words; empty where one is. `now`:
+    """Why no controller seems to be active in `namespace`, in words; empty if one is. `now`:
     seconds since 1970."""
     lease = f"lease {namespace}/{LEASE_NAME}"
     if leader is None:
@@ -70,7 +70,7 @@ def silence_of(leader: Leader | None, namespace: str, now: float) -> str:
     if leader.leads(now):
         return ""
     last = "last renewed" if leader.holder else "given back"
-    return f"{lease} was {last} {short(now - leader.renewed)} ago"
+    return f"{lease} was {last} {short_duration(now - leader.renewed)} ago"
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ class Rival:
 
     leader: Leader | None
     replicas: int | None
-    """Ready replicas of its Deployment; None where there is none, or it may not be read."""
+    """Ready replicas of its Deployment; None if there is none, or it may not be read."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Files on the PATH, by their purpose; empty where there is none."""
+    """Files on the PATH, by their purpose; empty if there is none."""
 
     kubectl: str | NoAnswer
     """Its version."""
@@ -106,7 +106,7 @@ class Facts:
     server: str | NoAnswer
     served: tuple[str, ...] | NoAnswer
     leader: Leader | NoAnswer | None
-    """None where there is no Lease."""
+    """None if there is no Lease."""
     pods: tuple[ControllerPod, ...] | NoAnswer
     controller: str | NoAnswer
     """The version of the controller."""

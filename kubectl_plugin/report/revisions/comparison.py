@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from controller.api.base import JSONObject, Value, fields_of
+from controller.api.base import JSONObject, Value, fields_of, value_at
 from controller.api.meta import Key, rfc3339
 from controller.api.wellknown import GROUP, KIND
 from kubectl_plugin.failures import CommandError
@@ -27,7 +27,7 @@ class ComparedSide(Value):
     live: bool = False
     revision: RevisionDetail | None = None
     nodes: int | None = None
-    """How many nodes have a pod of that revision; None where it is not known."""
+    """How many nodes have a pod of that revision; None if it is not known."""
     unstored: bool = False
     """The controller has not stored a revision for it yet."""
     file: str = ""
@@ -129,7 +129,7 @@ def template_among(objects: Sequence[JSONObject], key: Key, source: str) -> JSON
         raise CommandError(f"{source} has no {wanted}; it has: {others}")
     if len(found) > 1:
         raise CommandError(f"{source} has {wanted} {len(found)} times")
-    template = fields_of(found[0].get("spec")).get("template")
+    template = value_at(found[0], "spec", "template")
     if not isinstance(template, dict):
         raise CommandError(f"{wanted} in {source} has no spec.template")
     return template

@@ -39,9 +39,9 @@ class Difference(Value):
     change: ChangeKind
     path: Path
     old: JSON = None
-    """None where something was added."""
+    """None if something was added."""
     new: JSON = None
-    """None where something was removed."""
+    """None if something was removed."""
 
     @property
     def document(self) -> JSONObject:

@@ -27,7 +27,7 @@ class RevisionRow(Value):
     live: bool
     """Whether it is the template that the DaemonSet asks for now."""
     nodes: int | None
-    """How many nodes have a pod of it that is not being deleted; None where pods could not be read."""
+    """How many nodes have a pod of it that is not being deleted; None if pods could not be read."""
     images: dict[str, str]
     """The image of each container, by its name."""
     differing: tuple[str, ...]
@@ -121,7 +121,7 @@ def live_revision(snapshot: Snapshot) -> RevisionDetail | None:
 
 
 def nodes_with(snapshot: Snapshot, revision: Revision) -> int | None:
-    """How many nodes have a pod of `revision` that stays; None where pods could not be read."""
+    """How many nodes have a pod of `revision` that stays; None if pods could not be read."""
     if not snapshot.pods_readable:
         return None
     staying = (one.pod for one in snapshot.pods if not one.pod.dying and not one.pod.ended)

@@ -21,7 +21,7 @@ def images_of(template: JSONObject) -> dict[str, str]:
     return {name: image for name, image in named if isinstance(name, str) and isinstance(image, str)}
 
 
-def short(image: str) -> str:
+def short_image(image: str) -> str:
     """`registry.example.com:5000/team/agent:1.9.0` as `agent:1.9.0`; of a digest seven digits: `agent@4f5c1a2`."""
     name, _, digest = " ".join(image.split()).partition("@")  # the server takes line breaks, too
     last = name.rpartition("/")[2]
@@ -36,8 +36,8 @@ def change(old: str, new: str) -> tuple[str, str]:
     (home, before), (other_home, after) = _split(old), _split(new)
     if home == other_home and before and after and before != after:
         return before, after
-    if short(old) != short(new):
-        return short(old), short(new)
+    if short_image(old) != short_image(new):
+        return short_image(old), short_image(new)
     return old, new
 
 

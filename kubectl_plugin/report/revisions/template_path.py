@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from controller.api.base import JSON, JSONObject, Value, fields_of
+from controller.api.base import JSON, JSONObject, Value, value_at
 
 CONTAINERS: Final = ("containers", "initContainers")
 
@@ -87,7 +87,7 @@ def is_map(field: str) -> bool:
 
 
 def names_of(field: str, items: Sequence[JSON]) -> list[str] | None:
-    """The names of the members of the list `field`; None where not every member has a name of its own."""
+    """The names of the members of the list `field`; None if not every member has a name of its own."""
     names = [_name(field, one) if isinstance(one, dict) else "" for one in items]
     return names if all(names) and len(set(names)) == len(names) else None
 
@@ -107,7 +107,7 @@ def _name(field: str, item: JSONObject) -> str:
 
 def _env_from(item: JSONObject) -> str:
     for reference, word in (("configMapRef", "configmap"), ("secretRef", "secret")):
-        name = fields_of(item.get(reference)).get("name")
+        name = value_at(item, reference, "name")
         if isinstance(name, str):
             return f"{word}/{name}"
     return ""

@@ -35,22 +35,22 @@ class Brief(Value):
     snapshot: Snapshot
     phase: Phase
     revision: int | None
-    """Number of the revision that is rolled out; None where it cannot be known."""
+    """Number of the revision that is rolled out; None if it cannot be known."""
     counts: NodeCounts
     done: int
     """How many of `counts.target` nodes are done."""
     moving: str
     """How many nodes are being updated, in words."""
     why: str
-    """Why it waits; empty where it waits for nothing."""
+    """Why it waits; empty if it waits for nothing."""
     refused: str
-    """Why the controller cannot use the spec, in words; empty where it can."""
+    """Why the controller cannot use the spec, in words; empty if it can."""
     survey: Survey | None = None
     """The survey that this was made from; None: it was made from the controller's status."""
 
     @property
     def previous_number(self) -> int | None:
-        """Number of the revision that a rollback would go back to; None where there is none."""
+        """Number of the revision that a rollback would go back to; None if there is none."""
         return self.survey.previous_number if self.survey is not None else None
 
     @property

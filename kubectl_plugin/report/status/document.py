@@ -65,7 +65,7 @@ class Group(Value, rename="camel"):
 
 
 class PauseNote(Value, rename="camel"):
-    """Who paused it, when and why; the texts are empty where that was not recorded."""
+    """Who paused it, when and why; the texts are empty if that was not recorded."""
 
     at: str
     by: str
@@ -101,7 +101,7 @@ class RolloutStatus(Value, rename="camel", kw_only=True):
     completed_at: str | None
     paused: PauseNote | None
     images_ahead: PullCounts | None = None
-    """How many nodes have the images that are pulled ahead of the update; None where none are."""
+    """How many nodes have the images that are pulled ahead of the update; None if none are."""
     unreadable: tuple[str, ...]
     """What may not be read, and is therefore missing here."""
 

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from controller.api.base import Value
 from controller.api.daemonset import Phase
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.report.revisions.images import images_of, short
+from kubectl_plugin.report.revisions.images import images_of, short_image
 from kubectl_plugin.report.status.brief import Brief
 
 
 class Awaited(Value):
-    """The flags about what to wait for; None where a flag was not given."""
+    """The flags about what to wait for; None if a flag was not given."""
 
     revision: int | None = None
     generation: int | None = None
@@ -26,7 +26,7 @@ class Awaited(Value):
 
 
 class Ending(Value):
-    """How a wait ends. `error`: None where it ended well. `warning`: printed even then; may be empty."""
+    """How a wait ends. `error`: None if it ended well. `warning`: printed even then; may be empty."""
 
     code: int
     error: CommandError | None = None
@@ -46,7 +46,7 @@ def has_image(brief: Brief, wanted: Awaited) -> bool:
     """Whether a container has the awaited image, or none is awaited. A later spec may bring it, or take it away
     again."""
     images = images_of(brief.daemonset.spec.template).values()
-    return wanted.image is None or any(wanted.image in (image, short(image)) for image in images)
+    return wanted.image is None or any(wanted.image in (image, short_image(image)) for image in images)
 
 
 def deleted_ending(name: str) -> Ending:
@@ -125,7 +125,7 @@ def changed_spec_ending(brief: Brief, wanted: Awaited) -> Ending | None:
 
 
 def _other_revision_ending(brief: Brief, wanted: Awaited) -> Ending | None:
-    """None where the revision may be the awaited one. Without the right to read the numbers it is
+    """None if the revision may be the awaited one. Without the right to read the numbers it is
     an ending at once."""
     name = brief.daemonset.name
     unknown = brief.snapshot.revisions_readable and brief.phase in (Phase.PENDING, Phase.TERMINATING)

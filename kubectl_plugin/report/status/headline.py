@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.api.daemonset import Phase
 from controller.api.meta import epoch
 from controller.api.wellknown import INVALID_SPEC
-from kubectl_plugin.durations import short
+from kubectl_plugin.durations import short_duration
 from kubectl_plugin.report.status.document import RolloutStatus
 from kubectl_plugin.report.survey import Survey
 
@@ -42,20 +42,20 @@ def headline_of(survey: Survey, status: RolloutStatus) -> str:
 def time_since(stamp: str | None, now: float) -> str:
     """`18m`; `long` where the time was not recorded. `stamp`: RFC 3339; `now`: seconds since 1970."""
     moment = epoch(stamp)
-    return short(now - moment) if moment is not None else "long"
+    return short_duration(now - moment) if moment is not None else "long"
 
 
 def ago_in_words(stamp: str | None, now: float) -> str:
-    """`3h ago`; empty where the time was not recorded."""
+    """`3h ago`; empty if the time was not recorded."""
     moment = epoch(stamp)
-    return f"{short(now - moment)} ago" if moment is not None else ""
+    return f"{short_duration(now - moment)} ago" if moment is not None else ""
 
 
 def _done_words(status: RolloutStatus, now: float) -> str:
     begun, ended = epoch(status.started_at), epoch(status.completed_at)
     if begun is None or ended is None:
         return ""
-    return f", done {short(now - ended)} ago in {short(ended - begun)}"
+    return f", done {short_duration(now - ended)} ago in {short_duration(ended - begun)}"
 
 
 def _spaced(*parts: str) -> str:

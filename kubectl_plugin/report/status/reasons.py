@@ -25,7 +25,7 @@ from controller.planner.conditions import blocker_of, keeper_of, parts_of, stayi
 from controller.planner.hook_messages import some
 from controller.planner.node_state import NodeState
 from controller.planner.obstacles import Obstacle
-from kubectl_plugin.durations import short
+from kubectl_plugin.durations import short_duration
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.node_row import NodeRow
@@ -50,7 +50,7 @@ def reason_of(survey: Survey) -> PhaseReason:
         case Phase.STALLED if standing.refused:
             return _refusal_reason(survey.daemonset, standing.refused)
         case Phase.STALLED:
-            waited = f"no progress for {short(survey.daemonset.progress_deadline)}"
+            waited = f"no progress for {short_duration(survey.daemonset.progress_deadline)}"
             text = ", ".join(part for part in (waited, _waiting_words(survey)) if part)
             return PhaseReason(word=PROGRESS_DEADLINE_EXCEEDED, text=text)
         case Phase.HELD:
@@ -70,7 +70,7 @@ def reason_of(survey: Survey) -> PhaseReason:
 def stated_reason_words(snapshot: Snapshot) -> str:
     """Why the rollout is in its phase, in brief, from the status alone, for callers that have not read the nodes.
 
-    Empty where nothing is waited for.
+    Empty if nothing is waited for.
     """
     daemonset = snapshot.daemonset
     rollout, status = stated_rollout(daemonset), daemonset.status or DaemonSetStatus()

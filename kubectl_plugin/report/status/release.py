@@ -28,7 +28,7 @@ class Release(Value):
 
 
 def release_of(survey: Survey, steps: Steps | None) -> Release | None:
-    """None where lowering the partition frees no node: rollingUpdate.selector leaves out all old ones."""
+    """None if lowering the partition frees no node: rollingUpdate.selector leaves out all old ones."""
     before = survey.board.budget.partition
     if not before:
         return None

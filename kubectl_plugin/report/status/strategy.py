@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.api.base import JSON, Value
+from controller.api.base import JSON, Value, value_at
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.planner.budget import Budget, budget_of
 from kubectl_plugin.report.snapshot import Snapshot
@@ -19,6 +19,7 @@ class Strategy(Value, rename="camel"):
     partition: int
     paused: bool
     selector: JSON
+    """As it is written, because a program may copy it."""
 
 
 class BudgetUse(Value, rename="camel"):
@@ -26,7 +27,7 @@ class BudgetUse(Value, rename="camel"):
 
     max: int
     used: int | None
-    """None where only the pods would tell."""
+    """None if only the pods would tell."""
     by: tuple[str, ...]
     """The nodes that use it, in update order."""
 
@@ -41,7 +42,7 @@ def strategy_of(snapshot: Snapshot, budget: Budget) -> Strategy:
         max_surge=budget.max_surge,
         partition=budget.partition,
         paused=daemonset.paused,
-        selector=_selector(snapshot.document),
+        selector=value_at(snapshot.document, "spec", "updateStrategy", "rollingUpdate", "selector"),
     )
 
 
@@ -65,10 +66,3 @@ def limits_of(daemonset: DaemonSet, desired: int) -> Budget:
         return budget_of(daemonset, desired)
     except ValueError:
         return Budget(desired=desired, max_unavailable=0, max_surge=0, partition=0, burst=0)
-
-
-def _selector(document: JSON) -> JSON:
-    """The selector as it is written, because a program may copy it."""
-    for field in ("spec", "updateStrategy", "rollingUpdate", "selector"):
-        document = document.get(field) if isinstance(document, dict) else None
-    return document

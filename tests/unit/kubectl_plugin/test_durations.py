@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubectl_plugin.durations import seconds_of, short
+from kubectl_plugin.durations import seconds_of, short_duration
 from kubectl_plugin.failures import CommandError, ExitCode
 
 M, H, D = 60, 3600, 86400
@@ -32,7 +32,7 @@ M, H, D = 60, 3600, 86400
     ],
 )
 def test_an_age_has_its_second_unit_only_where_the_first_is_small(seconds: float, words: str) -> None:
-    assert short(seconds) == words
+    assert short_duration(seconds) == words
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from controller.api import canonical
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, value_at
 from kubectl_plugin.edits.annotations import action_operations, template_gone_back_to
-from kubectl_plugin.edits.applying import value_at, with_operations
+from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.report.last_action import LAST_ACTION, LastAction, action, last_action
 from kubectl_plugin.report.snapshot import CHANGE_CAUSE
 from tests.beds.worlds import NOW, template

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, value_at
 from controller.api.number import IntOrPercent
-from kubectl_plugin.edits.applying import value_at, with_operations
+from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.image import parse_images, set_images
 from kubectl_plugin.failures import CommandError

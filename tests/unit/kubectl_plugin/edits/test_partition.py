@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.api.base import JSONObject, fields_of
+from controller.api.base import JSONObject, fields_of, value_at
 from controller.api.number import IntOrPercent
 from controller.api.pod import Pod
-from kubectl_plugin.edits.applying import value_at, with_operations
+from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
 from kubectl_plugin.edits.partition import misread_caution, partition_for_nodes, set_partition, skipped_steps
 from kubectl_plugin.failures import CommandError

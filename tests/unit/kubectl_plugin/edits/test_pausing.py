@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controller.api.base import JSONObject, fields_of
+from controller.api.base import JSONObject, fields_of, value_at
 from controller.api.pod import Pod
-from kubectl_plugin.edits.applying import value_at, with_operations
+from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.edit import ROLLING, Edit
 from kubectl_plugin.edits.pausing import pause, resume
 from kubectl_plugin.failures import CommandError

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from controller.api import canonical
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, value_at
 from controller.api.wellknown import RESTARTED_AT
-from kubectl_plugin.edits.applying import value_at, with_operations
+from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.restart import restart
 from tests.beds.worlds import pod, served
 from tests.unit.kubectl_plugin.edits.documents import ON_DELETE, live, rolling, seen

@@ -10,7 +10,7 @@ import pytest
 from controller.api.base import JSONObject, fields_of
 from controller.api.node import Node
 from controller.api.revision import Revision
-from kubectl_plugin.edits.applying import with_operations
+from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.rollback import RollbackWish, choice_explained, roll_back, target_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import Snapshot

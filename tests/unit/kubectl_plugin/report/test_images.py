@@ -23,7 +23,7 @@ DIGEST = "sha256:4f5c1a2b3c4d5e6f"
     ],
 )
 def test_short_name(image: str, short: str) -> None:
-    assert images.short(image) == short
+    assert images.short_image(image) == short
 
 
 @pytest.mark.parametrize(

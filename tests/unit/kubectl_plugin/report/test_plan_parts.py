@@ -9,7 +9,7 @@ import pytest
 
 from controller.api.base import JSONObject
 from controller.api.pod import Pod
-from kubectl_plugin.edits.manifest import LAST_APPLIED
+from kubectl_plugin.edits.apply_manifest import LAST_APPLIED
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.forecast.forecast import forecast
 from kubectl_plugin.forecast.later_steps import later_steps

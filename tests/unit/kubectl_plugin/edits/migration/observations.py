@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from controller.api.base import JSONObject
-from kubectl_plugin.edits.applying import with_operations
+from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.both_kinds import FINALIZER, Mark
 from kubectl_plugin.edits.migration.observed import Daemon, MigrationSide, Observed, RevisionRecord

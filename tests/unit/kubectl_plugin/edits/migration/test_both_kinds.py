@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.api.base import JSONObject, fields_of
-from kubectl_plugin.edits.applying import value_at, with_operations
-from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied
+from controller.api.base import JSONObject, fields_of, value_at
+from kubectl_plugin.edits.apply_manifest import LAST_APPLIED, last_applied
+from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.both_kinds import Mark
-from kubectl_plugin.edits.migration.outlook import outlook
+from kubectl_plugin.edits.migration.preview import preview_of
 from kubectl_plugin.failures import CommandError
 from tests.unit.kubectl_plugin.edits.migration.observations import (
     FROZEN,
@@ -166,7 +166,7 @@ def test_what_a_native_one_has_no_field_for_is_told() -> None:
         lifecycle={"preDelete": {}},
         annotations={"kruise-ds/steps": "2,0", "team": "infra"},
     )
-    told = outlook(observed(None, mine, pods(OURS, old=2), history(OURS)), native=True)
+    told = preview_of(observed(None, mine, pods(OURS, old=2), history(OURS)), native=True)
     assert told.summary == "3 pods run on, none is restarted"
     assert told.lines == (
         "history   2 revisions go along",
@@ -180,7 +180,7 @@ def test_a_network_plugin_is_warned_of() -> None:
     volumes: Any = {"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}
     spec: Any = plugin.document["spec"]
     spec["template"] = {"spec": {**fields_of(TEMPLATES["v2"]["spec"]), "volumes": [volumes]}}
-    told = outlook(observed(plugin, None, pods(NATIVE), history(NATIVE)), native=False)
+    told = preview_of(observed(plugin, None, pods(NATIVE), history(NATIVE)), native=False)
     (caution,) = told.cautions
     assert caution.text.startswith("agent mounts /etc/cni/net.d as a network plugin does: our controller's own pods")
     assert told.why_named_only == caution.text
@@ -192,7 +192,7 @@ def test_it_does_not_begin_in_mid_surge(back: bool) -> None:
     twice = (*pods(uid), *pods(uid, nodes=1))
     there = observed(None, ours(), twice, history(uid)) if back else observed(native(), None, twice, history(uid))
     with pytest.raises(CommandError) as refused:
-        outlook(there, native=back)
+        preview_of(there, native=back)
     assert refused.value.message == "agent has two pods on node-0, as in a surge: let the surge finish first"
     assert refused.value.exit_code == 6
 
@@ -201,4 +201,4 @@ def test_what_was_begun_is_not_judged_again() -> None:
     begun = observed(
         native(), ours(both_kinds.Mark(strategy=ROLLING, uid=NATIVE, hold=True)), pods(NATIVE), history(NATIVE)
     )
-    assert outlook(begun, native=False).summary == "was begun and goes on"
+    assert preview_of(begun, native=False).summary == "was begun and goes on"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.api.base import JSONObject
-from kubectl_plugin.edits.applying import value_at
-from kubectl_plugin.edits.manifest import LAST_APPLIED
+from controller.api.base import JSONObject, value_at
+from kubectl_plugin.edits.apply_manifest import LAST_APPLIED
 from kubectl_plugin.edits.migration.manifest import migration_manifest
 from kubectl_plugin.edits.migration.observed import Observed
 from kubectl_plugin.failures import CommandError

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from controller.api.base import JSONObject
-from kubectl_plugin.edits.applying import Draft
+from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.observed import Kind, Observed
-from kubectl_plugin.edits.migration.outlook import next_step
+from kubectl_plugin.edits.migration.preview import next_step
 from kubectl_plugin.edits.migration.step import (
     ChangeObject,
     CreateObject,

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.base import JSON, JSONObject, as_bytes, fields_of
+from controller.api.base import JSON, JSONObject, as_bytes, fields_of, value_at
 from controller.api.number import IntOrPercent
 from controller.planner.board import Board
-from kubectl_plugin.edits.applying import Draft, path_segments, value_at
+from kubectl_plugin.edits.draft import Draft, path_segments
 from kubectl_plugin.edits.edit import ROLLING, Edit
+from kubectl_plugin.edits.effects import board_after, cautions, course_words, pause_caution
 from kubectl_plugin.edits.image import unused_hold_caution
-from kubectl_plugin.edits.outlook import board_after, cautions, course_words, pause_caution
 from kubectl_plugin.report.moves import planned_moves
 from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.masking import masked
@@ -27,7 +27,7 @@ _WRITTEN = (("metadata", "labels"), ("metadata", "annotations"), ("spec",))
 
 
 def last_applied(document: JSONObject) -> JSONObject:
-    """The manifest in kubectl's annotation; empty where there is none, or none that can be read."""
+    """The manifest in kubectl's annotation; empty if there is none, or none that can be read."""
     text = value_at(document, *LAST_APPLIED)
     try:
         return msgspec.json.decode(text, type=dict[str, JSON]) if isinstance(text, str) else {}

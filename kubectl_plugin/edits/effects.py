@@ -12,7 +12,7 @@ from controller.api.revision import Revision
 from controller.planner.board import Board, lay_out
 from controller.planner.eligibility import Placement
 from controller.planner.obstacles import Obstacle
-from kubectl_plugin.edits.applying import Draft, with_operations
+from kubectl_plugin.edits.draft import Draft, with_operations
 from kubectl_plugin.edits.edit import Caution, Edit
 from kubectl_plugin.report.counts_in_words import between, counted
 from kubectl_plugin.report.in_place import ways_of
@@ -133,7 +133,7 @@ def on_delete_caution(snapshot: Snapshot) -> Caution | None:
 
 
 def pause_caution(snapshot: Snapshot) -> Caution | None:
-    """A caution that nothing is updated while the DaemonSet is paused; None where it is not."""
+    """A caution that nothing is updated while the DaemonSet is paused; None if it is not."""
     daemonset = snapshot.daemonset
     if not daemonset.paused:
         return None

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from controller.api.base import JSONObject, Value, fields_of
-from kubectl_plugin.edits.applying import value_at
+from controller.api.base import JSONObject, Value, fields_of, value_at
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.observed import MigrationSide, Observed
@@ -22,7 +21,7 @@ _ROLLING_DEFAULTS: Final[JSONObject] = {"partition": 0, "paused": False, "rollin
 _SPEC_DEFAULTS: Final[JSONObject] = {"burstReplicas": 250}
 
 
-class Outlook(Value):
+class Preview(Value):
     """What a person should know before the migration of one DaemonSet."""
 
     summary: str
@@ -31,7 +30,7 @@ class Outlook(Value):
     lines: tuple[str, ...] = ()
     cautions: tuple[Caution, ...] = ()
     why_named_only: str = ""
-    """Why it is migrated only when its name was given; empty where there is no such reason."""
+    """Why it is migrated only when its name was given; empty if there is no such reason."""
 
 
 def next_step(observed: Observed, *, native: bool) -> MigrationStep:
@@ -49,14 +48,14 @@ def _return_of_managers(observed: Observed) -> ChangeObject | None:
     return None
 
 
-def outlook(observed: Observed, *, native: bool) -> Outlook:
+def preview_of(observed: Observed, *, native: bool) -> Preview:
     """What the migration comes to. Raises CommandError where it may not begin."""
     step = next_step(observed, native=native)
     if isinstance(step, HandedOver):
-        return Outlook(summary=step.says, is_over=True)
+        return Preview(summary=step.says, is_over=True)
     start = observed.ours if native else observed.native
     if start is None or start.mark is not None or (observed.native and observed.ours):
-        return Outlook(summary="was begun and goes on")
+        return Preview(summary="was begun and goes on")
     if twice := observed.doubled_nodes(start):
         words = f"{observed.name} has two pods on {', '.join(twice[:3])}, as in a surge: let the surge finish first"
         raise CommandError(words, exit_code=ExitCode.REFUSED)
@@ -74,7 +73,7 @@ def outlook(observed: Observed, *, native: bool) -> Outlook:
     why = f"{observed.name} {network}: our controller's own pods may need it to start" if network else ""
     hint = "leave it native, unless the controller runs with hostNetwork"
     cautions = (*_finalizers(start), *((Caution(text=why, hints=(hint,)),) if why else ()))
-    return Outlook(summary=summary, lines=tuple(lines), cautions=cautions, why_named_only=why)
+    return Preview(summary=summary, lines=tuple(lines), cautions=cautions, why_named_only=why)
 
 
 def _finalizers(start: MigrationSide) -> Iterator[Caution]:

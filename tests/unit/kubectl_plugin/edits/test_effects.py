@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from controller.api.base import JSONObject
-from kubectl_plugin.edits.outlook import board_after, course_words, number_of
+from kubectl_plugin.edits.effects import board_after, course_words, number_of
 from kubectl_plugin.report.snapshot import Snapshot, Unread
 from tests.beds.worlds import node, pod, revision, served, taint
 from tests.unit.kubectl_plugin.edits.documents import live, rolling, seen

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable
 
 from controller.api import patch
-from controller.api.base import JSON, JSONObject, fields_of, is_same
+from controller.api.base import JSON, JSONObject, fields_of, is_same, value_at
 
 
 class Draft:
@@ -30,7 +30,7 @@ class Draft:
         return tuple(self._operations)
 
     def get(self, *path: str) -> JSON:
-        """The value at `path`, also None where nothing is there."""
+        """The value at `path`, also None if nothing is there."""
         return value_at(self._document, *path)
 
     def set(self, value: JSON, *path: str) -> None:
@@ -51,19 +51,6 @@ class Draft:
     def _do(self, operation: JSONObject) -> None:
         self._document = with_operations(self._document, (operation,))
         self._operations.append(operation)
-
-
-def value_at(document: JSON, *path: str) -> JSON:
-    """The value at `path`; None where nothing is there."""
-    here = document
-    for segment in path:
-        if isinstance(here, dict):
-            here = here.get(segment)
-        elif isinstance(here, list) and segment.isdecimal() and int(segment) < len(here):
-            here = here[int(segment)]
-        else:
-            return None
-    return here
 
 
 def with_operations(document: JSONObject, operations: Iterable[JSONObject]) -> JSONObject:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from controller.api.base import JSONObject
-from kubectl_plugin.edits.applying import Draft, value_at, with_operations
+from controller.api.base import JSONObject, value_at
+from kubectl_plugin.edits.draft import Draft, with_operations
 
 PARTITION = ("spec", "updateStrategy", "rollingUpdate", "partition")
 
