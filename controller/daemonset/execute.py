@@ -56,9 +56,9 @@ class PlanExecution:
         self.underway: dict[Place, Action] = {}
         """Actions that were begun and not answered yet, by place."""
         self._late: Callable[[Answer], None] | None = None
-        self._looking, self._looked = asyncio.Lock(), False
-        self._forbids: ApiError | None = None
-        """The error that forbids adoptions; None: the DaemonSet was not read yet, or they are allowed."""
+        self._look: asyncio.Task[ApiError | None] | None = None
+        """The one read of the DaemonSet that precedes all adoptions. Its result is the error that forbids them; None:
+        they are allowed."""
 
     def leave(self, tell: Callable[[Answer], None]) -> None:
         """Called when the pass stops waiting. No further action is begun, because the plan is getting old; `tell`
@@ -68,7 +68,7 @@ class PlanExecution:
     @property
     def _is_over(self) -> bool:
         """Whether the DaemonSet was found to be deleted, or to be another one of the same name."""
-        error = self._forbids
+        error = self._look.result() if self._look is not None and self._look.done() else None
         return error is not None and meaning_of(error).write in (ForWrite.ABSENT, ForWrite.OVERTAKEN)
 
     @property
@@ -81,6 +81,14 @@ class PlanExecution:
         At most `CEILING` actions are tried at once, as many as may wait at the server: the memory that passes need is
         bounded, however many pods they want.
         """
+        if not any(isinstance(action, AdoptPod | AdoptRevision) for action in self._actions):
+            await self._run_batches()
+            return
+        async with asyncio.TaskGroup() as looking:
+            self._look = looking.create_task(self._confirmed())
+            await self._run_batches()
+
+    async def _run_batches(self) -> None:
         for batch in self._batches():
             waiting = iter(batch)
             if len(batch) == 1:
@@ -167,11 +175,8 @@ class PlanExecution:
 
     async def _may_adopt(self) -> None:
         """Raises the error that forbids adoptions: the DaemonSet is gone, or could not be read."""
-        async with self._looking:  # one read of the DaemonSet is enough for all adoptions
-            if not self._looked:
-                self._forbids, self._looked = await self._confirmed(), True
-        if self._forbids is not None:
-            raise self._forbids
+        if self._look is not None and (error := await self._look) is not None:
+            raise error
 
     async def _confirmed(self) -> ApiError | None:
         try:
