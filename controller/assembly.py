@@ -171,6 +171,7 @@ class Parts:
             self.recorder,
             say=self._say,
             wake=lambda daemonset: self.queue.enqueue(daemonset.key, "soon", "images"),
+            rules_of=lambda daemonset: self._states.of(daemonset.uid).compiled_for(daemonset).rules,
             relist=informers.relist_pulls,
         )
 

@@ -21,6 +21,7 @@ from controller.imagepull.rollouts import Rollouts
 from controller.instrumentation import Instrumentation
 from controller.kube.client import Client
 from controller.pass_log import PassLog
+from controller.planner.eligibility import Rules
 from controller.planner.step import Note
 from controller.planner.world import BeingPulled, Unpulled
 from controller.runtime.clock import Clock, elapsed
@@ -56,9 +57,11 @@ class ImagePullParts:
         *,
         say: Callable[[DaemonSet, Note], None],
         wake: Callable[[DaemonSet], None],
+        rules_of: Callable[[DaemonSet], Rules],
         relist: Callable[[], None],
     ) -> None:
-        """`wake` makes a rollout look again which nodes wait. `relist` lists jobs and pullers again."""
+        """`wake` makes a rollout look again which nodes wait. `rules_of` returns the compiled
+        rules of a DaemonSet. `relist` lists jobs and pullers again."""
         self.jobs = open_scoped_store(ImagePullJob, namespaces)
         self.pullers = open_scoped_store(Puller, namespaces)
         self.caches = JobCaches(self.jobs.store, self.pullers.store, daemonsets)
@@ -83,7 +86,9 @@ class ImagePullParts:
             relist=relist,
         )
         did = instrumentation.image_passes.did
-        self._rollouts = Rollouts(client, daemonsets, self.jobs.store, say, wake, self._reconciler.lacking, did)
+        self._rollouts = Rollouts(
+            client, daemonsets, self.jobs.store, say, wake, rules_of, self._reconciler.lacking, did
+        )
 
     @asynccontextmanager
     async def working(self, caught_up: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:

@@ -28,6 +28,7 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.kinds import IMAGE_PULL_JOBS
 from controller.kube.meaning import ForWrite, meaning_of
+from controller.planner.eligibility import Rules
 from controller.planner.step import Note
 from controller.planner.world import BeingPulled, Unpullable, Unpulled
 from controller.runtime.clock import elapsed
@@ -78,13 +79,15 @@ class Rollouts:
         jobs: Store[ImagePullJob],
         say: Callable[[DaemonSet, Note], None],
         wake: Callable[[DaemonSet], None],
+        rules_of: Callable[[DaemonSet], Rules],
         lacking: Callable[[ImagePullJob, Collection[str]], Mapping[str, Unpulled]],
         did: Callable[[Key, str], None],
     ) -> None:
-        """`wake` makes the rollout look again which nodes wait. `lacking` returns those of some nodes that lack the
+        """`wake` makes the rollout look again which nodes wait. `rules_of` returns the compiled rules of a
+        DaemonSet. `lacking` returns those of some nodes that lack the
         image of a job, as in `state.lacking`. `did` is called for each successful write."""
         self._client, self._caches, self._jobs, self._say = client, caches, jobs, say
-        self._wake, self._lacking, self._did = wake, lacking, did
+        self._wake, self._rules_of, self._lacking, self._did = wake, rules_of, lacking, did
         self._by_owner = jobs.index(lambda job: job.owner_uid or None)
         self._known: dict[str, _KnownRollout] = {}
         """The known rollouts by uid of the DaemonSet."""
@@ -95,7 +98,8 @@ class Rollouts:
         daemonset = self._caches.daemonsets.get(taken.key)
         if daemonset is None or daemonset.dying:
             return Done()  # its jobs are deleted as its dependents
-        asked = wanted(daemonset, self._caches.revisions_of(daemonset), self._caches.pods_of(daemonset))
+        revisions, pods = self._caches.revisions_of(daemonset), self._caches.pods_of(daemonset)
+        asked = wanted(daemonset, self._rules_of(daemonset), revisions, pods)
         if asked is None:
             return Done()
         control.only_waits()
@@ -116,7 +120,7 @@ class Rollouts:
     def unpulled(self, daemonset: DaemonSet, cached: Cached) -> Mapping[str, Unpulled]:
         """The nodes that wait for images of the current revision. No node waits for a job that is refused, not due
         yet, or deleted. A job that exists is due, whatever happened to updated pods since."""
-        asked = wanted(daemonset, cached.revisions, cached.pods)
+        asked = wanted(daemonset, self._rules_of(daemonset), cached.revisions, cached.pods)
         if asked is None:
             return {}
         known, found = self._knows(daemonset, asked), dict[str, Unpulled]()

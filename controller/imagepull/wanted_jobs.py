@@ -30,9 +30,9 @@ from controller.api.wellknown import (
 )
 from controller.planner.budget import budget_of
 from controller.planner.current_revision import of_template, stored_current
+from controller.planner.eligibility import Rules
 from controller.planner.manifest import owner_reference
 from controller.planner.step import Note
-from controller.planner.validation import compiled
 
 TIMEOUT_SECONDS = 300
 LONGEST_TIMEOUT = 86_400
@@ -74,10 +74,13 @@ class WantedImages(Value, gc=True):
     options: _JobOptions = _JobOptions()
 
 
-def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collection[Pod]) -> WantedImages | None:
-    """The wanted jobs; None: the current revision is not stored yet, or the spec cannot be used."""
+def wanted(
+    daemonset: DaemonSet, rules: Rules, revisions: Collection[Revision], pods: Collection[Pod]
+) -> WantedImages | None:
+    """The wanted jobs; None: the current revision is not stored yet, or the spec cannot be used. `rules` are those of
+    the DaemonSet."""
     current = stored_current(daemonset, revisions)
-    if current is None or compiled(daemonset).problems:
+    if current is None or rules.problems:
         return None
     same = {one.hash for one in of_template(daemonset, revisions)}
     live = [pod for pod in pods if pod.node and not pod.dying and not pod.ended]

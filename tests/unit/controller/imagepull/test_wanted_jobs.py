@@ -8,12 +8,20 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
+from controller.api.pod import Pod
+from controller.api.revision import Revision
 from controller.api.selector import LabelSelector
-from controller.imagepull.wanted_jobs import WantedImages, body, images_of, notes_on, wanted
+from controller.imagepull.wanted_jobs import WantedImages, body, images_of, notes_on
+from controller.imagepull.wanted_jobs import wanted as wanted_by
 from controller.planner.plan import plan
+from controller.planner.validation import compiled
 from tests.beds.worlds import ds, pod, revision, world
 
 NODES = tuple(f"node-{number}" for number in range(4))
+
+
+def wanted(daemonset: DaemonSet, revisions: list[Revision], pods: list[Pod]) -> WantedImages | None:
+    return wanted_by(daemonset, compiled(daemonset), revisions, pods)
 
 
 def asked(daemonset: DaemonSet, *old: str, known: tuple[str, ...] = ("v1", "v2")) -> WantedImages | None:
