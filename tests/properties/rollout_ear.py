@@ -16,6 +16,7 @@ from tests.properties.rollout_chronicle import BY_THE_CONTROLLER, Chronicle
 class _Meta(msgspec.Struct, rename="camel", frozen=True):
     resource_version: str = "0"
     annotations: dict[str, str] = {}
+    continue_: str = msgspec.field(default="", name="continue")
 
 
 class _Named(msgspec.Struct, frozen=True):
@@ -50,9 +51,17 @@ class Ear:
             response = await self._inner.exchange(request)
             if 200 <= response.status < 300:
                 self._chronicle.answered.update(written[:1])  # a deletion is known once the pod is seen to end
+                if where.verb == "list":
+                    self._note_page(where.resource, response.body)
             return response
         finally:
             BY_THE_CONTROLLER.reset(token)
+
+    def _note_page(self, resource: str, body: bytes) -> None:
+        """A list is told when its last page has come."""
+        metadata = msgspec.json.decode(body, type=_Named).metadata
+        if not metadata.continue_:
+            self._chronicle.heard[resource] = int(metadata.resource_version)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
