@@ -11,6 +11,8 @@ LONGEST_ITEM = 200
 """Characters of one item in a list, or of one quoted value."""
 MOST_ITEMS = 5
 """Items of a list that are shown."""
+_SEPARATOR = "; "
+"""Stands between the parts of a message."""
 
 
 def shortened(text: str, most: int = LONGEST_TEXT) -> str:
@@ -27,3 +29,13 @@ def listed(items: Iterable[str], *, separator: str = "; ") -> str:
     shown = [shortened(item, LONGEST_ITEM) for item in islice(rest, MOST_ITEMS)]
     left = sum(1 for _ in rest)
     return separator.join([*shown, f"and {left:,} more"] if left else shown)
+
+
+def joined(*parts: str) -> str:
+    """One message of the parts that are not empty, each once; `parts_of` takes it apart again."""
+    return _SEPARATOR.join(dict.fromkeys(filter(None, parts)))
+
+
+def parts_of(message: str) -> list[str]:
+    """The parts of a message that `joined` made."""
+    return message.split(_SEPARATOR)

@@ -3,13 +3,11 @@ people."""
 
 from __future__ import annotations
 
-from controller.api.base import Value
 from controller.api.daemonset import Counts, DaemonSet, Phase
+from controller.api.text import joined
 from controller.api.wellknown import (
     AVAILABLE,
     DEGRADED,
-    FAILED_IN_PLACE,
-    HELD_BY_HOOK,
     INVALID_ANNOTATION,
     INVALID_SPEC,
     LONGEST_PROGRESS_DEADLINE,
@@ -19,42 +17,23 @@ from controller.api.wellknown import (
     PROGRESS_DEADLINE_EXCEEDED,
     PROGRESS_DEADLINE_SECONDS,
     PROGRESSING,
-    RESIZE_DEFERRED,
-    RESIZE_REFUSED,
     ROLLOUT_COMPLETE,
     SELECTOR_REACHED,
     STALLED,
     TEMPLATE_REFUSED,
     WRITES_FAIL,
 )
+from controller.planner.blocker import Blocker, blocker_of
 from controller.planner.board import Board
 from controller.planner.explanation import Explainer
 from controller.planner.hook_messages import holding, some, unmatched_hook
 from controller.planner.kstatus_conditions import Condition, readiness
-from controller.planner.obstacle_checks import resize_deferral, resize_refusal
 from controller.planner.obstacles import Obstacle
 from controller.planner.phase import Standing, phase_of
-from controller.planner.world import TemplateRefused, Unpullable
+from controller.planner.world import TemplateRefused
 
-_SEPARATOR = "; "
-"""Stands between the parts of a message; see `parts_of`."""
 _SHOWN = 40
 """Characters of an unreadable value that are shown: enough to find it."""
-
-
-class Blocker(Value):
-    """A reason why a rollout waits, for the condition, and a text."""
-
-    reason: str
-    text: str
-
-
-_WAITS = {
-    Obstacle.UNPULLED: Blocker(reason="ImagesNotPulled", text="the new image cannot be pulled on"),
-    Obstacle.UNREACHABLE: Blocker(reason="NodesUnreachable", text="it is the turn of unreachable nodes:"),
-    Obstacle.UNANSWERED: Blocker(reason="ServerSilent", text="the server has not answered what was asked for"),
-    Obstacle.PULLING: Blocker(reason="PullingImages", text="the new image is being pulled on"),
-}
 
 
 def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phase: Phase) -> tuple[Condition, ...]:
@@ -89,55 +68,6 @@ def refused_conditions(problem: str) -> tuple[Condition, ...]:
     )
 
 
-def blocker_of(explainer: Explainer) -> Blocker | None:
-    """The blocker of a rollout: why nodes that should be updated now wait, if that is neither a pod nor the budget;
-    None: the rollout moves."""
-    if Obstacle.HOOK in explainer.waiting or _holds_a_node(explainer):
-        return Blocker(reason=HELD_BY_HOOK, text=holding(explainer))
-    if explainer.board.in_place and (stuck := _stuck_in_place(explainer.board)) is not None:
-        return stuck
-    return _all_wait(explainer)
-
-
-def _all_wait(explainer: Explainer) -> Blocker | None:
-    """The blocker of a rollout in which every node waits for somebody else to act. Its reason is the first in the
-    order of `_WAITS`."""
-    board, waiting = explainer.board, explainer.waiting
-    found = [(one, slots) for one in _WAITS if (slots := waiting.get(one))]
-    if not found or sum(len(slots) for _, slots in found) < len(board.outdated):
-        return None
-    parts = []
-    for obstacle, slots in found:
-        first = board.world.unpulled.get(slots[0].node)
-        why = f": {first.why}" if obstacle is Obstacle.UNPULLED and isinstance(first, Unpullable) else ""
-        parts.append(f"{_WAITS[obstacle].text} {some(slot.node for slot in slots)}{why}")
-    return Blocker(reason=_WAITS[found[0][0]].reason, text=_joined(*parts))
-
-
-def _holds_a_node(explainer: Explainer) -> bool:
-    """Whether the preDelete hook keeps a failed pod, or an old one whose successor is available."""
-    held = {pod.node for pod in explainer.held_by_hook}
-    return any(slot.node in held and explainer.obstacle(slot) is Obstacle.HOOK for slot in explainer.board.slots)
-
-
-def _stuck_in_place(board: Board) -> Blocker | None:
-    """The blocker for pods that were updated in place and do not become what the revision asks for."""
-    updated = [slot.current for slot in board.slots if slot.current is not None and not slot.current_available]
-    pods = [pod for pod in updated if pod.underway is not None]
-    for reason, text, why in (
-        (
-            RESIZE_REFUSED,
-            "the resize of pods is refused on",
-            {pod.node: resize_refusal(board.world, pod) for pod in pods},
-        ),
-        (RESIZE_DEFERRED, "the resize of pods is deferred on", {pod.node: resize_deferral(pod) for pod in pods}),
-        (FAILED_IN_PLACE, "containers do not start again on", {pod.node: pod.problem or "" for pod in pods}),
-    ):
-        if names := [node for node in why if why[node]]:
-            return Blocker(reason=reason, text=f"{text} {some(names)}: {why[names[0]]}")
-    return None
-
-
 def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: Phase, blocker: Blocker | None) -> str:
     """One sentence for people on how the rollout stands: what it waits for, and on how many nodes.
 
@@ -150,7 +80,7 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
     lacking = f"{unserved} of {standing.desired} nodes have no available pod"
     match phase:
         case Phase.HEALTHY:
-            return _joined(have, holding(explainer))
+            return joined(have, holding(explainer))
         case Phase.HELD:
             parts = [have, _held_by(explainer, counts, standing)[1], lacking if unserved else ""]
         case Phase.PAUSED:
@@ -171,17 +101,7 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
             waits = f"{waiting} of {standing.target} nodes still wait for {revision}" if waiting else ""
             parts = [waits, going] if waits or going else [generation]
             parts += [blocker.text] if blocker is not None else []
-    return _joined(*parts, staying_empty(board), holding(explainer))
-
-
-def _joined(*parts: str) -> str:
-    """The parts that are not empty, each once."""
-    return _SEPARATOR.join(dict.fromkeys(filter(None, parts)))
-
-
-def parts_of(message: str) -> list[str]:
-    """The parts of a condition's message, as they were joined here."""
-    return message.split(_SEPARATOR)
+    return joined(*parts, staying_empty(board), holding(explainer))
 
 
 def staying_empty(board: Board) -> str:
@@ -211,7 +131,7 @@ def _progressing(explainer: Explainer, counts: Counts, standing: Standing, block
     updated, desired = counts.updated_number_scheduled, counts.desired_number_scheduled
     status, reason, why = _how_it_stands(explainer, counts, standing, blocker)
     text = f"{updated} of {desired} nodes have a pod of revision {board.revision.hash}"
-    words = _joined(text, why, staying_empty(board), holding(explainer))
+    words = joined(text, why, staying_empty(board), holding(explainer))
     return Condition(type=PROGRESSING, status=status, reason=reason, message=words)
 
 
@@ -251,7 +171,7 @@ def _stuck(board: Board, blocker: Blocker | None) -> str:
     if missing or beside:
         parts.append(f"no new pod is available on {some(missing or beside)}")
     parts.append(blocker.text if blocker is not None else _used_up(board))
-    return _joined(*parts)
+    return joined(*parts)
 
 
 def _used_up(board: Board) -> str:

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 from controller.api import number
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
+from controller.api.text import parts_of
 from controller.api.wellknown import (
     DEGRADED,
     INVALID_SPEC,
@@ -21,7 +22,8 @@ from controller.api.wellknown import (
     TEMPLATE_REFUSED,
     WRITES_FAIL,
 )
-from controller.planner.conditions import blocker_of, keeper_of, parts_of, staying_empty
+from controller.planner.blocker import blocker_of
+from controller.planner.conditions import keeper_of, staying_empty
 from controller.planner.hook_messages import some
 from controller.planner.node_state import NodeState
 from controller.planner.obstacles import Obstacle
