@@ -15,8 +15,8 @@ FILES = "\t:files"
 """Ends a candidate that makes the shell complete file names by itself."""
 
 LookUp: TypeAlias = Callable[[str], Callable[[typer.Context, str], list[str]]]
-"""Takes a sort of candidates, such as `names` (see `completing`), and returns the function that looks them up in the
-cluster or the kubeconfig."""
+"""Takes a sort of candidates, such as `names`, and returns the function of `verbs.candidate_lookups` that looks them
+up in the cluster or the kubeconfig."""
 
 
 def _look_up_in_cluster(what: str) -> Callable[[typer.Context, str], list[str]]:
@@ -25,7 +25,7 @@ def _look_up_in_cluster(what: str) -> Callable[[typer.Context, str], list[str]]:
 
     def found(ctx: typer.Context, incomplete: str) -> list[str]:
         look_up: LookUp = ctx.obj
-        return look_up(f"completing.{what}")(ctx, incomplete)
+        return look_up(f"candidate_lookups.{what}")(ctx, incomplete)
 
     return found
 

@@ -8,7 +8,7 @@ from controller.kube.meaning import ForWrite
 from controller.planner.actions import Action, CreatePod, InDoubt, OnPod, OnRevision, ProbeTemplate
 
 
-class Counts(Enum):
+class CountsAsFailure(Enum):
     """Whether an error counts as a failure of the place, which is left alone after several of them, so that the rest
     goes on."""
 
@@ -31,12 +31,12 @@ class Left(Enum):
     """Ask the server what became of the write, and try again."""
 
 
-def counts_after(action: Action, means: ForWrite, *, suspect: bool) -> Counts:
+def counts_after(action: Action, means: ForWrite, *, suspect: bool) -> CountsAsFailure:
     """`suspect`: the next inconclusive error at this place counts as a failure of the place."""
     if not means.of_the_place and not suspect:
-        return Counts.NO
+        return CountsAsFailure.NO
     never_done = means is ForWrite.ENDING or (means is ForWrite.NO_ROOM and isinstance(action, CreatePod))
-    return Counts.UNLESS_DONE if isinstance(action, InDoubt) and not never_done else Counts.YES
+    return CountsAsFailure.UNLESS_DONE if isinstance(action, InDoubt) and not never_done else CountsAsFailure.YES
 
 
 def left_after(action: Action, means: ForWrite, *, over: bool) -> Left:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import assert_never
 
 from controller.daemonset import write_events
-from controller.daemonset.after_error import Counts, Left, counts_after, left_after
+from controller.daemonset.after_error import CountsAsFailure, Left, counts_after, left_after
 from controller.daemonset.answers import Answer, ExecutionContext
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.live_checks import (
@@ -169,9 +169,9 @@ class PlanExecution:
     async def _counts(self, action: Action, means: ForWrite) -> bool:
         """Whether the error counts as a failure of the place."""
         counts = counts_after(action, means, suspect=self._context.is_suspect(action.place))
-        if counts is Counts.UNLESS_DONE and isinstance(action, InDoubt):
+        if counts is CountsAsFailure.UNLESS_DONE and isinstance(action, InDoubt):
             return not await may_have_come_through(action, self._daemonset, self._dependencies)
-        return counts is Counts.YES
+        return counts is CountsAsFailure.YES
 
     async def _may_adopt(self) -> None:
         """Raises the error that forbids adoptions: the DaemonSet is gone, or could not be read."""

@@ -107,11 +107,9 @@ class SlotReader:
         selected: bool = False,
     ) -> Slot:
         """The slot of a node, by its name and our pods there. Without `node` it is one that is gone."""
-        removed: tuple[Pod, ...] = ()
+        removed: Sequence[Pod] = ()
         if len(pods) > 1 or (pods and pods[0].dying):
-            removed = tuple(pod for pod in pods if pod.dying and pod.ended)
-            there = (pod for pod in pods if not (pod.dying and pod.ended))
-            pods = sorted(there, key=lambda pod: (not pod.bound, pod.created, pod.name))
+            pods, removed = _without_removed(pods)
         current: Pod | None = None
         old: Pod | None = None
         current_available = old_available = had_current = had_old = False
@@ -141,7 +139,7 @@ class SlotReader:
             selected=selected,
             unreachable=node is not None and bool(node.taints) and node.unreachable,
             pods=tuple(pods),
-            removed=removed,
+            removed=tuple(removed),
             current=current,
             old=old,
             current_available=current_available,
@@ -190,3 +188,10 @@ class SlotReader:
         if moment < inf and (self.next_available is None or moment < self.next_available):
             self.next_available = moment
         return False
+
+
+def _without_removed(pods: Sequence[Pod]) -> tuple[Sequence[Pod], Sequence[Pod]]:
+    """The pods in the order in which they count, without those that are both dying and ended; and these."""
+    there = (pod for pod in pods if not (pod.dying and pod.ended))
+    removed = [pod for pod in pods if pod.dying and pod.ended]
+    return sorted(there, key=lambda pod: (not pod.bound, pod.created, pod.name)), removed

@@ -134,7 +134,8 @@ class _Walk:
         old, updating = self._zones[ZoneState.OLD], self._zones[ZoneState.UPDATING]
         fills_all = board.world.fresh and not board.world.held_back and board.fills_with_current
         gets_older = board.fallback.replaces_current
-        unseen = explainer.keepers
+        keepers = explainer.keepers
+        unseen = set(keepers)
         obstacles: set[Obstacle | None] = set(explainer.waiting)
         for zone, slot in zip(self._judged.zones, board.slots, strict=False):  # vanished nodes come last
             if slot.fit is not run:
@@ -158,10 +159,10 @@ class _Walk:
                     old.append(zone)  # what comes is a pod of an older revision
                 else:
                     updating.append(zone)
-        keepers = explainer.keepers - unseen
-        if keepers - {Obstacle.PAUSED}:
+        named = keepers - unseen
+        if named - {Obstacle.PAUSED}:
             obstacles.add(keeper_of(board))
-        self.blocks |= {one.row.block for one in keepers | obstacles if one is not None and one.row.block is not None}
+        self.blocks |= {one.row.block for one in named | obstacles if one is not None and one.row.block is not None}
 
     def unplanned(self, *, settled: bool) -> int:
         """How many nodes are in `NodeState.UNPLANNED`, worked out from the other numbers."""

@@ -18,7 +18,7 @@ _NAMED: Final = 3
 """How many failing nodes are listed by name."""
 
 
-class BlockReason(StrEnum):
+class PromotionBlockReason(StrEnum):
     """Why a gate is closed."""
 
     BLIND = "blind"
@@ -34,7 +34,7 @@ class BlockReason(StrEnum):
 class PromotionBlock(Value):
     """Why the rollout may not go on: the first condition that is not met."""
 
-    why: BlockReason
+    why: PromotionBlockReason
     text: str
 
 
@@ -48,30 +48,34 @@ def why_blocked(seen: Survey, steps: Steps | None, *, soak: float) -> PromotionB
     step = f"step {steps.index}" if steps is not None and steps.index else "the update"
     failing = _failing(seen)
     if seen.snapshot.unread:
-        return PromotionBlock(why=BlockReason.BLIND, text=f"cannot see whether {step} is finished: {_missing(seen)}")
+        return PromotionBlock(
+            why=PromotionBlockReason.BLIND, text=f"cannot see whether {step} is finished: {_missing(seen)}"
+        )
     nodes = f"{done} of {counts.target} nodes updated"
     refused = (seen.standing.refused,) if seen.standing.refused else ()
     unfinished = f"{step} is not finished: {', '.join((nodes, *failing, *refused))}"
     if not seen.standing.observed:
         return PromotionBlock(
-            why=BlockReason.UNSEEN, text=f"the controller has not acted on the newest change of {name} yet"
+            why=PromotionBlockReason.UNSEEN, text=f"the controller has not acted on the newest change of {name} yet"
         )
     if seen.phase is Phase.STALLED and (seen.standing.refused or is_certain(seen)):
-        return PromotionBlock(why=BlockReason.STALLED, text=unfinished)
+        return PromotionBlock(why=PromotionBlockReason.STALLED, text=unfinished)
     if seen.daemonset.paused:
-        return PromotionBlock(why=BlockReason.PAUSED, text=f"{name} is paused: {nodes}")
+        return PromotionBlock(why=PromotionBlockReason.PAUSED, text=f"{name} is paused: {nodes}")
     if done < counts.target or seen.standing.outdated:
-        return PromotionBlock(why=BlockReason.UNFINISHED, text=unfinished)
+        return PromotionBlock(why=PromotionBlockReason.UNFINISHED, text=unfinished)
     if failing:
-        return PromotionBlock(why=BlockReason.FAILING, text=f"{step} is finished, but not well: {', '.join(failing)}")
+        return PromotionBlock(
+            why=PromotionBlockReason.FAILING, text=f"{step} is finished, but not well: {', '.join(failing)}"
+        )
     if not seen.controller_agrees:
         return PromotionBlock(
-            why=BlockReason.UNFINISHED, text=f"{step} looks finished, but the controller does not say so yet"
+            why=PromotionBlockReason.UNFINISHED, text=f"{step} looks finished, but the controller does not say so yet"
         )
     quiet = seen.snapshot.now - quiet_since(seen)
     if quiet < soak:
         return PromotionBlock(
-            why=BlockReason.SOAKING,
+            why=PromotionBlockReason.SOAKING,
             text=f"{step} is finished, and quiet for {short_duration(quiet)} of {short_duration(soak)}",
         )
     return None

@@ -18,7 +18,7 @@ from kubectl_plugin.edits.partition import desired_of
 from kubectl_plugin.edits.promote import goal_of, steps_for_promotion
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.int_or_percent import int_or_percent
-from kubectl_plugin.report.promotion_gate import BlockReason, PromotionBlock, why_blocked
+from kubectl_plugin.report.promotion_gate import PromotionBlock, PromotionBlockReason, why_blocked
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.verbs.change_flow import ask_before_write, carry_out, note_failed_reads, will_ask
 from kubectl_plugin.verbs.change_writer import EditOfOne, question_text
@@ -103,14 +103,19 @@ def _other_ways(seen: Survey, shut: PromotionBlock) -> str:
     """The hint at what may be done instead of promoting; empty if there is nothing."""
     where = seen.snapshot.key.typed
     match shut.why:
-        case BlockReason.BLIND:
+        case PromotionBlockReason.BLIND:
             binding = "" if seen.snapshot.nodes_readable else " by a ClusterRoleBinding: nodes are in no namespace"
             return f"ask for ClusterRole kruise-ds-operator{binding}"
-        case BlockReason.PAUSED:
+        case PromotionBlockReason.PAUSED:
             return f"kubectl kruise-ds resume {where} continues it"
-        case BlockReason.SOAKING:
+        case PromotionBlockReason.SOAKING:
             return "--wait waits until then"
-        case BlockReason.UNSEEN | BlockReason.STALLED | BlockReason.UNFINISHED | BlockReason.FAILING:
+        case (
+            PromotionBlockReason.UNSEEN
+            | PromotionBlockReason.STALLED
+            | PromotionBlockReason.UNFINISHED
+            | PromotionBlockReason.FAILING
+        ):
             return f"kubectl kruise-ds rollback {where} goes back" if seen.previous_revision is not None else ""
 
 

@@ -11,7 +11,7 @@ from kubectl_plugin.cluster.follow import Following, following
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.promote import steps_for_promotion
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.report.promotion_gate import BlockReason, PromotionBlock, why_blocked
+from kubectl_plugin.report.promotion_gate import PromotionBlock, PromotionBlockReason, why_blocked
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.status_watch import UNATTENDED, ControllerPresence
@@ -75,17 +75,17 @@ class PromotionWait:
 
     def _why_closed(self, seen: Survey, soak: float) -> PromotionBlock | None:
         if seen.daemonset.generation < self._generation:
-            return PromotionBlock(why=BlockReason.UNSEEN, text="the change is on its way")
+            return PromotionBlock(why=PromotionBlockReason.UNSEEN, text="the change is on its way")
         return why_blocked(seen, steps_for_promotion(seen.snapshot, seen.board.budget.desired), soak=soak)
 
     def _give_up_if_over(self, seen: Survey, shut: PromotionBlock) -> None:
-        if shut.why is BlockReason.BLIND:
+        if shut.why is PromotionBlockReason.BLIND:
             raise CommandError(shut.text, exit_code=ExitCode.REFUSED)
-        if shut.why is BlockReason.STALLED:
+        if shut.why is PromotionBlockReason.STALLED:
             back = (f"kubectl kruise-ds rollback {self._where} goes back",)
             hints = () if seen.previous_revision is None else back
             raise CommandError(f"stalled: {shut.text}", hints=hints, exit_code=ExitCode.STUCK)
-        if shut.why is BlockReason.PAUSED:
+        if shut.why is PromotionBlockReason.PAUSED:
             hint = f"kubectl kruise-ds resume {self._where} continues it"
             raise CommandError(shut.text, hints=(hint,), exit_code=ExitCode.WAITING)
         if self._deadline.seconds_left <= 0:
@@ -101,7 +101,9 @@ class PromotionWait:
     def _note_reason(self, shut: PromotionBlock) -> None:
         """Print each reason for waiting once; the time that passes in it is no new reason."""
         interruption = self._follow.interruption
-        told = interruption or (shut.why if shut.why in (BlockReason.SOAKING, BlockReason.UNSEEN) else shut.text)
+        told = interruption or (
+            shut.why if shut.why in (PromotionBlockReason.SOAKING, PromotionBlockReason.UNSEEN) else shut.text
+        )
         if told != self._noted:
             self._noted = told
             self._invocation.terminal.note(f"waiting: {interruption or shut.text}")

@@ -74,9 +74,7 @@ IMAGE = {"containers": [{"name": "agent", "image": "registry.example.com/agent:1
     ],
     ids=["template", "partition", "paused", "else"],
 )
-def test_message_12_a_spec_that_was_changed_meanwhile_is_not_overwritten(
-    scene: Scene, spec: Object, now: str
-) -> None:
+def test_a_spec_that_was_changed_meanwhile_is_not_overwritten(scene: Scene, spec: Object, now: str) -> None:
     get_between(scene, lambda: scene.edit({"spec": spec}))
     ran = acted(scene, "set-partition", "1")
     assert ran == Ran(
@@ -89,7 +87,7 @@ def test_message_12_a_spec_that_was_changed_meanwhile_is_not_overwritten(
     assert "annotations" not in stored(scene)["metadata"]
 
 
-def test_message_12_for_another_object_of_the_same_name(scene: Scene) -> None:
+def test_for_another_object_of_the_same_name(scene: Scene) -> None:
     async def replace() -> None:
         body = await scene.api.get(DAEMONSETS, "node-agent")
         await scene.api.delete(DAEMONSETS, "node-agent")
@@ -111,9 +109,7 @@ def test_message_12_for_another_object_of_the_same_name(scene: Scene) -> None:
     ],
     ids=["revisions fail", "revisions hang", "it is gone by now"],
 )
-def test_message_12_comes_though_the_words_for_it_cannot_be_read(
-    scene: Scene, verb: str, resource: str, effect: Effect
-) -> None:
+def test_comes_though_the_words_for_it_cannot_be_read(scene: Scene, verb: str, resource: str, effect: Effect) -> None:
     async def changes() -> None:
         await scene.edit({"spec": {"template": {"spec": IMAGE}}})
         number = {"get": (2,)}.get(verb, ())  # the first one tells that it is another one
@@ -148,13 +144,13 @@ def test_message_12_comes_though_the_words_for_it_cannot_be_read(
     ],
     ids=["argo", "flux"],
 )
-def test_message_13_somebody_else_owns_it(scene: Scene, metadata: Object, words: str) -> None:
+def test_somebody_else_owns_it(scene: Scene, metadata: Object, words: str) -> None:
     scene.do(scene.edit({"metadata": metadata}))
     assert acted(scene, "pause", "-q") == Ran(0, PAUSED, f"warning: node-agent is managed by {words}\n")
     assert acted(scene, "pause").err == "", "nothing is written, so nothing can be reverted"
 
 
-def test_message_4_no_controller_is_active() -> None:
+def test_no_controller_is_active() -> None:
     with abandoned() as scene:
         ran = acted(scene, "pause", "-q")
     assert ran == Ran(
@@ -165,7 +161,7 @@ def test_message_4_no_controller_is_active() -> None:
     )
 
 
-def test_message_4_where_no_controller_ever_was(scene: Scene) -> None:
+def test_where_no_controller_ever_was(scene: Scene) -> None:
     scene.do(scene.controller.kill())
     scene.do(scene.api.delete(LEASES, LEASE, namespace=SYSTEM))
     assert acted(scene, "pause", "-q").err == (
@@ -174,7 +170,7 @@ def test_message_4_where_no_controller_ever_was(scene: Scene) -> None:
     )
 
 
-def test_message_4_where_the_controller_has_said_goodbye(scene: Scene) -> None:
+def test_where_the_controller_has_said_goodbye(scene: Scene) -> None:
     scene.do(scene.controller.kill())
     gone = {"spec": {"holderIdentity": ""}}
     scene.do(scene.api.patch(LEASES, LEASE, gone, namespace=SYSTEM, content_type=MERGE_PATCH))

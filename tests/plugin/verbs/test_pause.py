@@ -43,7 +43,7 @@ def test_a_lost_pod_comes_back_as_it_was() -> None:
         assert images(scene) == before
 
 
-def test_message_8_on_delete() -> None:
+def test_on_delete() -> None:
     with on_delete() as scene:
         assert acted(scene, "pause") == Ran(
             6,

@@ -40,7 +40,7 @@ def test_what_is_not_paused_is_no_error() -> None:
         assert patches(scene) == []
 
 
-def test_message_8_on_delete() -> None:
+def test_on_delete() -> None:
     with on_delete() as scene:
         ran = acted(scene, "resume")
         assert ran.code == 6

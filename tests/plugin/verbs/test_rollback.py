@@ -201,7 +201,7 @@ def test_a_template_that_somebody_put_back_under_the_partition_is_told_what_keep
         assert not written(scene)
 
 
-def test_message_12_it_was_changed_meanwhile() -> None:
+def test_it_was_changed_meanwhile() -> None:
     with canary() as scene:
         get_between(scene, lambda: scene.edit({"spec": {"template": template("1.9.1")}}))
         ran = rollback(scene)
@@ -213,7 +213,7 @@ def test_message_12_it_was_changed_meanwhile() -> None:
         assert live(scene)["spec"]["template"] == template("1.9.1")
 
 
-def test_message_13_somebody_else_manages_it() -> None:
+def test_somebody_else_manages_it() -> None:
     with canary() as scene:
         tracked = {"argocd.argoproj.io/tracking-id": "agents:apps.kruise.io/DaemonSet:observability/node-agent"}
         scene.do(scene.edit({"metadata": {"annotations": tracked}}))

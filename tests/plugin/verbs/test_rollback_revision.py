@@ -9,7 +9,7 @@ from tests.plugin.scene import NAME, NAMESPACE, Ran, canary, daemonset, held, op
 from tests.plugin.verbs.rolling_back import live, moved, pods, rollback, settle, written
 
 
-def test_message_9_nothing_to_roll_back_to() -> None:
+def test_nothing_to_roll_back_to() -> None:
     with opened() as scene:
         scene.do(scene.api.create(DAEMONSETS, daemonset()))
         scene.do(scene.until(lambda one: bool((one.get("status") or {}).get("observedGeneration"))))
@@ -17,7 +17,7 @@ def test_message_9_nothing_to_roll_back_to() -> None:
         assert (ran.code, ran.err) == (1, "error: node-agent has only revision 1; there is no earlier revision\n")
 
 
-def test_message_10_an_unknown_revision() -> None:
+def test_an_unknown_revision() -> None:
     with canary() as scene:
         ran = rollback(scene, "--to-revision", "3")
         kept = "error: revision 3 of node-agent is not kept; kept: 4, 5, 6, 7 (revisionHistoryLimit 3)\n"
@@ -93,7 +93,7 @@ def test_after_a_rollback_the_abandoned_revision_may_be_named() -> None:
 
 
 @pytest.mark.parametrize("way", [[], ["--to-revision", "6"]], ids=["the one before", "a named one"])
-def test_message_11_without_the_right_to_list_revisions(way: list[str]) -> None:
+def test_without_the_right_to_list_revisions(way: list[str]) -> None:
     with canary() as scene:
         scene.door.forbid("list", "controllerrevisions.apps")
         ran = rollback(scene, *way)

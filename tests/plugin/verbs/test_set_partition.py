@@ -112,12 +112,12 @@ MISREAD = (
 )
 
 
-def test_message_5_is_a_warning_in_a_script(scene: Scene) -> None:
+def test_is_a_warning_in_a_script(scene: Scene) -> None:
     assert acted(scene, "set-partition", "30", "-q", "-y") == Ran(0, f"{RESULT} 2 -> 30\n", MISREAD)
     assert rolling_of(stored(scene))["partition"] == 30
 
 
-def test_message_5_is_a_question_on_a_terminal(scene: Scene) -> None:
+def test_is_a_question_on_a_terminal(scene: Scene) -> None:
     ran = acted(scene, "set-partition", "30", terminal=True, typed="n\n")
     assert ran == Ran(6, "", f"{MISREAD}Set it all the same? [y/N] nothing was changed\n")
     assert patches(scene) == []
@@ -128,20 +128,20 @@ def test_update_0_says_what_it_means(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("value", ["half", "1.5", "101%", "5%5", ""])
-def test_message_6_a_bad_value(scene: Scene, value: str) -> None:
+def test_a_bad_value(scene: Scene, value: str) -> None:
     assert acted(scene, "set-partition", value) == Ran(
         2, "", f'error: invalid partition "{value}": use a number (0 or more) or a percentage from 0% to 100%\n'
     )
     assert patches(scene) == []
 
 
-def test_message_6_for_update(scene: Scene) -> None:
+def test_for_update(scene: Scene) -> None:
     assert acted(scene, "set-partition", "--update", "half") == Ran(
         2, "", 'error: invalid --update "half": use a number (0 or more) or a percentage from 0% to 100%\n'
     )
 
 
-def test_message_7_raised_it_takes_nothing_back() -> None:
+def test_raised_it_takes_nothing_back() -> None:
     with held() as scene:
         assert acted(scene, "set-partition", "20") == Ran(
             0,
@@ -153,7 +153,7 @@ def test_message_7_raised_it_takes_nothing_back() -> None:
         assert sum(image == "1.9.0" for image in images(scene).values()) == 8
 
 
-def test_message_8_on_delete() -> None:
+def test_on_delete() -> None:
     with on_delete() as scene:
         ran = acted(scene, "set-partition", "3")
         assert ran.code == 6

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.beds.virtual_time import START, VirtualLoop, clock, follow_real_time, run, virtual_time
+from tests.beds.virtual_time import START, VirtualLoop, clock, run, virtual_time
 
 
 @virtual_time
@@ -56,16 +56,6 @@ def test_waiting_for_ever_is_an_error_and_no_hang() -> None:
 
     with pytest.raises(RuntimeError, match="every task waits"):
         run(for_ever())
-
-
-@virtual_time
-async def test_from_a_moment_on_no_second_is_left_out() -> None:
-    await asyncio.sleep(86_400)
-    follow_real_time()
-    began = time.monotonic()
-    await asyncio.sleep(0.05)
-    assert time.monotonic() - began >= 0.05
-    assert 86_400 < asyncio.get_running_loop().time() < 86_400 + 3600, "it goes on from where it was"
 
 
 def test_a_jump_past_an_open_socket_is_an_error_and_no_lost_answer() -> None:

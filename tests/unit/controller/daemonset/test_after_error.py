@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.daemonset.after_error import Counts, Left, counts_after, left_after
+from controller.daemonset.after_error import CountsAsFailure, Left, counts_after, left_after
 from controller.kube.meaning import ForWrite
 from controller.planner.actions import Action, CreatePod, CreateRevision, DeletePod, DeleteReason, ProbeTemplate
 from tests.beds.worlds import pod, revision
@@ -15,7 +15,7 @@ PROBE = ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1"))
 REVISION = CreateRevision(name="demo-v1", hash="v1", number=1)
 ACTIONS = {"create": CREATE, "delete": DELETE, "probe": PROBE, "revision": REVISION}
 
-NO, YES, UNLESS = Counts.NO, Counts.YES, Counts.UNLESS_DONE
+NO, YES, UNLESS = CountsAsFailure.NO, CountsAsFailure.YES, CountsAsFailure.UNLESS_DONE
 COUNTS = {
     # what it means: for a create, a deletion, a dry run, a revision
     ForWrite.ABSENT: (NO, NO, NO, NO),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 import pytest
 from aiohttp import ClientSession, ClientTimeout
 
 from controller.kube.connection import Connection, Fixed
 from controller.kube.request import NotConnected, Request
-from controller.kube.transport import open_transport
+from controller.kube.transport import AiohttpTransport
 from tests.beds.virtual_time import virtual_time
 
 
@@ -25,44 +26,38 @@ class Late(Fixed):
         return await super().authorization()
 
 
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
-    """The timeouts of the requests that were sent; each breaks at once."""
-    timeouts: list[float | None] = []
+class BrokenSession:
+    """A session whose requests all break at once; keeps their timeouts."""
 
-    async def request(
-        session: ClientSession, method: str, url: object, *, timeout: ClientTimeout, **_: object
-    ) -> None:
-        timeouts.append(timeout.total)
+    def __init__(self) -> None:
+        self.timeouts: list[float | None] = []
+
+    async def request(self, method: str, url: object, *, timeout: ClientTimeout, **_: object) -> None:
+        self.timeouts.append(timeout.total)
         raise ConnectionResetError("broken")
 
-    monkeypatch.setattr(ClientSession, "request", request)
-    return timeouts
 
-
-async def exchanged(seconds: float, timeout: float | None) -> float:
+async def exchanged(session: BrokenSession, seconds: float, timeout: float | None) -> float:
     """How long a request takes whose credentials take `seconds`."""
     loop = asyncio.get_running_loop()
-    async with open_transport(Connection(server="http://nowhere", credentials=Late(seconds))) as transport:
-        began = loop.time()
-        with pytest.raises(ConnectionError) as raised:
-            await transport.exchange(Request(method="POST", path="/api/v1/pods", timeout=timeout))
-        assert isinstance(raised.value, NotConnected) is (timeout is not None and seconds > timeout)
-        return loop.time() - began
+    connection = Connection(server="http://nowhere", credentials=Late(seconds))
+    transport, began = AiohttpTransport(cast("ClientSession", session), connection, "test"), loop.time()
+    with pytest.raises(ConnectionError) as raised:
+        await transport.exchange(Request(method="POST", path="/api/v1/pods", timeout=timeout))
+    assert isinstance(raised.value, NotConnected) is (timeout is not None and seconds > timeout)
+    return loop.time() - began
 
 
 @virtual_time
-async def test_credentials_that_take_too_long_are_waited_for_no_longer_than_the_request_may_take(
-    sent: list[float | None],
-) -> None:
-    assert await exchanged(seconds=60.0, timeout=5.0) == 5.0
-    assert sent == [], "so that the write may be repeated"
+async def test_credentials_that_take_too_long_are_waited_for_no_longer_than_the_request_may_take() -> None:
+    session = BrokenSession()
+    assert await exchanged(session, seconds=60.0, timeout=5.0) == 5.0
+    assert session.timeouts == [], "so that the write may be repeated"
 
 
 @virtual_time
-async def test_the_time_for_which_credentials_were_waited_for_is_part_of_the_request(
-    sent: list[float | None],
-) -> None:
-    assert await exchanged(seconds=4.0, timeout=30.0) == 4.0
-    assert await exchanged(seconds=4.0, timeout=None) == 4.0
-    assert sent == [26.0, None]
+async def test_the_time_for_which_credentials_were_waited_for_is_part_of_the_request() -> None:
+    session = BrokenSession()
+    assert await exchanged(session, seconds=4.0, timeout=30.0) == 4.0
+    assert await exchanged(session, seconds=4.0, timeout=None) == 4.0
+    assert session.timeouts == [26.0, None]

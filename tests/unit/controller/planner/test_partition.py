@@ -135,7 +135,7 @@ def test_an_unavailable_pod_outside_the_canaries_uses_their_budget() -> None:
     cluster.expect("-n4 v1", "+n4 v2", "")
 
 
-def test_invariant_4_only_canaries_are_updated() -> None:
+def test_only_canaries_are_updated() -> None:
     nodes = canaries("n2", of=3)
     cluster = ToyCluster(
         world(ds("v2", selector=CANARY, max_unavailable=3), nodes=nodes, pods=served("n1", "n2", "n3"))

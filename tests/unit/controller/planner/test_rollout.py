@@ -148,7 +148,7 @@ def test_pods_stuck_terminating_on_nodes_that_left_hold_nobody_up() -> None:
     assert cluster.on("node-0") == ["v1†"]
 
 
-def test_s9_5_a_pod_on_a_node_that_may_only_keep_it_is_not_updated() -> None:
+def test_a_pod_on_a_node_that_may_only_keep_it_is_not_updated() -> None:
     """An untolerated NoSchedule taint: deleted for the update it would never come back."""
     nodes = ["node-0", node("node-1", taint("x"))]
     cluster = ToyCluster(world(ds("v2"), nodes=nodes, pods=everywhere(2)))

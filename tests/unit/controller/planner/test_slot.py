@@ -77,7 +77,7 @@ def test_a_container_that_was_started_again_has_to_run_whatever_its_node_s_clock
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
-def test_s22_6_a_pod_that_ended_is_not_live_whatever_its_ready_condition_says(phase: str) -> None:
+def test_a_pod_that_ended_is_not_live_whatever_its_ready_condition_says(phase: str) -> None:
     ended = slot(pod("n", "v2", phase=phase))
     assert ended.current is None
     assert not ended.current_available

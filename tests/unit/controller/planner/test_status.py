@@ -73,7 +73,7 @@ def test_a_pod_that_ended_and_is_dying_counts_for_nothing() -> None:
     assert counts(world(nodes=1, pods=[failed("node-0", dying=True)])).current_number_scheduled == 0
 
 
-def test_s22_6_the_ready_condition_of_a_pod_that_ended_is_not_believed() -> None:
+def test_the_ready_condition_of_a_pod_that_ended_is_not_believed() -> None:
     ended = counts(world(nodes=1, pods=[pod("node-0", phase="Succeeded")]))
     assert (ended.current_number_scheduled, ended.number_ready, ended.number_available) == (1, 0, 0)
 

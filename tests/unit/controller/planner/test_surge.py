@@ -128,7 +128,7 @@ def test_an_old_pod_goes_only_when_its_partner_was_ready_for_longer_than_min_rea
     surging = world(ds("v2", max_surge=1, min_ready=15), nodes=1, pods=pods)
     decided = check(surging)
     assert decided.wake_at is not None
-    assert 5 < decided.wake_at - NOW < 5.5, "nothing else may happen, so the plan asks to be woken (#1012)"
+    assert 5 < decided.wake_at - NOW < 5.5, "nothing else may happen, so the plan asks to be woken"
     cluster = ToyCluster(surging)
     cluster.pass_time(5)
     cluster.expect("")

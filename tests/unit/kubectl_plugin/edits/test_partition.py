@@ -49,7 +49,7 @@ def test_the_value_that_it_has_is_no_change() -> None:
     assert set_partition(seen(live(rolling(partition="30%"))), "30%").operations == ()
 
 
-def test_message_8_on_delete_knows_no_partition() -> None:
+def test_on_delete_knows_no_partition() -> None:
     with pytest.raises(CommandError) as refused:
         set_partition(seen(live(ON_DELETE)), 3)
     assert (refused.value.message, refused.value.exit_code) == (
@@ -93,7 +93,7 @@ def test_with_every_node_updated_it_is_for_the_next_one() -> None:
         (4, HALF[1:], "1 node already runs revision 2; raising the partition does not move it back"),
     ],
 )
-def test_message_7_raised_it_takes_nothing_back(value: int, pods: tuple[Pod, ...], text: str) -> None:
+def test_raised_it_takes_nothing_back(value: int, pods: tuple[Pod, ...], text: str) -> None:
     edit = set_partition(seen(live(rolling(partition=2)), pods=pods), value)
     assert edit.details == (f"no more than {4 - value} of 4 nodes may",)
     assert edit.warnings == (Caution(text=text, hints=("kubectl kruise-ds rollback demo -n default",)),)
@@ -207,7 +207,7 @@ def caution(text: str, hint: str) -> Caution:
         ),
     ],
 )
-def test_message_5_a_partition_that_leaves_nothing_to_update(value: IntOrPercent, expected: Caution | None) -> None:
+def test_a_partition_that_leaves_nothing_to_update(value: IntOrPercent, expected: Caution | None) -> None:
     assert misread_caution(seen(), value) == expected
 
 

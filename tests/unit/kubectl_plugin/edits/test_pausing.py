@@ -51,7 +51,7 @@ def test_resume_is_one_field() -> None:
 
 
 @pytest.mark.parametrize(("verb", "word"), [(pause, "pause"), (resume, "resume")])
-def test_message_8_on_delete_knows_no_pause(verb: object, word: str) -> None:
+def test_on_delete_knows_no_pause(verb: object, word: str) -> None:
     assert callable(verb)
     with pytest.raises(CommandError) as refused:
         verb(seen(live(ON_DELETE)))

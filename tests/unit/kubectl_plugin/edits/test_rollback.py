@@ -90,7 +90,7 @@ def test_a_revision_that_is_being_deleted_is_none() -> None:
         (0, "demo has only revision 7; there is no earlier revision (revisionHistoryLimit 0)"),
     ],
 )
-def test_message_9_nothing_to_go_back_to(history: int | None, words: str) -> None:
+def test_nothing_to_go_back_to(history: int | None, words: str) -> None:
     with pytest.raises(CommandError) as refused:
         target(snapshot(live(history=history), "v7"))
     assert (refused.value.message, refused.value.exit_code) == (words, 1)
@@ -103,7 +103,7 @@ def test_before_the_controller_has_seen_it_there_is_nothing_to_go_back_to() -> N
 
 
 @pytest.mark.parametrize(("history", "limit"), [(3, 3), (None, 10)])
-def test_message_10_a_revision_that_is_not_kept(history: int | None, limit: int) -> None:
+def test_a_revision_that_is_not_kept(history: int | None, limit: int) -> None:
     with pytest.raises(CommandError) as refused:
         target(snapshot(live(history=history), "v7", "v6", "v5", "v4"), 3)
     words = f"revision 3 of demo is not kept; kept: 4, 5, 6, 7 (revisionHistoryLimit {limit})"

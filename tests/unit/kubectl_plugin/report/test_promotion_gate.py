@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from controller.api.daemonset import Phase, Rollout
 from controller.api.meta import rfc3339
 from controller.api.pod import Pod
-from kubectl_plugin.report.promotion_gate import BlockReason, PromotionBlock, quiet_since, why_blocked
+from kubectl_plugin.report.promotion_gate import PromotionBlock, PromotionBlockReason, quiet_since, why_blocked
 from kubectl_plugin.report.snapshot import PodDetail
 from kubectl_plugin.report.steps import steps_of
 from kubectl_plugin.report.survey import Survey, survey
@@ -71,20 +71,22 @@ def test_it_is_open_when_the_target_is_done_and_well() -> None:
 
 def test_it_is_closed_while_the_controller_does_not_say_so() -> None:
     words = "step 2 looks finished, but the controller does not say so yet"
-    assert why(canary(*done(), phase=Phase.PROGRESSING)) == PromotionBlock(why=BlockReason.UNFINISHED, text=words)
+    assert why(canary(*done(), phase=Phase.PROGRESSING)) == PromotionBlock(
+        why=PromotionBlockReason.UNFINISHED, text=words
+    )
 
 
 def test_a_step_that_is_not_finished_is_told_by_its_number() -> None:
     seen = canary(pod("node-3", "v2"))
     assert why(seen) == PromotionBlock(
-        why=BlockReason.UNFINISHED, text="step 2 is not finished: 1 of 2 nodes updated"
+        why=PromotionBlockReason.UNFINISHED, text="step 2 is not finished: 1 of 2 nodes updated"
     )
 
 
 def test_without_steps_it_is_the_update() -> None:
     seen = canary(pod("node-3", "v2"), annotations={})
     assert why(seen) == PromotionBlock(
-        why=BlockReason.UNFINISHED, text="the update is not finished: 1 of 2 nodes updated"
+        why=PromotionBlockReason.UNFINISHED, text="the update is not finished: 1 of 2 nodes updated"
     )
 
 
@@ -92,14 +94,14 @@ def test_a_failing_node_is_told_with_its_reason() -> None:
     details = failing("node-2")
     seen = canary(pod("node-3", "v2"), pod("node-2", "v2", ready=None), details=details)
     words = "step 2 is not finished: 1 of 2 nodes updated, node-2 CrashLoopBackOff"
-    assert why(seen) == PromotionBlock(why=BlockReason.UNFINISHED, text=words)
+    assert why(seen) == PromotionBlock(why=PromotionBlockReason.UNFINISHED, text=words)
 
 
 def test_a_node_outside_of_the_target_that_fails_on_the_new_revision_keeps_it_closed_too() -> None:
     details = failing("node-1")
     seen = canary(*done(), pod("node-1", "v2", ready=None), details=details)
     assert why(seen) == PromotionBlock(
-        why=BlockReason.FAILING, text="step 2 is finished, but not well: node-1 CrashLoopBackOff"
+        why=PromotionBlockReason.FAILING, text="step 2 is finished, but not well: node-1 CrashLoopBackOff"
     )
 
 
@@ -120,19 +122,21 @@ def test_of_many_failing_nodes_three_are_told() -> None:
 
 def test_while_it_is_paused_it_is_closed_though_the_step_is_finished() -> None:
     found = why(canary(*done(), paused=True))
-    assert found == PromotionBlock(why=BlockReason.PAUSED, text="demo is paused: 2 of 2 nodes updated")
+    assert found == PromotionBlock(why=PromotionBlockReason.PAUSED, text="demo is paused: 2 of 2 nodes updated")
 
 
 def test_a_stalled_step_will_not_open_by_waiting() -> None:
     found = why(canary(pod("node-3", "v2"), progress=11 * MINUTE))
-    assert found == PromotionBlock(why=BlockReason.STALLED, text="step 2 is not finished: 1 of 2 nodes updated")
+    assert found == PromotionBlock(
+        why=PromotionBlockReason.STALLED, text="step 2 is not finished: 1 of 2 nodes updated"
+    )
 
 
 def test_what_the_controller_has_not_seen_is_not_finished() -> None:
     edited = replace(observed(ds("v2", generation=1)), generation=2)
     seen = survey(of_world(world(edited, nodes=1, pods=served("node-0", rev="v2"))))
     words = "the controller has not acted on the newest change of demo yet"
-    assert why_blocked(seen, None, soak=0.0) == PromotionBlock(why=BlockReason.UNSEEN, text=words)
+    assert why_blocked(seen, None, soak=0.0) == PromotionBlock(why=PromotionBlockReason.UNSEEN, text=words)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,29 @@
+"""The functions that the table of verbs and <TAB> name as text are there: they are imported when they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+import typer
+
+from kubectl_plugin import candidates, verb_table
+
+FUNCTIONS = sorted({name for one in verb_table.ENTRIES for name in (one.function, one.offline) if name})
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_the_function_of_each_verb_is_there(function: str) -> None:
+    assert callable(verb_table.imported_function(function))
+
+
+@pytest.mark.parametrize("what", ["names", "namespaces", "contexts", "revisions"])
+def test_the_function_that_looks_up_each_sort_of_candidates_is_there(what: str) -> None:
+    class Context:
+        @staticmethod
+        def obj(function: str) -> Callable[[Any, str], list[str]]:
+            assert callable(verb_table.imported_function(function))
+            return lambda context, incomplete: [function]
+
+    assert getattr(candidates, what)(cast("typer.Context", Context), "")
