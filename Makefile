@@ -25,7 +25,7 @@ check: $(READY) ## style, types, the layers between packages, the workflows, and
 	$(BIN)/python -m tests.tools.workflows
 	$(BIN)/python -m pytest tests/unit
 
-ci: check ## all that must hold before anything lands; tests in real time have the machine for themselves (an hour)
+ci: check ## all that must hold before anything lands; tests in real time have the machine for themselves (45 minutes)
 	$(MAKE) test JOBS=1
 	$(MAKE) test-node KUBECONFIG=
 

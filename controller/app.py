@@ -74,8 +74,8 @@ async def main_loop(settings: Settings) -> int:
 
 
 class ProcessCare(Value):
-    """What `run` does for the process and the event loop that it runs in. A controller that shares them with somebody
-    else leaves that to them."""
+    """What a controller does if it has the process and its event loop to itself. Inside another program, such as a
+    demo or a test, all of it is off."""
 
     measures_lag: bool
     """Whether it measures how late the event loop runs, and /healthz reports a loop that is blocked."""

@@ -9,8 +9,8 @@ from controller.planner.actions import Action, CreatePod, InDoubt, OnPod, OnRevi
 
 
 class CountsAsFailure(Enum):
-    """Whether an error counts as a failure of the place, which is left alone after several of them, so that the rest
-    goes on."""
+    """Whether an error counts as a failure of its place. A place with several in a row is held back for a while, so
+    that the rest goes on."""
 
     NO = auto()
     YES = auto()

@@ -83,7 +83,9 @@ class Caches:
                 await store.whole()
 
     def snapshot(self, daemonset: DaemonSet) -> Cached:
-        """The state of `daemonset` in the caches. Call it after `whole`, with no await in between."""
+        """The state of `daemonset` in the caches. Call it after `whole`, with no await in between: else this raises
+        AssertionError."""
+        assert self.is_whole, "a list is only partly applied"
         namespace = daemonset.namespace
         return Cached(
             reach=self.daemonsets.reach_in(namespace),

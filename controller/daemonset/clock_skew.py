@@ -21,9 +21,9 @@ class NodeTimestamp(Value):
 
 
 class ReadySeen(msgspec.Struct):
-    """Notes since when pods are ready whose Ready condition names a time to come: the clock of the node is ahead of
-    ours, or ours was set back. Without this, such a pod would be available only when our clock has reached that
-    time."""
+    """Remembers when we saw a pod ready whose Ready condition carries a time in our future: the clock of its node is
+    ahead of ours, or ours was set back. Without this, such a pod would be available only when our clock has reached
+    that time."""
 
     known: dict[str, NodeTimestamp] | None = None
     """Timestamps by uid of the pod. None: before the first pass."""
@@ -70,8 +70,8 @@ class RestartsSeen(msgspec.Struct):
     """Timestamps by uid of the pod. None: before the first pass."""
 
     def look(self, pods: Iterable[Pod], moment: float) -> None:
-        """Note the pods of this pass, also those that were never updated in place: a pod that is updated later for
-        the first time was then not restarted just now."""
+        """Note all pods of this pass, also those that were never updated in place. Otherwise an old restart would
+        look new when such a pod is first updated."""
         seen = None if self.known is None else moment
         known, self.known = self.known or {}, {}
         for pod in pods:

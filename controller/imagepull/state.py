@@ -159,8 +159,8 @@ def begin(job: ImagePullJob) -> JobState:
 def lacking(
     job: ImagePullJob, state: JobState | None, nodes: Collection[str], keeps_images: Callable[[str], bool]
 ) -> Mapping[str, Unpulled]:
-    """Those of `nodes` that lack the image. They count as being pulled if no pass has looked at the job yet, or not
-    since the node became one of its nodes. `keeps_images` is only called for such nodes."""
+    """Those of `nodes` that lack the image. A node counts as being pulled until a pass has looked at the job with
+    this node in it. `keeps_images` is only called for such nodes."""
     if state is not None and state.uid != job.uid:
         state = None
     status = state.latest_status(job) if state is not None else job.status

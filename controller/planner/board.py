@@ -90,7 +90,7 @@ class Board(Value, dict=True, gc=True):
 
     @property
     def fills_with_current(self) -> bool:
-        """Whether every empty node gets the current revision, as soon as it gets any pod."""
+        """Whether any pod that is created on an empty node is of the current revision."""
         return not (self.holds_back or self.progressive or self.fallback.replaces_current)
 
     @cached_property
@@ -136,11 +136,8 @@ class Board(Value, dict=True, gc=True):
 
     @cached_property
     def barred(self) -> Mapping[str, Revision]:
-        """Eligible nodes that stay empty, each with the older revision that it would get but that does not run there.
-
-        These nodes may not hold the current revision. A new node whose turn to get it has not come yet is not one of
-        them.
-        """
+        """Eligible nodes that stay empty: they may get only an older revision, and it does not run there. By node,
+        that revision. A new node that only waits for its turn is not among them."""
         empty = [slot for slot in self.bare if not slot.pods]
         if not empty or not self.holds_back:
             return {}

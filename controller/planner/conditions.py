@@ -195,8 +195,8 @@ def _held_by(explainer: Explainer, counts: Counts, standing: Standing) -> tuple[
 
 
 def keeper_of(board: Board) -> Obstacle:
-    """The obstacle to name as the one that keeps nodes old, of partition and selector: the partition if it is used
-    up."""
+    """Whether to name partition or selector as what keeps nodes old: the partition, if as many nodes as it allows are
+    in the target."""
     used_up = board.budget.partition and len(board.target) >= board.quota
     return Obstacle.PARTITION if used_up else Obstacle.SELECTOR
 

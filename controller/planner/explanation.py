@@ -78,8 +78,7 @@ class Explainer:
         return NodeState.MISSING
 
     def kept(self, slot: Slot) -> Obstacle | None:
-        """The obstacle that keeps the current revision from the node, now or at all; None: it may have it, or has
-        it."""
+        """What keeps the current revision from the node, for now or for good; None if it has it or may get it."""
         if slot.current is not None or slot.fit is not Fit.RUN or slot.node in self.board.holders:
             return None
         if slot.node not in self.target:

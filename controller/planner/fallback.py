@@ -44,11 +44,8 @@ class Fallback(Value, dict=True, gc=True):
 
     @cached_property
     def usual(self) -> Revision:
-        """The revision for nodes whose last pod is not known.
-
-        If more nodes run the current revision than may hold it, as after a revert under a partition, the current one
-        is the usual one. So it is if no older one is stored.
-        """
+        """The revision for nodes whose last pod is not known: the current one if no older one is stored, or if more
+        nodes run it than may hold it, as after a revert under a partition; else `most_run`."""
         older = self.most_run
         if older is None:
             return self.current

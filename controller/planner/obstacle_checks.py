@@ -49,8 +49,8 @@ def waits_for_hook(board: Board, pod: Pod) -> bool:
 
 
 def is_given_up(board: Board, pod: Pod) -> bool:
-    """Whether the next write towards the deletion of the pod has failed. Then the pod serves until another attempt
-    succeeds, and nobody waits for it. While only its hook is waited for, no write is due."""
+    """Whether the last write towards deleting this pod has failed. The pod then serves until a later attempt
+    succeeds. Never true while only its hook is waited for: no write is due then."""
     world, place = board.world, Place.of_object(pod.uid)
     return (place in world.held_back or place in world.due_again) and not waits_for_hook(board, pod)
 
@@ -96,10 +96,9 @@ def obstacle_to_update(board: Board, slot: Slot) -> Obstacle | None:
 
 
 def obstacle_to_image(board: Board, slot: Slot) -> Obstacle | None:
-    """The obstacle while the image is not on the node. If the old pod serves nobody, nothing is lost while the image
-    is pulled, and there is none. A ready pod serves: it has traffic long before it counts as available. So does a pod
-    that was drained for an update, because it gets its traffic back meanwhile, and one that is being restarted into
-    another image."""
+    """The obstacle while the new image is not on the node. None if the old pod serves nobody: pulling then costs
+    nothing. These serve: a ready pod, which has traffic long before it counts as available; one that was drained for
+    an update, because it gets its traffic back meanwhile; and one that restarts into another image."""
     found, old = board.world.unpulled.get(slot.node), slot.old
     match found:
         case None:

@@ -101,9 +101,8 @@ def _record(status: DaemonSetStatus | None) -> Rollout:
 
 
 def _starts_clock(last: Rollout, phase: Phase, deadline: float) -> bool:
-    """Whether the deadline starts to run in this pass. It did not run in phases outside `CLOCK_RUNS`, nor while the
-    rollout was Stalled for another reason than the deadline, that is, if it became Stalled before the deadline had
-    passed.
+    """Whether the deadline starts in this pass. It does not run outside `CLOCK_RUNS`, nor while the rollout is
+    Stalled for another reason. That was so if it became Stalled before the deadline had passed.
     """
     if phase not in CLOCK_RUNS or last.phase not in CLOCK_RUNS:
         return phase in CLOCK_RUNS

@@ -13,8 +13,8 @@ from controller.planner.world import World
 RETRIES = 5
 """Failed nodes that one pass tries again, so that it has no more failures than this; the others come later."""
 NEXT_RETRIES = 1.0
-"""Seconds until the next pass if it only retries failed writes. While other nodes have not been tried, the next pass
-comes no later than this either."""
+"""Seconds between passes that only retry failed writes. While some nodes were not tried yet, the next pass comes at
+the latest after this time."""
 
 
 def has_failed(world: World) -> bool:

@@ -160,8 +160,8 @@ class _Care:
         return frozenset([pod.uid for pod in pods if not is_updated_in_place(board, pod)])
 
     def _is_next(self, pod: Pod) -> bool:
-        """Whether its readiness gate was closed for an update that comes next, so that opening it would be useless.
-        After a failed update the gate is open until the next attempt succeeds."""
+        """Whether its readiness gate was closed for an update that comes next; then it stays closed. After a failed
+        update it is opened until an attempt succeeds."""
         board = self.board
         place = Place.of_object(pod.uid)
         if place in board.world.held_back or place in board.world.due_again:

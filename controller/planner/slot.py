@@ -42,10 +42,10 @@ class Slot(Value):
     update."""
     old_available: bool
     had_current: bool
-    """Whether a pod of the current revision is here, live or not; or none is, and the last one had it."""
+    """Whether a pod of the current revision is here, live or not; if no pod is here, whether the last one was of
+    it."""
     had_old: bool
-    """Whether a pod of another revision is here, live or not; or there is no pod, and the last one had another
-    revision. If `had_current` is False too, no pod was ever seen here."""
+    """The same for any other revision. If `had_current` is False too, no pod was ever seen here."""
     last: str | None
     """The revision hash of the last pod, if none is live: dying, ended or gone. None: not known, or one is live."""
 

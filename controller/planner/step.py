@@ -26,6 +26,7 @@ class Step(Value):
     wake_at: float | None = None
     """When to look again even if nothing happens (seconds since 1970); None: no such time."""
     more: bool = False
-    """Whether more is to be done once the caches show these actions, or once more pods are available."""
+    """Whether something is left for later: for when the caches show these actions, or more pods are available."""
     again: bool = False
-    """Whether these actions bring no event, so that the next pass follows at once if they succeed."""
+    """Whether the server sends no event for these actions (a dry run), so that the next pass follows at once if they
+    succeed."""

@@ -30,8 +30,8 @@ V = TypeVar("V", bound=Hashable)
 class Change(Value, Generic[T]):
     """One object changed. `old` None: it is new to us. `new` None: it is gone, or no longer ours.
 
-    `old is new`: it came into `Store.malformed` or left it; both are None if it was never readable. If it can be read
-    again or is gone, that is told first.
+    `old is new`: it has become malformed, or is so no more. That is told before the change that makes it readable or
+    removes it. Both are None if it was never readable.
 
     `old` is always what readers saw before, even if the deletion itself was missed and a list showed it. Both have
     the same uid: another object of the same name comes as two changes.
