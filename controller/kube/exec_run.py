@@ -125,37 +125,39 @@ async def run_program(
     """
     stdin, group = (None, None) if asks else (DEVNULL, 0)
 
-    async def start() -> Process | OSError:
+    async def start() -> Process | Exception:
         try:
             return await asyncio.create_subprocess_exec(
                 *words, env=env, stdin=stdin, stdout=PIPE, stderr=PIPE, process_group=group
             )
-        except OSError as error:
+        except (
+            Exception
+        ) as error:  # whatever it is: it is raised outside of the scope, which would wrap it in a group
             return error
 
     async with asyncio.TaskGroup() as scope:
         starting = scope.create_task(start())
         try:
             program = await asyncio.shield(starting)
-            printed, complaint = (b"", b"") if isinstance(program, OSError) else await program.communicate()
+            printed, complaint = (b"", b"") if isinstance(program, Exception) else await program.communicate()
         except BaseException as error:  # cancelled too: the program does not outlive the call
             await _end(starting, alone=asks)
-            if not isinstance(error, OSError):
+            if not isinstance(error, Exception):
                 raise
-            program = error  # raised outside of the scope, which would wrap it in a group
-    if isinstance(program, OSError):
+            program = error
+    if isinstance(program, Exception):
         raise program
     return program.returncode or 0, printed, complaint
 
 
-async def _end(starting: asyncio.Task[Process | OSError], *, alone: bool) -> None:
+async def _end(starting: asyncio.Task[Process | Exception], *, alone: bool) -> None:
     """Kill the program. Its start is finished first, however often the caller is cancelled: when a start is
     interrupted, asyncio ends that program alone, and waits for all that share its pipes."""
     while not starting.done():
         with suppress(asyncio.CancelledError):  # the caller raises it
             await asyncio.wait([starting])
     program = starting.result()
-    if isinstance(program, OSError):
+    if isinstance(program, Exception):
         return
     with suppress(ProcessLookupError):
         if alone or sys.platform == "win32":

@@ -116,7 +116,7 @@ class AiohttpTransport:
             async with asyncio.timeout(request.timeout):
                 authorization = await self._connection.credentials.authorization()
         except TimeoutError as error:
-            raise NotConnected(f"no credentials within {request.timeout:g} s") from error
+            raise NotConnected(f"no credentials within {request.timeout:.0f} s") from error
         if authorization != self._authorization:
             self._authorization = authorization
             self._headers.clear()

@@ -188,3 +188,11 @@ async def test_whoever_stops_waiting_while_a_program_starts_ends_what_that_has_s
     await asyncio.wait([running], timeout=60)
     assert running.cancelled()
     await plugin.is_gone()
+
+
+@pytest.mark.parametrize("words", [(sys.executable, "-c", "a\0b"), ("", "x=\0")])
+async def test_a_program_that_cannot_be_started_leaves_its_own_error_and_no_group_of_errors(
+    words: tuple[str, ...],
+) -> None:
+    with pytest.raises((ValueError, OSError)):
+        await run_program(*words)
