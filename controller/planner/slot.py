@@ -126,12 +126,9 @@ class SlotReader:
                     old_available = self._is_available(pod)
                     if old is None or old_available:
                         old = pod
-        last: str | None = None
-        if current is None and old is None:
-            last = self._last(name, pods, removed)
-            if not pods and last is not None:
-                had_current = last == self._hash
-                had_old = not had_current
+        last = self._last(name, pods, removed) if current is None and old is None else None
+        if last is not None and not pods:
+            had_current, had_old = last == self._hash, last != self._hash
         return Slot(
             node=name,
             node_object=node,
