@@ -32,18 +32,23 @@ async def message(bed: Bed, kind: str) -> str:
     return str(next(one["message"] for one in conditions if one["type"] == kind))
 
 
+async def leaves_the_pool(bed: Bed, *, nodes: int, in_pool: set[int], partition: int) -> None:
+    """v1 runs on the nodes of a pool only; v2, which may run anywhere, is rolled out under this partition."""
+    bed.patience = 3600.0
+    for number in range(nodes):
+        await bed.nodes.add(f"node-{number}", labels=POOL if number in in_pool else {})
+    new = daemonset()
+    new["spec"]["template"]["spec"]["nodeSelector"] = POOL
+    await bed.api.create(DAEMONSETS, new)
+    await bed.settled()
+    changed = daemonset(image=V2)["spec"]["template"]
+    changed["spec"]["nodeSelector"] = None
+    await bed.edit({"template": changed, "updateStrategy": {"rollingUpdate": {"partition": partition}}})
+
+
 async def test_nodes_that_the_older_revision_excludes_hold_nothing_up_and_get_the_new_one_in_their_turn() -> None:
     async with simulated() as bed:
-        bed.patience = 3600.0
-        for number in range(5):
-            await bed.nodes.add(f"node-{number}", labels=POOL if number > 1 else {})
-        new = daemonset()
-        new["spec"]["template"]["spec"]["nodeSelector"] = POOL
-        await bed.api.create(DAEMONSETS, new)
-        await bed.settled()
-        changed = daemonset(image=V2)["spec"]["template"]
-        changed["spec"]["nodeSelector"] = None
-        await bed.edit({"template": changed, "updateStrategy": {"rollingUpdate": {"partition": 2}}})
+        await leaves_the_pool(bed, nodes=5, in_pool={2, 3, 4}, partition=2)
         await bed.phase("Held")
         assert await layout(bed) == "- - v2 v2 v2"
         for kind in ("Ready", "Progressing"):
@@ -57,16 +62,7 @@ async def test_nodes_that_the_older_revision_excludes_hold_nothing_up_and_get_th
 
 async def test_an_empty_node_gets_the_older_revision_as_soon_as_that_may_run_there() -> None:
     async with simulated() as bed:
-        bed.patience = 3600.0
-        for number in range(3):
-            await bed.nodes.add(f"node-{number}", labels=POOL if number != 1 else {})
-        new = daemonset()
-        new["spec"]["template"]["spec"]["nodeSelector"] = POOL
-        await bed.api.create(DAEMONSETS, new)
-        await bed.settled()
-        changed = daemonset(image=V2)["spec"]["template"]
-        changed["spec"]["nodeSelector"] = None
-        await bed.edit({"template": changed, "updateStrategy": {"rollingUpdate": {"partition": 3}}})
+        await leaves_the_pool(bed, nodes=3, in_pool={0, 2}, partition=3)
         await bed.idle(600)
         assert await layout(bed) == "v1 - v1"
         await bed.api.patch(NODES, "node-1", {"metadata": {"labels": POOL}})
