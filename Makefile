@@ -1,15 +1,19 @@
-# What CI runs is what you run: `make ci`, and its first minute is `make check`. Everything is set up on first use.
+# `make help` has the ten commands of every day, `make help-all` the others. Each sets up what it needs on first use.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup check ci format test test-unit test-system test-wholes test-parts test-node test-node-pods test-node-wholes test-deep test-failover test-mutants test-versions test-cost test-coverage test-release image test-image demo demo-real demo-node cluster bench plugin packages docs manifests release-manifest bundle lock clean
+.PHONY: help help-all setup check format test test-all test-programs test-real test-node test-deep test-failover test-mutants test-versions test-cost test-coverage test-release image test-image demo demo-real demo-node cluster bench plugin packages docs manifests release-manifest bundle lock clean
 
-help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+help: # the commands of every day
+	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.* ## /  make \1\t/' | expand -t 20
 
-setup: $(READY) ## a virtual environment with the locked dependencies
+help-all: # all commands
+	@grep -hE '^[a-z-]+:.* ##?#? ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.* #+ /  make \1\t/' | expand -t 25
+
+setup: $(READY) # a virtual environment with the locked dependencies
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -17,60 +21,38 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-check: $(READY) ## style, types, the layers between packages, the workflows, and the unit tests (a minute)
+check: $(READY) ## style, types, the layers between packages, the workflows (a minute)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.tools.workflows
-	$(BIN)/python -m pytest tests/unit
-
-ci: check ## all that must hold before anything lands; tests in real time have the machine for themselves (45 minutes)
-	$(MAKE) test JOBS=1
-	$(MAKE) test-node KUBECONFIG=
 
 format: $(READY) ## what `check` would complain about and a tool can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: $(READY) ## everything but the unit tests: on the simulated cluster, and on a real control plane
+# A process for each core. Tests in line share a scene or a server, and those that follow are taken by whoever is free.
+WORKERS := --numprocesses=auto --dist=worksteal
+
+test: $(READY) ## all that Python alone can show: unit tests, laws, controller and plugin on the simulator (4 minutes)
+	$(PYTEST) $(WORKERS) -m 'not real'
+	@echo 'Not run: what needs a real control plane, real nodes, kubectl, Helm or Prometheus. All of it: make test-all'
+
+test-all: test test-real test-node ## `test`, and on a real control plane and real nodes, with kubectl, Helm and Prometheus (20 minutes)
+
+test-programs: $(READY)
 	$(BIN)/python -m tests.beds.control_plane fetch || [ -z "$(CI)" ]
 	$(BIN)/python -m tests.beds.prometheus || [ -z "$(CI)" ]
 	$(BIN)/python -m tests.beds.helm || [ -z "$(CI)" ]
-	$(MAKE) --jobs=$(JOBS) --output-sync=target --no-print-directory test-system test-wholes test-parts
 
-# Three processes, because much of their time is spent waiting. Each prints its results when it is through. Those of e2e
-# that start a control plane of their own anyway go with the shortest. With JOBS=1 they run one after the other.
-JOBS ?= 3
-APART := tests/unit tests/system tests/properties tests/e2e tests/real_node
-OWN_PLANE := $(patsubst %,tests/e2e/test_%.py,demo_real demo_story metrics_auth rotation start)
-
-test-unit: $(READY) ## the unit tests alone (10 seconds)
-	$(BIN)/python -m pytest tests/unit
-
-test-system: # the controller on the simulator and on the real control plane, and the laws
-	$(BIN)/python -m pytest tests/system tests/properties $(OWN_PLANE)
-
-test-wholes: # controller and plugin as they are installed and started
-	$(BIN)/python -m pytest tests/e2e $(OWN_PLANE:%=--ignore=%)
-
-test-parts: # everything else
-	$(BIN)/python -m pytest $(APART:%=--ignore=%)
+test-real: test-programs # on a real control plane, with kubectl, Helm and Prometheus
+	$(PYTEST) $(WORKERS) -m real --ignore=tests/real_node
 
 # With KUBECONFIG on a cluster of this machine that somebody else runs, such as kind; see tests/real_node/elsewhere.py.
-test-node: $(READY) ## on real nodes, and with our own image in pods (IMAGE=archive: that one); needs root on Linux
+test-node: $(READY) # on real nodes, and with our own image in pods (IMAGE=archive: that one); needs root on Linux
 	[ -n "$(KUBECONFIG)" ] || $(BIN)/python -m tests.beds.real_node fetch || [ -z "$(CI)" ]
-	$(MAKE) --jobs=$(if $(KUBECONFIG),1,2) --output-sync=target --no-print-directory test-node-pods test-node-wholes
-
-# Each on nodes of its own; on a cluster of somebody else one after the other.
-ON_NODES := CLUSTER=$(KUBECONFIG) IMAGE=$(abspath $(IMAGE)) $(BIN)/python -m pytest
-NODE_PODS := $(patsubst %,tests/real_node/test_%.py,image_pull in_place in_place_limits kubelet pre_delete resize)
-
-test-node-pods: # what a kubelet does with single pods
-	$(ON_NODES) $(NODE_PODS)
-
-test-node-wholes: # everything else
-	$(ON_NODES) tests/real_node $(NODE_PODS:%=--ignore=%)
+	CLUSTER=$(KUBECONFIG) IMAGE=$(abspath $(IMAGE)) $(PYTEST) tests/real_node $(if $(KUBECONFIG),,--numprocesses=2 --dist=loadfile)
 
 # Random stories: new ones each time, and the same ones again with the SEED that a failure prints.
 ifndef SEED
@@ -78,14 +60,14 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 TESTS ?= tests/properties tests/system/test_chaos.py
 
-test-deep: $(READY) ## property tests and chaos again, thousands of new runs of what `test` tries a hundred times
+test-deep: $(READY) # property tests and chaos again, thousands of new runs of what `test` tries a hundred times
 	PYTHONHASHSEED=$(SEED) $(BIN)/python -m pytest $(foreach test,$(TESTS),'$(test)') --hypothesis-profile=deep --hypothesis-seed=$(SEED)
 
-test-failover: $(READY) ## a leader that ends in mid-rollout, fifty times, in every way; a table (6 minutes)
+test-failover: $(READY) # a leader that ends in mid-rollout, fifty times, in every way; a table (6 minutes)
 	$(BIN)/python -m tests.beds.control_plane fetch
 	$(BIN)/python -m tests.tools.failover --seed=$(SEED)
 
-test-mutants: $(READY) ## plants faults in a copy of the code; the tests must find each of them
+test-mutants: $(READY) # plants faults in a copy of the code; the tests must find each of them
 	$(BIN)/python -m tests.beds.control_plane fetch
 	$(BIN)/python -m tests.beds.prometheus
 	$(BIN)/python -m tests.beds.helm
@@ -97,34 +79,34 @@ ON_VERSION := $(patsubst %,tests/%,contract e2e manifests plugin/cluster plugin/
 ON_1.30 := tests/manifests $(patsubst %,tests/e2e/test_%.py,plugin rollout install leader) tests/plugin/real
 ON_1.30 += -k 'not (cpu and memory)' # pods/resize came with 1.33
 
-test-versions: $(VERSIONS:%=test-version-%) ## installation, rules and rollouts on the oldest Kubernetes, all with a control plane on the newest
+test-versions: $(VERSIONS:%=test-version-%) # installation, rules and rollouts on the oldest Kubernetes, all with a control plane on the newest
 
 test-version-%: $(READY)
 	KUBERNETES_VERSION=$* $(BIN)/python -m tests.beds.control_plane fetch --complete
 	CI=true KUBERNETES_VERSION=$* $(BIN)/python -m pytest $(or $(ON_$*),$(ON_VERSION))
 
-test-cost: $(READY) ## what a decision, an event and a cached pod cost, as ratios to plain dicts, each with a ceiling
+test-cost: $(READY) # what a decision, an event and a cached pod cost, as ratios to plain dicts, each with a ceiling
 	$(BIN)/python -m tests.tools.bench --only decide
 
-test-coverage: $(READY) ## which branches of the pure core its unit tests leave out; fails below 95 %
+test-coverage: $(READY) # which branches of the pure core its unit tests leave out; fails below 95 %
 	$(BIN)/python -m coverage run -m pytest tests/unit/controller/planner tests/unit/controller/api
 	$(BIN)/python -m coverage report
 
-test-release: ci test-mutants test-deep test-failover test-versions test-cost test-coverage ## all of it, as before a release
+test-release: check test-all test-mutants test-deep test-failover test-versions test-cost test-coverage # all of it, as before a release
 
 image: $(READY) ## the image, by docker or podman; where there is none, as an OCI archive in dist/
 	$(BIN)/python -m tests.tools.image
 
-test-image: $(READY) ## the Containerfile's build, performed in a folder; no container engine is needed
+test-image: $(READY) # the Containerfile's build, performed in a folder; no container engine is needed
 	$(BIN)/python -m pytest tests/tools/image/dry_build.py
 
 demo: $(READY) ## a DaemonSet on 24 simulated nodes, in your terminal
 	$(BIN)/python -m tests.tools.demo
 
-demo-real: $(READY) ## the same on a real control plane
+demo-real: $(READY) # the same on a real control plane
 	$(BIN)/python -m tests.tools.demo --real
 
-demo-node: $(READY) ## our image in containers on three real nodes (IMAGE=archive: that one); root on Linux
+demo-node: $(READY) # our image in containers on three real nodes (IMAGE=archive: that one); root on Linux
 	$(BIN)/python -m tests.tools.demo.on_nodes $(IMAGE)
 
 cluster: $(READY) ## a real control plane with 24 nodes and the controller, for your kubectl
@@ -133,29 +115,29 @@ cluster: $(READY) ## a real control plane with 24 nodes and the controller, for 
 bench: $(READY) ## ours beside the native DaemonSet controller, as ratios; what test-cost judges, too
 	$(BIN)/python -m tests.tools.bench
 
-plugin: $(READY) ## the kubectl plugin as an archive for this platform, and its krew manifest, in dist/
+plugin: $(READY) # the kubectl plugin as an archive for this platform, and its krew manifest, in dist/
 	$(BIN)/python -m tests.tools.krew $(if $(URL),--url $(URL)) $(if $(HOMEPAGE),--homepage $(HOMEPAGE))
 
-packages: $(READY) ## wheel and sdist, as the package index wants them, in dist/
+packages: $(READY) # wheel and sdist, as the package index wants them, in dist/
 	$(BIN)/python -m tests.tools.packages
 
 docs: $(READY) ## the manuals of metrics, from a running controller, and of the plugin's verbs
 	$(BIN)/python -m tests.tools.metrics_manual
 	$(BIN)/python -m tests.tools.cli_manual
 
-manifests: $(READY) ## what is made of others: PrometheusRule, dashboards, install.yaml, chart, schema; RUNBOOKS=URL: where alerts point to
+manifests: $(READY) # what is made of others: PrometheusRule, dashboards, install.yaml, chart, schema; RUNBOOKS=URL: where alerts point to
 	$(BIN)/python -m tests.tools.monitoring $(RUNBOOKS)
 	$(BIN)/python -m tests.tools.install_yaml
 	$(BIN)/python -m tests.tools.chart
 	$(BIN)/python -m tests.tools.openapi
 
-release-manifest: $(READY) ## dist/install.yaml with the image of a release, IMAGE=NAME:TAG@sha256:…
+release-manifest: $(READY) # dist/install.yaml with the image of a release, IMAGE=NAME:TAG@sha256:…
 	$(BIN)/python -m tests.tools.install_yaml --image $(IMAGE)
 
-bundle: $(READY) ## all that a site without network needs, in dist/; IMAGE=file adds the image
+bundle: $(READY) # all that a site without network needs, in dist/; IMAGE=file adds the image
 	$(BIN)/python -m tests.tools.bundle $(if $(IMAGE),--image $(IMAGE))
 
-lock: ## bring both locks up to date with pyproject.toml; the runtime's holds what the image installs
+lock: # bring both locks up to date with pyproject.toml; the runtime's holds what the image installs
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --disable-pip-version-check pip-tools
 	build/lock/bin/pip-compile --quiet --extra dev --generate-hashes --allow-unsafe --strip-extras \

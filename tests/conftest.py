@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -20,6 +22,16 @@ settings.register_profile(
     "deep", max_examples=3000, stateful_step_count=50, deadline=None, derandomize=False, print_blob=False
 )
 """`make test-deep`: new examples each time, in CI too. How many there are every day: `tests.properties.size`."""
+
+PROGRAMS: Final = frozenset({"control_plane_binaries", "helm", "node_binaries", "prometheus_binaries"})
+"""Fixtures of programs that are no Python packages: built, unpacked or downloaded on first use."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs such a program as `real`: `make test` leaves it out, `make test-all` runs it."""
+    for item in items:
+        if not PROGRAMS.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker("real")
 
 
 @pytest.hookimpl(trylast=True)
