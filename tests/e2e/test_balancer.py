@@ -12,8 +12,8 @@ from tests.beds.audit import Asked, Audit
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.process import PATIENCE, running
 from tests.beds.installed.workspace import Workspace
+from tests.e2e.api_proxy import proxy_to
 from tests.e2e.conftest import ACCOUNT
-from tests.e2e.door import door_to
 
 pytestmark = pytest.mark.real
 
@@ -45,9 +45,9 @@ async def test_streams_that_are_cut_again_and_again_are_not_left_closed_for_long
     second, and the rest is for a busy machine."""
     await bed.workers("first")
     audit = Audit(plane, ACCOUNT)
-    async with door_to(plane, ACCOUNT, "balancer", idle=IDLE) as door:
-        await door.open()
-        async with running(plane.folder, door.kubeconfig) as controller:
+    async with proxy_to(plane, ACCOUNT, "balancer", idle=IDLE) as proxy:
+        await proxy.open()
+        async with running(plane.folder, proxy.kubeconfig) as controller:
             await bed.apply_sample("ds.demo.yaml")
             await bed.serves("first")
             async with asyncio.timeout(PATIENCE):

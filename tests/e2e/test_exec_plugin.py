@@ -19,8 +19,8 @@ from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.ports import free_port
 from tests.beds.installed.process import PATIENCE, Controller, running
 from tests.beds.installed.workspace import Workspace
+from tests.e2e.api_proxy import proxy_to
 from tests.e2e.conftest import ACCOUNT
-from tests.e2e.door import door_to
 from tests.e2e.tokens import end, fresh_token
 
 API = "client.authentication.k8s.io/v1"
@@ -89,9 +89,9 @@ async def test_a_plugin_runs_again_when_its_token_ends_and_nobody_notices(
 ) -> None:
     plugin, tokens = Plugin(tmp_path), [await fresh_token(plane, f"login-{turn}") for turn in (1, 2)]
     plugin.hands_out(token=tokens[0])
-    async with door_to(plane, ACCOUNT, "exec") as door:
-        await door.open()
-        kubeconfig = plugin.logs_in(door.kubeconfig)
+    async with proxy_to(plane, ACCOUNT, "exec") as proxy:
+        await proxy.open()
+        kubeconfig = plugin.logs_in(proxy.kubeconfig)
         namespace = "--leader-elect-namespace=kruise-ds-system"
         secrets = (*tokens, *(token.rpartition(".")[2] for token in tokens))
         async with running(tmp_path, kubeconfig, namespace, elect=True, secrets=secrets) as controller:
@@ -111,8 +111,8 @@ async def test_a_plugin_runs_again_when_its_token_ends_and_nobody_notices(
             )
             assert len(plugin.runs) > 1, "with another token"
 
-            await door.shut()
-            await door.open()
+            await proxy.shut()
+            await proxy.open()
             await bed.workers("three")
             after = await bed.serves("one", "two", "three")
             assert after["two"]["metadata"]["uid"] == before["two"]["metadata"]["uid"]

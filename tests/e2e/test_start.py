@@ -13,8 +13,8 @@ from tests.beds.installed.process import Controller, running
 from tests.beds.installed.workspace import bed_on, built, sample
 from tests.beds.manifests import MANIFESTS
 from tests.beds.rights import OLD_SERVERS, granted
+from tests.e2e.api_proxy import proxy_to
 from tests.e2e.conftest import ACCOUNT, bare_plane, installed
-from tests.e2e.door import door_to
 
 pytestmark = pytest.mark.real
 
@@ -31,10 +31,10 @@ async def bare(complete_binaries: Binaries) -> AsyncIterator[ControlPlane]:
 
 async def test_without_a_server_it_waits_says_so_once_and_begins_when_one_comes(bare: ControlPlane) -> None:
     await installed(bare, "crds")
-    async with door_to(bare, bare.admin, "late") as door, bed_on(bare) as bed:
+    async with proxy_to(bare, bare.admin, "late") as proxy, bed_on(bare) as bed:
         await bed.workers(*NODES)
         await bed.apply_sample("ds.demo.yaml")
-        controller = Controller(bare.folder, door.kubeconfig, "--no-leader-elect")
+        controller = Controller(bare.folder, proxy.kubeconfig, "--no-leader-elect")
         try:
             line = await controller.says("API server not reached")
             assert line["level"] == "error"
@@ -43,22 +43,22 @@ async def test_without_a_server_it_waits_says_so_once_and_begins_when_one_comes(
             assert status == 503
             assert "not listed yet" in body
             assert (await controller.page("/healthz"))[0] == 200, "waiting is no reason to be restarted"
-            await door.open()
+            await proxy.open()
             await bed.serves(*NODES)
             await bed.settled(2)
             assert (await controller.page("/readyz"))[0] == 200
             assert len(controller.said("API server not reached")) == 1, "said once"
             assert len(controller.said("API server reached")) == 1
-            await door.shut()
+            await proxy.shut()
             assert await controller.terminated() == 0, "it ends cleanly also while the server is away"
         finally:
             controller.process.kill()
 
 
 async def test_without_a_server_sigterm_ends_it_cleanly(bare: ControlPlane) -> None:
-    async with door_to(bare, bare.admin, "never") as door:
+    async with proxy_to(bare, bare.admin, "never") as proxy:
         for elect in ("--leader-elect", "--no-leader-elect"):
-            controller = Controller(bare.folder, door.kubeconfig, elect)
+            controller = Controller(bare.folder, proxy.kubeconfig, elect)
             try:
                 await controller.says("API server not reached")
                 assert await controller.terminated() == 0

@@ -21,8 +21,8 @@ from tests.beds.installed.workspace import built
 from tests.beds.manifests import MANIFESTS
 from tests.beds.real_node import RealCluster, real_cluster
 from tests.beds.real_node.patience import LONG
-from tests.real_node.elsewhere import elsewhere
-from tests.real_node.place import Cluster, Place, ours
+from tests.real_node.bed import Bed, Cluster, ours
+from tests.real_node.external_cluster import external_cluster
 from tests.tools.image.archive import NoImage, write
 
 ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
@@ -36,7 +36,7 @@ async def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
     """One control plane and three nodes. A test that does something to a node leaves it Ready."""
     if ELSEWHERE:
         kubectl = request.getfixturevalue("control_plane_binaries").kubectl
-        async with elsewhere(kubectl, Path(ELSEWHERE), tmp_path_factory.mktemp("elsewhere")) as found:
+        async with external_cluster(kubectl, Path(ELSEWHERE), tmp_path_factory.mktemp("elsewhere")) as found:
             await apply_all_but_the_deployment(found)
             yield found
         return
@@ -97,14 +97,14 @@ def controller_image(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def place(cluster: Cluster) -> AsyncIterator[Place]:
+async def bed(cluster: Cluster) -> AsyncIterator[Bed]:
     """A namespace whose pods get tokens, while all nodes are Ready; at its end none of its pods is left."""
     if isinstance(cluster, RealCluster):
         await cluster.ready()  # the last test may have done something to one
     api = Api(cluster.api.transport, f"kruise-ds-test-{next(_numbers)}")
     await api.create(NAMESPACES, {"metadata": {"name": api.namespace}})
     await api.wait_for(ACCOUNTS, lambda found: bool(found), "the account of the namespace", seconds=LONG)
-    yield Place(cluster, api)
+    yield Bed(cluster, api)
     with suppress(Refusal):  # the kind may not be there
         await api.delete_all(DAEMONSETS)
     await api.delete_all(PODS, gracePeriodSeconds="1")

@@ -14,7 +14,7 @@ from tests.beds.pods import image_of, node_of, serves
 from tests.beds.real_node.images import HOST
 from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import agent_set
-from tests.real_node.place import Place
+from tests.real_node.bed import Bed
 
 SECRETS = Resource("/api/v1", "secrets", "Secret")
 LOGIN = "reader:sesame"
@@ -22,52 +22,52 @@ LOGIN = "reader:sesame"
 
 
 @asynccontextmanager
-async def deployed(place: Place, **rolling: Any) -> AsyncIterator[Witness]:
+async def deployed(bed: Bed, **rolling: Any) -> AsyncIterator[Witness]:
     """Version v1 on all nodes, and a witness who has seen it."""
-    async with deployed_as(place, agent_set("agent:v1", **rolling)) as witness:
+    async with deployed_as(bed, agent_set("agent:v1", **rolling)) as witness:
         yield witness
 
 
 @asynccontextmanager
-async def deployed_as(place: Place, manifest: Object) -> AsyncIterator[Witness]:
+async def deployed_as(bed: Bed, manifest: Object) -> AsyncIterator[Witness]:
     """The same for a DaemonSet `agent` of that version that somebody else made."""
-    async with witnessing(place.api) as witness:
-        await place.apply(manifest)
-        await settled(place)
-        await witness.until(lambda: witness.ready == {*place.workers}, "all first pods seen", LONG)
-        assert await place.versions() == place.everywhere("v1")
+    async with witnessing(bed.api) as witness:
+        await bed.apply(manifest)
+        await settled(bed)
+        await witness.until(lambda: witness.ready == {*bed.workers}, "all first pods seen", LONG)
+        assert await bed.versions() == bed.everywhere("v1")
         yield witness
 
 
-async def settled(place: Place) -> None:
+async def settled(bed: Bed) -> None:
     """Wait until the status says that the newest version serves all nodes."""
-    await place.settled(len(place.workers), "agent", LONG)
+    await bed.settled(len(bed.workers), "agent", LONG)
 
 
-async def update(place: Place, image: str) -> None:
+async def update(bed: Bed, image: str) -> None:
     path = "/spec/template/spec/containers/0/image"
     patch = [{"op": "replace", "path": path, "value": f"registry.test/{image}"}]
-    await place.kubectl("patch", "ads", "agent", "--type=json", f"-p={json.dumps(patch)}")
+    await bed.kubectl("patch", "ads", "agent", "--type=json", f"-p={json.dumps(patch)}")
 
 
-async def opens(place: Place, login: str, name: str) -> None:
+async def opens(bed: Bed, login: str, name: str) -> None:
     """Make a Secret with which images of the registry can be pulled."""
     user, password = login.split(":")
     auths = {"auths": {HOST: {"username": user, "password": password}}}
     data = {".dockerconfigjson": base64.b64encode(json.dumps(auths).encode()).decode()}
-    await place.api.create(
+    await bed.api.create(
         SECRETS, {"metadata": {"name": name}, "type": "kubernetes.io/dockerconfigjson", "data": data}
     )
 
 
-async def goes_node_by_node(place: Place) -> None:
+async def goes_node_by_node(bed: Bed) -> None:
     """A whole rollout, in which never more than one node is without a pod that is ready."""
-    async with deployed(place, maxUnavailable=1) as witness:
-        witness.floor = len(place.workers) - 1
-        await update(place, "agent:v2")
-        await settled(place)
-        assert await place.versions() == place.everywhere("v2")
-    assert await place.warnings() == []
+    async with deployed(bed, maxUnavailable=1) as witness:
+        witness.floor = len(bed.workers) - 1
+        await update(bed, "agent:v2")
+        await settled(bed)
+        assert await bed.versions() == bed.everywhere("v2")
+    assert await bed.warnings() == []
 
 
 def served_by(pods: list[Object], version: str) -> set[str]:

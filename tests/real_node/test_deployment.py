@@ -12,7 +12,7 @@ import pytest_asyncio
 from tests.beds.pods import node_of
 from tests.beds.real_node.installation import Installation, installed
 from tests.beds.real_node.patience import LONG
-from tests.real_node.place import Cluster, Place, ours
+from tests.real_node.bed import Bed, Cluster, ours
 from tests.real_node.rollouts import deployed, goes_node_by_node, served_by, settled, update
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
@@ -66,38 +66,38 @@ async def test_one_leads_and_both_say_so_in_their_logs(site: Installation) -> No
         assert behind == (name != leader), words
 
 
-async def test_it_rolls_out_beside_itself(site: Installation, place: Place) -> None:
+async def test_it_rolls_out_beside_itself(site: Installation, bed: Bed) -> None:
     await site.replicas()
-    await goes_node_by_node(place)
+    await goes_node_by_node(bed)
 
 
-async def test_restarted_in_mid_rollout_it_goes_on(site: Installation, place: Place) -> None:
+async def test_restarted_in_mid_rollout_it_goes_on(site: Installation, bed: Bed) -> None:
     before = {pod["metadata"]["name"] for pod in await site.replicas()}
-    async with deployed(place, maxUnavailable=1) as witness:
-        witness.floor = len(place.workers) - 1
-        await update(place, "agent:v2")
+    async with deployed(bed, maxUnavailable=1) as witness:
+        witness.floor = len(bed.workers) - 1
+        await update(bed, "agent:v2")
         await witness.until(lambda: bool(witness.retired), "the rollout has begun", LONG)
         await site.kubectl("rollout", "restart", "deployment/kruise-ds-controller")
         await site.kubectl("rollout", "status", "deployment/kruise-ds-controller", f"--timeout={LONG:.0f}s")
-        await settled(place)
-        assert await place.versions() == place.everywhere("v2")
+        await settled(bed)
+        assert await bed.versions() == bed.everywhere("v2")
     assert not before & {pod["metadata"]["name"] for pod in await site.replicas()}
 
 
-async def test_when_the_leaders_node_loses_power_the_other_one_goes_on(site: Installation, place: Place) -> None:
-    nodes = place.nodes
+async def test_when_the_leaders_node_loses_power_the_other_one_goes_on(site: Installation, bed: Bed) -> None:
+    nodes = bed.nodes
     await site.replicas()
     leader = await site.leader()
     node = nodes[node_of(leader)]
-    async with deployed(place, maxUnavailable=2) as witness:
+    async with deployed(bed, maxUnavailable=2) as witness:
         witness.floor = 0
         async with node.without_power():
-            await update(place, "agent:v2")
+            await update(bed, "agent:v2")
             await site.leader(but=leader["metadata"]["name"])
-            others = place.everywhere("v2").keys() - {node.name}
+            others = bed.everywhere("v2").keys() - {node.name}
             await witness.until(
                 lambda: others <= served_by(list(witness.now.values()), "v2"), "both others have it", LONG
             )
-        await settled(place)
-        assert await place.versions() == place.everywhere("v2")
+        await settled(bed)
+        assert await bed.versions() == bed.everywhere("v2")
     await site.replicas()

@@ -9,7 +9,7 @@ from tests.beds.api import NODES, PODS, Object
 from tests.beds.pods import condition, is_ready
 from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import PORT, agent_pod
-from tests.real_node.place import Place
+from tests.real_node.bed import Bed
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
 
@@ -22,60 +22,60 @@ def life(pod: Object) -> tuple[str, int]:
     return status["containerID"], status["restartCount"]
 
 
-async def running(place: Place, node: str = NODE) -> Object:
-    assert node in place.nodes
-    await place.api.create(PODS, agent_pod(f"on-{node}", "agent:v1", on=node, COLOUR="blue"))
-    pod = await place.is_ready(f"on-{node}")
-    assert await place.version_of(pod) == "v1"
+async def running(bed: Bed, node: str = NODE) -> Object:
+    assert node in bed.nodes
+    await bed.api.create(PODS, agent_pod(f"on-{node}", "agent:v1", on=node, COLOUR="blue"))
+    pod = await bed.is_ready(f"on-{node}")
+    assert await bed.version_of(pod) == "v1"
     return pod
 
 
-async def nodes_are(place: Place, ready: str, *names: str) -> None:
+async def nodes_are(bed: Bed, ready: str, *names: str) -> None:
     """Wait until the condition Ready of these nodes is True, False or Unknown."""
 
     def are_so(found: list[Object]) -> bool:
         states = {one["metadata"]["name"]: condition(one, "Ready").get("status") for one in found}
         return {states[name] for name in names} == {ready}
 
-    await place.api.wait_for(NODES, are_so, f"Ready of {', '.join(names)} is {ready}", seconds=LONG)
+    await bed.api.wait_for(NODES, are_so, f"Ready of {', '.join(names)} is {ready}", seconds=LONG)
 
 
-async def test_a_pod_runs_an_image_that_we_have_made_and_its_log_can_be_read(place: Place) -> None:
-    pod = await running(place)
-    status, body = await place.nodes[NODE].fetch(pod["status"]["podIP"], PORT)
+async def test_a_pod_runs_an_image_that_we_have_made_and_its_log_can_be_read(bed: Bed) -> None:
+    pod = await running(bed)
+    status, body = await bed.nodes[NODE].fetch(pod["status"]["podIP"], PORT)
     assert status == 200
     assert "COLOUR=blue" in msgspec.json.decode(body)["environment"]
-    assert "version v1" in await place.kubectl("logs", POD)
+    assert "version v1" in await bed.kubectl("logs", POD)
 
 
-async def test_without_its_kubelet_a_program_runs_on_and_is_found_again(place: Place) -> None:
-    node, before = place.nodes[NODE], await running(place)
+async def test_without_its_kubelet_a_program_runs_on_and_is_found_again(bed: Bed) -> None:
+    node, before = bed.nodes[NODE], await running(bed)
     with node.without_kubelet():
-        await place.kubectl("delete", "pod", POD, "--wait=false")
-        assert await place.version_of(before) == "v1", "nobody is there who could end it"
-    await place.api.wait_for(PODS, lambda pods: not pods, "the kubelet is back and ends the pod", seconds=LONG)
-    assert await place.version_of(before) == ""
+        await bed.kubectl("delete", "pod", POD, "--wait=false")
+        assert await bed.version_of(before) == "v1", "nobody is there who could end it"
+    await bed.api.wait_for(PODS, lambda pods: not pods, "the kubelet is back and ends the pod", seconds=LONG)
+    assert await bed.version_of(before) == ""
 
 
-async def test_a_power_cut_ends_every_program_and_the_pod_comes_back_with_the_node(place: Place) -> None:
-    node, before = place.nodes[NODE], await running(place)
+async def test_a_power_cut_ends_every_program_and_the_pod_comes_back_with_the_node(bed: Bed) -> None:
+    node, before = bed.nodes[NODE], await running(bed)
     async with node.without_power():
-        assert await place.version_of(before) == ""
-        assert life(await place.pod(POD)) == life(before), "nobody has told the API server"
-    (after,) = await place.api.wait_for(
+        assert await bed.version_of(before) == ""
+        assert life(await bed.pod(POD)) == life(before), "nobody has told the API server"
+    (after,) = await bed.api.wait_for(
         PODS, lambda pods: life(pods[0]) != life(before) and is_ready(pods[0]), "a new container", seconds=LONG
     )
     assert life(after)[1] == life(before)[1] + 1
-    assert await place.version_of(after) == "v1"
+    assert await bed.version_of(after) == "v1"
 
 
-async def test_a_node_that_is_silent_for_a_while_has_lost_nothing(place: Place) -> None:
-    second, third = place.nodes["node-2"], place.nodes["node-3"]
-    before = [await running(place, node.name) for node in (second, third)]
+async def test_a_node_that_is_silent_for_a_while_has_lost_nothing(bed: Bed) -> None:
+    second, third = bed.nodes["node-2"], bed.nodes["node-3"]
+    before = [await running(bed, node.name) for node in (second, third)]
     with second.frozen(), third.cut_off():
-        await nodes_are(place, "Unknown", "node-2", "node-3")
-    await nodes_are(place, "True", "node-2", "node-3")
+        await nodes_are(bed, "Unknown", "node-2", "node-3")
+    await nodes_are(bed, "True", "node-2", "node-3")
     for old in before:
-        new = await place.is_ready(old["metadata"]["name"])
+        new = await bed.is_ready(old["metadata"]["name"])
         assert life(new) == life(old)
-        assert await place.version_of(new) == "v1"
+        assert await bed.version_of(new) == "v1"

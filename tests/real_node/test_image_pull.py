@@ -15,7 +15,7 @@ from tests.beds.real_node.clients import asking
 from tests.beds.real_node.neighbours import asking_pods
 from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import agent_pod
-from tests.real_node.place import Place
+from tests.real_node.bed import Bed
 from tests.real_node.rollouts import LOGIN, deployed, opens, settled, update
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("puller")]
@@ -23,28 +23,28 @@ pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session"), pytes
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
-async def pulled(place: Place, name: str, **spec: Any) -> Object:
+async def pulled(bed: Bed, name: str, **spec: Any) -> Object:
     """Make a job for the image and wait until it is over and no puller left; returns its status."""
-    await place.api.patch(NAMESPACES, place.namespace, {"metadata": {"labels": RESTRICTED}})
+    await bed.api.patch(NAMESPACES, bed.namespace, {"metadata": {"labels": RESTRICTED}})
     whole = {"image": f"registry.test/{name}", "completionPolicy": {}, **spec}
-    made = await place.api.create(IMAGE_PULL_JOBS, {"metadata": {"generateName": "pull-"}, "spec": whole})
+    made = await bed.api.create(IMAGE_PULL_JOBS, {"metadata": {"generateName": "pull-"}, "spec": whole})
 
     def is_over(found: list[Object]) -> bool:
         return bool(found) and "completionTime" in (found[0].get("status") or {})
 
     query = {"fieldSelector": f"metadata.name={made['metadata']['name']}"}
-    (found,) = await place.api.wait_for(IMAGE_PULL_JOBS, is_over, "the job is over", seconds=LONG, **query)
-    await place.api.wait_for(PODS, lambda pods: not pods, "no puller is left", seconds=LONG)
+    (found,) = await bed.api.wait_for(IMAGE_PULL_JOBS, is_over, "the job is over", seconds=LONG, **query)
+    await bed.api.wait_for(PODS, lambda pods: not pods, "no puller is left", seconds=LONG)
     status: Object = found["status"]
     return status
 
 
-async def admitted(place: Place, pod: Object) -> None:
+async def admitted(bed: Bed, pod: Object) -> None:
     """Create it as soon as the server has seen that its namespace is free again, which takes a moment."""
     async with asyncio.timeout(LONG):
         while True:
             try:
-                await place.api.create(PODS, pod)
+                await bed.api.create(PODS, pod)
                 return
             except Refusal as refused:
                 if "violates PodSecurity" not in refused.message:
@@ -52,44 +52,44 @@ async def admitted(place: Place, pod: Object) -> None:
                 await asyncio.sleep(0.1)
 
 
-async def test_an_image_is_there_before_its_pod_and_pulled_once(place: Place) -> None:
-    registry = place.ours.registry
-    registry.put("early:v1", place.ours.images.agent("early"))
-    nodes = len(place.nodes)
+async def test_an_image_is_there_before_its_pod_and_pulled_once(bed: Bed) -> None:
+    registry = bed.ours.registry
+    registry.put("early:v1", bed.ours.images.agent("early"))
+    nodes = len(bed.nodes)
     for _ in range(2):  # the second job finds it on every node
-        status = await pulled(place, "early:v1", parallelism="100%")
+        status = await pulled(bed, "early:v1", parallelism="100%")
         assert (status["desired"], status["succeeded"], status["failed"]) == (nodes, nodes, 0), status
         assert registry.pulls["early:v1"] == nodes
-    await place.api.patch(NAMESPACES, place.namespace, {"metadata": {"labels": dict.fromkeys(RESTRICTED)}})
+    await bed.api.patch(NAMESPACES, bed.namespace, {"metadata": {"labels": dict.fromkeys(RESTRICTED)}})
     registry.behave("early:v1", Manners(status=500))
-    await admitted(place, agent_pod("agent", "early:v1", on="node-1"))
-    assert await place.version_of(await place.is_ready("agent")) == "early"
+    await admitted(bed, agent_pod("agent", "early:v1", on="node-1"))
+    assert await bed.version_of(await bed.is_ready("agent")) == "early"
 
 
-async def test_an_image_without_any_program_is_pulled_like_others(place: Place) -> None:
-    place.ours.registry.put("data:v1", image([layer({"data": b"1"})]))
-    status = await pulled(place, "data:v1", selector={"names": ["node-1"]})
+async def test_an_image_without_any_program_is_pulled_like_others(bed: Bed) -> None:
+    bed.ours.registry.put("data:v1", image([layer({"data": b"1"})]))
+    status = await pulled(bed, "data:v1", selector={"names": ["node-1"]})
     assert (status["desired"], status["succeeded"]) == (1, 1), status
 
 
-async def test_what_the_registry_does_not_have_is_told_in_the_kubelets_words(place: Place) -> None:
+async def test_what_the_registry_does_not_have_is_told_in_the_kubelets_words(bed: Bed) -> None:
     policy = {"backoffLimit": 1}
-    status = await pulled(place, "nowhere:v1", selector={"names": ["node-1", "node-2"]}, pullPolicy=policy)
+    status = await pulled(bed, "nowhere:v1", selector={"names": ["node-1", "node-2"]}, pullPolicy=policy)
     assert (status["failed"], status["failedNodes"]) == (2, ["node-1", "node-2"])
     assert "ErrImagePull" in status["message"]
     assert "not found" in status["message"]
-    assert place.ours.registry.pulls["nowhere:v1"] >= 4, "each node has tried twice"
+    assert bed.ours.registry.pulls["nowhere:v1"] >= 4, "each node has tried twice"
 
 
-async def test_a_registry_that_fails_one_node_keeps_no_other_one_waiting(place: Place) -> None:
+async def test_a_registry_that_fails_one_node_keeps_no_other_one_waiting(bed: Bed) -> None:
     """Told by the job, and by the plugin beside it, in the kubelet's words; afterwards that node gets it too."""
-    place.ours.registry.put("partly:v1", place.ours.images.agent("partly"))
+    bed.ours.registry.put("partly:v1", bed.ours.images.agent("partly"))
     everywhere = ("pull", "registry.test/partly:v1", "--parallelism", "100%", "--timeout", "5m")
-    plane = place.ours.plane
-    plugin = Plugin(plane.kubectl, plane.kubeconfig, place.namespace)
-    with place.nodes["node-2"].without_registry():
+    plane = bed.ours.plane
+    plugin = Plugin(plane.kubectl, plane.kubeconfig, bed.namespace)
+    with bed.nodes["node-2"].without_registry():
         once = {"backoffLimit": 0}
-        status = await pulled(place, "partly:v1", pullPolicy=once)
+        status = await pulled(bed, "partly:v1", pullPolicy=once)
         assert (status["succeeded"], status["failed"], status["failedNodes"]) == (2, 1, ["node-2"]), status
         assert "connection refused" in status["message"]
         ran = await plugin.run(*everywhere, seconds=LONG)
@@ -100,45 +100,45 @@ async def test_a_registry_that_fails_one_node_keeps_no_other_one_waiting(place: 
     assert "image there on 3 of 3 nodes" in await plugin.ok(*everywhere, seconds=LONG)
 
 
-async def test_a_slow_registry_is_waited_for_and_no_longer_than_asked(place: Place) -> None:
-    registry = place.ours.registry
-    registry.put("slow:v1", place.ours.images.agent("slow"), Manners(delay=5.0))
+async def test_a_slow_registry_is_waited_for_and_no_longer_than_asked(bed: Bed) -> None:
+    registry = bed.ours.registry
+    registry.put("slow:v1", bed.ours.images.agent("slow"), Manners(delay=5.0))
     once = {"timeoutSeconds": 1, "backoffLimit": 0}
-    status = await pulled(place, "slow:v1", selector={"names": ["node-1"]}, pullPolicy=once)
+    status = await pulled(bed, "slow:v1", selector={"names": ["node-1"]}, pullPolicy=once)
     assert "not pulled within 1 s" in status["message"]
-    status = await pulled(place, "slow:v1", selector={"names": ["node-2"]})
+    status = await pulled(bed, "slow:v1", selector={"names": ["node-2"]})
     assert (status["succeeded"], status["failed"]) == (1, 0), status
 
 
-async def test_a_secret_opens_the_registry(place: Place) -> None:
-    place.ours.registry.put("private:v1", place.ours.images.agent("private"), Manners(login=LOGIN))
+async def test_a_secret_opens_the_registry(bed: Bed) -> None:
+    bed.ours.registry.put("private:v1", bed.ours.images.agent("private"), Manners(login=LOGIN))
     here = {"names": ["node-3"]}
-    status = await pulled(place, "private:v1", selector=here, pullPolicy={"backoffLimit": 0})
+    status = await pulled(bed, "private:v1", selector=here, pullPolicy={"backoffLimit": 0})
     assert status["failed"] == 1
-    await opens(place, LOGIN, "key")
-    status = await pulled(place, "private:v1", selector=here, pullSecrets=["key"])
+    await opens(bed, LOGIN, "key")
+    status = await pulled(bed, "private:v1", selector=here, pullSecrets=["key"])
     assert (status["succeeded"], status["failed"]) == (1, 0), status
-    await place.api.patch(ACCOUNTS, "default", {"imagePullSecrets": [{"name": "key"}]})
-    status = await pulled(place, "private:v1", selector={"names": ["node-2"]})
+    await bed.api.patch(ACCOUNTS, "default", {"imagePullSecrets": [{"name": "key"}]})
+    status = await pulled(bed, "private:v1", selector={"names": ["node-2"]})
     assert (status["succeeded"], status["failed"]) == (1, 0), "the account of every puller"
 
 
 @pytest.mark.parametrize("ahead", [True, False], ids=["ahead", "not ahead"])
 async def test_in_place_a_client_waits_for_the_pull_only_where_the_image_does_not_go_ahead(
-    place: Place, ahead: bool
+    bed: Bed, ahead: bool
 ) -> None:
     """A pull takes ten seconds at least: two requests, of five seconds each. By EndpointSlices a client waits for the
     kubelet's word too, that the pod is ready again; by address for the program alone."""
     tag = f"far-{ahead}".lower()
-    place.ours.registry.put(f"agent:{tag}", place.ours.images.agent(tag), Manners(delay=5.0))
+    bed.ours.registry.put(f"agent:{tag}", bed.ours.images.agent(tag), Manners(delay=5.0))
     wait = f"kruise-ds/image-predownload-wait={str(ahead).lower()}"
     nodes = f"apps.kruise.io/image-predownload-parallelism={'100%' if ahead else '0'}"
-    async with deployed(place, rollingUpdateType="InPlaceIfPossible", maxUnavailable=2) as witness:
-        witness.floor, witness.most_pairs = len(place.workers) - 2, len(place.workers)  # pullers are pods too
-        await place.kubectl("annotate", "ads", "agent", wait, nodes)
-        async with asking(place.ours, place.api, "agent") as clients, asking_pods(place.ours, place.api) as direct:
-            await update(place, f"agent:{tag}")
-            await settled(place)
+    async with deployed(bed, rollingUpdateType="InPlaceIfPossible", maxUnavailable=2) as witness:
+        witness.floor, witness.most_pairs = len(bed.workers) - 2, len(bed.workers)  # pullers are pods too
+        await bed.kubectl("annotate", "ads", "agent", wait, nodes)
+        async with asking(bed.ours, bed.api, "agent") as clients, asking_pods(bed.ours, bed.api) as direct:
+            await update(bed, f"agent:{tag}")
+            await settled(bed)
             await clients.all_have_an_answer()
         for way, waited in (("EndpointSlices", clients.waited), ("address", direct.waited)):
             print(f"seconds without an answer by {way}, ahead={ahead}: {dict(waited)}")

@@ -14,7 +14,7 @@ from tests.beds.pods import condition, node_of
 from tests.beds.real_node.clients import asking
 from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import PORT, agent_set, container, environment_of
-from tests.real_node.place import Place
+from tests.real_node.bed import Bed
 from tests.real_node.rollouts import deployed_as, settled, update
 from tests.real_node.test_in_place import identities
 from tests.system.in_place import GATE, by_priority, container_of, restarts
@@ -36,7 +36,7 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-async def test_with_a_grace_period_nobody_asks_a_pod_that_is_restarted(place: Place) -> None:
+async def test_with_a_grace_period_nobody_asks_a_pod_that_is_restarted(bed: Bed) -> None:
     """A client hears late that a pod is not ready any more; until then it gets its answers."""
     new = in_place("agent:v1", "100%")
     new["metadata"]["annotations"] = {"kruise-ds/in-place-grace-seconds": str(GRACE)}
@@ -47,21 +47,21 @@ async def test_with_a_grace_period_nobody_asks_a_pod_that_is_restarted(place: Pl
             gate = condition(pod, GATE)
             if gate.get("status") == "False":
                 closed[node_of(pod)] = moment(gate["lastTransitionTime"])
-        return closed.keys() == {*place.workers}
+        return closed.keys() == {*bed.workers}
 
     async with (
-        deployed_as(place, new),
-        asking(place.ours, place.api, "agent") as clients,
+        deployed_as(bed, new),
+        asking(bed.ours, bed.api, "agent") as clients,
         asyncio.TaskGroup() as group,
     ):
-        before = await identities(place)
-        group.create_task(place.api.wait_for(PODS, all_closed, "every gate was closed", seconds=LONG))
-        await update(place, "agent:v2")
-        await settled(place)
+        before = await identities(bed)
+        group.create_task(bed.api.wait_for(PODS, all_closed, "every gate was closed", seconds=LONG))
+        await update(bed, "agent:v2")
+        await settled(bed)
         await clients.all_hear("v2")
         assert dict(clients.errors) == {}
-        assert await identities(place) == before
-        ended = {node_of(pod): container_of(pod)["lastState"]["terminated"] for pod in await place.pods()}
+        assert await identities(bed) == before
+        ended = {node_of(pod): container_of(pod)["lastState"]["terminated"] for pod in await bed.pods()}
         waited = {node: moment(ended[node]["finishedAt"]) - closed[node] for node in closed}
         assert min(waited.values()) >= timedelta(seconds=GRACE), waited
 
@@ -77,17 +77,17 @@ def by_turns(image: str) -> list[Object]:
     return found
 
 
-async def test_launch_priorities_are_restarted_one_after_the_other(place: Place) -> None:
+async def test_launch_priorities_are_restarted_one_after_the_other(bed: Bed) -> None:
     data = dict.fromkeys(KEYS.values(), "true")
-    await place.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "barrier"}, "data": data})
-    async with deployed_as(place, in_place("agent:v1", 1, containers=by_turns("agent:v1"))) as witness:
-        witness.floor = len(place.workers) - 1
-        before = await identities(place)
+    await bed.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "barrier"}, "data": data})
+    async with deployed_as(bed, in_place("agent:v1", 1, containers=by_turns("agent:v1"))) as witness:
+        witness.floor = len(bed.workers) - 1
+        before = await identities(bed)
         template = {"spec": {"containers": by_turns("agent:v2")}}
-        await place.api.patch(DAEMONSETS, "agent", {"spec": {"template": template}})
-        await settled(place)
-        pods = await place.pods()
-        assert await identities(place) == before
+        await bed.api.patch(DAEMONSETS, "agent", {"spec": {"template": template}})
+        await settled(bed)
+        pods = await bed.pods()
+        assert await identities(bed) == before
         assert [[restarts(pod, name) for name in KEYS] for pod in pods] == [[1, 1, 1]] * len(pods)
         for pod in pods:
             first, second, agent = (
@@ -96,10 +96,10 @@ async def test_launch_priorities_are_restarted_one_after_the_other(place: Place)
             )
             assert second - first >= timedelta(seconds=READY), node_of(pod)
             assert agent - second >= timedelta(seconds=READY), node_of(pod)
-        assert await place.versions() == place.everywhere("v2")
+        assert await bed.versions() == bed.everywhere("v2")
 
 
-async def test_a_label_that_the_environment_reads_is_there_when_the_new_image_starts(place: Place) -> None:
+async def test_a_label_that_the_environment_reads_is_there_when_the_new_image_starts(bed: Bed) -> None:
     reads = {"name": "TRACK", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['track']"}}}
 
     def template(track: str, image: str) -> Object:
@@ -109,17 +109,17 @@ async def test_a_label_that_the_environment_reads_is_there_when_the_new_image_st
 
     new = in_place("agent:v1", 1)
     new["spec"]["template"] = template("a", "agent:v1")
-    async with deployed_as(place, new) as witness:
-        witness.floor = len(place.workers) - 1
-        before = await identities(place)
-        await place.api.patch(DAEMONSETS, "agent", {"spec": {"template": template("b", "agent:v2")}})
-        await settled(place)
-        assert await identities(place) == before
-        pods = await place.pods()
+    async with deployed_as(bed, new) as witness:
+        witness.floor = len(bed.workers) - 1
+        before = await identities(bed)
+        await bed.api.patch(DAEMONSETS, "agent", {"spec": {"template": template("b", "agent:v2")}})
+        await settled(bed)
+        assert await identities(bed) == before
+        pods = await bed.pods()
         assert [restarts(pod) for pod in pods] == [1] * len(pods)
-        assert [(await environment_of(place.cluster, pod))["TRACK"] for pod in pods] == ["b"] * len(pods)
-        await place.api.patch(DAEMONSETS, "agent", {"spec": {"template": template("c", "agent:v2")}})
-        await settled(place)
-        pods = [pod for pod in await place.pods() if pod["metadata"].get("deletionTimestamp") is None]
+        assert [(await environment_of(bed.cluster, pod))["TRACK"] for pod in pods] == ["b"] * len(pods)
+        await bed.api.patch(DAEMONSETS, "agent", {"spec": {"template": template("c", "agent:v2")}})
+        await settled(bed)
+        pods = [pod for pod in await bed.pods() if pod["metadata"].get("deletionTimestamp") is None]
         assert not {pod["metadata"]["uid"] for pod in pods} & {one[1] for one in before.values()}, "new ones read it"
-        assert [(await environment_of(place.cluster, pod))["TRACK"] for pod in pods] == ["c"] * len(pods)
+        assert [(await environment_of(bed.cluster, pod))["TRACK"] for pod in pods] == ["c"] * len(pods)

@@ -16,7 +16,7 @@ from tests.beds.installed.plugin import PROGRAMS
 from tests.beds.manifests import MANIFESTS
 from tests.beds.real_node.installation import installed
 from tests.beds.real_node.patience import LONG
-from tests.real_node.place import Place
+from tests.real_node.bed import Bed
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
 
@@ -29,15 +29,15 @@ ELSEWHERE = ("docker", "kind", "make", "python")
 class Terminal:
     """A shell in the folder of the sources, whose kubectl is in the test's namespace."""
 
-    def __init__(self, place: Place, folder: Path) -> None:
+    def __init__(self, bed: Bed, folder: Path) -> None:
         for name in ELSEWHERE:
             (folder / name).write_text('#!/bin/sh\necho "${0##*/} $*"\n')
             (folder / name).chmod(0o755)
-        kubeconfig = yaml.safe_load(place.ours.plane.kubeconfig.read_text())
+        kubeconfig = yaml.safe_load(bed.ours.plane.kubeconfig.read_text())
         for context in kubeconfig["contexts"]:
-            context["context"]["namespace"] = place.namespace
+            context["context"]["namespace"] = bed.namespace
         (folder / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
-        path = (folder, PROGRAMS, place.ours.plane.kubectl.parent, os.environ["PATH"])
+        path = (folder, PROGRAMS, bed.ours.plane.kubectl.parent, os.environ["PATH"])
         self._env = {**os.environ, "PATH": ":".join(map(str, path)), "KUBECONFIG": str(folder / "kubeconfig")}
 
     async def typed(self, block: str) -> str:
@@ -49,15 +49,15 @@ class Terminal:
 
 
 async def test_the_demo_on_kind_goes_as_the_guide_says(
-    place: Place, controller_image: Path | None, tmp_path: Path
+    bed: Bed, controller_image: Path | None, tmp_path: Path
 ) -> None:
-    nodes = place.ours.nodes
+    nodes = bed.ours.nodes
     assert controller_image is not None
     async with asyncio.TaskGroup() as loading:
         for node in nodes.values():
             loading.create_task(node.load(controller_image))
-    terminal, said = Terminal(place, tmp_path), list[str]()
-    async with installed(place.ours), AsyncExitStack() as off:
+    terminal, said = Terminal(bed, tmp_path), list[str]()
+    async with installed(bed.ours), AsyncExitStack() as off:
         for block in BLOCK.findall((ROOT / "docs" / "demo-on-kind.md").read_text()):
             said.append(await terminal.typed(block))
             match said[-1].split():

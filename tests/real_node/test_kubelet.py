@@ -13,7 +13,7 @@ from tests.beds.real_node import Manners
 from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import environment_of
 from tests.beds.watched_pod import watching
-from tests.real_node.place import Place
+from tests.real_node.bed import Bed
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
 
@@ -21,9 +21,9 @@ NODE = "node-1"
 
 
 @pytest.fixture
-def images(place: Place) -> None:
+def images(bed: Bed) -> None:
     """What the cases name, in the registry; the missing one is missing."""
-    registry, made = place.ours.registry, place.ours.images
+    registry, made = bed.ours.registry, bed.ours.images
     for tag in ("v1", "v2", "v3"):
         registry.put(f"kubelet:{tag}", made.agent(tag))
     registry.put(f"kubelet:{ALIAS}", made.agent(SAME))
@@ -32,21 +32,21 @@ def images(place: Place) -> None:
 
 
 @asynccontextmanager
-async def as_asked(place: Place, case: Case) -> AsyncIterator[None]:
+async def as_asked(bed: Bed, case: Case) -> AsyncIterator[None]:
     """The kubelet is the one that the case needs."""
     if not case.own_cpus:
         yield
         return
-    with place.nodes[NODE].with_kubelet(cpuManagerPolicy="static", reservedSystemCPUs="0"):
+    with bed.nodes[NODE].with_kubelet(cpuManagerPolicy="static", reservedSystemCPUs="0"):
         yield
 
 
 @pytest.mark.usefixtures("images")
 @pytest.mark.parametrize("case", CASES)
-async def test_the_real_kubelet_does_it(place: Place, case: str) -> None:
+async def test_the_real_kubelet_does_it(bed: Bed, case: str) -> None:
     async def environment(pod: Object) -> dict[str, str]:
-        return await environment_of(place.cluster, pod)
+        return await environment_of(bed.cluster, pod)
 
     one = CASES[case].pod(NODE)
-    async with as_asked(place, CASES[case]), watching(place.api, one, LONG, environment) as pod:
+    async with as_asked(bed, CASES[case]), watching(bed.api, one, LONG, environment) as pod:
         await CASES[case].play(pod)

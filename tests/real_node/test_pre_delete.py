@@ -12,7 +12,7 @@ from tests.beds.api import PODS, Object
 from tests.beds.pods import node_of
 from tests.beds.real_node.clients import Clients, asking
 from tests.beds.real_node.workloads import agent_set
-from tests.real_node.place import Place
+from tests.real_node.bed import Bed
 from tests.real_node.rollouts import settled, update
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("controller")]
@@ -22,14 +22,14 @@ STATE = "lifecycle.apps.kruise.io/state"
 
 
 @asynccontextmanager
-async def letting_go(place: Place, clients: Clients) -> AsyncIterator[list[str]]:
+async def letting_go(bed: Bed, clients: Clients) -> AsyncIterator[list[str]]:
     """Lets each prepared pod go once the client of its node knows that it is not ready; gives the nodes."""
     nodes: list[str] = []
 
     async def work() -> None:
         done: set[str] = set()
         while True:
-            pods = await place.api.wait_for(
+            pods = await bed.api.wait_for(
                 PODS, lambda pods: any(_is_new(pod, done) for pod in pods), "", seconds=3600
             )
             for pod in (pod for pod in pods if _is_new(pod, done)):
@@ -37,7 +37,7 @@ async def letting_go(place: Place, clients: Clients) -> AsyncIterator[list[str]]
                 nodes.append(node_of(pod))
                 await clients.left(node_of(pod))
                 gone: Object = {"metadata": {"labels": {BLOCK: None}}}
-                await place.api.patch(PODS, pod["metadata"]["name"], gone)
+                await bed.api.patch(PODS, pod["metadata"]["name"], gone)
 
     task = asyncio.create_task(work(), name="lets pods go")
     try:
@@ -53,17 +53,17 @@ def _is_new(pod: Object, done: set[str]) -> bool:
     return STATE in meta["labels"] and BLOCK in meta["labels"] and meta["uid"] not in done
 
 
-async def test_a_client_that_is_moved_away_never_gets_an_error(place: Place) -> None:
+async def test_a_client_that_is_moved_away_never_gets_an_error(bed: Bed) -> None:
     made = agent_set("agent:v1", maxUnavailable=1)
     made["spec"]["lifecycle"] = {"preDelete": {"labelsHandler": {BLOCK: "true"}, "markPodNotReady": True}}
     made["spec"]["template"]["metadata"]["labels"] = {**made["spec"]["template"]["metadata"]["labels"], BLOCK: "true"}
-    await place.apply(made)
-    await settled(place)
-    async with asking(place.ours, place.api, "agent") as clients, letting_go(place, clients) as nodes:
-        await update(place, "agent:v2")
-        await settled(place)
+    await bed.apply(made)
+    await settled(bed)
+    async with asking(bed.ours, bed.api, "agent") as clients, letting_go(bed, clients) as nodes:
+        await update(bed, "agent:v2")
+        await settled(bed)
         await clients.all_hear("v2")
-    assert nodes == sorted(place.workers, reverse=True)
+    assert nodes == sorted(bed.workers, reverse=True)
     assert clients.errors == {}
     assert clients.answers.keys() == {"v1", "v2"}
-    assert await place.warnings() == []
+    assert await bed.warnings() == []

@@ -18,7 +18,7 @@ from tests.beds.real_node import Manners
 from tests.beds.real_node.neighbours import asking_pods
 from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import agent_set
-from tests.real_node.place import Place
+from tests.real_node.bed import Bed
 from tests.real_node.rollouts import LOGIN, deployed_as, opens, served_by, settled, update
 from tests.system.in_place import identity, restarts
 
@@ -31,25 +31,25 @@ KEY = {"imagePullSecrets": [{"name": "key"}]}
 
 @asynccontextmanager
 async def deployed(
-    place: Place, annotations: Mapping[str, str] | None = None, *, pod: Mapping[str, Any] = KEY
+    bed: Bed, annotations: Mapping[str, str] | None = None, *, pod: Mapping[str, Any] = KEY
 ) -> AsyncIterator[dict[str, tuple[str, ...]]]:
     """v1 on all nodes, of which one at most may be without a ready pod; yields the identity of each node's pod. `pod`
     are fields of the pod spec, by which the registry may be opened."""
     new = agent_set("agent:v1", **IN_PLACE)
     new["metadata"]["annotations"] = {**EVERYWHERE, **(annotations or {})}
     new["spec"]["template"]["spec"] |= pod
-    async with deployed_as(place, new) as witness:
-        nodes = len(place.workers)
+    async with deployed_as(bed, new) as witness:
+        nodes = len(bed.workers)
         witness.floor, witness.most_pairs = nodes - 1, nodes  # pullers are pods too
-        yield {node: identity(pod) for node, pod in (await agents(place)).items()}
+        yield {node: identity(pod) for node, pod in (await agents(bed)).items()}
 
 
-async def agents(place: Place) -> dict[str, Object]:
+async def agents(bed: Bed) -> dict[str, Object]:
     """The daemon pods by node, without pullers."""
-    return {node_of(pod): pod for pod in await place.pods() if pod["metadata"]["labels"].get("app") == "agent"}
+    return {node_of(pod): pod for pod in await bed.pods() if pod["metadata"]["labels"].get("app") == "agent"}
 
 
-async def left_alone(place: Place, words: str, *nodes: str) -> None:
+async def left_alone(bed: Bed, words: str, *nodes: str) -> None:
     """Wait until these are named, by condition, events and `nodes`; nothing has happened to their pods."""
 
     def told(found: list[Object]) -> str:
@@ -59,99 +59,99 @@ async def left_alone(place: Place, words: str, *nodes: str) -> None:
     def all_told(found: list[Object]) -> bool:
         return all(node in told(found) for node in nodes)
 
-    await place.api.wait_for(DAEMONSETS, all_told, f"{nodes} are named", seconds=LONG)
+    await bed.api.wait_for(DAEMONSETS, all_told, f"{nodes} are named", seconds=LONG)
 
     def by_events(found: list[Object]) -> dict[str, str]:
         failed = [one["message"] for one in found if one["reason"] == "ImagePullFailed"]
         return dict(message.split(": ", 1) for message in failed)
 
-    events = await place.api.wait_for(EVENTS, lambda one: by_events(one).keys() == {*nodes}, "events", seconds=LONG)
+    events = await bed.api.wait_for(EVENTS, lambda one: by_events(one).keys() == {*nodes}, "events", seconds=LONG)
     assert all(words in message for message in by_events(events).values()), by_events(events)
 
     def counted(found: list[Object]) -> bool:
         return [(one.get("status") or {}).get("failedNodes") for one in found] == [sorted(nodes)]
 
-    await place.api.wait_for(IMAGE_PULL_JOBS, counted, "told by the job", seconds=LONG)
-    plane = place.ours.plane
-    printed = await Plugin(plane.kubectl, plane.kubeconfig, place.namespace).ok("nodes", "agent", "-o", "wide")
+    await bed.api.wait_for(IMAGE_PULL_JOBS, counted, "told by the job", seconds=LONG)
+    plane = bed.ours.plane
+    printed = await Plugin(plane.kubectl, plane.kubeconfig, bed.namespace).ok("nodes", "agent", "-o", "wide")
     lines = {line.split()[0]: line for line in printed.splitlines() if line.startswith("node-")}
     assert {node for node, line in lines.items() if "its new image cannot be pulled" in line} == {*nodes}, printed
     assert all(words in lines[node] for node in nodes), printed
-    pods = await agents(place)
+    pods = await agents(bed)
     assert [(image_of(pods[node]).rpartition(":")[2], restarts(pods[node])) for node in nodes] == [("v1", 0)] * len(
         nodes
     )
 
 
-async def test_a_node_whose_registry_fails_is_left_alone_and_the_next_image_reaches_it(place: Place) -> None:
-    registry, images = place.ours.registry, place.ours.images
+async def test_a_node_whose_registry_fails_is_left_alone_and_the_next_image_reaches_it(bed: Bed) -> None:
+    registry, images = bed.ours.registry, bed.ours.images
     for version in ("half", "whole"):
         registry.put(f"agent:{version}", images.agent(version))
-    async with deployed(place) as before, asking_pods(place.ours, place.api) as asked:
-        with place.nodes["node-2"].without_registry():
-            await update(place, "agent:half")
-            await left_alone(place, "connection refused", "node-2")
+    async with deployed(bed) as before, asking_pods(bed.ours, bed.api) as asked:
+        with bed.nodes["node-2"].without_registry():
+            await update(bed, "agent:half")
+            await left_alone(bed, "connection refused", "node-2")
             others = {"node-1", "node-3"}
-            await place.api.wait_for(
+            await bed.api.wait_for(
                 PODS, lambda pods: served_by(pods, "half") == others, "the others have it", seconds=LONG
             )
-            assert await place.versions() == {"node-1": "half", "node-2": "v1", "node-3": "half"}
+            assert await bed.versions() == {"node-1": "half", "node-2": "v1", "node-3": "half"}
             assert "node-2" not in asked.waited
-        await update(place, "agent:whole")
-        await settled(place)
-        pods = await agents(place)
+        await update(bed, "agent:whole")
+        await settled(bed)
+        pods = await agents(bed)
         assert {node: identity(pod) for node, pod in pods.items()} == before
         assert {node: restarts(pod) for node, pod in pods.items()} == {"node-1": 2, "node-2": 1, "node-3": 2}
-        assert await place.versions() == place.everywhere("whole")
+        assert await bed.versions() == bed.everywhere("whole")
 
 
 async def test_nodes_that_pull_for_too_long_are_left_alone_and_the_image_reaches_them_when_it_is_quick(
-    place: Place,
+    bed: Bed,
 ) -> None:
-    registry, slow = place.ours.registry, place.ours.images.agent("late")
+    registry, slow = bed.ours.registry, bed.ours.images.agent("late")
     registry.put("agent:late", slow, Manners(delay=20.0))
     timeout = {"apps.kruise.io/image-predownload-timeout-seconds": "1"}
-    async with deployed(place, timeout) as before:
-        await update(place, "agent:late")
-        await left_alone(place, "not pulled within 1 s", *place.workers)
-        assert await place.versions() == place.everywhere("v1")
+    async with deployed(bed, timeout) as before:
+        await update(bed, "agent:late")
+        await left_alone(bed, "not pulled within 1 s", *bed.workers)
+        assert await bed.versions() == bed.everywhere("v1")
         registry.put("agent:late", slow)
-        await place.kubectl("delete", "imagepulljobs", "--all")
-        await settled(place)
-        pods = await agents(place)
+        await bed.kubectl("delete", "imagepulljobs", "--all")
+        await settled(bed)
+        pods = await agents(bed)
         assert {node: identity(pod) for node, pod in pods.items()} == before
         assert [restarts(pod) for pod in pods.values()] == [1, 1, 1]
-        assert await place.versions() == place.everywhere("late")
+        assert await bed.versions() == bed.everywhere("late")
 
 
-async def test_without_its_secret_a_template_reaches_no_node_and_with_it_all(place: Place) -> None:
-    registry, images = place.ours.registry, place.ours.images
+async def test_without_its_secret_a_template_reaches_no_node_and_with_it_all(bed: Bed) -> None:
+    registry, images = bed.ours.registry, bed.ours.images
     for version in ("closed", "opened"):
         registry.put(f"agent:{version}", images.agent(version), Manners(login=LOGIN))
-    async with deployed(place) as before, asking_pods(place.ours, place.api) as asked:
-        await update(place, "agent:closed")
-        await left_alone(place, "authorization failed", *place.workers)
-        assert await place.versions() == place.everywhere("v1")
+    async with deployed(bed) as before, asking_pods(bed.ours, bed.api) as asked:
+        await update(bed, "agent:closed")
+        await left_alone(bed, "authorization failed", *bed.workers)
+        assert await bed.versions() == bed.everywhere("v1")
         assert dict(asked.waited) == {}
-        await opens(place, LOGIN, "key")
-        await update(place, "agent:opened")
-        await settled(place)
-        pods = await agents(place)
+        await opens(bed, LOGIN, "key")
+        await update(bed, "agent:opened")
+        await settled(bed)
+        pods = await agents(bed)
         assert {node: identity(pod) for node, pod in pods.items()} == before
         assert [restarts(pod) for pod in pods.values()] == [1, 1, 1]
-        assert await place.versions() == place.everywhere("opened")
+        assert await bed.versions() == bed.everywhere("opened")
 
 
-async def test_pull_secrets_of_the_account_of_a_template_open_the_registry_ahead_of_its_pods(place: Place) -> None:
-    place.ours.registry.put("agent:guarded", place.ours.images.agent("guarded"), Manners(login=LOGIN))
-    await opens(place, LOGIN, "key")
-    await place.api.create(ACCOUNTS, {"metadata": {"name": "agent"}, **KEY})
+async def test_pull_secrets_of_the_account_of_a_template_open_the_registry_ahead_of_its_pods(bed: Bed) -> None:
+    bed.ours.registry.put("agent:guarded", bed.ours.images.agent("guarded"), Manners(login=LOGIN))
+    await opens(bed, LOGIN, "key")
+    await bed.api.create(ACCOUNTS, {"metadata": {"name": "agent"}, **KEY})
     async with (
-        deployed(place, pod={"serviceAccountName": "agent"}) as before,
-        asking_pods(place.ours, place.api) as asked,
+        deployed(bed, pod={"serviceAccountName": "agent"}) as before,
+        asking_pods(bed.ours, bed.api) as asked,
     ):
-        await update(place, "agent:guarded")
-        await settled(place)
-        assert {node: identity(pod) for node, pod in (await agents(place)).items()} == before
-        assert await place.versions() == place.everywhere("guarded")
+        await update(bed, "agent:guarded")
+        await settled(bed)
+        assert {node: identity(pod) for node, pod in (await agents(bed)).items()} == before
+        assert await bed.versions() == bed.everywhere("guarded")
         print(f"seconds without an answer: {dict(asked.waited)}")

@@ -10,19 +10,19 @@ import pytest
 from tests.beds.api import PODS, Object, closing
 from tests.beds.pods import node_of
 from tests.beds.real_node.patience import LONG
-from tests.real_node.place import Place
+from tests.real_node.bed import Bed
 from tests.real_node.rollouts import deployed, settled
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("controller")]
 
 
-async def end_of(place: Place, old: Object) -> str:
+async def end_of(bed: Bed, old: Object) -> str:
     """Delete the pod; returns its phase at the moment when the next one of its node appears, or "gone"."""
     uid, node = old["metadata"]["uid"], node_of(old)
-    page = await place.api.page(PODS)
-    watch = place.api.watch(PODS, silence=LONG, resourceVersion=page["metadata"]["resourceVersion"])
+    page = await bed.api.page(PODS)
+    watch = bed.api.watch(PODS, silence=LONG, resourceVersion=page["metadata"]["resourceVersion"])
     phase = "Running"
-    await place.kubectl("delete", "pod", old["metadata"]["name"], "--wait=false")
+    await bed.kubectl("delete", "pod", old["metadata"]["name"], "--wait=false")
     async with asyncio.timeout(LONG), aclosing(closing(watch)) as events:
         async for event in events:
             if event.type == "ADDED" and node_of(event.object) == node:
@@ -32,10 +32,10 @@ async def end_of(place: Place, old: Object) -> str:
     raise AssertionError("the watch ended")
 
 
-async def test_two_programs_never_run_on_one_node(place: Place) -> None:
+async def test_two_programs_never_run_on_one_node(bed: Bed) -> None:
     """The old one takes two seconds to end, and says at its end how it went."""
-    async with deployed(place, environment={"STOP_SECONDS": "2"}):
-        for pod in await place.pods():
-            assert await end_of(place, pod) in ("Succeeded", "gone")
-            await settled(place)
-    assert await place.warnings() == []
+    async with deployed(bed, environment={"STOP_SECONDS": "2"}):
+        for pod in await bed.pods():
+            assert await end_of(bed, pod) in ("Succeeded", "gone")
+            await settled(bed)
+    assert await bed.warnings() == []

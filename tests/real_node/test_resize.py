@@ -13,8 +13,8 @@ from tests.beds.installed.process import Controller, running
 from tests.beds.pods import node_of
 from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import agent_set, container
+from tests.real_node.bed import Bed, Cluster
 from tests.real_node.conftest import ACCOUNT
-from tests.real_node.place import Cluster, Place
 from tests.real_node.rollouts import settled
 from tests.system.in_place import container_of, identity, restarts
 
@@ -34,49 +34,49 @@ def resources(cpu: str, memory: str = "32Mi") -> Object:
     return {"requests": {"cpu": cpu, "memory": memory}, "limits": {"cpu": "500m", "memory": "64Mi"}}
 
 
-async def deployed(place: Place) -> dict[str, tuple[str, ...]]:
+async def deployed(bed: Bed) -> dict[str, tuple[str, ...]]:
     new = agent_set("agent:v1", rollingUpdateType="InPlaceIfPossible", maxUnavailable=1)
     new["spec"]["template"]["spec"]["containers"][0]["resources"] = resources("10m")
-    await place.apply(new)
-    await settled(place)
-    return {node_of(pod): identity(pod) for pod in await place.pods()}
+    await bed.apply(new)
+    await settled(bed)
+    return {node_of(pod): identity(pod) for pod in await bed.pods()}
 
 
-async def edit(place: Place, image: str, wanted: Object, **labels: str) -> None:
+async def edit(bed: Bed, image: str, wanted: Object, **labels: str) -> None:
     one = {**container(image), "resources": wanted}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [one]}}
-    await place.api.patch(DAEMONSETS, "agent", {"spec": {"template": template}})
+    await bed.api.patch(DAEMONSETS, "agent", {"spec": {"template": template}})
 
 
-async def test_resources_alone_restart_nothing(place: Place) -> None:
-    before = await deployed(place)
-    await edit(place, "agent:v1", resources("20m"))
-    await settled(place)
-    pods = await place.pods()
+async def test_resources_alone_restart_nothing(bed: Bed) -> None:
+    before = await deployed(bed)
+    await edit(bed, "agent:v1", resources("20m"))
+    await settled(bed)
+    pods = await bed.pods()
     assert {node_of(pod): identity(pod) for pod in pods} == before
     assert [(container_of(pod)["resources"], restarts(pod)) for pod in pods] == [(resources("20m"), 0)] * 3
 
 
-async def test_image_labels_and_resources_in_one_edit_restart_once(place: Place) -> None:
-    before = await deployed(place)
-    await edit(place, "agent:v2", resources("20m"), team="blue")
-    await settled(place)
-    pods = await place.pods()
+async def test_image_labels_and_resources_in_one_edit_restart_once(bed: Bed) -> None:
+    before = await deployed(bed)
+    await edit(bed, "agent:v2", resources("20m"), team="blue")
+    await settled(bed)
+    pods = await bed.pods()
     assert {node_of(pod): identity(pod) for pod in pods} == before
     assert [(container_of(pod)["resources"], restarts(pod)) for pod in pods] == [(resources("20m"), 1)] * 3
     assert {pod["metadata"]["labels"]["team"] for pod in pods} == {"blue"}
-    assert await place.versions() == place.everywhere("v2")
+    assert await bed.versions() == bed.everywhere("v2")
 
 
-async def test_what_no_node_has_is_refused_on_one_node_and_the_next_edit_goes_on(place: Place) -> None:
-    before = await deployed(place)
+async def test_what_no_node_has_is_refused_on_one_node_and_the_next_edit_goes_on(bed: Bed) -> None:
+    before = await deployed(bed)
     huge = {"requests": {"cpu": "900", "memory": "32Mi"}, "limits": {"cpu": "900", "memory": "64Mi"}}
-    await edit(place, "agent:v1", huge)
-    await place.api.wait_for(
+    await edit(bed, "agent:v1", huge)
+    await bed.api.wait_for(
         EVENTS, lambda told: any(one["reason"] == "ResizeRefused" for one in told), "it is told", seconds=LONG
     )
-    await edit(place, "agent:v1", resources("20m"))
-    await settled(place)
-    pods = await place.pods()
+    await edit(bed, "agent:v1", resources("20m"))
+    await settled(bed)
+    pods = await bed.pods()
     assert {node_of(pod): identity(pod) for pod in pods} == before
     assert [container_of(pod)["resources"] for pod in pods] == [resources("20m")] * 3

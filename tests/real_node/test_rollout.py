@@ -10,65 +10,65 @@ from tests.beds.real_node import Manners
 from tests.beds.real_node.clients import asking
 from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import cannot_pull
-from tests.real_node.place import Place
+from tests.real_node.bed import Bed
 from tests.real_node.rollouts import deployed, goes_node_by_node, served_by, settled, update
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("controller")]
 
 
-async def test_a_rollout_leaves_one_node_at_a_time(place: Place) -> None:
-    await goes_node_by_node(place)
+async def test_a_rollout_leaves_one_node_at_a_time(bed: Bed) -> None:
+    await goes_node_by_node(bed)
 
 
-async def test_with_surge_every_node_is_served_all_the_time(place: Place) -> None:
-    async with deployed(place, maxSurge=1, maxUnavailable=0) as witness:
-        witness.floor, witness.most_pairs = len(place.workers), 1
-        await update(place, "agent:v2")
-        await settled(place)
-        await place.api.wait_for(
-            PODS, lambda pods: len(pods) == len(place.workers), "the old pods are gone", seconds=LONG
+async def test_with_surge_every_node_is_served_all_the_time(bed: Bed) -> None:
+    async with deployed(bed, maxSurge=1, maxUnavailable=0) as witness:
+        witness.floor, witness.most_pairs = len(bed.workers), 1
+        await update(bed, "agent:v2")
+        await settled(bed)
+        await bed.api.wait_for(
+            PODS, lambda pods: len(pods) == len(bed.workers), "the old pods are gone", seconds=LONG
         )
-        assert await place.versions() == place.everywhere("v2")
-    assert await place.warnings() == []
+        assert await bed.versions() == bed.everywhere("v2")
+    assert await bed.warnings() == []
 
 
-async def test_with_surge_no_client_waits(place: Place) -> None:
+async def test_with_surge_no_client_waits(bed: Bed) -> None:
     """The program serves on after it was told to go, for longer than it takes until the last client knows."""
-    cluster = place.ours
-    async with deployed(place, maxSurge=1, maxUnavailable=0, environment={"STOP_SECONDS": "25"}) as witness:
+    cluster = bed.ours
+    async with deployed(bed, maxSurge=1, maxUnavailable=0, environment={"STOP_SECONDS": "25"}) as witness:
         witness.most_pairs = 1
-        async with asking(cluster, place.api, "agent") as clients:
-            await update(place, "agent:v2")
-            await settled(place)
+        async with asking(cluster, bed.api, "agent") as clients:
+            await update(bed, "agent:v2")
+            await settled(bed)
             await clients.all_hear("v2")
         assert clients.waited == {}
         assert clients.answers.keys() == {"v1", "v2"}
 
 
-async def test_an_image_that_cannot_be_pulled_costs_one_node_and_no_more(place: Place) -> None:
-    place.ours.registry.behave("agent:bad", Manners(status=500))
-    async with deployed(place, maxUnavailable=1) as witness:
-        witness.floor = len(place.workers) - 1
-        untouched = {node_of(pod): pod["metadata"]["uid"] for pod in await place.pods()}
-        await update(place, "agent:bad")
-        await place.api.wait_for(
+async def test_an_image_that_cannot_be_pulled_costs_one_node_and_no_more(bed: Bed) -> None:
+    bed.ours.registry.behave("agent:bad", Manners(status=500))
+    async with deployed(bed, maxUnavailable=1) as witness:
+        witness.floor = len(bed.workers) - 1
+        untouched = {node_of(pod): pod["metadata"]["uid"] for pod in await bed.pods()}
+        await update(bed, "agent:bad")
+        await bed.api.wait_for(
             PODS, lambda pods: any(map(cannot_pull, pods)), "the first new pod has no image", seconds=LONG
         )
-        await update(place, "agent:v1")
-        await settled(place)
-        kept = [pod for pod in await place.pods() if untouched[node_of(pod)] == pod["metadata"]["uid"]]
+        await update(bed, "agent:v1")
+        await settled(bed)
+        kept = [pod for pod in await bed.pods() if untouched[node_of(pod)] == pod["metadata"]["uid"]]
         assert len(kept) == 2
-        assert await place.versions() == place.everywhere("v1")
+        assert await bed.versions() == bed.everywhere("v1")
 
 
-async def test_a_node_that_loses_power_in_mid_rollout_gets_the_new_version_when_it_is_back(place: Place) -> None:
-    lost = place.nodes["node-2"]
-    async with deployed(place, maxUnavailable=2) as witness:
+async def test_a_node_that_loses_power_in_mid_rollout_gets_the_new_version_when_it_is_back(bed: Bed) -> None:
+    lost = bed.nodes["node-2"]
+    async with deployed(bed, maxUnavailable=2) as witness:
         witness.floor = 0
         async with lost.without_power():
-            await update(place, "agent:v2")
-            await place.api.wait_for(
+            await update(bed, "agent:v2")
+            await bed.api.wait_for(
                 PODS, lambda pods: served_by(pods, "v2") == {"node-1", "node-3"}, "the others have it", seconds=LONG
             )
-        await settled(place)
-        assert await place.versions() == place.everywhere("v2")
+        await settled(bed)
+        assert await bed.versions() == bed.everywhere("v2")

@@ -15,8 +15,8 @@ from tests.beds.installed.process import Controller, running
 from tests.beds.installed.witness import Witness, witnessing
 from tests.beds.installed.workspace import Clocks, Workspace, sample
 from tests.beds.nodes import Behaviour, Nodes
+from tests.e2e.api_proxy import ApiProxy, proxy_to
 from tests.e2e.conftest import ACCOUNT, RIVAL
-from tests.e2e.door import Door, door_to
 
 LEADER, STANDBY = ACCOUNT, RIVAL
 """Two users, so that the audit log tells the two processes apart."""
@@ -31,15 +31,15 @@ _LABEL = "failover-pair"
 
 @dataclass(frozen=True)
 class Pair:
-    """What a round has in its hands. The doors are there where a way needs them."""
+    """What a round has in its hands. The proxies are there where a way needs them."""
 
     bed: Workspace
     witness: Witness
     leader: Controller
     standby: Controller
     nodes: tuple[str, ...]
-    leaders_door: Door | None = None
-    standbys_door: Door | None = None
+    leaders_proxy: ApiProxy | None = None
+    standbys_proxy: ApiProxy | None = None
 
     @property
     def namespace(self) -> str:
@@ -68,11 +68,11 @@ async def played_nodes(plane: ControlPlane) -> AsyncIterator[Nodes]:
 
 @asynccontextmanager
 async def pair_on(
-    plane: ControlPlane, nodes: Nodes, name: str, *, doors: tuple[User, ...] = ()
+    plane: ControlPlane, nodes: Nodes, name: str, *, proxies: tuple[User, ...] = ()
 ) -> AsyncIterator[Pair]:
     """A leader and a standby with full caches, whose DaemonSet runs on `SIZE` nodes; `name` must be new.
 
-    Whoever is among `doors` (LEADER, STANDBY) reaches the API server through an open one.
+    Whoever is among `proxies` (LEADER, STANDBY) reaches the API server through an open one.
     """
     async with AsyncExitStack() as stack:
         transport = await stack.enter_async_context(open_transport(await load(str(plane.kubeconfig), None)))
@@ -81,9 +81,9 @@ async def pair_on(
         names = tuple(f"{name}-{number}" for number in range(SIZE))
         stack.push_async_callback(_clear, api, nodes, names)
         await _furnish(api, nodes, names)
-        leader = await _controller(stack, plane, LEADER, name, LEADER in doors)
+        leader = await _controller(stack, plane, LEADER, name, LEADER in proxies)
         await leader[0].leads()
-        standby = await _controller(stack, plane, STANDBY, name, STANDBY in doors)
+        standby = await _controller(stack, plane, STANDBY, name, STANDBY in proxies)
         await standby[0].says("standing by")
         witness = await stack.enter_async_context(witnessing(api))
         await bed.settled(SIZE)
@@ -110,16 +110,16 @@ async def _furnish(api: Api, nodes: Nodes, names: tuple[str, ...]) -> None:
 
 
 async def _controller(
-    stack: AsyncExitStack, plane: ControlPlane, user: User, namespace: str, through_a_door: bool
-) -> tuple[Controller, Door | None]:
-    door, kubeconfig = None, plane.kubeconfig_for(user)
-    if through_a_door:
-        door = await stack.enter_async_context(door_to(plane, user, f"{namespace}-{user.name.rpartition(':')[2]}"))
-        await door.open()
-        kubeconfig = door.kubeconfig
+    stack: AsyncExitStack, plane: ControlPlane, user: User, namespace: str, through_a_proxy: bool
+) -> tuple[Controller, ApiProxy | None]:
+    proxy, kubeconfig = None, plane.kubeconfig_for(user)
+    if through_a_proxy:
+        proxy = await stack.enter_async_context(proxy_to(plane, user, f"{namespace}-{user.name.rpartition(':')[2]}"))
+        await proxy.open()
+        kubeconfig = proxy.kubeconfig
     options = (f"--namespace={namespace}", f"--leader-elect-namespace={namespace}")
     started = running(plane.folder, kubeconfig, *options, elect=True, secrets=(user.token,))
-    return await stack.enter_async_context(started), door
+    return await stack.enter_async_context(started), proxy
 
 
 async def _clear(api: Api, nodes: Nodes, names: tuple[str, ...]) -> None:

@@ -35,7 +35,7 @@ async def play(plane: ControlPlane, nodes: Nodes, way: Way, name: str, moment: f
 
     `name` must be new on this control plane; `moment` (0 to 1) is where in the replacement of a pod the end falls.
     """
-    async with pair_on(plane, nodes, name, doors=way.doors) as pair:
+    async with pair_on(plane, nodes, name, proxies=way.proxies) as pair:
         pair.pace(way.pace)
         pair.witness.floor = SIZE - 1
         await _each_knows_its_part(pair)

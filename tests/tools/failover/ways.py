@@ -29,7 +29,7 @@ class Way:
     """What the leader exits with."""
     afterwards: Callable[[Pair], Awaitable[None]] | None = None
     """What happens to the old leader once it has a successor."""
-    doors: tuple[User, ...] = ()
+    proxies: tuple[User, ...] = ()
     pace: float = 0.8
     """Seconds that a node needs for its new pod."""
     share: int = 1
@@ -59,32 +59,32 @@ async def _thaw(pair: Pair) -> None:
 
 
 async def _refuse(pair: Pair) -> float:
-    assert pair.leaders_door is not None
+    assert pair.leaders_proxy is not None
     moment = time.time()
-    await pair.leaders_door.shut()
+    await pair.leaders_proxy.shut()
     return moment
 
 
 async def _silence(pair: Pair) -> float:
-    assert pair.leaders_door is not None
+    assert pair.leaders_proxy is not None
     moment = time.time()
-    pair.leaders_door.fall_silent()
+    pair.leaders_proxy.fall_silent()
     return moment
 
 
 async def _heal(pair: Pair) -> None:
-    assert pair.leaders_door is not None
-    await pair.leaders_door.open()
+    assert pair.leaders_proxy is not None
+    await pair.leaders_proxy.open()
 
 
 async def _standby_apart(pair: Pair) -> float:
     """The standby is cut off for longer than a Lease lasts and must not take it; then the leader is stopped."""
-    assert pair.standbys_door is not None
-    pair.standbys_door.fall_silent()
+    assert pair.standbys_proxy is not None
+    pair.standbys_proxy.fall_silent()
     await asyncio.sleep(APART)  # this is how long it is cut off
     assert not pair.standby.is_leader, "a standby that hears nothing takes nothing"
     heard = len(pair.standby.said("standing by"))
-    await pair.standbys_door.open()
+    await pair.standbys_proxy.open()
     await pair.standby.until(lambda: len(pair.standby.said("standing by")) > heard, "stands by again", PATIENCE)
     return await _stop(pair)
 
@@ -93,7 +93,7 @@ WAYS = (
     Way("SIGTERM", _stop, CLEAN, 0, share=2),
     Way("SIGKILL", _kill, CRASH, -signal.SIGKILL, share=2),
     Way("SIGSTOP, SIGCONT", _freeze, CRASH, 1, afterwards=_thaw, share=2),
-    Way("leader refused", _refuse, CRASH, 1, afterwards=_heal, doors=(LEADER,), share=1),
-    Way("leader in silence", _silence, CRASH, 1, afterwards=_heal, doors=(LEADER,), share=2),
-    Way("standby in silence", _standby_apart, CLEAN, 0, doors=(STANDBY,), pace=10.0, share=1),
+    Way("leader refused", _refuse, CRASH, 1, afterwards=_heal, proxies=(LEADER,), share=1),
+    Way("leader in silence", _silence, CRASH, 1, afterwards=_heal, proxies=(LEADER,), share=2),
+    Way("standby in silence", _standby_apart, CLEAN, 0, proxies=(STANDBY,), pace=10.0, share=1),
 )

@@ -1,4 +1,4 @@
-"""What a test on real nodes has in its hands."""
+"""A namespace of a cluster with real nodes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.beds.pods import is_live, is_ready, node_of
 from tests.beds.real_node import RealCluster, RealNode
 from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import version_of, warnings
-from tests.real_node.elsewhere import Elsewhere
+from tests.real_node.external_cluster import ExternalCluster
 
-Cluster: TypeAlias = RealCluster | Elsewhere
+Cluster: TypeAlias = RealCluster | ExternalCluster
 
 
 def ours(cluster: Cluster) -> RealCluster:
@@ -24,7 +24,7 @@ def ours(cluster: Cluster) -> RealCluster:
     return cluster
 
 
-class Place(Namespaced):
+class Bed(Namespaced):
     """A namespace of a real cluster."""
 
     def __init__(self, cluster: Cluster, api: Api) -> None:

@@ -14,7 +14,7 @@ from tests.beds.control_plane.commands import LOOPBACK
 from tests.beds.control_plane.ports import free_port
 
 
-class Door:
+class ApiProxy:
     """Shut at first: connections are refused. Shutting it again cuts those that are open.
 
     `idle`: a connection is cut after so many seconds without a byte, as by a load balancer.
@@ -56,7 +56,7 @@ class Door:
         if self._server is None:  # shut since it was let in
             writer.transport.abort()
             return
-        self._open.add(writer)  # before there is a way on: a door that is shut meanwhile cuts this one too
+        self._open.add(writer)  # before there is a way on: a proxy that is shut meanwhile cuts this one too
         with suppress(OSError):
             back_reader, back_writer = await asyncio.open_connection(LOOPBACK, self._behind)
             self._open.add(back_writer)
@@ -82,11 +82,11 @@ class Door:
 
 
 @asynccontextmanager
-async def door_to(
-    plane: ControlPlane, user: User, name: str = "door", *, idle: float | None = None
-) -> AsyncIterator[Door]:
-    door = Door(plane, user, name, idle)
+async def proxy_to(
+    plane: ControlPlane, user: User, name: str = "proxy", *, idle: float | None = None
+) -> AsyncIterator[ApiProxy]:
+    proxy = ApiProxy(plane, user, name, idle)
     try:
-        yield door
+        yield proxy
     finally:
-        await door.shut()
+        await proxy.shut()

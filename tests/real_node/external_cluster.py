@@ -39,7 +39,7 @@ class Kubectl:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class ExternalCluster:
     """Its programs are asked through its API server."""
 
     plane: Kubectl
@@ -54,7 +54,7 @@ class Elsewhere:
 
 
 @asynccontextmanager
-async def elsewhere(kubectl: Path, kubeconfig: Path, folder: Path) -> AsyncIterator[Elsewhere]:
+async def external_cluster(kubectl: Path, kubeconfig: Path, folder: Path) -> AsyncIterator[ExternalCluster]:
     """The cluster of the current context. One that is not on this machine is refused: it may be somebody's own."""
     connection = await load(str(kubeconfig), None)
     host = urlsplit(connection.server).hostname
@@ -64,4 +64,4 @@ async def elsewhere(kubectl: Path, kubeconfig: Path, folder: Path) -> AsyncItera
         nodes = [one for one in await api.list(NODES) if is_open(one)]
         workers = tuple(one["metadata"]["name"] for one in nodes)
         assert workers, "no node is Ready and without taints"
-        yield Elsewhere(Kubectl(kubectl, kubeconfig, folder), api, workers)
+        yield ExternalCluster(Kubectl(kubectl, kubeconfig, folder), api, workers)
