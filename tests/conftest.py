@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Final
 
 import pytest
@@ -22,6 +23,10 @@ settings.register_profile(
     "deep", max_examples=3000, stateful_step_count=50, deadline=None, derandomize=False, print_blob=False
 )
 """`make test-deep`: new examples each time, in CI too. How many there are every day: `tests.properties.size`."""
+
+gc.set_threshold(20_000, 20, 20)
+"""A simulated cluster makes and drops many objects: with Python's own limits every tenth second of a run is spent on
+looking for cycles."""
 
 PROGRAMS: Final = frozenset({"control_plane_binaries", "helm", "node_binaries", "prometheus_binaries"})
 """Fixtures of programs that are no Python packages: built, unpacked or downloaded on first use."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import inf
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -39,6 +39,9 @@ Conditions: TypeAlias = tuple[JSONObject, ...]
 FOLLOWING = (AVAILABLE, READY, RECONCILING)
 """Conditions that change with every pod, or together with another condition. If only these change, the write is not
 urgent."""
+
+
+_JSON_NAMES: Final = {field.name: field.encode_name for field in msgspec.structs.fields(DaemonSetStatus)}
 
 
 class DueStatus(msgspec.Struct, frozen=True):
@@ -200,9 +203,9 @@ def _differences(before: DaemonSetStatus, after: DaemonSetStatus, *, everything:
     names = {"collision_count"} if after.collision_count is None else set()
     told = as_json(after)
     return {
-        field.encode_name: _without_nulls(told[field.encode_name])
-        for field in msgspec.structs.fields(DaemonSetStatus)
-        if field.name not in names and (everything or getattr(before, field.name) != getattr(after, field.name))
+        key: _without_nulls(told[key])
+        for field, key in _JSON_NAMES.items()
+        if field not in names and (everything or getattr(before, field) != getattr(after, field))
     }
 
 

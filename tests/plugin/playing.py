@@ -152,11 +152,11 @@ class Scene:
         self.do(asyncio.sleep(seconds))
 
     def go_to(self, moment: float) -> None:
-        """Be there, in seconds since 1970. Of a long time only the first ten minutes and the last are played."""
+        """Be there, in seconds since 1970. Of a long time only the first 90 seconds and the last 60 are played."""
         loop = self._runner.get_loop()
         assert isinstance(loop, VirtualLoop)
         if moment - self.now() > 3600.0:
-            self.pass_time(600.0)
+            self.pass_time(90.0)
             loop.freeze(moment - self.now() - 60.0)
             self.do(self._beat())
         self.pass_time(moment - self.now())
@@ -211,7 +211,7 @@ class Scene:
     async def _heart(self) -> None:
         """Whether a controller is active is read from its Lease; the real election would not survive `go_to`."""
         while True:
-            await asyncio.sleep(10.0)
+            await asyncio.sleep(50.0)  # less than the seconds after which status calls a controller silent
             await self._beat()
 
     async def _beat(self) -> None:

@@ -190,6 +190,7 @@ def healthy(scene: Scene) -> None:
     """Revision 7 on all nodes, for two hours."""
     settled.play(scene)
     start_canary(scene, at=NOW - 2 * HOUR - 492.0, partition=0)
+    scene.pass_time(492.0)
     scene.go_to(NOW)
 
 

@@ -29,11 +29,15 @@ class State:
     """uid of a pod to the time stamp of its readiness, and the moment from which that counts."""
     last: dict[str, str] = field(default_factory=dict)
     """Node to the hash of the pod that came there last."""
+    live: list[Object] = field(default_factory=list)
+    """The pods that `stays` says are there."""
     now: float = 0.0
 
     def apply(self, resource: Resource, event: Event, now: float) -> None:
         apply(self.objects[resource], event)
         self.now = now
+        if resource is PODS:
+            self.live = [pod for pod in self.of(PODS) if stays(pod, self.name)]
         if resource is PODS and event.type != "DELETED":
             stamp = condition(event.object, "Ready").get("lastTransitionTime") or ""
             uid = event.object["metadata"]["uid"]
@@ -53,10 +57,6 @@ class State:
         """The settings of the rolling update; None for OnDelete."""
         strategy = self.spec.get("updateStrategy") or {}
         return None if strategy.get("type") == "OnDelete" else strategy.get("rollingUpdate") or {}
-
-    @property
-    def live(self) -> list[Object]:
-        return [pod for pod in self.of(PODS) if stays(pod, self.name)]
 
     @property
     def pairs(self) -> set[str]:
@@ -93,7 +93,7 @@ class State:
 
     def is_available(self, pod: Object) -> bool:
         """Ready for minReadySeconds, give or take the second that time stamps do not tell."""
-        ready = stays(pod, self.name) and is_ready(pod) and pod["status"]["phase"] == "Running"
+        ready = is_ready(pod) and pod["status"]["phase"] == "Running"
         wait = float(self.spec.get("minReadySeconds") or 0)
         return bool(ready) and self.now >= self.since[pod["metadata"]["uid"]][1] + wait
 

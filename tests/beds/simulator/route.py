@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import unquote
 
 from controller.kube.request import Request
 
-VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch"}
+OF_MANY = {"get": "list", "delete": "deletecollection"}
+"""What these are where no object is named."""
+TRUE = ("1", "true", "True")
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,12 @@ class Route:
 
 def route(request: Request) -> Route:
     """Where `request` goes. Never raises: what cannot be understood has an empty `plural`."""
-    segments = [unquote(segment) for segment in request.path.strip("/").split("/")]
+    return _route(request.path, _verb(request))
+
+
+@lru_cache(maxsize=4096)
+def _route(path: str, verb: str) -> Route:
+    segments = [unquote(segment) for segment in path.strip("/").split("/")]
     group = ""
     if segments[0] == "apis" and len(segments) > 1:
         group = segments.pop(1)
@@ -45,14 +54,10 @@ def route(request: Request) -> Route:
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
         namespace, rest = rest[1], rest[2:]
     plural, name, subresource = [*rest, "", ""][:3]
-    return Route(_verb(request, name), group, version, plural, namespace, name, subresource)
+    return Route(verb if name else OF_MANY.get(verb, verb), group, version, plural, namespace, name, subresource)
 
 
-def _verb(request: Request, name: str) -> str:
-    if request.method == "GET":
-        if any(key == "watch" and value in ("1", "true", "True") for key, value in request.query):
-            return "watch"
-        return "get" if name else "list"
-    if request.method == "DELETE":
-        return "delete" if name else "deletecollection"
+def _verb(request: Request) -> str:
+    if request.method == "GET" and any(key == "watch" and value in TRUE for key, value in request.query):
+        return "watch"
     return VERBS.get(request.method, request.method.lower())
