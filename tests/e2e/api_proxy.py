@@ -1,4 +1,4 @@
-"""A way to the API server that can be shut, for one client, while everybody else goes on."""
+"""A proxy before the API server that can be shut for one client, while all others go on."""
 
 from __future__ import annotations
 
@@ -15,12 +15,9 @@ from tests.beds.control_plane.ports import free_port
 
 
 class ApiProxy:
-    """Shut at first: connections are refused. Shutting it again cuts those that are open.
+    """Shut at first: connections are refused. Shutting it again cuts those that are open."""
 
-    `idle`: a connection is cut after so many seconds without a byte, as by a load balancer.
-    """
-
-    def __init__(self, plane: ControlPlane, user: User, name: str, idle: float | None = None) -> None:
+    def __init__(self, plane: ControlPlane, user: User, name: str) -> None:
         self._port, self._behind = free_port(), urlsplit(plane.url).port
         self.kubeconfig: Path = plane.folder / f"kubeconfig-{name}"
         url = f"https://{LOOPBACK}:{self._port}"
@@ -28,7 +25,6 @@ class ApiProxy:
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
         self._silent = False
-        self._idle = idle
 
     async def open(self) -> None:
         """Let everything pass. Connections that were swallowed meanwhile are cut: a gap is not healed."""
@@ -61,20 +57,18 @@ class ApiProxy:
             back_reader, back_writer = await asyncio.open_connection(LOOPBACK, self._behind)
             self._open.add(back_writer)
             try:
-                async with asyncio.timeout(self._idle) as cut, asyncio.TaskGroup() as group:
-                    group.create_task(self._pour(reader, back_writer, cut))
-                    group.create_task(self._pour(back_reader, writer, cut))
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._pour(reader, back_writer))
+                    group.create_task(self._pour(back_reader, writer))
             finally:
                 self._open.discard(back_writer)
                 back_writer.transport.abort()
         self._open.discard(writer)
         writer.transport.abort()
 
-    async def _pour(self, source: asyncio.StreamReader, into: asyncio.StreamWriter, cut: asyncio.Timeout) -> None:
+    async def _pour(self, source: asyncio.StreamReader, into: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             while chunk := await source.read(65_536):
-                if self._idle is not None and not cut.expired():
-                    cut.reschedule(asyncio.get_running_loop().time() + self._idle)
                 if not self._silent:
                     into.write(chunk)
                     await into.drain()
@@ -82,10 +76,8 @@ class ApiProxy:
 
 
 @asynccontextmanager
-async def proxy_to(
-    plane: ControlPlane, user: User, name: str = "proxy", *, idle: float | None = None
-) -> AsyncIterator[ApiProxy]:
-    proxy = ApiProxy(plane, user, name, idle)
+async def proxy_to(plane: ControlPlane, user: User, name: str) -> AsyncIterator[ApiProxy]:
+    proxy = ApiProxy(plane, user, name)
     try:
         yield proxy
     finally:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 import pytest_asyncio
+import trustme
 
 from tests.beds.audit import Audit
 from tests.beds.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane, User, service_account
@@ -34,10 +35,21 @@ def account() -> User:
     return ACCOUNT
 
 
+@pytest.fixture(scope="session")
+def clients() -> trustme.CA:
+    """The authority whose certificates `plane` takes from clients."""
+    return trustme.CA()
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def plane(complete_binaries: Binaries) -> AsyncIterator[ControlPlane]:
+async def plane(
+    complete_binaries: Binaries, clients: trustme.CA, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ControlPlane]:
     """One control plane for all tests here, with scheduler, garbage collector, audit log and our manifests."""
-    async with bare_plane(complete_binaries, [ACCOUNT, RIVAL, OPERATOR, VIEWER]) as started:
+    trusted = tmp_path_factory.mktemp("clients") / "ca.crt"
+    clients.cert_pem.write_to_path(str(trusted))
+    users = [ACCOUNT, RIVAL, OPERATOR, VIEWER]
+    async with bare_plane(complete_binaries, users, f"--client-ca-file={trusted}") as started:
         await installed(started, "overlays/default")
         await same_rights(started, RIVAL)
         await started.start_controller_manager(DEFAULT_CONTROLLERS)

@@ -1,4 +1,4 @@
-"""The controller's command line: every option, and what a wrong one answers."""
+"""The controller's command line as a process: how it ends by a wrong option, and what each option does."""
 
 from __future__ import annotations
 
@@ -21,27 +21,7 @@ from tests.beds.installed.process import COMMAND, PATIENCE, Controller, running
 from tests.beds.installed.workspace import Workspace, sample
 from tests.e2e.conftest import ACCOUNT
 
-pytestmark = pytest.mark.real
-
-OPTIONS = (
-    "--kubeconfig",
-    "--context",
-    "--namespace",
-    "--workers",
-    "--leader-elect",
-    "--no-leader-elect",
-    "--metrics-bind-address",
-    "--metrics-tls-cert-file",
-    "--metrics-tls-private-key-file",
-    "--metrics-auth",
-    "--health-probe-bind-address",
-    "--kube-api-qps",
-    "--kube-api-burst",
-    "--feature-gates",
-    "--zone-metrics",
-    "--log-level",
-    "--log-format",
-)
+NO_PAGES = ("--metrics-bind-address=0", "--health-probe-bind-address=0")
 
 
 @dataclass(frozen=True)
@@ -69,107 +49,72 @@ async def run(*options: str, **env: str) -> Ended:
     return Ended(process.returncode or 0, out.decode(), err.decode())
 
 
-async def test_help_names_every_option_and_its_environment_variable() -> None:
-    said = await run("--help", COLUMNS="200")
-    assert said.code == 0
-    for option in OPTIONS:
-        assert option in said.out, option
-        variable = f"KRUISE_DS_{option.removeprefix('--').removeprefix('no-').replace('-', '_').upper()}"
-        assert variable in said.out.replace("\n", ""), variable
-
-
 async def test_the_version_is_that_of_the_package() -> None:
     said = await run("--version")
     assert (said.code, said.out, said.err) == (0, f"kruise-ds-controller {version('kruise-ds')}\n", "")
 
 
-@pytest.mark.parametrize("by", ["option", "environment"])
-async def test_a_bad_value_is_one_line_that_names_the_option(by: str) -> None:
-    """For one value; all others are in unit/controller/test_command_line.py."""
-    said = await (run("--feature-gates=Nonsense=true") if by == "option" else run(FEATURE_GATES="Nonsense=true"))
-    assert said.code == 2
-    assert said.err.count("\n") == 1, said.err
-    assert "--feature-gates" in said.err
-    assert said.out == ""
-
-
-async def test_an_unknown_option_is_one_line_too() -> None:
-    said = await run("--nonsense")
-    assert (said.code, said.err.count("\n")) == (2, 1), said.err
-    assert "--nonsense" in said.err
-
-
 @pytest.mark.parametrize(
-    ("options", "named"),
+    ("options", "env", "named"),
     [
-        (("--kubeconfig=/nonexistent/config",), "--kubeconfig"),
-        (("--context=nobody",), "--context"),
-        ((), "--kubeconfig"),
+        pytest.param(("--feature-gates=Nonsense=true",), {}, "--feature-gates", id="bad value"),
+        pytest.param((), {"FEATURE_GATES": "Nonsense=true"}, "--feature-gates", id="bad variable"),
+        pytest.param(("--nonsense",), {}, "--nonsense", id="unknown"),
+        pytest.param((), {}, "--kubeconfig", id="no kubeconfig"),
+        pytest.param(("--kubeconfig=/nonexistent/config",), {}, "--kubeconfig", id="kubeconfig missing"),
+        pytest.param(("--metrics-auth",), {}, "--metrics-tls-cert-file", id="auth without TLS"),
+        pytest.param(("--metrics-tls-cert-file=/x",), {}, "--metrics-tls-private-key-file", id="no key"),
+        pytest.param(("--metrics-tls-private-key-file=/x",), {}, "--metrics-tls-cert-file", id="no certificate"),
     ],
 )
-async def test_a_kubeconfig_that_cannot_be_used_is_one_line_and_exit_2(
-    options: tuple[str, ...], named: str, plane: ControlPlane
+async def test_a_wrong_option_is_one_line_that_names_it_and_exit_2(
+    options: tuple[str, ...], env: dict[str, str], named: str
 ) -> None:
-    whole = options if named != "--context" else (f"--kubeconfig={plane.kubeconfig}", *options)
-    said = await run(*whole, "--metrics-bind-address=0", "--health-probe-bind-address=0")
-    assert said.code == 2, said.err
-    assert said.err.count("\n") == 1, said.err
+    """All bad values of all options are in unit/controller/test_command_line.py."""
+    said = await run(*NO_PAGES, *options, **env)
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1), said
     assert named in said.err
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        (("--metrics-auth",), "--metrics-tls-cert-file"),
-        (("--metrics-tls-cert-file=/nonexistent/tls.crt",), "--metrics-tls-private-key-file"),
-        (("--metrics-tls-private-key-file=/nonexistent/tls.key",), "--metrics-tls-cert-file"),
-    ],
-)
-async def test_options_of_protected_metrics_that_lack_another_name_it(options: tuple[str, ...], named: str) -> None:
-    said = await run(*options)
-    assert said.code == 2
-    assert said.err.count("\n") == 1, said.err
-    assert named in said.err
-
-
-async def test_a_certificate_that_cannot_be_used_is_one_line_and_exit_2(plane: ControlPlane, tmp_path: Path) -> None:
+@pytest.mark.real
+async def test_what_a_valid_kubeconfig_does_not_help_ends_with_exit_2(plane: ControlPlane, tmp_path: Path) -> None:
     chain, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    chain.write_text("no certificate")
     key.write_text("no key")
-    options = (f"--metrics-tls-cert-file={chain}", f"--metrics-tls-private-key-file={key}")
-    elsewhere = (f"--metrics-bind-address={LOOPBACK}:0", "--health-probe-bind-address=0", "--log-format=console")
-    for words in (str(chain), "--metrics-tls-private-key-file"):
-        said = await run(f"--kubeconfig={plane.kubeconfig}", *options, *elsewhere)
-        assert said.code == 2, said.out
-        assert words in said.out + said.err
-        chain.write_text("no certificate")
-
-
-@pytest.mark.parametrize("option", ["--metrics-bind-address", "--health-probe-bind-address"])
-async def test_a_port_that_is_taken_names_its_option(option: str, plane: ControlPlane) -> None:
-    other = {"--metrics-bind-address", "--health-probe-bind-address"} - {option}
     with socket.create_server((LOOPBACK, 0)) as taken:
-        port = taken.getsockname()[1]
-        said = await run(
-            f"--kubeconfig={plane.kubeconfig}", f"{option}={LOOPBACK}:{port}", f"{other.pop()}=0", "--no-leader-elect"
-        )
-    assert said.code == 2, said.err
-    last = said.err.splitlines()[-1]
-    assert option in last
-    assert str(port) in last
+        address = f"{LOOPBACK}:{taken.getsockname()[1]}"
+        for options, named in (
+            (("--context=nobody", *NO_PAGES), "--context"),
+            ((f"--metrics-bind-address={address}", NO_PAGES[1]), f"--metrics-bind-address {address}"),
+            ((f"--health-probe-bind-address={address}", NO_PAGES[0]), f"--health-probe-bind-address {address}"),
+            (
+                (
+                    f"--metrics-tls-cert-file={chain}",
+                    f"--metrics-tls-private-key-file={key}",
+                    f"--metrics-bind-address={LOOPBACK}:0",
+                    NO_PAGES[1],
+                ),
+                "--metrics-tls-private-key-file",
+            ),
+        ):
+            said = await run(f"--kubeconfig={plane.kubeconfig}", "--no-leader-elect", *options)
+            assert said.code == 2, said
+            last = said.err.splitlines()[-1]
+            assert all(word in last for word in named.split()), said
 
 
+@pytest.mark.real
 async def test_zero_turns_the_servers_off(plane: ControlPlane, tmp_path: Path) -> None:
-    options = ("--metrics-bind-address=0", "--health-probe-bind-address=0", "--no-leader-elect")
-    controller = Controller(tmp_path, plane.kubeconfig_for(ACCOUNT), *options)
+    controller = Controller(tmp_path, plane.kubeconfig_for(ACCOUNT), *NO_PAGES, "--no-leader-elect")
     try:
         await controller.says("API server reached")
         for page in ("/healthz", "/metrics"):
-            assert (await controller.page(page))[0] == 0, f"nobody answers {page}"
-        assert await controller.terminated() == 0
+            assert (await controller.page(page))[0] == 0, f"there is an answer to {page}"
     finally:
         controller.process.kill()
 
 
+@pytest.mark.real
 async def test_every_option_may_come_from_the_environment(plane: ControlPlane, tmp_path: Path) -> None:
     port = free_port()
     values = {
@@ -183,9 +128,14 @@ async def test_every_option_may_come_from_the_environment(plane: ControlPlane, t
         "KUBE_API_QPS": "50",
         "KUBE_API_BURST": "100",
         "FEATURE_GATES": "PreDownloadImageForDaemonSetUpdate=false",
+        "ZONE_METRICS": "true",
         "LOG_LEVEL": "warning",
         "LOG_FORMAT": "console",
     }
+    said = await run("--help", COLUMNS="200")
+    for name in (*values, "METRICS_TLS_CERT_FILE", "METRICS_TLS_PRIVATE_KEY_FILE", "METRICS_AUTH"):
+        assert f"KRUISE_DS_{name}" in said.out.replace("\n", ""), "the help names it"
+        assert f"--{name.lower().replace('_', '-')}" in said.out
     env = {**os.environ, **{f"KRUISE_DS_{name}": value for name, value in values.items()}}
     audit = Audit(plane, ACCOUNT)
     process = Process("by-environment", [COMMAND], folder=tmp_path, env=env)
@@ -204,36 +154,20 @@ async def test_every_option_may_come_from_the_environment(plane: ControlPlane, t
     assert process.log.read_text() == "", "no warnings, and nothing below"
 
 
-async def test_namespace_may_be_given_twice_and_the_others_are_left_alone(bed: Workspace) -> None:
+@pytest.mark.real
+async def test_two_namespaces_are_managed_and_a_third_is_left_alone(bed: Workspace) -> None:
     await bed.workers("only")
-    second, third = f"{bed.namespace}-b", f"{bed.namespace}-c"
-    spaces = [bed.api, Api(bed.api.transport, second), Api(bed.api.transport, third)]
-    for name in (second, third):
-        await bed.api.create(NAMESPACES, {"metadata": {"name": name}})
-    for name in (bed.namespace, second, third):
-        demo = sample("ds.demo.yaml")
-        demo["metadata"]["namespace"] = name
-        await bed.plane.run_kubectl("apply", "-f", "-", stdin=str(demo).replace("'", '"'))
-    options = (f"--namespace={bed.namespace}", f"--namespace={second}")
+    second, third = (Api(bed.api.transport, f"{bed.namespace}-{name}") for name in "bc")
+    for api in (second, third):
+        await bed.api.create(NAMESPACES, {"metadata": {"name": api.namespace}})
+    for api in (bed.api, second, third):
+        await api.create(DAEMONSETS, sample("ds.demo.yaml"))
+    options = (f"--namespace={bed.namespace}", f"--namespace={second.namespace}")
     async with running(bed.plane.folder, bed.plane.kubeconfig_for(ACCOUNT), *options):
-        for api in spaces[:2]:
+        for api in (bed.api, second):
             await api.wait_for(PODS, lambda pods: len(pods) == 1, f"a pod in {api.namespace}")
-        await bed.kubectl("label", "node", "only", "woken=yes")
         await bed.settled(1)
-        assert await spaces[2].list(PODS) == []
-    for api in spaces[1:]:
+        assert await third.list(PODS) == []
+    for api in (second, third):
         await api.delete_all(DAEMONSETS)
         await api.delete(NAMESPACES, api.namespace)
-
-
-async def test_the_pages_for_probes_and_scrapers(plane: ControlPlane) -> None:
-    async with running(plane.folder, plane.kubeconfig_for(ACCOUNT)) as controller:
-        assert await controller.page("/healthz") == (200, "ok")
-        assert await controller.page("/readyz") == (200, "ok")
-        status, body = await controller.page("/readyz?verbose")
-        assert status == 200
-        assert "[+]caches ok" in body
-        status, body = await controller.page("/metrics")
-        assert status == 200
-        for name in ("rest_client_requests_total", "workqueue_depth", "kruise_ds_build_info", "process_cpu_seconds"):
-            assert name in body, name

@@ -1,21 +1,80 @@
-"""A leader whose Lease cannot be had. How one follows the other is in test_failover.py."""
+"""A leader whose Lease cannot be had, and one whose event loop is blocked. Fail-over is in test_failover.py."""
 
 from __future__ import annotations
 
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
 import pytest
 
+from controller.api.wellknown import LEASE_NAME
+from controller.runtime.clock import system_clock
+from controller.runtime.lease_rules import Timing
+from tests.beds.api import LEASES, Api, Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.process import running
+from tests.beds.installed.workspace import Workspace
+from tests.beds.simulator import Cluster, InProcess, serving
+from tests.beds.simulator.kubeconfig import write_kubeconfig
 
-pytestmark = pytest.mark.real
 
-
-async def test_without_the_namespace_of_its_lease_it_says_so_and_waits(plane: ControlPlane) -> None:
-    options = ("--leader-elect-namespace=nowhere",)
+@pytest.mark.real
+async def test_without_the_namespace_of_its_lease_it_says_so_and_waits(bed: Workspace, plane: ControlPlane) -> None:
+    later = f"{bed.namespace}-later"
+    options = (f"--leader-elect-namespace={later}",)
     async with running(plane.folder, plane.kubeconfig, *options, elect=True) as controller:
         line = await controller.says("cannot reach the leader lease")
-        assert 'namespaces "nowhere" not found' in line["msg"]
-        await plane.run_kubectl("create", "namespace", "nowhere")
-        await controller.leads()
+        assert f'namespaces "{later}" not found' in line["msg"]
+        await bed.kubectl("create", "namespace", later)
+        await bed.api.wait_for(LEASES, bool, "it has made the Lease", namespace=later)
         assert await controller.terminated() == 0
-        await controller.says("the leader lease is released", 1)
+    await bed.kubectl("delete", "namespace", later, "--wait=false")
+
+
+OUTLIVED = 7
+PROGRAM = f"""
+import os, signal, time
+from controller.__main__ import main
+
+def block(*_):
+    time.sleep({Timing().duration})
+    os._exit({OUTLIVED})
+
+signal.signal(signal.SIGUSR1, block)
+main()
+"""
+"""Handlers run in the thread of the event loop. Once the Lease has run out, another process may lead."""
+
+
+async def test_a_leader_whose_loop_is_blocked_ends_before_its_lease_does(tmp_path: Path) -> None:
+    cluster, renewals = Cluster(system_clock), set[str]()
+    api = Api(InProcess(cluster), "kruise-ds-system")
+    await api.create(LEASES, {"metadata": {"name": LEASE_NAME}})  # so that it leads at once
+
+    def renewed(leases: list[Object]) -> bool:
+        renewals.update(one["spec"]["renewTime"] for one in leases if one.get("spec"))
+        return len(renewals) > 1
+
+    async with serving(InProcess(cluster)) as url, asyncio.timeout(120):
+        write_kubeconfig(tmp_path / "config", url)
+        options = (
+            "--kubeconfig",
+            str(tmp_path / "config"),
+            "--metrics-bind-address=0",
+            "--health-probe-bind-address=0",
+        )
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", PROGRAM, *options, stderr=asyncio.subprocess.PIPE
+        )
+        try:
+            await api.wait_for(LEASES, renewed, "it leads, and has renewed its Lease")
+            process.send_signal(signal.SIGUSR1)
+            _, told = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    assert process.returncode == 1, "by itself, in time"
+    assert told.endswith(b"the event loop was blocked past the leader lease; ending the process\n")
