@@ -67,10 +67,10 @@ test-failover: $(READY) # a leader that ends in mid-rollout, fifty times, in eve
 	$(BIN)/python -m tests.beds.control_plane fetch
 	$(BIN)/python -m tests.tools.failover --seed=$(SEED)
 
-test-mutants: $(READY) # plants faults in a copy of the code; the tests must find each of them
-	$(BIN)/python -m tests.beds.control_plane fetch
-	$(BIN)/python -m tests.beds.prometheus
-	$(BIN)/python -m tests.beds.helm
+test-mutants: $(READY) test-programs # changes the pure core in thousands of places, and plants faults elsewhere: what do the tests notice?
+	rm -rf mutants
+	$(BIN)/mutmut run
+	$(BIN)/python -m tests.tools.mutants.survivors
 	$(BIN)/python -m tests.tools.mutants
 
 # Each Kubernetes of tests/beds/control_plane/versions, built on first use. CI=true: what is not to be had fails.
@@ -148,4 +148,4 @@ lock: # bring both locks up to date with pyproject.toml; the runtime's holds wha
 		--output-file requirements-runtime.lock pyproject.toml
 
 clean: ## the virtual environment and all caches of this folder
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist mutants *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,7 +1,7 @@
 """`python -m tests.tools.mutants [WORDS]`: plant each fault in a copy, run its tests, and tell which were not caught.
 
 WORDS: only faults in files, or with sentences, in which all of these words are. An entry that does not fit
-the code any more, because the code was changed, is reported and left out: bring it up to date.
+the code any more is reported and left out; `make test` reports it as well.
 """
 
 from __future__ import annotations

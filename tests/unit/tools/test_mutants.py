@@ -1,60 +1,48 @@
-"""The lists of planted faults. That each entry fits the code is reported by `make test-mutants`, every night."""
+"""The planted faults, and the verdict on mutants."""
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
-from tests.tools.mutants.faults import ROOT, Fault, faults
-
-FAULTS = faults()
-AT_LEAST = 3
-"""Faults for each package."""
+from tests.tools.mutants.faults import Fault, faults
+from tests.tools.mutants.survivors import judged
 
 
-def _packages() -> list[str]:
-    """The folders of both programs, each program's top level, and the manifests."""
-    found = ["controller", "kubectl_plugin", "manifests"]
-    for program in ("controller", "kubectl_plugin"):
-        found += [
-            f"{program}/{path.name}" for path in sorted((ROOT / program).iterdir()) if (path / "__init__.py").exists()
-        ]
-    return found
+def test_each_planted_fault_fits_the_code_and_names_tests() -> None:
+    """Who changes such a line brings the entry up to date with it."""
+    assert [words for one in faults() if (words := one.misfit())] == []
 
 
-@pytest.mark.parametrize("package", _packages())
-def test_each_package_has_some(package: str) -> None:
-    assert Counter(one.package for one in FAULTS)[package] >= AT_LEAST
-
-
-def test_no_fault_is_there_twice() -> None:
-    assert len({(one.file, one.was, one.now) for one in FAULTS}) == len(FAULTS)
-
-
-@pytest.mark.parametrize(("text", "why"), [("a b", "0 times"), ("x x", "2 times")])
-def test_an_entry_that_does_not_fit_is_told(text: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        Fault("", "file", "x", "y", "").planted(text)
-
-
-@pytest.mark.parametrize("tests", ["tests/unit/nowhere.py", "tests/unit/tools/test_mutants.py::test_nothing"])
-def test_tests_that_are_not_there_are_told(tests: str) -> None:
-    assert "no such tests" in Fault("", "pyproject.toml", "[build-system]", "[]", tests).misfit()
-
-
-def test_a_fault_that_changes_nothing_is_told() -> None:
-    with pytest.raises(ValueError, match="changes nothing"):
-        Fault("", "file", "x", "x", "").planted("x")
+def test_the_hand_made_faults_are_at_most_a_hundred() -> None:
+    assert len({(one.file, one.was, one.now) for one in faults()}) == len(faults()) <= 100
 
 
 @pytest.mark.parametrize(
-    ("file", "package"),
-    [
-        ("controller/planner/slot.py", "controller/planner"),
-        ("controller/app.py", "controller"),
-        ("manifests/crds/daemonsets.apps.kruise.io.yaml", "manifests"),
-    ],
+    ("text", "now", "why"), [("a b", "y", "0 times"), ("x x", "y", "2 times"), ("x", "x", "nothing")]
 )
-def test_a_fault_belongs_to_the_package_of_its_file(file: str, package: str) -> None:
-    assert Fault("", file, "x", "y", "").package == package
+def test_an_entry_that_does_not_fit_says_why(text: str, now: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Fault("", "file", "x", now, "").planted(text)
+
+
+def test_tests_that_are_not_there_are_named() -> None:
+    fault = Fault(
+        "", "pyproject.toml", "[build-system]", "[]", "tests/unit/nowhere.py tests/unit/tools/test_mutants.py"
+    )
+    assert fault.misfit() == "pyproject.toml: no such tests: tests/unit/nowhere.py"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "code"),
+    [
+        (["killed"] * 9 + ["survived"], 0),
+        (["killed"] * 8 + ["survived"] * 2, 1),
+        (["killed"] * 8 + ["timeout", "survived"], 0),
+        (["killed"] * 9 + ["not checked"], 1),
+        ([], 1),
+    ],
+    ids=["few survive", "many survive", "an endless loop was noticed", "one was not tried", "none was made"],
+)
+def test_too_many_survivors_fail(outcomes: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert judged([(f"m{number}", outcome) for number, outcome in enumerate(outcomes)]) == code
+    assert ("survived: m9" in capsys.readouterr().out) is ("survived" in outcomes)
