@@ -30,8 +30,7 @@ has real ones. `controller` is our controller in a test's hands, `installed` the
 tests of their own: `unit/beds`, `integration` and `contract`.
 
 `tools` holds what is no test: the demo, the benchmarks, the fail-over table, the bundle and the krew archive, what
-is made of other files, and `tools.mutants`, which plants faults in a copy of the code and expects the tests to find
-them.
+is made of other files, and `tools.mutants`, which plants faults in a copy of the code that the tests must find.
 
 A test fails for one reason and names the pod or the node. None waits for a guessed time, and none asserts how fast
 a machine is: wait for what you need, or let virtual time pass. None needs another one, an order, or a fixed port.
