@@ -32,6 +32,9 @@ the end."""
 BUSY_WITHOUT_HINT = 1.0
 """Seconds to wait after a 429 that does not say how long."""
 
+LONGEST_RETRY_AFTER = 30.0
+"""Seconds. A server or a proxy that asks for more is asked again after this time: a lost pod waits for the answer."""
+
 WRITES = frozenset({"create", "patch", "update", "delete"})
 
 
@@ -177,6 +180,8 @@ def refused(verb: str, what: str, response: Response) -> ApiError:
     retry_after = response.retry_after
     if error is Busy and retry_after is None:
         retry_after = BUSY_WITHOUT_HINT
+    if retry_after is not None:
+        retry_after = min(retry_after, LONGEST_RETRY_AFTER)
     return error(
         verb,
         what,

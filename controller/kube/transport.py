@@ -236,4 +236,4 @@ def _words(error: OSError) -> str:
 def _retry_after(response: ClientResponse) -> float | None:
     """The `Retry-After` header in seconds. API servers never send its other form, a date."""
     value = response.headers.get("Retry-After", "")
-    return float(value) if value.isdigit() else None
+    return float(value) if value.isascii() and value.isdigit() else None

@@ -193,12 +193,13 @@ async def test_a_stream_gives_bytes_as_they_come_until_the_server_closes() -> No
         assert await everything(stream) == b"one\ntwo\n"
 
 
-async def test_a_refused_stream_has_status_hint_and_body() -> None:
+@pytest.mark.parametrize(("header", "seconds"), [("2", 2.0), ("²", None), ("Wed, 21 Oct 2026 07:28:00 GMT", None)])
+async def test_a_refused_stream_has_status_hint_and_body(header: str, seconds: float | None) -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
-        return web.Response(status=429, headers={"Retry-After": "2"}, body=b"later")
+        return web.Response(status=429, headers={"Retry-After": header}, body=b"later")
 
     async with serving(handler) as transport, transport.stream(GET) as stream:
-        assert (stream.status, stream.retry_after) == (429, 2.0)
+        assert (stream.status, stream.retry_after) == (429, seconds)
         assert await everything(stream) == b"later"
 
 

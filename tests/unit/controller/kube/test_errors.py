@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from controller.kube import errors
@@ -94,10 +96,21 @@ def test_a_full_quota_is_told_from_other_refusals() -> None:
     assert type(mapped("create", 403, status(403, "Forbidden", 'pods "a" is forbidden: no'))) is errors.Forbidden
 
 
-def test_a_busy_server_that_names_no_time_is_given_a_second() -> None:
-    assert mapped("create", 429).retry_after == errors.BUSY_WITHOUT_HINT
-    assert mapped("create", 403).retry_after is None, "others ask for nothing"
-    assert mapped("create", 500).retry_after is None
+@pytest.mark.parametrize(
+    ("code", "asked", "wait"),
+    [
+        (429, None, 1.0),
+        (429, 7.0, 7.0),
+        (429, 86_400.0, 30.0),
+        (503, math.inf, 30.0),
+        (403, None, None),
+        (500, None, None),
+    ],
+)
+def test_a_busy_server_gets_the_time_it_asks_for_up_to_thirty_seconds(
+    code: int, asked: float | None, wait: float | None
+) -> None:
+    assert mapped("create", code, retry_after=asked).retry_after == wait
 
 
 @pytest.mark.parametrize(
