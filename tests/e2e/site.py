@@ -13,9 +13,8 @@ from tests.beds.installed.workspace import Workspace, bed_on
 from tests.beds.manifests import MANIFESTS
 from tests.beds.pods import is_live
 from tests.beds.rights import NAMESPACE
-from tests.e2e.guide import commands
+from tests.e2e.guide import HERE, commands, sh
 from tests.e2e.host import Host, Running
-from tests.e2e.shell import HERE, sh
 
 SITE_CONTROLLERS = (
     *DEFAULT_CONTROLLERS,

@@ -3,52 +3,110 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+import yaml
 
 from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.plugin import Plugin
-from tests.beds.installed.witness import witnessing
-from tests.beds.installed.workspace import Workspace, bed_on
+from tests.beds.installed.witness import Witness, witnessing
+from tests.beds.installed.workspace import Workspace, bed_on, sample
 from tests.beds.native import NATIVE, native_status
 from tests.beds.nodes import Behaviour
+from tests.beds.pods import controller_of, image_of, is_live, node_of
 from tests.e2e.guide import MIGRATION, commands
-from tests.e2e.migrating import (
-    IMAGE,
-    NODES,
-    OURS,
-    THEIRS,
-    goes_on,
-    images,
-    native_settled,
-    owners,
-    untouched,
-    written,
-)
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller", "beside")]
+
+NODES = tuple(f"node-{number}" for number in range(6))
+IMAGE = "registry.example.com/demo"
+OURS, THEIRS = "apps.kruise.io/v1beta1", "apps/v1"
+
+
+def written(version: str, api_version: str = THEIRS, **rolling: Any) -> Object:
+    """As its user keeps it in a file."""
+    document = sample("ds.demo.yaml")
+    document["apiVersion"] = api_version
+    document["spec"]["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling or {"maxUnavailable": 1}}
+    document["spec"]["template"]["spec"]["containers"][0]["image"] = f"{IMAGE}:{version}"
+    return document
+
+
+def named(name: str, version: str) -> Object:
+    document = written(version)
+    document["metadata"] = {"name": name, "labels": {"team": "infra"}}
+    document["spec"]["selector"] = {"matchLabels": {"app": name}}
+    document["spec"]["template"]["metadata"]["labels"] = {"app": name}
+    return document
+
+
+async def native_settled(bed: Workspace, name: str = "demo") -> None:
+    await native_status(bed.api, name, numberAvailable=len(NODES), updatedNumberScheduled=len(NODES))
+
+
+@asynccontextmanager
+async def untouched(bed: Workspace, witness: Witness) -> AsyncIterator[None]:
+    """In the block no pod goes, is changed in more than its owner, or gets a second one beside it."""
+    await witness.up_to_date()
+    witness.floor, witness.most_pairs = len(witness.ready), 0
+    before, gone = _identities(await bed.pods()), len(witness.retired)
+    yield
+    await witness.up_to_date()
+    assert len(witness.retired) == gone, "no pod went"
+    assert _identities(await bed.pods()) == before
+    witness.floor = len(NODES) - 1
+
+
+def _identities(pods: list[Object]) -> dict[str, tuple[str, Object, str]]:
+    """By node."""
+    live = {node_of(pod): pod for pod in pods if is_live(pod)}
+    return {node: (pod["metadata"]["uid"], pod["metadata"]["labels"], image_of(pod)) for node, pod in live.items()}
+
+
+async def owners(bed: Workspace) -> set[str]:
+    return {controller_of(pod)["apiVersion"] for pod in await bed.pods()}
+
+
+async def versions(bed: Workspace) -> list[str]:
+    """Of the live pods, sorted."""
+    return sorted(image_of(pod).rpartition(":")[2] for pod in await bed.pods() if is_live(pod))
+
+
+async def goes_on(bed: Workspace, told: str) -> None:
+    """As `migrate` has said it: the native one updates the nodes that kept an older revision."""
+    command = next(line.partition("To go on: kubectl ")[2] for line in told.splitlines() if "To go on: " in line)
+    await bed.kubectl(*shlex.split(command))
+    await native_settled(bed)
+    assert await versions(bed) == ["v2"] * len(NODES)
 
 
 @pytest.mark.parametrize("limits", [{"maxUnavailable": 1}, {"maxSurge": 1, "maxUnavailable": 0}], ids=["", "surge"])
 async def test_native_to_ours_rollback_and_back(bed: Workspace, plugin: Plugin, limits: dict[str, int]) -> None:
     await bed.workers(*NODES)
     for version in ("v1", "v2"):
-        await bed.apply(written(version, rolling=limits))
+        await bed.apply(written(version, **limits))
         await native_settled(bed)
+    manifest = await plugin.ok("migrate", "demo", "--print")
+    assert yaml.safe_load(manifest)["apiVersion"] == OURS
     async with witnessing(bed.api) as witness:
         async with untouched(bed, witness):
             await plugin.ok("migrate", "demo", "-y")
             found = await bed.settled(len(NODES))
             assert await owners(bed) == {OURS}
             assert await bed.api.list(NATIVE) == []
-        assert found["numberAvailable"] == len(NODES)
+            done = await bed.tried("apply", "-f", "-", stdin=manifest)
+            assert (done.returncode, done.stderr) == (0, ""), "what is printed for a repository can be applied"
+            assert (await bed.settled(len(NODES)))["updateRevision"] == found["updateRevision"]
         printed = await plugin.ok("history", "demo")
         assert "image demo v1 → v2" in printed, "the history came along"
         witness.most_pairs = limits.get("maxSurge", 0)
         await plugin.ok("rollback", "demo", "-y", "--wait", "--timeout=60s")
         await bed.settled(len(NODES))
-        assert {*(await images(bed)).values()} == {"v1"}, "on the first day"
+        assert await versions(bed) == ["v1"] * len(NODES), "on the first day"
         async with untouched(bed, witness):
             await plugin.ok("migrate", "demo", "--to-native", "-y")
             await native_settled(bed)
@@ -58,62 +116,38 @@ async def test_native_to_ours_rollback_and_back(bed: Workspace, plugin: Plugin, 
         witness.most_pairs = 2 * limits.get("maxSurge", 0)
         await bed.kubectl("rollout", "undo", "daemonset.apps/demo")
         await native_settled(bed)
-        assert {*(await images(bed)).values()} == {"v2"}
+        assert await versions(bed) == ["v2"] * len(NODES)
 
 
-async def test_in_mid_rollout_who_is_old_stays_old_until_somebody_says_so(bed: Workspace, plugin: Plugin) -> None:
-    await bed.workers(*NODES)
-    await bed.apply(written("v1"))
-    await native_settled(bed)
-    bed.nodes.behave("*", Behaviour(ready=None))
-    await bed.apply(written("v2"))
-    await native_status(bed.api, "demo", updatedNumberScheduled=1, numberUnavailable=1)
-    async with witnessing(bed.api) as witness:
-        async with untouched(bed, witness):
-            told = await plugin.ok("migrate", "demo", "--dry-run")
-            assert "5 nodes keep an older revision: partition 5" in told
-            assert await owners(bed) == {THEIRS}
-            await plugin.ok("migrate", "demo", "-y")
-            await bed.status(updatedNumberScheduled=1, desiredNumberScheduled=len(NODES))
-            bed.nodes.behave("*")
-            await bed.status(numberAvailable=len(NODES))
-            assert sorted((await images(bed)).values()) == ["v1"] * 5 + ["v2"]
-        await plugin.ok("set-partition", "demo", "0")
-        await bed.settled(len(NODES))
-
-
-@pytest.mark.parametrize("back", [False, True], ids=["to ours", "to native"])
+@pytest.mark.parametrize("back", [False, True], ids=["to-ours", "to-native"])
 async def test_pods_that_take_long_to_end_are_waited_for(bed: Workspace, plugin: Plugin, back: bool) -> None:
-    """Two are being updated: nobody else adopts them, and beside what he does not own a controller makes a pod."""
+    """Two are being updated: if the other controller did not adopt them, it would make a pod beside each."""
     await bed.workers(*NODES)
     before, after = (OURS, THEIRS) if back else (THEIRS, OURS)
-    await bed.apply(written("v1", before, {"maxUnavailable": 2}))
+    await bed.apply(written("v1", before, maxUnavailable=2))
     await (bed.settled(len(NODES)) if back else native_settled(bed))
     bed.nodes.behave("*", Behaviour(terminate=8.0))
     async with witnessing(bed.api) as witness:
         await witness.up_to_date()
-        await bed.apply(written("v2", before, {"maxUnavailable": 2}))
+        await bed.apply(written("v2", before, maxUnavailable=2))
         await witness.until(lambda: len(witness.retired) == 2, "two are told to go")
-        told = await plugin.ok("migrate", "demo", *(["--to-native"] if back else []), "--dry-run")
-        assert "ending    2 pods are waited for" in told
-        await plugin.ok("migrate", "demo", *(["--to-native"] if back else []), "-y")
+        words = ("migrate", "demo", *(["--to-native"] if back else []))
+        assert "ending    2 pods are waited for" in await plugin.ok(*words, "--dry-run")
+        await plugin.ok(*words, "-y")
         await witness.up_to_date()
         assert await owners(bed) == {after}
         assert not witness.joined, "a node had two pods"
-        assert len(witness.retired) == 2, "nobody else was updated"
-        updated = 0 if back else 2  # ours is paused, and who is lost then comes back as it was
-        assert sorted((await images(bed)).values()) == ["v1"] * (6 - updated) + ["v2"] * updated
+        assert len(witness.retired) == 2, "no other pod was updated"
+        updated = 0 if back else 2  # ours is paused, and a lost pod comes back as it was
+        assert await versions(bed) == ["v1"] * (6 - updated) + ["v2"] * updated
 
 
 async def test_a_canary_of_ours_becomes_a_native_one_that_updates_nothing(bed: Workspace, plugin: Plugin) -> None:
     """Its file says less than the server stores of a native one, so no stored revision has that one's bytes."""
     await bed.workers(*NODES)
-    limits = {"maxUnavailable": 2}
-    await bed.apply(written("v1", OURS, limits))
+    await bed.apply(written("v1", OURS, maxUnavailable=2))
     await bed.settled(len(NODES))
-    canary = written("v2", OURS, limits)
-    canary["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 4
-    await bed.apply(canary)
+    await bed.apply(written("v2", OURS, maxUnavailable=2, partition=4))
     await bed.status(updatedNumberScheduled=2, numberAvailable=len(NODES))
     async with witnessing(bed.api) as witness:
         async with untouched(bed, witness):
@@ -127,17 +161,16 @@ async def test_a_canary_of_ours_becomes_a_native_one_that_updates_nothing(bed: W
                     await bed.kubectl("apply", "-f", "-", stdin=printed)
                 found = await native_status(bed.api, "demo", numberAvailable=len(NODES), updatedNumberScheduled=2)
                 assert found["spec"]["updateStrategy"] == {"type": "OnDelete"}
-        witness.floor = len(NODES) - limits["maxUnavailable"]
+        witness.floor = len(NODES) - 2
         await goes_on(bed, moved)
         strategy = (await bed.api.get(NATIVE, "demo"))["spec"]["updateStrategy"]
         assert strategy["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 2}, "not the server's defaults"
 
 
 @pytest.mark.parametrize("by", ["native", "ours"])
-async def test_pods_that_a_former_native_one_made_are_not_current_for_the_next_one(
-    bed: Workspace, plugin: Plugin, by: str
-) -> None:
-    """Who began the rollout: they carry its number of the template, and a new one would count from 1 again."""
+async def test_half_a_rollout_moves_over_and_back_and_then_goes_on(bed: Workspace, plugin: Plugin, by: str) -> None:
+    """`by`: who began it. Its pods carry the native one's number of the template, and a new native one would count
+    from 1 again."""
     await bed.workers(*NODES)
     await bed.apply(written("v1"))
     await native_settled(bed)
@@ -145,11 +178,17 @@ async def test_pods_that_a_former_native_one_made_are_not_current_for_the_next_o
         bed.nodes.behave("*", Behaviour(ready=None))
         await bed.apply(written("v2"))
         await native_status(bed.api, "demo", updatedNumberScheduled=1, numberUnavailable=1)
-    await plugin.ok("migrate", "demo", "-y")
-    bed.nodes.behave("*")
-    await bed.status(numberAvailable=len(NODES))
+    async with witnessing(bed.api) as witness, untouched(bed, witness):
+        told = await plugin.ok("migrate", "demo", "--dry-run")
+        assert ("5 nodes keep an older revision: partition 5" in told) is (by == "native"), told
+        assert await owners(bed) == {THEIRS}
+        await plugin.ok("migrate", "demo", "-y")
+        await bed.status(updatedNumberScheduled=1 if by == "native" else len(NODES))
+        bed.nodes.behave("*")
+        await bed.status(numberAvailable=len(NODES))
     if by == "ours":
         await plugin.ok("set-image", "demo", f"*={IMAGE}:v2", "--hold-at", "5", "--wait", "-y")
+    assert await versions(bed) == ["v1"] * 5 + ["v2"]
     async with witnessing(bed.api) as witness:
         async with untouched(bed, witness):
             moved = await plugin.ok("migrate", "demo", "--to-native", "-y")
@@ -157,8 +196,21 @@ async def test_pods_that_a_former_native_one_made_are_not_current_for_the_next_o
         await goes_on(bed, moved)
 
 
+async def test_by_labels_the_network_is_left_out(bed: Workspace, plugin: Plugin) -> None:
+    """What our own pods may need to start is moved by its name only. No node is there, so nothing has pods."""
+    network = named("net", "v1")
+    network["spec"]["template"]["spec"]["volumes"] = [{"name": "x", "hostPath": {"path": "/etc/cni/net.d"}}]
+    for document in (network, named("agent", "v1")):
+        await bed.apply(document)
+        await native_status(bed.api, document["metadata"]["name"], desiredNumberScheduled=0)
+    ran = await plugin.run("migrate", "-l", "team=infra", "-y")
+    assert (ran.code, "net mounts /etc/cni/net.d as a network plugin does" in ran.err) == (6, True), str(ran)
+    assert [one["metadata"]["name"] for one in await bed.api.list(DAEMONSETS)] == ["agent"]
+    await bed.api.delete(NATIVE, "net")
+
+
 class Reader:
-    """Somebody who types what docs/migrate.md says."""
+    """Types the commands of docs/migrate.md."""
 
     def __init__(self, plane: ControlPlane, plugin: Plugin) -> None:
         self._plane, self._plugin = plane, plugin
@@ -185,7 +237,7 @@ async def test_the_manual_is_true_to_its_last_command(plane: ControlPlane) -> No
             for name in names:
                 await bed.apply(named(name, version))
             for name in names:
-                await native_status(bed.api, name, numberAvailable=len(NODES), updatedNumberScheduled=len(NODES))
+                await native_settled(bed, name)
         before = {pod["metadata"]["uid"] for pod in await bed.api.list(PODS)}
         told = await reader.follow("Look first")
         assert f"{len(NODES)} pods run on, none is restarted" in told
@@ -198,29 +250,3 @@ async def test_the_manual_is_true_to_its_last_command(plane: ControlPlane) -> No
         await reader.follow("Back")
         assert await owners(bed) == {OURS, THEIRS}
         assert {pod["metadata"]["uid"] for pod in await bed.api.list(PODS)} == before, "all the time"
-
-
-def named(name: str, version: str) -> Object:
-    document = written(version)
-    document["metadata"] = {"name": name, "labels": {"team": "infra"}}
-    document["spec"]["selector"] = {"matchLabels": {"app": name}}
-    document["spec"]["template"]["metadata"]["labels"] = {"app": name}
-    return document
-
-
-async def test_several_are_asked_for_once_and_each_is_told(bed: Workspace, plugin: Plugin) -> None:
-    await bed.workers(*NODES)
-    names = ("one", "two")
-    for name in names:
-        await bed.apply(named(name, "v1"))
-    for name in names:
-        await native_status(bed.api, name, numberAvailable=len(NODES))
-    refused = await plugin.run("migrate", "-l", "team=infra")
-    assert refused.code == 6, str(refused)
-    before = {pod["metadata"]["uid"] for pod in await bed.api.list(PODS)}
-    told = await plugin.ok("migrate", "-l", "team=infra", "-y")
-    assert [line for line in told.splitlines() if line[0] != " "] == [f"{name} is one of ours" for name in names]
-    assert {pod["metadata"]["uid"] for pod in await bed.api.list(PODS)} == before
-    assert await bed.api.list(NATIVE) == []
-    again = await plugin.ok("migrate", *names, "-y")
-    assert again.splitlines() == [f"{name} is one of ours already" for name in names]

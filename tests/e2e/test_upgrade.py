@@ -15,7 +15,7 @@ from tests.beds.installed.witness import witnessing
 from tests.beds.installed.workspace import sample
 from tests.beds.nodes import Behaviour
 from tests.e2e.conftest import ACCOUNT
-from tests.e2e.shell import HERE
+from tests.e2e.guide import HERE
 from tests.e2e.site import Site, release, site_on
 
 pytestmark = pytest.mark.real
