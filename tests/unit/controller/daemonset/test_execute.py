@@ -1,4 +1,4 @@
-"""What becomes of an action by the server's answer: told again, left alone there, or over."""
+"""What becomes of an action by the server's answer, and what the answer says of the template."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE
+from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE, SUCCESSFUL_DELETE
 from controller.daemonset.places import FAILING_FIRST
 from controller.daemonset.state import ENDING_SECONDS, PROOF
 from controller.kube.errors import (
@@ -34,10 +34,12 @@ from controller.planner.actions import (
     RenumberRevision,
 )
 from controller.planner.place import ROOM, Place
+from controller.planner.world import Accepted, TemplateRefused, TemplateVerdict
 from controller.runtime.freshness import OF_PODS, Reach
 from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.scripted import Answer, Script, ok
-from tests.beds.worlds import NOW, OURS, pod, revision
+from tests.beds.verdicts import refusing
+from tests.beds.worlds import NOW, OURS, ds, pod, revision
 
 QUOTA = refusal(403, "Forbidden", 'pods "demo-0" is forbidden: exceeded quota: pods, requested: pods=1, limited: 4')
 DENIED = refusal(403, "Forbidden", "not on this node")
@@ -60,23 +62,29 @@ def delete(why: DeleteReason = DeleteReason.OUTDATED) -> DeletePod:
     return DeletePod(pod=pod("node-0").ref, node="node-0", why=why)
 
 
+PROBE = ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1"))
+
+
 HELD = FAILING_FIRST
 """Seconds for which a place is left alone after its second failure in a row."""
-REFUSED_CREATES: dict[str, tuple[Answer, list[Answer], type[ApiError], float]] = {
-    "admission says no": (DENIED, [NOTHING], Forbidden, HELD),
-    "the pod is invalid": (refusal(422, "Invalid"), [NOTHING], Invalid, HELD),
-    "a server error": (BROKEN, [NOTHING], ServerError, HELD),
-    "a server error, and perhaps it came through": (BROKEN, [stored("demo-0")], ServerError, 0),
-    "a server error, and nobody can look": (BROKEN, [AWAY], ServerError, 0),
-    "no connection: no matter of the node": (AWAY, [], Unreachable, 0),
-    "a busy server: no matter of the node": (refusal(429, retry_after=99), [], Busy, 0),
-    "no answer": (LOST, [], Unknown, 0),
-}
 
 
-@pytest.mark.parametrize("case", REFUSED_CREATES)
-def test_a_node_is_left_alone_after_two_failures_that_are_its_own(case: str) -> None:
-    answer, looks, error, seconds = REFUSED_CREATES[case]
+@pytest.mark.parametrize(
+    ("answer", "looks", "error", "seconds"),
+    [
+        pytest.param(DENIED, [NOTHING], Forbidden, HELD, id="admission says no"),
+        pytest.param(refusal(422, "Invalid"), [NOTHING], Invalid, HELD, id="invalid"),
+        pytest.param(BROKEN, [NOTHING], ServerError, HELD, id="a server error"),
+        pytest.param(BROKEN, [stored("demo-0")], ServerError, 0, id="perhaps it came through"),
+        pytest.param(BROKEN, [AWAY], ServerError, 0, id="the look fails too"),
+        pytest.param(AWAY, [], Unreachable, 0, id="no connection: no matter of the node"),
+        pytest.param(refusal(429, retry_after=99), [], Busy, 0, id="a busy server: no matter of the node"),
+        pytest.param(LOST, [], Unknown, 0, id="no answer"),
+    ],
+)
+def test_a_node_is_left_alone_after_two_failures_that_are_its_own(
+    answer: Answer, looks: list[Answer], error: type[ApiError], seconds: float
+) -> None:
     acting = Acting()
     for _ in range(2):
         (failure,) = acting.carry_out([create(0)], answer, *looks)
@@ -95,30 +103,23 @@ def test_a_full_quota_is_told_and_is_a_matter_of_all_pods_once_a_pass() -> None:
     assert acting.state.places.held_back(NOW) == {ROOM: NOW + HELD}
     assert {note.reason for note in acting.notes} == {FAILED_CREATE}
     assert "exceeded quota" in acting.notes[0].message
-
-
-def test_a_pod_that_was_created_shows_that_there_is_room() -> None:
-    acting = Acting()
-    acting.carry_out([create(0)], QUOTA)
     acting.carry_out([create(0)], ok())
-    assert acting.state.places.failing == {}
-
-
-OLDER = revision("v0")
+    assert acting.state.places.failing == {}, "there is room"
+    assert acting.notes[-1].reason == SUCCESSFUL_CREATE
 
 
 @pytest.mark.parametrize(
     "action",
     [
         CreateRevision(name="demo-v1", hash="v1", number=1),
-        RenumberRevision(revision=OLDER.ref, number=3),
-        DeleteRevision(revision=OLDER.ref),
+        RenumberRevision(revision=revision("v0").ref, number=3),
+        DeleteRevision(revision=revision("v0").ref),
         RelabelPod(pod=pod("node-0").ref, hash="v1"),
-        ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1")),
+        PROBE,
     ],
     ids=lambda one: type(one).__name__,
 )
-def test_a_write_of_any_kind_that_fails_again_is_left_alone_at_its_place(action: Action) -> None:
+def test_a_write_of_any_kind_that_fails_again_is_left_alone(action: Action) -> None:
     acting = Acting()
     for _ in range(2):
         assert len(acting.carry_out([action], BROKEN)) == 1
@@ -136,28 +137,25 @@ def test_a_pod_that_cannot_be_deleted_is_left_alone_by_its_uid() -> None:
     assert [note.reason for note in acting.notes] == [FAILED_DELETE] * 2
 
 
-def test_in_a_namespace_that_ends_a_node_is_left_alone_at_once_and_nothing_is_told() -> None:
+def test_in_a_namespace_that_ends_a_place_is_left_alone_and_nothing_told() -> None:
     acting = Acting()
     assert acting.carry_out([create(0)], ENDING) == ()
     assert acting.state.places.held_back(NOW) == {Place.of_node("node-0"): NOW + ENDING_SECONDS}
     assert ENDING_SECONDS >= 10, "it may end for minutes, and every pass would ask again"
+    for _ in range(2):
+        assert acting.carry_out([PROBE], ENDING) == ()
+    verdicts = acting.state.verdicts
+    assert (verdicts.by_revision, verdicts.ask_at) == ({}, 0.0), "it does not refuse the template"
     assert acting.notes == []
 
 
-def test_a_write_that_goes_through_ends_what_was_before() -> None:
-    acting = Acting()
-    for _ in range(3):
-        acting.carry_out([create(0)], DENIED, NOTHING)
-    acting.carry_out([create(0)], ok())
-    assert acting.state.places.failing == {}
-    assert [note.reason for note in acting.notes][-1] == SUCCESSFUL_CREATE
-
-
-def test_what_is_gone_needs_no_deletion_and_a_place_to_create_in_that_is_gone_is_told() -> None:
+def test_not_found_is_a_failure_unless_the_pod_to_delete_is_gone() -> None:
     acting = Acting()
     assert acting.carry_out([delete()], NOTHING, NOTHING) == ()
+    (failure,) = acting.carry_out([delete()], NOTHING, stored("node-0-v1"))
+    assert failure.action == delete()
     (failure,) = acting.carry_out([create(0)], NOTHING)
-    assert failure.action == create(0)
+    assert failure.action == create(0), "its namespace is gone"
 
 
 def test_slow_start_doubles_and_ends_with_the_first_batch_that_fails() -> None:
@@ -168,7 +166,10 @@ def test_slow_start_doubles_and_ends_with_the_first_batch_that_fails() -> None:
     assert len(acting.asked) == 1 + 2 + 4, "the 3 after them are not tried"
 
 
-def test_a_revision_that_went_through_whole_is_made_at_once_until_something_fails() -> None:
+def test_a_revision_that_went_through_is_made_at_once_until_one_fails() -> None:
+    acting = Acting()
+    acting.carry_out([create(0)], ok())
+    assert len(acting.carry_out([create(1), create(2)], QUOTA)) == 1, "one pod proves nothing yet"
     acting = Acting()
     creates = [create(number) for number in range(5)]
     acting.carry_out(creates, *[ok()] * 5)
@@ -176,14 +177,8 @@ def test_a_revision_that_went_through_whole_is_made_at_once_until_something_fail
     assert len(acting.carry_out(creates, QUOTA)) == 1, "one at first"
 
 
-def test_one_pod_proves_nothing_yet() -> None:
-    acting = Acting()
-    acting.carry_out([create(0)], ok())
-    assert len(acting.carry_out([create(1), create(2)], QUOTA)) == 1
-
-
-@pytest.mark.parametrize("answer", [refusal(409, "Conflict"), refusal(404, "NotFound"), LOST], ids=str)
-def test_an_answer_that_says_nothing_of_the_place_does_when_it_comes_again_and_again(answer: Answer) -> None:
+@pytest.mark.parametrize("answer", [refusal(409, "Conflict"), NOTHING, LOST], ids=["conflict", "absent", "lost"])
+def test_an_inconclusive_answer_counts_from_the_third_in_a_row_on(answer: Answer) -> None:
     """A webhook may give any. From the third in a row on the place has failed, and it is told."""
     acting, told = Acting(), []
     for looks in [[], [], [NOTHING], [NOTHING]]:
@@ -195,13 +190,7 @@ def test_an_answer_that_says_nothing_of_the_place_does_when_it_comes_again_and_a
     assert (acting.state.places.failing, acting.state.places.inconclusive) == ({}, {})
 
 
-def test_not_found_for_a_pod_that_is_there_is_a_failure() -> None:
-    acting = Acting()
-    (failure,) = acting.carry_out([delete()], NOTHING, stored("node-0-v1"))
-    assert failure.action == delete()
-
-
-def test_what_failed_before_neither_stops_the_others_nor_makes_them_start_slowly() -> None:
+def test_what_failed_before_is_tried_last_and_holds_up_no_other() -> None:
     acting = Acting()
     acting.carry_out([create(number) for number in range(1, 3)], ok(), ok())
     acting.carry_out([create(0)], DENIED, NOTHING)
@@ -214,35 +203,30 @@ def test_what_failed_before_neither_stops_the_others_nor_makes_them_start_slowly
 def test_every_answer_is_told_to_those_who_count() -> None:
     acting = Acting()
     acting.carry_out([create(0), delete()], ok(), QUOTA)
-    assert [(action, type(error)) for action, error in acting.did] == [
-        (delete(), type(None)),
-        (create(0), QuotaExceeded),
-    ]
+    did = [(action, type(error)) for action, error in acting.did]
+    assert did == [(delete(), type(None)), (create(0), QuotaExceeded)]
 
 
-def test_a_conflict_is_tried_again_and_not_told_to_anybody() -> None:
+def test_a_conflict_is_tried_again_and_not_told() -> None:
     acting = Acting()
     (failure,) = acting.carry_out([delete()], refusal(409, "Conflict"))
     assert isinstance(failure.error, Conflict)
-    assert acting.notes == []
-    assert acting.state.places.failing == {}
+    assert (acting.notes, acting.state.places.failing) == ([], {})
 
 
 def test_nothing_is_planned_before_the_caches_show_what_was_written() -> None:
     acting = Acting()
     acting.carry_out([create(0), delete()], ok(), ok())
-    behind = acting.dependencies.ledger.check(OURS, {OF_PODS: Reach(version=6)}, lambda uid: False, NOW)
+    ledger = acting.dependencies.ledger
+    behind = ledger.check(OURS, {OF_PODS: Reach(version=6)}, lambda uid: False, NOW)
     assert behind is not None
     assert behind.resource == OF_PODS
-    assert acting.dependencies.ledger.check(OURS, {OF_PODS: Reach(version=7)}, lambda uid: False, NOW) is None
+    assert ledger.check(OURS, {OF_PODS: Reach(version=7)}, lambda uid: False, NOW) is None
 
 
-def test_of_very_many_actions_only_so_many_are_under_way_as_there_are_places() -> None:
+def test_of_very_many_actions_a_limited_number_is_under_way() -> None:
     """What waits costs memory, and there may be a pass of every DaemonSet that waits."""
-    acting = Acting()
-    acting.state.accepted, acting.state.accepted_of = PROOF, "v1"
     most = 0
-    creates = [create(number) for number in range(3 * CEILING)]
 
     class Watched(Script):
         async def exchange(self, request: Request) -> Response:
@@ -250,8 +234,52 @@ def test_of_very_many_actions_only_so_many_are_under_way_as_there_are_places() -
             most = max(most, len(asyncio.all_tasks()) - 1)
             return await super().exchange(request)
 
-    acting.script = Watched()
-    acting.__post_init__()
+    acting = Acting(script=Watched())
+    acting.state.accepted, acting.state.accepted_of = PROOF, "v1"
+    creates = [create(number) for number in range(3 * CEILING)]
     assert acting.carry_out(creates, *[ok()] * len(creates)) == ()
-    assert len(acting.asked) == len(creates)
-    assert most == CEILING
+    assert (len(acting.asked), most) == (len(creates), CEILING)
+
+
+def test_only_the_deletion_of_a_failed_pod_is_a_strike_of_its_node() -> None:
+    acting = Acting(daemonset=ds(generation=4))
+    for why in DeleteReason:
+        if why is not DeleteReason.FAILED:
+            acting.carry_out([delete(why)], ok())
+    assert len(acting.dependencies.failed_pods) == 0
+    acting.carry_out([delete(DeleteReason.FAILED)], ok())
+    waits = acting.dependencies.failed_pods.remaining((OURS, 4, "node-0"), NOW)
+    assert (len(acting.dependencies.failed_pods), waits) == (1, 1.0)
+    assert [note.reason for note in acting.notes] == [SUCCESSFUL_DELETE] * len(DeleteReason)
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "failures"),
+    [
+        pytest.param(ok(), Accepted(), 0, id="accepted"),
+        pytest.param(
+            refusal(422, "Invalid", "no such field"), TemplateRefused(words="no such field"), 0, id="invalid"
+        ),
+        pytest.param(DENIED, None, 0, id="forbidden, perhaps for the node"),
+        pytest.param(QUOTA, Accepted(), 0, id="a full quota: the pod that goes makes room"),
+        pytest.param(refusal(409, "AlreadyExists"), Accepted(), 0, id="its name is taken, which is checked last"),
+        pytest.param(BROKEN, None, 1, id="broken"),
+        pytest.param(AWAY, None, 1, id="away"),
+    ],
+)
+def test_what_a_dry_run_says_of_the_template(answer: Answer, verdict: TemplateVerdict | None, failures: int) -> None:
+    acting = Acting()
+    assert len(acting.carry_out([PROBE], answer)) == failures
+    assert acting.state.verdicts.by_revision.get("v1") == verdict
+
+
+def test_a_template_counts_as_refused_when_two_nodes_may_not_have_it() -> None:
+    acting = Acting()
+    verdicts = acting.state.verdicts
+    for _ in range(2):
+        acting.carry_out([PROBE], DENIED)
+    assert verdicts.by_revision == refusing("v1", "not on this node")
+    assert verdicts.ask_at == NOW + 60
+    for answer in (DENIED, DENIED, ok(), DENIED, DENIED):
+        acting.carry_out([PROBE], answer)
+    assert verdicts.ask_at == NOW + 60, "one that is accepted after all begins anew"

@@ -1,6 +1,8 @@
-"""What a look at the server, past the caches, makes of a pass."""
+"""Which precondition each write carries, and what a look at the server, past the caches, makes of a pass."""
 
 from __future__ import annotations
+
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -8,30 +10,157 @@ from msgspec.structs import replace
 
 from controller.api import revision as revisions
 from controller.api.daemonset import DaemonSetStatus
+from controller.api.gates import ReadinessGate
+from controller.daemonset import status_writer
 from controller.kube.errors import AlreadyExists, Conflict, NotFound
-from controller.kube.request import NotConnected, Response
-from controller.planner.actions import (
-    Action,
-    AdoptPod,
-    AdoptRevision,
-    CreatePod,
-    CreateRevision,
-    DeletePod,
-    DeleteReason,
-)
+from controller.kube.request import NotConnected, Request, Response
+from controller.planner import actions
+from controller.planner.in_place.change import InPlaceChange
+from controller.planner.plan import plan
+from controller.planner.status import Status
 from controller.planner.world import FormerPod, Predecessor
 from controller.runtime.freshness import OF_PODS, Reach
 from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.scripted import Answer, ok
-from tests.beds.worlds import LABELS, NOW, OURS, ds, pod, revision, template
+from tests.beds.virtual_time import virtually
+from tests.beds.worlds import LABELS, NOW, OURS, ds, everywhere, pod, revision, template, world
 
-ADOPTIONS: tuple[Action, ...] = (
-    AdoptPod(pod=pod("node-0", owner="").ref, owners=0),
-    AdoptRevision(revision=revision("v1", owner_uid="").ref, owners=0),
+OUTDATED = actions.DeleteReason.OUTDATED
+GATE = ReadinessGate(type="InPlaceUpdateReady", open=False, present=True, index=1)
+POD = replace(pod("node-0"), version="41").ref
+REVISION = revision("v1", version="42").ref
+DELETE = actions.DeletePod(pod=POD, node="node-0", why=OUTDATED)
+CREATE = actions.CreatePod(node="node-0", name="demo-0", revision=revision("v1"))
+NEW = actions.CreateRevision(name="demo-v1", hash="v1", number=1)
+LIVE = stored("demo", uid=OURS, owner="")
+"""What is looked at before an adoption."""
+
+STATE = {"nextContainerImages": {"main": "demo:v2"}, "containerResources": {"main": {"limits": {"cpu": "1"}}}}
+SPEC = {
+    "containers": [{"name": "main", "image": "demo:v1"}],
+    "readinessGates": [{"conditionType": "InPlaceUpdateReady"}],
+}
+FRESH = stored(
+    POD.name,
+    uid=POD.uid,
+    version="43",
+    labels={"controller-revision-hash": "v1", "lifecycle.apps.kruise.io/state": "PreparingDelete"},
+    annotations={"apps.kruise.io/inplace-update-state": msgspec.json.encode(STATE).decode()},
+    spec=SPEC,
 )
-CREATE = CreatePod(node="node-0", name="demo-0", revision=revision("v1"))
-DELETE = DeletePod(pod=pod("node-0").ref, node="node-0", why=DeleteReason.OUTDATED)
+"""What is looked at before a pod is changed in place, or its deletion is prepared or called off."""
+CHANGE = InPlaceChange(labels={"a": "b"})
+
+GUARDS: list[tuple[actions.Action, dict[str, str], list[Response]]] = [
+    # the write, its precondition, what is looked at before
+    (actions.AdoptPod(pod=POD, owners=0), {"version": "41"}, [LIVE]),
+    (actions.AdoptPod(pod=POD, owners=2), {"version": "41"}, [LIVE]),
+    (actions.ReleasePod(pod=POD, owner_index=1), {"version": "41"}, []),
+    (actions.AdoptRevision(revision=REVISION, owners=0), {"version": "42"}, [LIVE]),
+    (actions.RenumberRevision(revision=REVISION, number=9), {"version": "42"}, []),
+    (actions.RelabelPod(pod=POD, hash="v2"), {"uid": POD.uid}, []),
+    (DELETE, {"uid": POD.uid}, []),
+    (replace(DELETE, as_seen=True), {"uid": POD.uid, "resourceVersion": "41"}, []),
+    (actions.DeleteRevision(revision=REVISION), {"uid": REVISION.uid}, []),
+    (CREATE, {"name": "demo-0"}, []),
+    (NEW, {"name": "demo-v1"}, []),
+    (actions.ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1")), {"dry run": "All"}, []),
+    (actions.DrainPod(pod=POD, node="node-0"), {"version": "43"}, [FRESH]),
+    (
+        actions.UpdateInPlace(pod=POD, node="node-0", before="v1", revision=revision("v2"), change=CHANGE),
+        {"version": "43"},
+        [FRESH],
+    ),
+    (actions.ContinueInPlace(pod=POD, node="node-0", revision=revision("v2")), {"version": "43"}, [FRESH]),
+    (actions.ResizePod(pod=POD, node="node-0"), {"uid": POD.uid}, [FRESH]),
+    (actions.OpenGates(pod=POD, gates=(GATE,)), {"version": "41"}, []),
+    (
+        actions.PrepareDelete(pod=POD, node="node-0", why=OUTDATED, mark=True, held_by="label a=b"),
+        {"version": "43"},
+        [replace(FRESH, body=FRESH.body.replace(b"PreparingDelete", b"Normal"))],
+    ),
+    (actions.CancelDelete(pod=POD), {"version": "43"}, [FRESH]),
+]
+
+
+def guard_of(request: Request) -> dict[str, str]:
+    """What the server holds this write to."""
+    body: Any = msgspec.json.decode(request.body)
+    if request.method == "PATCH":
+        words = {"/metadata/resourceVersion": "version", "/metadata/uid": "uid"}
+        guards = [one for one in body if one["path"] in words]
+        assert guards == body[:1], "the guard comes first, and there is one"
+        assert [one["op"] for one in guards] == ["replace"], "a failed test looks like any malformed patch"
+        return {words[one["path"]]: one["value"] for one in guards}
+    if request.method == "DELETE":
+        return dict(body["preconditions"])
+    if request.query:
+        return {"dry run": dict(request.query)["dryRun"]}
+    return {"name": body["metadata"]["name"]}
+
+
+@pytest.mark.parametrize(("action", "guard", "looks"), GUARDS, ids=lambda one: type(one).__name__)
+def test_every_write_carries_its_precondition(
+    action: actions.Action, guard: dict[str, str], looks: list[Response]
+) -> None:
+    acting = Acting()
+    assert acting.carry_out([action], *looks, ok()) == ()
+    assert guard_of(acting.script.requests[-1]) == guard
+
+
+def test_no_kind_of_write_is_missing_here() -> None:
+    assert {type(action) for action, _, _ in GUARDS} == set(get_args(actions.Action))
+
+
+def wanted() -> Status:
+    status = plan(world(pods=everywhere(5))).status
+    assert status is not None
+    return status
+
+
+def status_guard(acting: Acting, status: Status) -> dict[str, str]:
+    own = acting.state.status_writer.own
+    change = status_writer.due_status(acting.daemonset, status, own.latest(acting.daemonset), NOW)
+    assert change is not None
+    acting.script.answers[:] = [ok()]
+    version = virtually(status_writer.write(acting.dependencies.client, acting.daemonset, change))
+    own.wrote(change.result, version, NOW)
+    request = acting.script.requests[-1]
+    assert request.path.endswith("/daemonsets/demo/status")
+    return guard_of(request)
+
+
+def written(version: str, *, cached: str) -> Acting:
+    """Our last status came out at `version`, and the cache shows the object as it was at `cached`."""
+    acting = Acting(daemonset=replace(ds(), version=version))
+    status_guard(acting, wanted())
+    acting.state.status_writer.own.version = int(version)
+    acting.daemonset = replace(acting.daemonset, version=cached, status=acting.state.status_writer.own.status)
+    return acting
+
+
+def test_a_status_is_guarded_by_the_uid_because_only_we_write_its_counts() -> None:
+    status = wanted()
+    assert status_guard(Acting(), status) == {"uid": OURS}
+    assert status.counts is not None
+    other = replace(status, counts=replace(status.counts, number_ready=4))
+    assert status_guard(written("12", cached="10"), other) == {"uid": OURS}
+
+
+@pytest.mark.parametrize(("cached", "guard"), [("10", "12"), ("12", "12"), ("15", "15")])
+def test_conditions_are_guarded_by_the_newest_version_known(cached: str, guard: str) -> None:
+    """Others write theirs, and a patch replaces the whole list: what was added since would be lost."""
+    first, *others = wanted().conditions
+    other = replace(wanted(), conditions=(replace(first, message="told anew"), *others))
+    assert status_guard(written("12", cached=cached), other) == {"version": guard}
+
+
+ADOPTIONS: tuple[actions.Action, ...] = (
+    actions.AdoptPod(pod=pod("node-0", owner="").ref, owners=0),
+    actions.AdoptRevision(revision=revision("v1", owner_uid="").ref, owners=0),
+)
 TAKEN = refusal(409, "AlreadyExists")
+DENIED = refusal(403, "Forbidden")
 NOTHING = refusal(404, "NotFound")
 LOST = ConnectionResetError("lost")
 
@@ -40,14 +169,13 @@ LOST = ConnectionResetError("lost")
 @pytest.mark.parametrize(
     ("live", "error"),
     [
-        (stored("demo", uid=OURS, owner="", dying=True), Conflict),
-        (stored("demo", uid="uid-successor", owner=""), Conflict),
-        (NOTHING, NotFound),
+        pytest.param(stored("demo", uid=OURS, owner="", dying=True), Conflict, id="dying"),
+        pytest.param(stored("demo", uid="uid-successor", owner=""), Conflict, id="replaced"),
+        pytest.param(NOTHING, NotFound, id="gone"),
     ],
-    ids=["dying", "replaced", "gone"],
 )
 def test_nothing_is_adopted_by_a_daemonset_that_is_not_there_any_more(
-    adoption: Action, live: Response, error: type[Exception]
+    adoption: actions.Action, live: Response, error: type[Exception]
 ) -> None:
     """The cache does not show it yet. Nothing else of the pass is tried either."""
     acting = Acting()
@@ -56,17 +184,13 @@ def test_nothing_is_adopted_by_a_daemonset_that_is_not_there_any_more(
     assert acting.asked == ["GET demo"]
 
 
-def test_one_look_is_enough_for_all_adoptions_of_a_pass() -> None:
+def test_a_pass_looks_once_for_all_adoptions() -> None:
     acting = Acting()
-    assert acting.carry_out(ADOPTIONS, stored("demo", uid=OURS, owner=""), ok(), ok()) == ()
+    assert acting.carry_out(ADOPTIONS, LIVE, ok(), ok()) == ()
     assert [one.partition(" ")[0] for one in acting.asked] == ["GET", "PATCH", "PATCH"]
-
-
-def test_a_look_that_fails_adopts_nothing_and_leaves_the_rest_of_the_pass_alone() -> None:
-    acting = Acting()
     failures = acting.carry_out([*ADOPTIONS, CREATE], refusal(500, "InternalError"), ok())
-    assert [failure.action for failure in failures] == list(ADOPTIONS)
-    assert acting.asked == ["GET demo", "POST pods"]
+    assert [failure.action for failure in failures] == list(ADOPTIONS), "the look failed"
+    assert acting.asked == ["GET demo", "POST pods"], "the rest of the pass goes on"
 
 
 def waits(acting: Acting, *, pods_at: int, live: bool = True) -> bool:
@@ -85,8 +209,15 @@ def test_a_name_that_our_own_pod_has_is_waited_for() -> None:
     assert acting.state.predecessors == {}
 
 
-@pytest.mark.parametrize("known", [None, FormerPod(hash="v1")], ids=["nobody", "v1"])
-def test_a_name_that_somebody_elses_pod_has_is_not_used_again(known: FormerPod | None) -> None:
+def test_a_name_that_is_free_again_is_tried_again() -> None:
+    acting = Acting()
+    acting.carry_out([CREATE], TAKEN, NOTHING)
+    assert acting.state.predecessors == {}
+    assert not waits(acting, pods_at=0)
+
+
+@pytest.mark.parametrize("known", [None, FormerPod(hash="v1")], ids=["none", "v1"])
+def test_a_name_that_the_pod_of_another_has_is_not_used_again(known: FormerPod | None) -> None:
     acting = Acting()
     if known is not None:
         acting.state.predecessors["node-0"] = Predecessor(uid="uid-before", pod=known)
@@ -95,57 +226,34 @@ def test_a_name_that_somebody_elses_pod_has_is_not_used_again(known: FormerPod |
     assert not waits(acting, pods_at=0)
 
 
-def test_a_name_that_is_free_again_is_tried_again() -> None:
-    acting = Acting()
-    acting.carry_out([CREATE], TAKEN, NOTHING)
-    assert acting.state.predecessors == {}
-    assert not waits(acting, pods_at=0)
-
-
 @pytest.mark.parametrize(
-    ("found", "waited_for"),
+    ("found", "is_there"),
     [
-        (NOTHING, True),
-        (stored("node-0-v1", dying=True), True),
-        (stored("node-0-v1", uid="uid-successor"), True),
-        (stored("node-0-v1"), False),
+        pytest.param(NOTHING, False, id="gone"),
+        pytest.param(stored("node-0-v1", dying=True), False, id="dying"),
+        pytest.param(stored("node-0-v1", uid="uid-successor"), False, id="a successor has its name"),
+        pytest.param(stored("node-0-v1"), True, id="still there"),
+        pytest.param(NotConnected("refused"), None, id="unknown"),
     ],
-    ids=["gone", "dying", "a successor has its name", "still there"],
 )
-def test_a_deletion_without_an_answer_that_came_through_is_waited_for(found: Response, waited_for: bool) -> None:
-    acting = Acting()
-    acting.carry_out([DELETE], LOST, found)
-    assert waits(acting, pods_at=0) is waited_for
-
-
-@pytest.mark.parametrize(
-    ("found", "held_back"),
-    [
-        (NOTHING, False),
-        (stored("node-0-v1", dying=True), False),
-        (stored("node-0-v1", uid="uid-successor"), False),
-        (NotConnected("refused"), False),
-        (stored("node-0-v1"), True),
-    ],
-    ids=["gone", "dying", "a successor has its name", "nobody knows", "still there"],
-)
-def test_a_pod_whose_deletion_may_have_come_through_is_not_passed_over(found: Answer, held_back: bool) -> None:
-    """Its part of the budget would go to the next node."""
+def test_a_deletion_that_failed_may_have_come_through(found: Answer, is_there: bool | None) -> None:
+    """Else its part of the budget would go to the next node."""
     acting = Acting()
     for _ in range(2):
-        acting.carry_out([DELETE], refusal(403, "Forbidden"), found)
-    assert bool(acting.state.places.held_back(NOW)) is held_back
+        acting.carry_out([DELETE], DENIED, found)
+    assert bool(acting.state.places.held_back(NOW)) is (is_there is True), "passed over"
+    if is_there is not None:
+        acting = Acting()
+        acting.carry_out([DELETE], LOST, found)
+        assert waits(acting, pods_at=0) is not is_there
 
 
 @pytest.mark.parametrize(("owner", "held_back"), [(OURS, False), ("uid-of-another", True), ("", True)])
-def test_a_node_is_passed_over_though_a_stranger_has_the_name_of_its_pod(owner: str, held_back: bool) -> None:
+def test_a_node_is_passed_over_where_another_has_the_name_of_its_pod(owner: str, held_back: bool) -> None:
     acting = Acting()
     for _ in range(2):
-        acting.carry_out([CREATE], refusal(403, "Forbidden"), stored("demo-0", owner=owner))
+        acting.carry_out([CREATE], DENIED, stored("demo-0", owner=owner))
     assert bool(acting.state.places.held_back(NOW)) is held_back
-
-
-NEW = CreateRevision(name="demo-v1", hash="v1", number=1)
 
 
 def kept(rev: str, *, owner: str = OURS, labelled: bool = True, dying: bool = False) -> Response:
@@ -158,18 +266,15 @@ def kept(rev: str, *, owner: str = OURS, labelled: bool = True, dying: bool = Fa
 @pytest.mark.parametrize(
     ("found", "collisions"),
     [
-        (kept("v1"), 0),
-        (kept("v1", owner=""), 0),
-        (kept("v2"), 1),
-        (kept("v1", owner="uid-of-another"), 1),
-        (kept("v1", owner="", labelled=False), 1),
-        (kept("v1", dying=True), 1),
+        pytest.param(kept("v1"), 0, id="ours"),
+        pytest.param(kept("v1", owner=""), 0, id="an orphan"),
+        pytest.param(kept("v2"), 1, id="other content"),
+        pytest.param(kept("v1", owner="uid-of-another"), 1, id="of another"),
+        pytest.param(kept("v1", owner="", labelled=False), 1, id="an orphan without our labels"),
+        pytest.param(kept("v1", dying=True), 1, id="dying"),
     ],
-    ids=["ours", "an orphan", "other content", "somebody else's", "an orphan without our labels", "on its way out"],
 )
-def test_a_revisions_name_that_is_taken_is_a_collision_unless_it_is_what_we_wanted(
-    found: Response, collisions: int
-) -> None:
+def test_a_revisions_name_is_a_collision_unless_it_is_what_we_wanted(found: Response, collisions: int) -> None:
     acting = Acting(daemonset=ds("v1"))
     (failure,) = acting.carry_out([NEW], TAKEN, found)
     assert isinstance(failure.error, AlreadyExists)
@@ -180,7 +285,6 @@ def test_a_revisions_name_that_is_taken_is_a_collision_unless_it_is_what_we_want
 
 def test_collisions_go_on_from_those_in_the_status() -> None:
     acting = Acting(daemonset=replace(ds("v1"), status=DaemonSetStatus(collision_count=4)))
-    acting.carry_out([NEW], TAKEN, kept("v2"))
-    assert acting.state.collisions == 5
-    acting.carry_out([NEW], TAKEN, kept("v2"))
-    assert acting.state.collisions == 6
+    for collisions in (5, 6):
+        acting.carry_out([NEW], TAKEN, kept("v2"))
+        assert acting.state.collisions == collisions

@@ -11,14 +11,17 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import ROLLOUT_COMPLETE
 from controller.daemonset.caches import Cached
+from controller.daemonset.reconcile import due_in
 from controller.kube.request import Request, Response
-from controller.runtime.pass_outcome import ANSWER_SECONDS, LOOK_AGAIN_SECONDS
+from controller.runtime.freshness import OF_PODS, STALE_WARNING
+from controller.runtime.pacing import FIRST_INTERVAL
+from controller.runtime.pass_outcome import ANSWER_SECONDS, AT_ONCE, LOOK_AGAIN_SECONDS
 from controller.runtime.workers import ComeBack, Done, Retry
 from controller.runtime.workqueue import Taken
 from tests.beds.dependencies import refusal
-from tests.beds.scripted import Slow, ok
+from tests.beds.scripted import Answer, Slow, ok
 from tests.beds.virtual_time import now, virtual_time
-from tests.beds.worlds import OURS, ds, pod, revision, template
+from tests.beds.worlds import OURS, ago, ds, pod, revision, template
 from tests.unit.controller.daemonset.passes import CONFLICT, STATUS, Passes
 
 GONE = refusal(404, "NotFound")
@@ -38,6 +41,18 @@ async def test_a_pass_acts_and_then_says_how_it_stands() -> None:
     await passes(ok(), ok())
     assert passes.asked == ["POST pods", STATUS]
     assert (passes.statuses, passes.told["written"]) == (["success"], 1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "word"),
+    [(CONFLICT, "conflict"), (refusal(403, "Forbidden"), "error"), (refusal(500), "error")],
+    ids=["conflict", "forbidden", "broken"],
+)
+@virtual_time
+async def test_a_status_that_is_refused_is_counted_and_tried_again(answer: Answer, word: str) -> None:
+    passes = Passes()
+    assert isinstance(await passes(ok(), answer), Retry)
+    assert (passes.statuses, passes.told["written"]) == ([word], 0)
 
 
 @virtual_time
@@ -73,7 +88,7 @@ async def test_a_pass_waits_while_a_list_is_half_taken_in() -> None:
 
 
 @virtual_time
-async def test_a_daemonset_that_changes_while_a_pass_waits_is_looked_at_as_it_is_then() -> None:
+async def test_a_daemonset_that_changes_while_a_pass_waits_is_read_afterwards() -> None:
     passes = Passes(pods=[pod("node-0")])
     steps = passes.pods_become([pod("node-0")], version=9)
     next(steps)
@@ -88,8 +103,8 @@ async def test_a_daemonset_that_changes_while_a_pass_waits_is_looked_at_as_it_is
 
 
 @virtual_time
-async def test_an_answer_that_comes_while_a_list_is_half_taken_in_is_waited_for_in_the_cache() -> None:
-    """The list is older than the deletion: who looks at it decides to delete the same pod again."""
+async def test_an_answer_that_comes_during_a_list_is_waited_for_in_the_cache() -> None:
+    """The list is older than the deletion: a pass that trusts it decides to delete the same pod again."""
     there = [pod("node-0", "v1"), pod("node-1", "v1")]
     history = (revision("v1", number=1), revision("v2", number=2))
     passes = Passes(ds(rev="v2", max_unavailable=1), nodes=2, pods=there, revisions=history)
@@ -119,8 +134,8 @@ async def test_what_is_answered_after_the_daemonset_is_gone_is_not_kept() -> Non
 
 
 @virtual_time
-async def test_a_daemonset_that_is_gone_when_its_status_is_written_is_done_once_the_cache_knows() -> None:
-    """Until then a webhook or a proxy may have said so."""
+async def test_a_status_without_its_daemonset_is_done_once_the_cache_knows() -> None:
+    """Until then a webhook or a proxy may have said that it is gone."""
     passes = Passes()
     assert isinstance(await passes(ok(), GONE), Retry)
     passes.is_gone()
@@ -142,7 +157,7 @@ async def test_the_end_of_a_rollout_is_told_once_its_status_is_written() -> None
 
 @pytest.mark.parametrize("whose", [OURS, ""], ids=["a revision of ours", "an orphan"])
 @virtual_time
-async def test_what_an_older_template_held_is_not_told_either(whose: str) -> None:
+async def test_secrets_of_an_older_template_are_not_told_either(whose: str) -> None:
     """A pod of an older revision is refused, and the webhook quotes what it refuses."""
     secret: Any = template("v0")
     secret["spec"]["containers"][0]["args"] = ["--password=hunter2"]
@@ -171,3 +186,98 @@ async def test_a_mistake_in_what_outlasted_its_pass_is_told_by_the_next_one() ->
     assert passes.woken == ["a bug in the controller"]
     with pytest.raises(KeyError):
         await passes.reconciler(taken, passes)
+
+
+@virtual_time
+async def test_own_writes_that_are_not_seen_hold_up_actions_but_not_the_status() -> None:
+    passes = Passes()
+    passes.acting.dependencies.ledger.wrote(OURS, OF_PODS, "50", now())
+    assert await passes() == ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
+    assert passes.asked == []
+    await asyncio.sleep(LOOK_AGAIN_SECONDS)
+    outcome = await passes(ok())
+    assert passes.asked == [STATUS], "no pod is made from caches that may lack it"
+    assert isinstance(outcome, ComeBack)
+    assert outcome.after <= LOOK_AGAIN_SECONDS
+    passes.pods_seen_until(50)
+    await passes.freely()
+    assert passes.asked[0] == "POST pods"
+    assert passes.told["stale"] == 2
+
+
+@virtual_time
+async def test_a_cache_that_stays_behind_is_listed_again_once_each_time() -> None:
+    passes = Passes()
+    for time, version in enumerate((50, 60), start=1):
+        passes.acting.dependencies.ledger.wrote(OURS, OF_PODS, str(version), now())
+        await passes.freely()
+        await asyncio.sleep(STALE_WARNING)
+        await passes.freely()
+        assert passes.told["overdue"] == time - 1, "not before the time is over"
+        for _ in range(3):
+            await asyncio.sleep(1.0)
+            await passes.freely()
+        assert passes.told["overdue"] == time
+        passes.pods_are([pod("node-0")], version=version)
+        await passes.freely()
+
+
+@virtual_time
+async def test_a_status_that_was_just_written_is_not_written_again_at_once() -> None:
+    """Only what nobody waits for: no generation, no condition, no end."""
+    passes = Passes(nodes=4)
+    young = [pod(f"node-{number}", ready=None) for number in range(4)]
+    passes.pods_are(young, version=2)
+    await passes(ok())
+    passes.pods_are([pod("node-0"), *young[1:]], version=8)
+    outcome = await passes()
+    assert isinstance(outcome, ComeBack)
+    assert 0 < outcome.after <= FIRST_INTERVAL
+    await asyncio.sleep(outcome.after)
+    await passes(ok())
+    passes.pods_are([pod("node-0"), pod("node-1"), *young[2:]], version=9)
+    assert isinstance(await passes(), ComeBack), "and the next one waits longer"
+
+
+@virtual_time
+async def test_what_time_alone_will_change_is_looked_at_then() -> None:
+    outcome = await Passes(ds(min_ready=60), pods=[pod("node-0", ready=ago(20))])(ok())
+    assert isinstance(outcome, ComeBack)
+    assert 40 < outcome.after < 41
+    outcome = await Passes(ds(min_ready=60), nodes=2, pods=[pod("node-0", ready=ago(20))])(CONFLICT, ok())
+    assert isinstance(outcome, Retry)
+    assert outcome.at_most is not None
+    assert 40 < outcome.at_most < 41, "it stays due after an error"
+
+
+@pytest.mark.parametrize(
+    ("wakes_in", "status_due", "again", "fresh", "due"),
+    [
+        (None, None, False, True, None),
+        (60.0, None, False, True, 60.0),
+        (-3.0, None, False, True, AT_ONCE),
+        (60.0, 2.0, False, True, 2.0),
+        (1.0, 2.0, False, True, 1.0),
+        (None, 2.0, False, True, 2.0),
+        (60.0, 2.0, True, True, AT_ONCE),
+        (None, None, True, False, AT_ONCE),
+        (None, None, False, False, LOOK_AGAIN_SECONDS),
+        (60.0, 2.0, False, False, LOOK_AGAIN_SECONDS),
+        (0.5, None, False, False, 0.5),
+    ],
+)
+def test_the_next_pass_is_due_when_the_first_of_its_reasons_is(
+    wakes_in: float | None, status_due: float | None, again: bool, fresh: bool, due: float | None
+) -> None:
+    assert due_in(wakes_in, status_due, again=again, fresh=fresh) == due
+
+
+BUSY = refusal(429, retry_after=99)
+
+
+@pytest.mark.parametrize("answers", [(BUSY, ok()), (ok(), BUSY), (BUSY, CONFLICT)])
+@virtual_time
+async def test_a_server_that_asks_for_time_gets_it(answers: tuple[Answer, ...]) -> None:
+    outcome = await Passes()(*answers)
+    assert isinstance(outcome, Retry)
+    assert outcome.at_least == 30

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import msgspec
 import pytest
@@ -29,32 +30,35 @@ from tests.beds.worlds import ds
 
 
 class Wire:
-    """Keeps the events that are sent."""
+    """Keeps the events that are sent, and takes so many seconds for each."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = 0.0, *, status: int = 201) -> None:
         self.events: list[JSONObject] = []
+        self.dropped = 0
+        self._seconds, self._status = seconds, status
 
     async def exchange(self, request: Request) -> Response:
+        await asyncio.sleep(self._seconds)
         self.events.append(msgspec.json.decode(request.body))
-        return Response(status=201, body=b"{}")
+        return Response(status=self._status, body=b"{}")
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
         raise NotImplementedError
 
+    def drop(self) -> None:
+        self.dropped += 1
+
+    def recorder(self) -> Recorder:
+        return Recorder(Client(Sender(self)), clock, "me", self.drop)
+
+    @asynccontextmanager
+    async def sending(self) -> AsyncIterator[Recorder]:
+        recorder = self.recorder()
+        async with recorder.sending():
+            yield recorder
+
     def reasons(self) -> list[str]:
         return [str(event["reason"]) for event in self.events]
-
-
-class SlowWire(Wire):
-    """Each answer takes so many seconds."""
-
-    def __init__(self, seconds: float = 1.0) -> None:
-        super().__init__()
-        self._seconds = seconds
-
-    async def exchange(self, request: Request) -> Response:
-        await asyncio.sleep(self._seconds)
-        return await super().exchange(request)
 
 
 def created(number: int) -> Note:
@@ -65,21 +69,22 @@ REFUSED = Note(warning=True, reason="TemplateRefused", message="hostPort: too la
 
 
 @virtual_time
-async def test_a_flood_of_good_news_is_cut_and_a_warning_still_comes_through() -> None:
+async def test_a_flood_of_good_news_of_pods_is_cut_and_drowns_nothing_else() -> None:
     wire = Wire()
-    recorder = Recorder(Client(Sender(wire)), clock, "me")
-    async with recorder.sending():
-        for number in range(2 * BURST):
+    async with wire.sending() as recorder:
+        recorder(ds(), created(0))
+        await asyncio.sleep(7 * 86400)  # a quiet week earns no more than one burst
+        for number in range(3 * BURST):
             recorder(ds(), created(number))
         recorder(ds(), REFUSED)
-    assert wire.reasons() == ["SuccessfulCreate"] * BURST + ["TemplateRefused"]
+        recorder(ds(), Note(warning=False, reason="RolloutComplete", message="done", of_rollout=True))
+    assert wire.reasons() == ["SuccessfulCreate"] * (1 + BURST) + ["TemplateRefused", "RolloutComplete"]
 
 
 @virtual_time
 async def test_the_same_warning_is_said_again_only_after_ten_minutes() -> None:
     wire = Wire()
-    recorder = Recorder(Client(Sender(wire)), clock, "me")
-    async with recorder.sending():
+    async with wire.sending() as recorder:
         recorder(ds(), REFUSED)
         recorder(ds(), REFUSED)
         await asyncio.sleep(SAME_WORDS_SECONDS + 1)
@@ -89,100 +94,63 @@ async def test_the_same_warning_is_said_again_only_after_ten_minutes() -> None:
 
 @virtual_time
 async def test_a_warning_that_was_not_sent_is_counted_and_may_be_said_later() -> None:
-    wire, dropped = Wire(), []
-    recorder = Recorder(Client(Sender(wire)), clock, "me", lambda: dropped.append(1))
-    async with recorder.sending():
+    wire = Wire()
+    async with wire.sending() as recorder:
         for number in range(BURST):
             recorder(ds(), Note(warning=True, reason="FailedCreate", message=f"no {number}"))
         recorder(ds(), REFUSED)
-        assert len(dropped) == 1
+        assert wire.dropped == 1
         await asyncio.sleep(301)
         recorder(ds(), REFUSED)
     assert wire.reasons()[-1] == "TemplateRefused"
 
 
+@pytest.mark.parametrize(
+    ("seconds", "sent", "dropped"), [(1.0, 3, 0), (FLUSH_SECONDS + 1.0, 0, 3)], ids=["in time", "too late"]
+)
 @virtual_time
-async def test_an_event_that_is_on_its_way_at_the_end_arrives() -> None:
-    wire = SlowWire()
-    recorder = Recorder(Client(Sender(wire)), clock, "me")
-    async with recorder.sending():
-        recorder(ds(), created(1))
-        await asyncio.sleep(0.5)
-    assert wire.reasons() == ["SuccessfulCreate"]
-
-
-@virtual_time
-async def test_what_does_not_get_through_in_time_at_the_end_is_counted() -> None:
-    wire, dropped = SlowWire(FLUSH_SECONDS + 1.0), []
-    recorder = Recorder(Client(Sender(wire)), clock, "me", lambda: dropped.append(1))
-    async with recorder.sending():
+async def test_events_that_are_on_their_way_at_the_end_have_a_while_left(
+    seconds: float, sent: int, dropped: int
+) -> None:
+    wire = Wire(seconds)
+    async with wire.sending() as recorder:
         for number in range(3):
             recorder(ds(), created(number))
         await asyncio.sleep(0.5)
-    assert (wire.reasons(), len(dropped)) == ([], 3)
+    assert (len(wire.events), wire.dropped) == (sent, dropped)
 
 
 @virtual_time
-async def test_a_time_limit_of_the_block_is_not_taken_for_that_of_the_last_events() -> None:
-    recorder = Recorder(Client(Sender(Wire())), clock, "me", lambda: None)
+async def test_a_timeout_of_the_block_is_not_taken_for_that_of_the_last_events() -> None:
     with pytest.RaisesGroup(TimeoutError):
-        async with recorder.sending():
+        async with Wire().recorder().sending():
             raise TimeoutError
 
 
 @virtual_time
-async def test_good_news_of_pods_never_drowns_what_becomes_of_the_rollout() -> None:
-    wire = Wire()
-    recorder = Recorder(Client(Sender(wire)), clock, "me")
-    async with recorder.sending():
-        for number in range(BURST + 1):
-            recorder(ds(), created(number))
-        recorder(ds(), Note(warning=False, reason="RolloutComplete", message="done", of_rollout=True))
-    assert wire.reasons()[-1] == "RolloutComplete"
-
-
-@virtual_time
-async def test_a_quiet_week_earns_no_more_than_one_burst() -> None:
-    wire = Wire()
-    recorder = Recorder(Client(Sender(wire)), clock, "me")
-    async with recorder.sending():
-        recorder(ds(), created(0))
-        await asyncio.sleep(7 * 86400)
-        for number in range(3 * BURST):
-            recorder(ds(), created(number))
-    assert len(wire.events) == 1 + BURST
-
-
-@virtual_time
-async def test_an_event_that_the_server_refuses_is_counted_and_the_next_one_is_sent() -> None:
-    class Refusing(Wire):
-        async def exchange(self, request: Request) -> Response:
-            await super().exchange(request)
-            return Response(status=403)
-
-    wire, dropped = Refusing(), []
-    recorder = Recorder(Client(Sender(wire)), clock, "me", lambda: dropped.append(1))
-    async with recorder.sending():
+async def test_an_event_that_the_server_refuses_is_counted() -> None:
+    wire = Wire(status=403)
+    async with wire.sending() as recorder:
         recorder(ds(), created(1))
         recorder(ds(), created(2))
-    assert (len(wire.events), len(dropped)) == (2, 2)
+    assert (len(wire.events), wire.dropped) == (2, 2), "and the next one is sent"
 
 
 @virtual_time
 async def test_of_events_that_pile_up_the_oldest_are_dropped_and_counted() -> None:
-    wire, dropped = Wire(), []
-    recorder = Recorder(Client(Sender(wire)), clock, "me", lambda: dropped.append(1))
-    for number in range(WAITING_MOST + 3):  # nobody sends yet
+    wire = Wire()
+    recorder = wire.recorder()
+    for number in range(WAITING_MOST + 3):  # none is sent yet
         recorder(replace(ds(), uid=f"uid-{number}"), created(number))
     async with recorder.sending():
         pass
-    assert (len(wire.events), len(dropped)) == (WAITING_MOST, 3)
+    assert (len(wire.events), wire.dropped) == (WAITING_MOST, 3)
     assert wire.events[0]["message"] == "Created pod: demo-3"
 
 
 @virtual_time
 async def test_of_warnings_that_were_said_only_so_many_are_remembered() -> None:
-    recorder = Recorder(Client(Sender(Wire())), clock, "me")
+    recorder = Wire().recorder()
     for number in range(SAID_MOST):
         recorder(replace(ds(), uid=f"uid-{number}"), REFUSED)
     await asyncio.sleep(SAME_WORDS_SECONDS / 2)
@@ -191,8 +159,12 @@ async def test_of_warnings_that_were_said_only_so_many_are_remembered() -> None:
 
 
 @virtual_time
-async def test_events_that_come_after_a_daemonset_was_forgotten_are_not_counted_for_ever() -> None:
-    recorder = Recorder(Client(Sender(Wire())), clock, "me")
+async def test_of_a_daemonset_that_is_gone_nothing_is_remembered() -> None:
+    recorder = Wire().recorder()
+    recorder(ds(), REFUSED)
+    recorder(ds(), created(1))
+    recorder.forget(ds().uid)
+    assert (recorder._said, recorder._allowances) == ({}, {})
     for number in range(1, COUNTED_LEAST):
         gone = replace(ds(), uid=f"uid-{number}")
         recorder.forget(gone.uid)
@@ -201,23 +173,14 @@ async def test_events_that_come_after_a_daemonset_was_forgotten_are_not_counted_
         recorder(ds(), created(1))
     await asyncio.sleep(REFILL_SECONDS)
     recorder(replace(ds(), uid="uid-of-one-more"), created(1))
-    assert list(recorder._allowances) == [(ds().uid, False), ("uid-of-one-more", False)]
-
-
-@virtual_time
-async def test_of_a_daemonset_that_is_gone_nothing_is_remembered() -> None:
-    recorder = Recorder(Client(Sender(Wire())), clock, "me")
-    recorder(ds(), REFUSED)
-    recorder(ds(), created(1))
-    recorder.forget(ds().uid)
-    assert (recorder._said, recorder._allowances) == ({}, {})
+    kept = [(ds().uid, False), ("uid-of-one-more", False)]
+    assert list(recorder._allowances) == kept, "late events of a forgotten one are not counted for ever"
 
 
 @virtual_time
 async def test_a_message_is_no_longer_than_the_server_takes() -> None:
     wire = Wire()
-    recorder = Recorder(Client(Sender(wire)), clock, "me")
-    async with recorder.sending():
+    async with wire.sending() as recorder:
         recorder(ds(), Note(warning=True, reason="FailedCreate", message="x" * 5000))
     message = str(wire.events[0]["message"])
     assert len(message) == 1024

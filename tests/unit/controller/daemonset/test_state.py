@@ -1,4 +1,4 @@
-"""What is remembered between passes: refusals, places where writes fail, nodes that are gone."""
+"""What is remembered between passes, and what is worked out once a generation or a revision."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from controller.planner.plan import Plan
 from controller.planner.world import FormerPod, Predecessor
 from controller.runtime.freshness import Reach
 from tests.beds.verdicts import refusing
-from tests.beds.worlds import NOW, ds, revision
+from tests.beds.worlds import NOW, ds, revision, template
 
 REFUSED = Answer(
     action=ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v2")),
@@ -49,29 +49,22 @@ def test_our_own_status_counts_until_the_cache_shows_it_or_a_later_one() -> None
 
 
 @pytest.mark.parametrize(
-    ("reach", "forgotten"),
+    ("version", "listed", "forgotten"),
     [
-        (Reach(version=11, listed=4.0), False),
-        (Reach(version=12, listed=4.0), True),
-        (Reach(version=5, listed=6.0), True),
+        pytest.param(11, 4.0, False, id="it has not come so far"),
+        pytest.param(12, 4.0, True, id="it has"),
+        pytest.param(5, 6.0, True, id="it was listed since: the storage was restored from a backup"),
     ],
-    ids=["it has not come so far", "it has", "it was listed since: the storage was restored from a backup"],
 )
-def test_our_own_status_is_forgotten_once_the_cache_knows_better(reach: Reach, forgotten: bool) -> None:
+def test_our_own_status_is_forgotten_once_the_cache_knows_better(
+    version: int, listed: float, forgotten: bool
+) -> None:
     state = DaemonSetState()
     own = state.status_writer.own
     own.wrote(DaemonSetStatus(number_ready=2), "12", 5.0)
-    state.begin(state.generation, reach)
+    state.begin(state.generation, Reach(version=version, listed=listed))
     cached = replace(ds(), version="3", status=DaemonSetStatus(number_ready=1))
     assert own.latest(cached) == (("3", cached.status) if forgotten else ("12", own.status))
-
-
-def test_a_node_that_comes_back_under_its_name_is_not_held_back() -> None:
-    states = DaemonSetStates()
-    for _ in range(2):
-        states.of("uid-1").places.failed(Place.of_node("node-3"), NOW)
-    states.forget_node("node-3")
-    assert states.of("uid-1").places.held_back(NOW) == {}
 
 
 def test_a_pause_counts_from_the_first_pass_that_found_it() -> None:
@@ -94,9 +87,7 @@ def test_a_rivals_write_of_before_is_looked_at_only_until_we_have_written() -> N
 
 
 def test_a_refused_template_is_asked_about_ever_more_seldom() -> None:
-    state = DaemonSetState()
-    asked = []
-    now = 0.0
+    state, asked, now = DaemonSetState(), [], 0.0
     for _ in range(6):
         state.learn([REFUSED], ds(), now)
         asked.append(state.verdicts.ask_at - now)
@@ -120,3 +111,37 @@ def test_another_generation_begins_with_a_clean_page() -> None:
     assert state.verdicts.ask_at == 0.0
     state.learn([REFUSED], ds(), NOW)
     assert state.verdicts.ask_at == NOW + ASK_AGAIN_SECONDS
+
+
+def test_a_generation_is_compiled_once_and_the_next_one_anew() -> None:
+    state = DaemonSetState()
+    first = state.compiled_for(ds(generation=1))
+    assert state.compiled_for(replace(ds(generation=1), version="99")) is first
+    second = state.compiled_for(ds(generation=2))
+    assert second is not first
+    assert second.renderer(ds(), revision("v1")) is not first.renderer(ds(), revision("v1"))
+    assert second.renderer(ds(), revision("v1")) is second.renderer(ds(), revision("v1"))
+
+
+def test_a_spec_with_which_nothing_can_be_done_is_compiled_to_its_problems() -> None:
+    for broken in (ds(nodeSelector="everywhere"), ds(nodeName=5)):
+        (problem,) = DaemonSetState().compiled_for(broken).rules.problems
+        assert "spec.template" in problem
+
+
+def test_a_revisions_placement_is_compiled_once_and_forgotten_with_it() -> None:
+    state = DaemonSetState()
+    first, broken = revision("v1"), revision("v2", of=template("v2", nodeSelector="a"))
+    known = state.compiled_for(ds(generation=1)).placements([first, broken])
+    assert known[first.uid] is not None
+    assert known[broken.uid] is None, "nothing is known of where it runs: nowhere"
+    again = state.compiled_for(ds(generation=2)).placements([first, broken, revision("v3")])
+    assert again[first.uid] is known[first.uid]
+    assert set(state.compiled_for(ds(generation=2)).placements([broken])) == {broken.uid}
+
+
+def test_nothing_is_kept_of_a_daemonset_that_is_gone() -> None:
+    states = DaemonSetStates()
+    before = states.of(ds().uid).compiled_for(ds())
+    states.forget(ds().uid)
+    assert states.of(ds().uid).compiled_for(ds()) is not before

@@ -1,4 +1,4 @@
-"""What of a status is written: only the difference, never somebody else's conditions, urgent where somebody waits."""
+"""What of a status is written: only the difference, conditions of others left alone, urgent where a user waits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.daemonset.own_status import OwnStatus
+from controller.daemonset.status_conflict import StatusConflict, conflict_after, conflict_found
 from controller.daemonset.status_writer import DueStatus, due_status
 from controller.planner.plan import plan
 from controller.planner.status import Status, refused_status
@@ -25,9 +26,7 @@ def status_of(*, ready: int = 5) -> Status:
 
 def shown(status: Status, *more: JSONObject) -> DaemonSet:
     """The DaemonSet with that status, and with conditions that others have added."""
-    first = due_status(ds(), status, OwnStatus().latest(ds()), NOW)
-    assert first is not None
-    result = first.result
+    result = changed(ds(), status).result
     return replace(ds(), status=replace(result, conditions=(*more, *(result.conditions or ()))))
 
 
@@ -46,16 +45,13 @@ def test_nothing_is_written_that_is_there_already() -> None:
     assert due_status(there, status_of(), OwnStatus().latest(there), NOW + 60) is None
 
 
-def test_only_what_differs_is_written() -> None:
+def test_only_what_differs_is_written_and_conditions_of_others_stay() -> None:
     status = status_of()
     assert status.counts is not None
     other = replace(status, counts=replace(status.counts, number_ready=3))
     _guard, *operations = changed(shown(status), other).patch
     assert operations == [{"op": "add", "path": "/status/numberReady", "value": 3}]
-
-
-def test_conditions_of_others_stay_where_they_are() -> None:
-    after = changed(shown(status_of(), THEIRS), status_of(ready=3)).result
+    after = changed(shown(status, THEIRS), status_of(ready=3)).result
     assert after.conditions is not None
     assert after.conditions[0] == THEIRS
 
@@ -72,8 +68,7 @@ def test_the_time_of_a_condition_moves_when_it_turns_and_only_then() -> None:
 
 def test_a_refused_spec_says_nothing_about_pods_and_leaves_what_was_said() -> None:
     before = shown(status_of())
-    refused = refused_status(before, "spec.selector: must not be empty", NOW)
-    after = changed(before, refused).result
+    after = changed(before, refused_status(before, "spec.selector: must not be empty", NOW)).result
     assert conditions(after)["Available"] == conditions(before.status or DaemonSetStatus())["Available"]
     assert after.number_ready == 5
 
@@ -102,3 +97,37 @@ def test_what_somebody_waits_for_is_urgent() -> None:
     assert changed(shown(status), replace(status, conditions=(turned, *others))).urgent
     told_anew = replace(progressing, message="4 of 5")
     assert not changed(shown(status), replace(status, conditions=(told_anew, *others))).urgent
+
+
+def test_we_stand_back_for_a_minute_after_each_write_of_another() -> None:
+    first = conflict_after(None, 1000.0)
+    assert first == StatusConflict(until=1060.0, pause=60.0)
+    assert conflict_after(first, 1030.0) == StatusConflict(until=1090.0, pause=60.0)
+
+
+def test_each_time_we_stand_back_twice_as_long_up_to_15_minutes() -> None:
+    conflict, pauses, now = None, [], 0.0
+    for _ in range(7):
+        conflict = conflict_after(conflict, now)
+        pauses.append(conflict.until - now)
+        now = conflict.until + 1
+    assert pauses == [60.0, 120.0, 240.0, 480.0, 900.0, 900.0, 900.0]
+
+
+def test_after_as_long_in_peace_as_we_stood_back_it_begins_from_the_start() -> None:
+    before = StatusConflict(until=1240.0, pause=240.0)
+    assert conflict_after(before, 1480.0).pause == 480.0
+    assert conflict_after(before, 1480.1).pause == 60.0
+
+
+@pytest.mark.parametrize(
+    ("ago", "until"),
+    [
+        pytest.param(20.0, 1060.0, id="the rest of the minute"),
+        pytest.param(60.0, None, id="taken over at once"),
+        pytest.param(-4000.0, 1080.0, id="the server's clock is ahead"),
+    ],
+)
+def test_a_process_that_has_just_begun_stands_back_too(ago: float, until: float | None) -> None:
+    found = conflict_found(ago=ago, now=1020.0)
+    assert found == (until and StatusConflict(until=until, pause=60.0))

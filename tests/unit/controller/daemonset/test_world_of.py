@@ -1,4 +1,4 @@
-"""How memory and caches become the world of one pass."""
+"""How memory and caches become the world of one pass, and from when on pods count as ready or restarted."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
+from controller.daemonset.clock_skew import ReadySeen, RestartsSeen
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.daemonset.unanswered import Unanswered
 from controller.daemonset.world_of import world_of
@@ -53,7 +54,7 @@ class Awaiting(Unanswered):
         return self._actions
 
 
-def seen(caches: Caches, state: DaemonSetState | None = None) -> World:
+def world_seen(caches: Caches, state: DaemonSetState | None = None) -> World:
     (daemonset,) = caches.daemonsets.values()
     backoff = failed_pod_backoff()
     for _ in range(3):
@@ -79,7 +80,7 @@ def test_a_world_holds_nothing_of_the_state_that_is_changed_later() -> None:
     """A plan is a function of a value: what answers teach meanwhile must not reach it."""
     state = DaemonSetState()
     kept = {id(one) for one in changeable(state)}
-    found = seen(caches_with([pod("node-0")]), state)
+    found = world_seen(caches_with([pod("node-0")]), state)
     assert len(kept) > 10
     assert [name for name in World.__struct_fields__ if id(getattr(found, name)) in kept] == []
 
@@ -88,7 +89,7 @@ def test_a_world_holds_nothing_of_the_state_that_is_changed_later() -> None:
 def test_a_failed_pod_waits_for_the_rest_of_its_back_off_in_its_generation(generation: int, moment: float) -> None:
     """4 seconds at the third time, a second ago. A new template deserves a new try."""
     pods = [failed("node-0"), pod("node-1"), pod("node-2", phase="Succeeded")]
-    found = seen(caches_with(pods, daemonset=ds(generation=generation)))
+    found = world_seen(caches_with(pods, daemonset=ds(generation=generation)))
     assert found.not_before == {"node-0": moment}
 
 
@@ -96,37 +97,36 @@ def test_a_failed_pod_waits_for_the_rest_of_its_back_off_in_its_generation(gener
 def test_collisions_are_counted_on_from_the_higher_number(remembered: int, written: int | None) -> None:
     """A restart forgets them, and the cache may lag."""
     counted = replace(ds(), status=DaemonSetStatus(collision_count=written))
-    found = seen(caches_with(daemonset=counted), DaemonSetState(collisions=remembered))
+    found = world_seen(caches_with(daemonset=counted), DaemonSetState(collisions=remembered))
     assert found.collisions == 3
 
 
 @pytest.mark.parametrize(
-    ("key", "told"),
+    ("namespace", "name", "told"),
     [
-        (Key("default", "demo-x"), True),
-        (Key("elsewhere", "demo-x"), False),
-        (Key("default", "demo-two-x"), False),
-        (Key("default", "demo"), False),
+        ("default", "demo-x", True),
+        ("elsewhere", "demo-x", False),
+        ("default", "demo-two-x", False),
+        ("default", "demo", False),
     ],
 )
-def test_a_pod_that_cannot_be_read_is_told_where_it_seems_to_belong(key: Key, told: bool) -> None:
-    found = seen(caches_with(malformed=key))
-    assert bool(found.unreadable) is told
+def test_a_pod_that_cannot_be_read_is_told_where_it_seems_to_belong(namespace: str, name: str, told: bool) -> None:
+    assert bool(world_seen(caches_with(malformed=Key(namespace, name))).unreadable) is told
 
 
-def test_what_the_server_has_not_answered_is_awaited_and_left_alone_wherever_it_is() -> None:
+def test_what_the_server_has_not_answered_is_awaited_and_left_alone() -> None:
     leaving = pod("node-0")
     asked = DeletePod(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED)
-    found = seen(caches_with([leaving]), DaemonSetState(unanswered=Awaiting(asked)))
+    found = world_seen(caches_with([leaving]), DaemonSetState(unanswered=Awaiting(asked)))
     assert found.awaited == frozenset({Place.of_object(leaving.uid)})
     assert found.held_back == {Place.of_object(leaving.uid): inf}
     assert [one.dying for one in found.pods] == [True], "it may have been deleted"
 
 
-def test_a_pod_that_may_have_been_prepared_is_unavailable_until_it_is_seen_to_be() -> None:
+def test_a_pod_that_may_have_been_prepared_is_unavailable() -> None:
     leaving = pod("node-0")
     asked = PrepareDelete(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED, mark=False, held_by="label a=b")
-    found = seen(caches_with([leaving]), DaemonSetState(unanswered=Awaiting(asked)))
+    found = world_seen(caches_with([leaving]), DaemonSetState(unanswered=Awaiting(asked)))
     assert [one.ready for one in found.pods] == [False]
 
 
@@ -135,13 +135,90 @@ def test_a_pod_that_is_dying_is_not_waited_for_any_more() -> None:
     assert [is_alive(one.uid) for one in (pod("node-0"), pod("node-1"), pod("node-2"))] == [True, False, False]
 
 
-def test_metrics_show_what_the_last_pass_saw_but_not_of_what_is_on_its_way_out() -> None:
+def test_metrics_show_the_last_pass_but_not_of_a_dying_daemonset() -> None:
     states = DaemonSetStates()
     states.of(OURS).decided(ds(), Plan(summary=plan(world()).summary), NOW)
-    (daemonsets, ours) = open_store(DaemonSet)
-    caches = Caches(ours, open_store(Pod)[1], open_store(Node)[1], open_store(Revision)[1])
-    for version, dying in (("1", False), ("2", True)):
-        one = replace(ds(dying=dying), version=version)
-        daemonsets.feed(Seen(key=one.key, version=version, obj=one))
-        (found,) = measured(caches, states, NOW)
+    for dying in (False, True):
+        (found,) = measured(caches_with(daemonset=ds(dying=dying)), states, NOW)
         assert (found.summary is None) is dying
+
+
+BEGAN = NOW - 500.0
+"""When our machine began to count `elapsed`."""
+
+
+def seen(state: ReadySeen, *pods: Pod, at: float = NOW, ahead: float = 0.0) -> dict[str, float]:
+    """Since when they are ready, in true time, where v2 is current; by so many seconds our clock is ahead of that."""
+    state.look(pods, {"v2"}, at + ahead, at - BEGAN)
+    return {uid: since - ahead for uid, since in state.since(at + ahead, at - BEGAN).items()}
+
+
+def looked() -> ReadySeen:
+    """Nobody was ready yet at the first look."""
+    state = ReadySeen()
+    seen(state, at=NOW - 1)
+    return state
+
+
+def test_a_ready_pod_counts_from_its_first_sight_where_the_clock_is_ahead() -> None:
+    state = looked()
+    ahead, right = pod("node-0", ready=NOW + 90), pod("node-1", ready=NOW - 1)
+    assert seen(state, ahead, right) == {ahead.uid: NOW}
+    assert seen(state, ahead, right, at=NOW + 100) == {ahead.uid: NOW}, "also once our clock has caught up"
+
+
+def test_at_the_first_look_a_pod_counts_by_its_creation_or_revision() -> None:
+    """After a restart of the controller nothing better is known, and the old pods must not all seem unavailable."""
+    ahead = pod("node-0", ready=NOW + 90, created=NOW - 3600)
+    assert seen(ReadySeen(), ahead) == {ahead.uid: NOW - 3600}
+    old, current = (pod("node-0", rev, ready=NOW - 90, created=NOW - 100) for rev in ("v1", "v2"))
+    assert seen(ReadySeen(), old, current, ahead=-3600) == {old.uid: -inf, current.uid: NOW}, "our clock is behind"
+
+
+def test_a_clock_that_is_set_makes_no_pod_ready_later_or_sooner() -> None:
+    state = looked()
+    old, new = pod("node-0", ready=NOW - 90), pod("node-1", ready=NOW + 7)
+    assert seen(state, old) == {}, "its own word counts"
+    assert seen(state, old, at=NOW + 5, ahead=-3600) == {old.uid: NOW - 90}
+    assert seen(state, old, new, at=NOW + 8, ahead=-3600) == {old.uid: NOW - 90, new.uid: NOW + 8}
+    assert seen(state, old, new, at=NOW + 9) == {old.uid: NOW - 90, new.uid: NOW + 8}
+
+
+def test_a_pod_that_becomes_ready_again_or_goes_is_seen_anew() -> None:
+    state = looked()
+    ahead = pod("node-0", ready=NOW + 90)
+    seen(state, ahead)
+    again = replace(ahead, ready_since=NOW + 95)
+    assert seen(state, again, at=NOW + 5) == {ahead.uid: NOW + 5}
+    assert seen(state, replace(ahead, ready=False, ready_since=None), at=NOW + 6) == {}
+    assert state.known == {}, "nothing is kept of a pod that is not ready any more"
+
+
+def restarts(state: RestartsSeen, *pods: Pod, at: float = NOW) -> dict[str, float]:
+    state.look(pods, at - BEGAN)
+    return state.since(at, at - BEGAN)
+
+
+def restarted(said: float, **fields: bool) -> Pod:
+    return replace(pod("node-0"), restarted_at=said, **fields)
+
+
+def test_a_restart_counts_from_when_it_was_first_seen() -> None:
+    state, never = RestartsSeen(), pod("node-0")
+    assert restarts(state, never, at=NOW - 1) == {}
+    once = restarted(NOW - 90)
+    assert restarts(state, once) == {once.uid: NOW}
+    assert restarts(state, once, at=NOW + 5) == {once.uid: NOW}
+    assert restarts(state, restarted(NOW - 80), at=NOW + 9) == {once.uid: NOW + 9}, "and the next one"
+    state = RestartsSeen()
+    for at in (NOW, NOW + 5):
+        assert restarts(state, once, at=at) == {}, "one from before this process counts by its node's word"
+
+
+def test_a_first_update_in_place_is_not_taken_for_a_restart() -> None:
+    state, crashed = RestartsSeen(), restarted(NOW - 9)
+    restarts(state, at=NOW - 99)
+    assert restarts(state, crashed) == {crashed.uid: NOW}
+    assert restarts(state, restarted(NOW - 9, updated_in_place=True), at=NOW + 60) == {crashed.uid: NOW}
+    assert restarts(state, at=NOW + 61) == {}
+    assert state.known == {}, "nothing is kept of a pod that is gone"

@@ -57,9 +57,7 @@ async def test_the_plugin_prefers_a_kubeconfig_to_the_pod_it_runs_in_and_the_con
         await config.connection_for(Access(context="one"), environ=environ)
 
 
-async def test_in_a_pod_the_flags_change_who_asks_and_how_the_server_is_believed(
-    tmp_path: Path,
-) -> None:
+async def test_in_a_pod_the_flags_change_who_asks_and_how_the_server_is_believed(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("of-the-pod")
     (tmp_path / "ca.crt").write_text(CA)
     environ = {**POD, "KUBECONFIG": str(tmp_path / "missing")}

@@ -56,11 +56,7 @@ def test_a_patch_of_a_subresource_is_a_json_patch() -> None:
 
 def test_delete_is_guarded_by_uid_and_by_version_only_when_asked() -> None:
     _, request = asked(lambda client: client.delete(THINGS, REF))
-    assert json.loads(request.body) == {
-        "kind": "DeleteOptions",
-        "apiVersion": "v1",
-        "preconditions": {"uid": "u"},
-    }
+    assert json.loads(request.body) == {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "u"}}
     _, request = asked(lambda client: client.delete(THINGS, REF, version="6", propagation="Orphan"))
     options = json.loads(request.body)
     assert options["preconditions"] == {"uid": "u", "resourceVersion": "6"}

@@ -90,11 +90,7 @@ async def test_create_sends_a_whole_lease_and_a_lost_race_is_none() -> None:
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": "kruise-ds-controller", "namespace": "kruise-ds-system"},
-        "spec": {
-            "holderIdentity": "a",
-            "leaseDurationSeconds": 15,
-            "renewTime": "2026-11-21T10:00:02.000000Z",
-        },
+        "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2026-11-21T10:00:02.000000Z"},
     }
     api, _ = on(Response(status=409, body=b'{"kind": "Status", "reason": "AlreadyExists"}'))
     assert await api.create_lease(MINE) is None

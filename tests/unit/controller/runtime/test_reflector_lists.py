@@ -32,10 +32,7 @@ async def test_what_vanished_while_the_history_was_lost_is_told_as_deleted() -> 
     async with mirrored(Watch([*FULL, 5.0, error_line(410, "Expired")]), Watch([*second, QUIET])) as (mirror, script):
         await when(lambda: mirror.names == "bc", "the second list is not in the store")
         assert asked(script) == ["watchlist", "watchlist"]
-        assert [(change.key.name, change.new is None) for change in mirror.changes[2:]] == [
-            ("a", True),
-            ("c", False),
-        ]
+        assert [(change.key.name, change.new is None) for change in mirror.changes[2:]] == [("a", True), ("c", False)]
 
 
 @virtual_time_from(1000.0)

@@ -90,11 +90,7 @@ def test_lines_of_libraries_have_the_same_shape(out: io.BytesIO) -> None:
     logging.getLogger("asyncio").error("Task exception was never %s", "retrieved")
     logging.getLogger("asyncio").info("chatter")
     (line,) = lines(out)
-    assert (line["msg"], line["logger"], line["level"]) == (
-        "Task exception was never retrieved",
-        "asyncio",
-        "error",
-    )
+    assert (line["msg"], line["logger"], line["level"]) == ("Task exception was never retrieved", "asyncio", "error")
 
 
 def test_the_console_is_for_people(out: io.BytesIO) -> None:
