@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import itertools
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any, TextIO, TypeVar
 
-import pytest
 import structlog
 
 from controller.api.meta import rfc3339
@@ -35,7 +33,7 @@ from tests.plugin.golden import check
 from tests.plugin.in_process import Ran, call, surroundings
 from tests.plugin.users_machine import UsersMachine
 
-__all__ = ["HOME", "LEASE", "NAMESPACE", "NOW", "Meanwhile", "Ran", "Scene", "in_every_form", "opened"]
+__all__ = ["HOME", "LEASE", "NAMESPACE", "NOW", "Meanwhile", "Ran", "Scene", "opened"]
 
 T = TypeVar("T")
 
@@ -49,9 +47,6 @@ BEGIN = NOW - 62 * 86_400
 PATIENCE = 3600.0
 """Seconds of virtual time for whatever is waited for."""
 
-in_every_form = pytest.mark.parametrize(
-    ("form", "columns"), list(itertools.product(("plain", "colour", "ascii"), (80, 200)))
-)
 _SILENT = structlog.make_filtering_bound_logger(logging.CRITICAL)
 
 Meanwhile = Callable[["Scene"], Awaitable[None]]
@@ -131,20 +126,6 @@ class Scene:
         ran = self.run(*arguments, **options)
         err = "".join(f"stderr: {line}\n" for line in ran.err.splitlines())
         check(name, f"{ran.out}{err}exit {ran.code}\n")
-        return ran
-
-    def check_form(self, form: str, columns: int, name: str, *arguments: str) -> Ran:
-        """`check` for `in_every_form`: it succeeds, and no line is wider than the terminal."""
-        ran = self.check(
-            f"{name}-{form}-{columns}",
-            *arguments,
-            columns=columns,
-            colour=form == "colour",
-            only_ascii=form == "ascii",
-        )
-        assert ran.code == 0
-        assert form == "colour" or all(len(line) <= columns for line in ran.out.splitlines())
-        assert form != "ascii" or ran.out.isascii()
         return ran
 
     def pass_time(self, seconds: float) -> None:

@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from tests.beds.api import Object
-from tests.plugin.playing import in_every_form
 from tests.plugin.scene import Scene, abandoned, canary, daemonset, first_deployment, on_delete, template
 
 HOME = ("-n", "observability")
@@ -40,12 +39,9 @@ def wanted(pods: Object, api: str = "apps.kruise.io/v1beta1") -> Object:
     return {"apiVersion": api, "kind": "DaemonSet", **whole, "spec": {**whole["spec"], "template": pods}}
 
 
-@in_every_form
-def test_two_revisions(scene: Scene, columns: int, form: str) -> None:
-    scene.check_form(form, columns, "diff/4-7", "diff", "node-agent", "4", "7", *HOME)
-
-
-def test_left_out_it_is_the_former_one_and_the_live_one(scene: Scene) -> None:
+def test_how_the_difference_of_two_revisions_looks(scene: Scene) -> None:
+    scene.check("diff/4-7", "diff", "node-agent", "4", "7", *HOME)
+    scene.check("diff/4-7-colour", "diff", "node-agent", "4", "7", *HOME, colour=True)
     scene.check("diff/left-out", *WORDS)
 
 

@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from tests.beds.api import DAEMONSETS
-from tests.plugin.playing import in_every_form
 from tests.plugin.scene import Scene, canary, first_deployment, opened
 from tests.plugin.scene import daemonset as sample
 
@@ -23,19 +22,14 @@ def scene() -> Iterator[Scene]:
         yield opened
 
 
-@in_every_form
-def test_the_kept_revisions(scene: Scene, columns: int, form: str) -> None:
-    scene.check_form(form, columns, "history/kept", *WORDS)
+def test_how_the_kept_revisions_look(scene: Scene) -> None:
+    scene.check("history/kept", *WORDS)
+    scene.check("history/kept-colour", *WORDS, colour=True)
+    scene.check("history/wide", *WORDS, "-o", "wide")
 
 
-def test_wide_has_full_names_and_is_not_cut(scene: Scene) -> None:
-    scene.check("history/wide", *WORDS, "-o", "wide", columns=80)
-
-
-@pytest.mark.parametrize("form", ["plain", "ascii"])
-def test_one_revision_whole(scene: Scene, form: str) -> None:
-    ran = scene.check(f"history/revision-7-{form}", *WORDS, "--revision", "7", only_ascii=form == "ascii")
-    assert "sample" not in ran.out
+def test_one_revision_whole(scene: Scene) -> None:
+    assert "sample" not in scene.check("history/revision-7", *WORDS, "--revision", "7").out
 
 
 def test_values_of_one_revision_for_who_asks(scene: Scene) -> None:

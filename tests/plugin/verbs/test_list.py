@@ -10,7 +10,7 @@ import pytest
 
 from tests.beds.api import DAEMONSETS, MERGE_PATCH
 from tests.beds.simulator.faults import Answer, Rule
-from tests.plugin.playing import Meanwhile, in_every_form
+from tests.plugin.playing import Meanwhile
 from tests.plugin.scene import PACE, Ran, Scene, canary, daemonset, held
 
 
@@ -32,9 +32,10 @@ def scene() -> Iterator[Scene]:
         yield opened
 
 
-@in_every_form
-def test_all_of_them(scene: Scene, columns: int, form: str) -> None:
-    scene.check_form(form, columns, "list/all", "list", "-A")
+def test_how_all_of_them_look(scene: Scene) -> None:
+    scene.check("list/all", "list", "-A")
+    scene.check("list/all-colour", "list", "-A", colour=True)
+    scene.check("list/all-200", "list", "-A", columns=200)
 
 
 def test_wide_is_never_cut(scene: Scene) -> None:

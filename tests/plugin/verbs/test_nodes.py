@@ -11,7 +11,6 @@ import pytest
 
 from tests.beds.api import DAEMONSETS
 from tests.beds.api import NODES as NODE_KIND
-from tests.plugin.playing import in_every_form
 from tests.plugin.scene import PACE, Scene, canary, in_place, preparing, template
 
 HOME = ("-n", "observability")
@@ -23,29 +22,25 @@ def scene() -> Iterator[Scene]:
         yield opened
 
 
-@in_every_form
-def test_the_nodes_that_people_ask_for(scene: Scene, columns: int, form: str) -> None:
-    words = ("nodes", "node-agent", *HOME, "--only", "failing,updating,next")
-    scene.check_form(form, columns, "nodes/only", *words)
+WAITING = ("nodes", "node-agent", *HOME, "--only", "failing,updating,next")
 
 
-def test_all_nodes_in_the_order_of_the_update(scene: Scene) -> None:
+def test_how_the_nodes_look(scene: Scene) -> None:
+    scene.check("nodes/only", *WAITING)
+    scene.check("nodes/only-colour", *WAITING, colour=True)
     scene.check("nodes/all-120", "nodes", "node-agent", *HOME, columns=120)
 
 
-@pytest.mark.parametrize("columns", [80, 200])
-def test_what_each_node_waits_for_while_pods_are_updated_in_place(columns: int) -> None:
+def test_what_each_node_waits_for_while_pods_are_updated_in_place() -> None:
     with in_place() as scene:
-        words = ("nodes", "node-agent", *HOME, "--only", "failing,updating,next")
-        ran = scene.check(f"nodes/in_place-{columns}", *words, columns=columns)
-    assert all(len(line) <= columns for line in ran.out.splitlines())
+        scene.check("nodes/in_place", *WAITING, columns=200)
 
 
 def test_why_a_node_gets_a_new_pod_although_updates_in_place_are_asked_for() -> None:
     with in_place() as scene:
         scene.do(scene.controller.kill())
         scene.do(scene.edit({"spec": {"template": template("1.9.0", certs=False)}}))
-        scene.check("nodes/not_in_place-200", "nodes", "node-agent", *HOME, "--only", "next", columns=200)
+        scene.check("nodes/not_in_place", "nodes", "node-agent", *HOME, "--only", "next", columns=200)
 
 
 def test_one_zone_sorted_by_name(scene: Scene) -> None:
@@ -176,8 +171,7 @@ def test_without_the_right_to_list_nodes_no_group_is_said_to_be_empty() -> None:
 def test_the_nodes_with_a_pod_that_a_hook_holds() -> None:
     words = ("nodes", "node-agent", *HOME, "--only", "preparing")
     with preparing() as scene:
-        for columns in (80, 200):
-            scene.check(f"nodes/preparing-{columns}", *words, columns=columns)
+        scene.check("nodes/preparing", *words, columns=200)
         (item, *others) = json.loads(scene.run(*words, "-o", "json").out)["items"]
         whole = json.loads(scene.run("nodes", "node-agent", *HOME, "--only", "next,old", "-o", "json").out)["items"]
     assert [item["node"], *(one["node"] for one in others)] == ["c-08", "c-07", "b-01"]

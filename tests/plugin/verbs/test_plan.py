@@ -23,8 +23,6 @@ from tests.plugin.verbs.planning import HERE, document, manifest, plan, waves, w
 def test_the_canary_of_the_mock_up() -> None:
     with canary() as scene:
         scene.check("plan/canary", "plan", NAME, *HERE)
-        scene.check("plan/canary-200", "plan", NAME, *HERE, columns=200)
-        scene.check("plan/canary-ascii", "plan", NAME, *HERE, only_ascii=True)
         scene.check("plan/canary-colour", "plan", NAME, *HERE, colour=True)
         scene.check("plan/canary-wide", "plan", NAME, *HERE, "-o", "wide")
         scene.check("plan/canary-json", "plan", NAME, *HERE, "-o", "json")

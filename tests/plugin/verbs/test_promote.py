@@ -98,8 +98,7 @@ def test_with_force_it_goes_on_blindly_by_the_controllers_own_count(steps: str) 
         assert partition(scene) == (8 if steps.startswith("22") else "33%")
 
 
-@pytest.mark.parametrize("columns", [80, 200])
 @pytest.mark.parametrize(("state", "scene_of"), [("unfinished", stalled), ("promoted", held)])
-def test_looks(state: str, scene_of: Any, columns: int) -> None:
+def test_looks(state: str, scene_of: Any) -> None:
     with scene_of() as scene:
-        scene.check(f"promote/{state}-{columns}", "promote", NAME, "-n", NAMESPACE, columns=columns)
+        scene.check(f"promote/{state}", "promote", NAME, "-n", NAMESPACE)

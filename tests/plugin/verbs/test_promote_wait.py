@@ -178,4 +178,4 @@ def test_the_question_before_the_wait_is_ascii_where_only_that_can_be_shown() ->
 def test_look_of_the_wait() -> None:
     with under_way() as scene:
         scene.nodes.behave("*", replace(PACE, ready=31.0))
-        scene.check("promote/wait-80", "promote", NAME, "-n", NAMESPACE, "--wait", "--soak", "10m")
+        scene.check("promote/wait", "promote", NAME, "-n", NAMESPACE, "--wait", "--soak", "10m")

@@ -60,25 +60,11 @@ def test_several_go_ahead_only_with_yes() -> None:
         assert ran.err == "error: other has only revision 1; there is no earlier revision\n"
 
 
-@pytest.mark.parametrize("columns", [80, 200])
-def test_the_question(columns: int) -> None:
+def test_the_question_and_what_is_printed_without_one() -> None:
     with canary() as scene:
-        scene.check(
-            f"rollback/question-{columns}",
-            "rollback",
-            NAME,
-            "-n",
-            NAMESPACE,
-            columns=columns,
-            terminal=True,
-            typed="y\n",
-        )
-
-
-@pytest.mark.parametrize("columns", [80, 200])
-def test_what_is_told_where_nobody_is_asked(columns: int) -> None:
+        scene.check("rollback/question", "rollback", NAME, "-n", NAMESPACE, terminal=True, typed="y\n")
     with canary() as scene:
-        scene.check(f"rollback/told-{columns}", "undo", NAME, "-n", NAMESPACE, "-y", columns=columns)
+        scene.check("rollback/told", "undo", NAME, "-n", NAMESPACE, "-y")
 
 
 def test_the_pause_of_another_person_is_not_lifted_where_nobody_is_asked() -> None:

@@ -14,20 +14,6 @@ from tests.plugin.scene import LAST_WORDS, NAME, NAMESPACE, canary, held, settle
 from tests.plugin.verbs.few_nodes import few_nodes
 from tests.plugin.verbs.looking import STATUS, Opened
 
-STATES: tuple[Opened, ...] = (
-    scenes.canary,
-    scenes.stalled,
-    scenes.held,
-    scenes.paused,
-    scenes.healthy,
-    scenes.refused,
-    scenes.on_delete,
-    scenes.first_deployment,
-    scenes.surge,
-    scenes.in_place,
-    scenes.preparing,
-    scenes.abandoned,
-)
 CODES: dict[Opened, int] = {
     scenes.canary: 3,
     scenes.stalled: 4,
@@ -48,48 +34,12 @@ def name_of(opened: Opened) -> str:
     return getattr(opened, "__name__", "")
 
 
-@pytest.mark.parametrize("columns", [80, 200])
-@pytest.mark.parametrize("opened", STATES, ids=name_of)
-def test_the_block(opened: Opened, columns: int) -> None:
+@pytest.mark.parametrize("opened", CODES, ids=name_of)
+def test_block_document_and_exit_code_agree(opened: Opened) -> None:
+    """The exit code is what waiting would end with."""
     with opened() as scene:
-        ran = scene.check(f"status/{name_of(opened)}-{columns}", *STATUS, columns=columns)
-    assert ran.code == 0
-    assert max(map(len, ran.out.splitlines())) <= columns
-
-
-@pytest.mark.parametrize("opened", STATES, ids=name_of)
-def test_the_block_in_ascii_has_the_same_lines(opened: Opened) -> None:
-    with opened() as scene:
-        drawn, plain = (scene.run(*STATUS, only_ascii=one).out for one in (False, True))
-    assert plain.isascii()
-    assert len(plain.splitlines()) == len(drawn.splitlines())
-
-
-def test_in_a_narrow_terminal_lines_are_cut_and_say_so() -> None:
-    with canary() as scene:
-        lines = scene.run(*STATUS, columns=40, only_ascii=True).out.splitlines()
-    assert max(map(len, lines)) <= 40
-    assert "  Try        kubectl logs -n observab..." in lines
-
-
-def test_the_canary_in_ascii_and_in_colour() -> None:
-    with canary() as scene:
-        scene.check("status/canary-ascii", *STATUS, only_ascii=True)
-        coloured = scene.check("status/canary-colour", *STATUS, colour=True)
-        wide = scene.check("status/canary-wide", *STATUS, "-o", "wide")
-    assert "\x1b[31m" in coloured.out
-    assert "registry.example.com/agent:1.9.0" in wide.out
-
-
-@pytest.mark.parametrize("opened", STATES, ids=name_of)
-def test_exit_code_is_what_waiting_would_end_with(opened: Opened) -> None:
-    with opened() as scene:
+        assert scene.check(f"status/{name_of(opened)}", *STATUS).code == 0
         assert scene.run(*STATUS, "--exit-code").code == CODES[opened]
-
-
-@pytest.mark.parametrize("opened", STATES, ids=name_of)
-def test_the_counts_of_the_document_add_up(opened: Opened) -> None:
-    with opened() as scene:
         document = json.loads(scene.run(*STATUS, "-o", "json").out)
         stored = scene.do(scene.api.get(DAEMONSETS, NAME))["status"]["rollout"]
     nodes = document["nodes"]
@@ -99,6 +49,21 @@ def test_the_counts_of_the_document_add_up(opened: Opened) -> None:
     assert sum(group["updated"] for group in document["groups"]) == nodes["updated"]
     if opened is not scenes.abandoned:
         assert document["phase"] == stored["phase"]
+
+
+def test_in_a_narrow_terminal_lines_are_cut_and_say_so() -> None:
+    with canary() as scene:
+        lines = scene.run(*STATUS, columns=40, only_ascii=True).out.splitlines()
+    assert max(map(len, lines)) <= 40
+    assert "  Try        kubectl logs -n observab..." in lines
+
+
+def test_the_canary_in_colour_and_wide() -> None:
+    with canary() as scene:
+        coloured = scene.check("status/canary-colour", *STATUS, colour=True)
+        wide = scene.check("status/canary-wide", *STATUS, "-o", "wide")
+    assert "\x1b[31m" in coloured.out
+    assert "registry.example.com/agent:1.9.0" in wide.out
 
 
 def test_the_document_names_the_pods_that_a_hook_holds() -> None:
