@@ -13,26 +13,21 @@ from tests.beds.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane
 from tests.beds.installed.plugin import Plugin
 from tests.beds.installed.process import Controller, running
 from tests.beds.installed.workspace import Workspace, bed_on, built
-from tests.beds.manifests import MANIFESTS
+from tests.beds.manifests import MANIFESTS, overlay_with
 from tests.beds.native import native_controller
 from tests.beds.rights import granted
 from tests.e2e.site import SITE_CONTROLLERS
 
 ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
 RIVAL = User("rival", ("system:authenticated",))
-"""Somebody with the same rights, so that the audit log tells two controllers apart."""
+"""Has the same rights, so that the audit log tells two controllers apart."""
 OPERATOR = User("olivia@example.com", ("system:authenticated",))
-"""Somebody who runs rollouts and has the role for that, and no other."""
+"""Runs rollouts and has the role for that, and no other."""
 VIEWER = User("vera@example.com", ("system:authenticated",))
-"""Somebody who may look at one namespace."""
+"""May look at one namespace."""
 STRICT = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
 """As on clusters that guard blockOwnerDeletion: owning a pod needs a right of its own there."""
-
-
-@pytest.fixture(scope="session")
-def account() -> User:
-    """The controller's service account."""
-    return ACCOUNT
+PULLS = "--feature-gates=PreDownloadImageForDaemonSetUpdate=true"
 
 
 @pytest.fixture(scope="session")
@@ -45,15 +40,17 @@ def clients() -> trustme.CA:
 async def plane(
     complete_binaries: Binaries, clients: trustme.CA, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
-    """One control plane for all tests here, with scheduler, garbage collector, audit log and our manifests."""
+    """One control plane for all tests here, with scheduler, garbage collector, audit log and our manifests, those of
+    image pulls too."""
+    overlay = str(overlay_with(tmp_path_factory.mktemp("overlay"), "default", "image-pull"))
     trusted = tmp_path_factory.mktemp("clients") / "ca.crt"
     clients.cert_pem.write_to_path(str(trusted))
     users = [ACCOUNT, RIVAL, OPERATOR, VIEWER]
     async with bare_plane(complete_binaries, users, f"--client-ca-file={trusted}") as started:
-        await installed(started, "overlays/default")
+        await installed(started, overlay)
         await same_rights(started, RIVAL)
         await started.start_controller_manager(DEFAULT_CONTROLLERS)
-        audit, may = Audit(started, ACCOUNT), granted(await built(started, "overlays/default"))
+        audit, may = Audit(started, ACCOUNT), granted(await built(started, overlay))
         yield started
         assert audit.rights() <= may, "whatever happened to the controller, it asked for nothing more"
 
@@ -90,22 +87,25 @@ def bare_plane(binaries: Binaries, users: Sequence[User] = (), *flags: str) -> C
 
 
 async def installed(plane: ControlPlane, folder: str) -> None:
-    """`kubectl apply --server-side -k manifests/<folder>`, and wait until the server knows the kind."""
-    done = await plane.run_kubectl("apply", "--server-side", "-k", str(MANIFESTS / folder))
+    """`kubectl apply --server-side -k manifests/<folder>`, and wait until the server knows all kinds."""
+    await kubectl(plane, "apply", "--server-side", "-k", str(MANIFESTS / folder))
+    await kubectl(plane, "wait", "--for=condition=Established", "crd", "--all")
+
+
+async def kubectl(plane: ControlPlane, *words: str) -> str:
+    """As the administrator; it must succeed. Returns what it prints."""
+    done = await plane.run_kubectl(*words)
     assert done.returncode == 0, done.stderr
-    done = await plane.run_kubectl("wait", "--for=condition=Established", "crd/daemonsets.apps.kruise.io")
-    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 async def same_rights(plane: ControlPlane, user: User) -> None:
     """Bind `user` to the rights of the controller, and of a leader in its namespace."""
     who = f"--user={user.name}"
-    for words in (
-        ("clusterrolebinding", user.name, "--clusterrole=kruise-ds-controller"),
-        ("rolebinding", user.name, "--role=kruise-ds-controller-leader-election", "--namespace=kruise-ds-system"),
-    ):
-        done = await plane.run_kubectl("create", *words, who)
-        assert done.returncode == 0, done.stderr
+    for role in ("kruise-ds-controller", "kruise-ds-controller-image-pull"):
+        await kubectl(plane, "create", "clusterrolebinding", f"{user.name}-{role}", f"--clusterrole={role}", who)
+    role, namespace = "--role=kruise-ds-controller-leader-election", "--namespace=kruise-ds-system"
+    await kubectl(plane, "create", "rolebinding", user.name, role, namespace, who)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

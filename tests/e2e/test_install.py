@@ -1,10 +1,11 @@
-"""`kubectl apply --server-side -k manifests/overlays/default`: its rights are enough, and none of them is idle."""
+"""`kubectl apply --server-side -k manifests/overlays/default`: its rights are just enough, and two replicas work."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,8 +17,10 @@ from tests.beds.garbage import garbage_collector_knows
 from tests.beds.installed.process import running
 from tests.beds.installed.workspace import Workspace, built, sample
 from tests.beds.nodes import INSTANT, Behaviour
-from tests.beds.rights import OLD_SERVERS, Right, granted
+from tests.beds.rights import NAMESPACE, OLD_SERVERS, Right, granted
 from tests.e2e.conftest import ACCOUNT
+from tests.e2e.host import Running
+from tests.e2e.site import site_on
 
 pytestmark = pytest.mark.real
 
@@ -29,7 +32,7 @@ SELDOM = {Right("", "pods", "get"), Right("apps", "controllerrevisions", "get"),
 
 
 async def first_life(bed: Workspace) -> dict[str, Any]:
-    """All but adoption. Returns the DaemonSet as it was applied last; nothing is left to be written."""
+    """All but adoption. Returns the DaemonSet as it was applied last."""
     await bed.workers(*NODES)
     demo = sample("ds.demo.yaml")
     demo["spec"]["revisionHistoryLimit"] = 1
@@ -49,18 +52,9 @@ async def first_life(bed: Workspace) -> dict[str, Any]:
     return demo
 
 
-async def second_life(bed: Workspace, demo: dict[str, Any]) -> None:
-    """The pods and revisions of the first one are orphans."""
-    await bed.apply(demo)
-    await bed.settled(3)
-
-
 async def in_place(bed: Workspace, demo: dict[str, Any]) -> None:
     """A pod with a readiness gate is made, and the gate opened."""
-    demo["spec"]["updateStrategy"] = {
-        "type": "RollingUpdate",
-        "rollingUpdate": {"rollingUpdateType": "InPlaceIfPossible"},
-    }
+    demo["spec"]["updateStrategy"] = {"rollingUpdate": {"rollingUpdateType": "InPlaceIfPossible"}}
     await bed.apply(demo)
     await bed.settled(3)
     name = (await bed.serves(*NODES))["two"]["metadata"]["name"]
@@ -99,18 +93,17 @@ async def begins_watches_with_a_list(plane: ControlPlane) -> bool:
     return str(value) == "1"
 
 
-async def test_the_rights_of_the_manifests_are_enough_for_everything_all_are_used_and_no_write_fails(
-    bed: Workspace, plane: ControlPlane
-) -> None:
+async def test_the_rights_of_the_manifests_are_enough_and_all_are_used(bed: Workspace, plane: ControlPlane) -> None:
     """Everything that the controller ever does: deploy, update, adopt, release, renumber, trim, report."""
     audit = Audit(plane, ACCOUNT)
-    await plane.run_kubectl("-n", "kruise-ds-system", "delete", "lease", "kruise-ds-controller", "--ignore-not-found")
+    await plane.run_kubectl("-n", NAMESPACE, "delete", "lease", "kruise-ds-controller", "--ignore-not-found")
     async with replicas(plane):
         demo = await first_life(bed)
     await garbage_collector_knows(bed.api, PODS, REVISIONS)
     await bed.kubectl("delete", "ads", "demo", "--cascade=orphan")  # not beside them: their watches are not in step
     async with replicas(plane):
-        await second_life(bed, demo)
+        await bed.apply(demo)  # the pods and revisions of the first life are orphans
+        await bed.settled(3)
         assert [one for one in audit.requests() if one.is_write and one.code >= 400] == []
         await in_place(bed, demo)  # the kubelet writes to a new pod as well: a write may meet its
         await bed.kubectl("delete", "ads", "demo")
@@ -121,3 +114,39 @@ async def test_the_rights_of_the_manifests_are_enough_for_everything_all_are_use
     asked = await audit.rights_with(may - SELDOM - idle)
     assert asked <= may
     assert may - asked - SELDOM == idle, "the rights that no request needs here"
+
+
+async def one_leads(replicas: list[Running]) -> None:
+    """Wait until each replica's metrics say that exactly one of them leads: ready are both before that."""
+
+    async def holds() -> bool:
+        pages = [await one.page("metrics", "/metrics") for one in replicas]
+        return sum('leader_election_master_status{name="kruise-ds-controller"} 1.0' in body for _, body in pages) == 1
+
+    await replicas[0].process.until(holds, what="one of two leads", seconds=60.0)
+
+
+async def test_two_replicas_as_installed_roll_out_the_demo_and_end_well(site_plane: ControlPlane) -> None:
+    audit = Audit(site_plane, ACCOUNT)
+    async with site_on(site_plane) as site:
+        await site.follow("Install")
+        replicas = await site.replicas()
+        assert len(replicas) == 2
+        assert all("the service account of this pod" in one.process.log.read_text() for one in replicas)
+        await one_leads(replicas)
+        await site.workers(*NODES)
+        await site.bed.apply_sample("ds.demo.yaml")
+        await site.bed.serves(*NODES)
+        demo = sample("ds.demo.v2.rollingUpdate.yaml")
+        demo["spec"]["minReadySeconds"] = 0
+        await site.bed.apply(demo)
+        await site.bed.serves(*NODES, labels={"ver": "v2"})
+        await site.bed.settled(3)
+        await site.sh(f"kubectl kruise-ds status demo -n {site.bed.namespace}")
+        for one in replicas:
+            for probe in ("livenessProbe", "readinessProbe"):
+                await one.process.until(partial(one.passes, probe), what=f"well by its {probe}", seconds=20.0)
+    assert [one.code for one in site.host.ended] == [0, 0]
+    assert all(one.seconds < one.grace for one in site.host.ended), site.host.ended
+    assert audit.refused() == []
+    assert audit.rights() <= granted(await built(site_plane, "overlays/default"))

@@ -1,4 +1,5 @@
-"""A real Prometheus scrapes two replicas during rollouts, by our ServiceMonitor, with our alerts and dashboards."""
+"""Two replicas of the real controller in the middle of rollouts, and a real Prometheus that scrapes them, by our
+ServiceMonitor, with our alerts and dashboards."""
 
 from __future__ import annotations
 
@@ -8,18 +9,24 @@ import re
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.beds.api import Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.plugin import PROGRAMS
+from tests.beds.installed.process import Controller, running
+from tests.beds.installed.workspace import Workspace, bed_on, sample
 from tests.beds.manifests import MANIFESTS
+from tests.beds.nodes import Behaviour
 from tests.beds.prometheus import Binaries
-from tests.beds.prometheus.server import INSTALLED_IN, PATIENCE, POLL
-from tests.e2e.monitored import LEADER, STANDBY, Monitored, about, monitored
+from tests.beds.prometheus.server import INSTALLED_IN, PATIENCE, POLL, Prometheus, scraping
+from tests.e2e.conftest import PULLS, RIVAL
 from tests.monitoring.queries import of_dashboards, of_rules, of_variables, reads, recorded
 
 pytestmark = pytest.mark.real
@@ -31,12 +38,89 @@ NOT_HERE = (" logs ", " top ")
 """They ask kubelets and a metrics server, which are not played."""
 OF_THE_MACHINE = "KruiseDSEventLoopLag"
 """It rightly tells of a machine that is too busy."""
+NODES = tuple(f"seen-{number}" for number in range(4))
+LEADER, STANDBY = "controller-leader", "controller-standby"
+STALLED = "KruiseDaemonSetRolloutStalled"
+
+
+@dataclass(frozen=True, slots=True)
+class Monitored:
+    """Four nodes: `demo` is held at a partition, `broken` is stalled by an image that nobody has, and `waits` leaves
+    two nodes without a pod on purpose. `demo` wants updates in place, and has a preDelete hook that holds no pod."""
+
+    prometheus: Prometheus
+    namespace: str
+    exposition: str
+    """What the leader says."""
+    standby: str
+    """What the standby says."""
+
+
+async def _exposition(controller: Controller) -> str:
+    status, text = await controller.page("/metrics")
+    assert status == 200
+    return text
+
+
+def _named(name: str, image: str = "busybox", **annotations: str) -> Object:
+    """The demo DaemonSet under another name, and with another selector."""
+    document = sample("ds.demo.yaml")
+    document["metadata"] = {"name": name, "annotations": annotations}
+    document["spec"]["selector"] = {"matchLabels": {"app": name}}
+    document["spec"]["template"]["metadata"]["labels"] = {"app": name}
+    document["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    return document
+
+
+async def _rolled_out(bed: Workspace, prometheus: Prometheus) -> None:
+    """Bring the three to where they stand, and wait until Prometheus has seen all of it."""
+    for number, node in enumerate(NODES):
+        await bed.workers(node, **{"topology.kubernetes.io/zone": f"zone-{number % 2}"})
+    bed.nodes.behave("*", Behaviour(missing_images=("*:missing",)))
+    deadline = {"kruise-ds/progress-deadline-seconds": "2"}
+    waits = _named("waits")
+    waits["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 2}}
+    waits["spec"]["scaleStrategy"] = {"partitionedScaling": True}
+    for one in (_named("demo"), _named("broken", **deadline), waits):
+        await bed.apply(one)
+    for name in ("demo", "broken"):
+        await bed.settled(len(NODES), name)
+    await prometheus.scraped("count(count by (daemonset) (kruise_daemonset_metadata_generation)) == 3")
+    demo = _named("demo", "busybox:2")
+    demo["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 2, "rollingUpdateType": "InPlaceIfPossible"}}
+    demo["spec"]["lifecycle"] = {"preDelete": {"labelsHandler": {"nobody": "has it"}}}
+    await bed.apply(demo)
+    await bed.apply(_named("broken", "busybox:missing", **deadline))
+    await bed.status("demo", updatedNumberScheduled=2, numberAvailable=len(NODES))
+    await bed.status("waits", desiredNumberScheduled=len(NODES), numberAvailable=2)
+    await prometheus.until(
+        lambda alerts: bool(about("broken", alerts, "firing") and about("broken", alerts, "pending")),
+        f"{STALLED} fires, and the patient one has seen it",
+    )
+    held = 'kruise_daemonset_rollout_phase{phase="Held"} == 1'
+    await prometheus.scraped(f"count(count by (daemonset) ({held})) == 2")
+
+
+def about(daemonset: str, alerts: list[dict[str, Any]], state: str) -> list[dict[str, Any]]:
+    """The alerts about its rollout that stands, in this state."""
+    wanted = {"alertname": STALLED, "daemonset": daemonset}
+    return [one for one in alerts if one["state"] == state and wanted.items() <= one["labels"].items()]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def scene(plane: ControlPlane, prometheus_binaries: Binaries) -> AsyncIterator[Monitored]:
-    async with monitored(plane, prometheus_binaries) as made:
-        yield made
+    """When Prometheus has seen all of it."""
+    await plane.run_kubectl("-n", INSTALLED_IN, "delete", "lease", "kruise-ds-controller", "--ignore-not-found")
+    async with AsyncExitStack() as stack:
+        account = plane.kubeconfig_for(RIVAL)
+        leader = await stack.enter_async_context(running(plane.folder, account, PULLS, elect=True))
+        await leader.leads()  # it is ready before, and another one could be quicker
+        standby = await stack.enter_async_context(running(plane.folder, account, PULLS, elect=True))
+        pods = {LEADER: leader.metrics_port, STANDBY: standby.metrics_port}
+        prometheus = await stack.enter_async_context(scraping(prometheus_binaries, plane.folder, pods))
+        bed = await stack.enter_async_context(bed_on(plane))
+        await _rolled_out(bed, prometheus)
+        yield Monitored(prometheus, bed.namespace, *[await _exposition(one) for one in (leader, standby)])
 
 
 async def becomes(asked: Callable[[], Awaitable[Any]], wanted: Any) -> None:
@@ -48,7 +132,7 @@ async def becomes(asked: Callable[[], Awaitable[Any]], wanted: Any) -> None:
     assert found == wanted
 
 
-async def test_both_replicas_are_scraped_as_openmetrics_under_the_job_that_the_alerts_name(scene: Monitored) -> None:
+async def test_both_replicas_are_scraped_under_the_job_that_the_alerts_name(scene: Monitored) -> None:
     async def targets() -> dict[str, tuple[str, str, str]]:
         active = (await scene.prometheus.ask("targets", state="active"))["activeTargets"]
         return {one["labels"]["pod"]: (one["labels"]["job"], one["health"], one["lastError"]) for one in active}
@@ -60,7 +144,7 @@ async def test_both_replicas_are_scraped_as_openmetrics_under_the_job_that_the_a
     assert "controller_runtime_reconcile_total" not in metadata
 
 
-async def test_series_of_a_daemonset_have_its_namespace_and_come_from_the_leader_alone(scene: Monitored) -> None:
+async def test_series_of_a_daemonset_come_from_the_leader_in_its_namespace(scene: Monitored) -> None:
     async def desired() -> dict[tuple[str, str, str], float]:
         found = await scene.prometheus.query("kruise_daemonset_status_desired_number_scheduled")
         return {(labels["namespace"], labels["daemonset"], labels["pod"]): value for labels, value in found}
@@ -82,7 +166,7 @@ async def test_the_rules_are_loaded_and_none_of_them_fails(scene: Monitored) -> 
     assert {rule["name"]: rule.get("lastError", "") for rule in rules if rule["health"] != "ok"} == {}
 
 
-async def test_a_stalled_rollout_is_told_and_what_is_held_or_waits_on_purpose_is_not(scene: Monitored) -> None:
+async def test_a_stalled_rollout_is_told_and_a_held_or_waiting_one_is_not(scene: Monitored) -> None:
     alerts: list[dict[str, Any]] = []
 
     async def told() -> tuple[set[str], int, int]:
@@ -105,23 +189,15 @@ async def test_the_controller_itself_gives_no_alarm(scene: Monitored) -> None:
     await becomes(told, set())
 
 
-async def test_every_query_of_the_dashboards_gives_something(scene: Monitored) -> None:
-    empty = [
-        asked.place for asked in of_dashboards() if not await scene.prometheus.over_time(asked.expression, seconds=20)
-    ]
-    assert empty == [], "\n".join(empty)
-
-
-async def test_every_variable_of_the_dashboards_has_something_to_choose(scene: Monitored) -> None:
-    empty = [
-        place
-        for place, selector, label in of_variables()
-        if not await scene.prometheus.ask(f"label/{label}/values", **{"match[]": selector})
-    ]
+async def test_dashboards_show_something_and_their_variables_offer_something(scene: Monitored) -> None:
+    empty = [one.place for one in of_dashboards() if not await scene.prometheus.over_time(one.expression, seconds=20)]
+    for place, selector, label in of_variables():
+        if not await scene.prometheus.ask(f"label/{label}/values", **{"match[]": selector}):
+            empty.append(place)
     assert empty == ["controller.json: $cluster", "rollouts.json: $cluster"], "which is for those who have several"
 
 
-def test_rules_and_dashboards_read_only_metrics_and_labels_that_the_leader_has(scene: Monitored) -> None:
+def test_rules_and_dashboards_read_only_what_the_leader_exposes(scene: Monitored) -> None:
     exposed: dict[str, set[str]] = {"up": set(), **recorded()}
     for family in text_string_to_metric_families(scene.exposition):
         for one in family.samples:
@@ -140,9 +216,7 @@ def test_rules_and_dashboards_read_only_metrics_and_labels_that_the_leader_has(s
     assert wrong == [], "\n".join(wrong)
 
 
-def test_promtool_finds_nothing_wrong_with_what_leader_and_standby_expose(
-    scene: Monitored, prometheus_binaries: Binaries
-) -> None:
+def test_promtool_finds_nothing_wrong_with_either_exposition(scene: Monitored, prometheus_binaries: Binaries) -> None:
     for text in (scene.exposition, scene.standby):
         done = subprocess.run(
             [prometheus_binaries.promtool, "check", "metrics"],
@@ -160,7 +234,7 @@ def commands() -> list[str]:
     return [line for line in dict.fromkeys(found) if not any(word in line for word in NOT_HERE)]
 
 
-def test_the_commands_of_the_runbooks_work_where_an_alert_fires(scene: Monitored, plane: ControlPlane) -> None:
+def test_the_runbooks_commands_work_where_an_alert_fires(scene: Monitored, plane: ControlPlane) -> None:
     environment = {
         **os.environ,
         "PATH": os.pathsep.join((str(PROGRAMS), str(plane.kubectl.parent), os.environ["PATH"])),
