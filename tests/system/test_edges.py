@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Object
+from tests.beds.api import DAEMONSETS, NAMESPACES, PODS
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.objects import V1, V2, bare_pod, daemonset, owner
-from tests.beds.pods import controller_of, node_of
+from tests.beds.pods import controller_of
 from tests.system.both import both_beds
 from tests.system.quota import full_quota
-from tests.system.replay import film
 
 
 @both_beds
@@ -48,22 +47,6 @@ async def test_a_namespace_that_ends_is_left_in_peace(bed: Bed) -> None:
     await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"finalizers": None}})
 
 
-async def test_a_daemonset_that_is_going_is_left_as_it_is(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    held = daemonset()
-    held["metadata"]["finalizers"] = ["example.com/hold"]
-    await bed.deploy(held)
-    await bed.api.delete(DAEMONSETS, "agent")
-    await bed.idle()
-    await bed.api.delete(PODS, (await bed.pods())["node-1"]["metadata"]["name"])
-    await bed.nodes.add("node-2")
-    await bed.until(PODS, lambda found: "" if len(found) == 1 else f"{len(found)} pods", "the pod of node-1 gone")
-    await bed.idle()
-    assert bed.journal.work == []
-    assert sorted(await bed.pods()) == ["node-0"]
-    await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"finalizers": None}})
-
-
 async def test_two_daemonsets_with_one_selector_do_not_touch_each_others_pods(bed: Bed) -> None:
     nodes = await bed.deploy(daemonset(), nodes=2)
     second = daemonset()
@@ -78,25 +61,6 @@ async def test_two_daemonsets_with_one_selector_do_not_touch_each_others_pods(be
     await bed.api.create(PODS, bare_pod("orphan", "node-0"))
     await bed.idle()
     assert len([write for write in bed.journal.of("pods", "patch") if write.name == "orphan"]) == 1, "one has it"
-
-
-async def test_adopted_pods_of_another_template_are_updated_within_the_budget(bed: Bed) -> None:
-    nodes = await bed.deploy(daemonset(), nodes=3)
-    await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Orphan"})
-    await bed.until(DAEMONSETS, lambda found: "still there" if found else "", "agent gone")
-    history = await film(bed)
-    await bed.api.create(DAEMONSETS, daemonset(image=V2))
-    await bed.settled()
-    await bed.runs_on(*nodes, image=V2)
-    await bed.idle()
-    assert bed.journal.deleted == ["node-2", "node-1", "node-0"]
-    assert [one["revision"] for one in await bed.revisions()] == [1, 2]
-    running = [{node_of(pod) for pod in state if is_up(pod)} for state in await history.states()]
-    assert min(map(len, running)) == 2
-
-
-def is_up(pod: Object) -> bool:
-    return not pod["metadata"].get("deletionTimestamp") and pod["status"]["phase"] == "Running"
 
 
 async def test_too_many_pods_are_too_few_on_some_nodes(bed: Bed) -> None:

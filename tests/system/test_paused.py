@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from tests.beds.controller.bed import Bed, uids
-from tests.beds.controller.waves import HASH, UNREADY, all_ready, both, layout, lose, roll, wave
-from tests.beds.objects import V1, V2, V3, daemonset
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.waves import UNREADY, all_ready, both, layout, lose, roll, wave
+from tests.beds.objects import V2, V3, daemonset
 from tests.system.both import both_beds
 from tests.system.monitor import monitoring
 
 CANARY = {"matchLabels": {"canary": "yes"}}
-
-
-async def test_a_new_template_makes_a_revision_and_touches_no_pod(bed: Bed) -> None:
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 3, "paused": True}), nodes=3)
-    before = uids(await bed.pods())
-    await bed.set_image(V2)
-    await wave(bed, "")
-    assert uids(await bed.pods()) == before
-    newest = (await bed.revisions())[-1]
-    assert newest["revision"] == 2
-    assert (await bed.daemonset())["status"]["updateRevision"] == newest["metadata"]["labels"][HASH]
 
 
 @both_beds
@@ -52,23 +41,6 @@ async def test_all_but_the_update_goes_on_with_old_pods(bed: Bed) -> None:
     assert await layout(bed) == "v2 - v2 v2 v2"
 
 
-async def test_a_pause_after_the_end_means_the_new_version_for_all(bed: Bed) -> None:
-    await bed.deploy(daemonset(), nodes=2)
-    await bed.set_image(V2)
-    await wave(bed, both(0, 1))
-    await roll(bed, paused=True)
-    async with monitoring(bed):
-        await bed.nodes.add("node-2")
-        await lose(bed, 0)
-        await wave(bed, "+0 +2")
-    assert await layout(bed) == "v2 v2 v2"
-
-
-async def test_a_first_deployment_does_not_wait_for_the_pause_to_end(bed: Bed) -> None:
-    nodes = await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "paused": True}), nodes=2)
-    await bed.runs_on(*nodes, image=V1)
-
-
 async def test_a_template_that_is_edited_in_the_pause_is_the_one_that_rolls(bed: Bed) -> None:
     await bed.deploy(daemonset(), nodes=3)
     bed.nodes.behave("*", UNREADY)
@@ -85,38 +57,6 @@ async def test_a_template_that_is_edited_in_the_pause_is_the_one_that_rolls(bed:
         await roll(bed, paused=False)
         await wave(bed, both(2, 1, 0))
     assert await layout(bed) == "v3 v3 v3"
-
-
-async def test_a_lost_pod_in_a_pause_after_two_edits_comes_back_as_it_was(bed: Bed) -> None:
-    await bed.deploy(daemonset(rolling={"partition": 2}), nodes=3)
-    async with monitoring(bed):
-        await bed.set_image(V2)
-        await wave(bed, both(2))
-        await roll(bed, paused=True)
-        await bed.set_image(V3)
-        await wave(bed, "")
-        await lose(bed, 0)
-        await wave(bed, "+0")
-        assert await layout(bed) == "v1 v1 v2"
-        await roll(bed, paused=False)
-        await wave(bed, both(2))
-    assert await layout(bed) == "v1 v1 v3"
-
-
-async def test_a_selector_that_gets_wider_and_narrower(bed: Bed) -> None:
-    await bed.add_nodes(4)
-    for number, ring in enumerate(("three", "one", "two", "three")):
-        await bed.label_node(f"node-{number}", ring=ring)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 2, "selector": {"matchLabels": {"ring": "one"}}}))
-    async with monitoring(bed, most_unavailable=2):
-        await bed.set_image(V2)
-        await wave(bed, both(1))
-        await roll(bed, selector={"matchLabels": {"ring": "two"}})
-        await wave(bed, both(2))
-        await roll(bed, selector={"matchLabels": {"ring": "nine"}})
-        await wave(bed, "")
-        await roll(bed, selector=None)
-        await wave(bed, both(3, 0))
 
 
 async def test_a_node_that_gets_the_label_in_the_middle_is_updated(bed: Bed) -> None:

@@ -5,21 +5,18 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-import pytest
-
 from controller.api.meta import epoch
 from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.controller.bed import Bed, rollout_of
-from tests.beds.controller.waves import UNREADY, all_ready, lose, roll, unready
-from tests.beds.kstatus import IN_PROGRESS, READ_AS, TERMINATING, kstatus
-from tests.beds.objects import V2, daemonset, on_delete
+from tests.beds.controller.waves import UNREADY, all_ready, roll, unready
+from tests.beds.kstatus import READ_AS, TERMINATING, kstatus
+from tests.beds.objects import V2, daemonset
 from tests.beds.pods import condition
 from tests.beds.simulator.faults import LateWatch, Rule
 from tests.system.both import both_beds
 
 REFUSED = {"containers": [{"name": "agent", "image": V2, "volumeMounts": [{"name": "nowhere", "mountPath": "/x"}]}]}
 SETS = "daemonsets.apps.kruise.io"
-CANARY = {"matchLabels": {"canary": "yes"}}
 
 
 def impatient(seconds: int, **spec: Any) -> Object:
@@ -75,16 +72,6 @@ async def test_a_deployment_is_pending_then_progressing_then_healthy(bed: Bed) -
     assert told(bed) == ["Pending", "Progressing", "Healthy"]
 
 
-async def test_an_update_begins_a_new_record_and_ends_healthy(bed: Bed) -> None:
-    await bed.deploy(daemonset(), nodes=2)
-    before = rollout_of(await bed.daemonset())
-    await bed.update(V2)
-    after = await stands(bed, "Healthy")
-    assert (after["target"], after["done"]) == (2, 2)
-    assert after["startTime"] >= before["completionTime"]
-    assert told(bed)[-2:] == ["Progressing", "Healthy"]
-
-
 async def test_held_by_the_partition_until_it_is_lowered(bed: Bed) -> None:
     await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 2}), nodes=3)
     await bed.set_image(V2)
@@ -103,37 +90,6 @@ async def test_held_by_the_partition_until_it_is_lowered(bed: Bed) -> None:
     bed.nodes.behave("*", None)
     await all_ready(bed)
     await stands(bed, "Healthy")
-
-
-async def test_held_by_the_selector_until_a_node_gets_the_label(bed: Bed) -> None:
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "selector": CANARY}), nodes=2)
-    await bed.set_image(V2)
-    assert (await stands(bed, "Held"))["target"] == 0
-    assert await progressing(bed) == ("True", "SelectorReached")
-    for node in ("node-0", "node-1"):
-        await bed.label_node(node, canary="yes")
-    assert (await stands(bed, "Healthy"))["target"] == 2
-
-
-async def test_paused_until_it_goes_on(bed: Bed) -> None:
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "paused": True}), nodes=2)
-    await bed.set_image(V2)
-    paused = await stands(bed, "Paused")
-    assert (paused["target"], paused["done"]) == (2, 0)
-    assert await progressing(bed) == ("Unknown", "Paused")
-    await roll(bed, paused=False)
-    await stands(bed, "Healthy")
-    assert "Stalled" not in told(bed)
-
-
-async def test_manual_until_somebody_has_deleted_the_pods(bed: Bed) -> None:
-    await bed.deploy(on_delete(), nodes=2)
-    await bed.set_image(V2)
-    assert (await stands(bed, "Manual"))["done"] == 0
-    assert await progressing(bed) == ("True", "OnDelete")
-    for number in range(2):
-        await lose(bed, number)
-    assert (await stands(bed, "Healthy"))["done"] == 2
 
 
 async def test_stalled_when_a_new_pod_does_not_get_ready_and_back_on_progress(bed: Bed) -> None:
@@ -166,25 +122,6 @@ async def test_stalled_when_the_server_refuses_the_template(bed: Bed) -> None:
     assert await progressing(bed) == ("False", "TemplateRefused")
     await bed.edit({"template": {"spec": {"containers": [{"name": "agent", "image": V2}]}}})
     await stands(bed, "Healthy")
-
-
-async def test_degraded_when_a_pod_gets_unready_afterwards(bed: Bed) -> None:
-    await bed.deploy(daemonset(), nodes=2)
-    healthy = rollout_of(await bed.daemonset())
-    bed.nodes.behave("*", UNREADY)
-    await unready(bed, 0)
-    degraded = await stands(bed, "Degraded")
-    assert (degraded["done"], degraded["completionTime"]) == (1, healthy["completionTime"])
-    assert await progressing(bed) == ("True", "RolloutComplete")
-    await all_ready(bed)
-    await stands(bed, "Healthy")
-
-
-@pytest.mark.real
-async def test_before_any_controller_has_looked_it_is_in_progress(real_bed: Bed) -> None:
-    await real_bed.controller.stop()
-    made = await real_bed.api.create(DAEMONSETS, daemonset())
-    assert kstatus(made) == kstatus(await real_bed.daemonset()) == IN_PROGRESS
 
 
 @both_beds

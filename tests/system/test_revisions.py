@@ -22,16 +22,6 @@ def numbers(count: int, *wanted: int) -> Callable[[list[Object]], str]:
     return missing
 
 
-async def test_only_the_template_makes_a_revision(bed: Bed) -> None:
-    await bed.deploy(daemonset(), nodes=1)
-    await bed.edit({"minReadySeconds": 1, "revisionHistoryLimit": 5, "updateStrategy": {"type": "OnDelete"}})
-    await bed.seen()
-    assert len(await bed.revisions()) == 1
-    await bed.edit({"template": {"metadata": {"annotations": {"note": "new"}}}})
-    await bed.seen()
-    assert [one["revision"] for one in await bed.revisions()] == [1, 2]
-
-
 @both_beds
 async def test_history_is_trimmed_to_its_limit_but_not_what_a_pod_still_is_of(bed: Bed) -> None:
     await bed.deploy(on_delete(revisionHistoryLimit=2), nodes=2)
@@ -51,13 +41,6 @@ async def test_history_is_trimmed_to_its_limit_but_not_what_a_pod_still_is_of(be
     assert [one["revision"] for one in await bed.revisions()] == [2, 3, 6]
     deleted = [write.name for write in bed.journal.of("controllerrevisions.apps", "delete")]
     assert len(deleted) == len(set(deleted)) == 3
-
-
-async def test_limit_0_leaves_only_the_current_revision(bed: Bed) -> None:
-    await bed.deploy(daemonset(revisionHistoryLimit=0), nodes=1)
-    for image in (V2, V3):
-        await bed.update(image)
-    await bed.until(REVISIONS, numbers(1, 3), "the current revision alone")
 
 
 @both_beds
@@ -128,16 +111,6 @@ async def test_of_several_revisions_that_mean_the_same_the_newest_stays_and_no_p
     order = [(write.verb, write.resource.partition(".")[0]) for write in bed.journal.writes]
     first_delete = order.index(("delete", "controllerrevisions"))
     assert [step for step in order[first_delete:] if step == ("patch", "pods")] == [], "relabelled before"
-
-
-async def test_the_deprecated_generation_annotation_changes_nothing(bed: Bed) -> None:
-    nodes = await bed.add_nodes(2)
-    old = daemonset()
-    old["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": "3"}
-    await bed.deploy(old)
-    await bed.update(V2)
-    await bed.runs_on(*nodes, image=V2)
-    assert bed.journal.deleted == ["node-1", "node-0"]
 
 
 async def test_edits_one_after_another_end_at_the_last_one(bed: Bed) -> None:

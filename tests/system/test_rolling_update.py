@@ -40,38 +40,6 @@ async def test_pods_that_never_get_ready_stop_the_update(bed: Bed) -> None:
     assert await layout(bed) == "v1 v1 v2 v2 v2"
 
 
-async def test_a_change_of_the_strategy_alone_touches_nothing(bed: Bed) -> None:
-    await bed.deploy(daemonset(), nodes=3)
-    await bed.edit({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}, "minReadySeconds": 1})
-    await bed.seen()
-    await bed.idle()
-    assert bed.journal.of("pods") == []
-    assert len(await bed.revisions()) == 1
-
-
-async def test_old_pods_that_are_unavailable_are_replaced_at_once(bed: Bed) -> None:
-    """They serve nobody, so the limit does not hold them; healthy ones get none of the budget they use."""
-    nodes = await bed.deploy(daemonset(rolling={"maxUnavailable": 3}), nodes=5)
-    bed.nodes.behave("*", UNREADY)
-    for pod in (await bed.pods()).values():
-        await bed.nodes.ready(pod, value=False)
-    await bed.status(ready=0, available=0)
-    await bed.set_image(V2)
-    await wave(bed, both(0, 1, 2, 3, 4))
-    await bed.runs_on(*nodes, image=V2, ready=False)
-
-
-async def test_a_second_template_replaces_the_pods_that_are_not_ready(bed: Bed) -> None:
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 2}), nodes=5)
-    bed.nodes.behave("*", UNREADY)
-    async with monitoring(bed, most_unavailable=2):
-        await bed.set_image(V2)
-        await wave(bed, both(4, 3))
-        await bed.set_image(V3)
-        await wave(bed, both(4, 3))
-    assert await layout(bed) == "v1 v1 v1 v3 v3"
-
-
 async def test_bad_edit_upon_bad_edit_costs_no_more_than_one_pod(bed: Bed) -> None:
     nodes = await bed.deploy(daemonset(), nodes=3)
     bed.nodes.behave("*", UNREADY)
@@ -83,25 +51,6 @@ async def test_bad_edit_upon_bad_edit_costs_no_more_than_one_pod(bed: Bed) -> No
     bed.nodes.behave("*", INSTANT)
     await bed.settled()
     await bed.runs_on(*nodes, image=V4)
-
-
-@pytest.mark.parametrize(
-    ("limit", "count", "first"),
-    [("50%", 2, (1,)), ("50%", 3, (1, 2)), ("1%", 3, (2,))],
-)
-async def test_percentages_round_up(bed: Bed, limit: str, count: int, first: tuple[int, ...]) -> None:
-    await bed.add_nodes(count)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": limit}))
-    bed.nodes.behave("*", UNREADY)
-    await bed.set_image(V2)
-    await wave(bed, both(*first))
-
-
-async def test_a_limit_of_nothing_that_an_older_crd_let_in_means_one(bed: Bed) -> None:
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 0}), nodes=2)
-    bed.nodes.behave("*", UNREADY)
-    await bed.set_image(V2)
-    await wave(bed, both(1))
 
 
 @both_beds

@@ -43,24 +43,6 @@ async def test_the_status_counts_nodes(bed: Bed) -> None:
     await bed.api.patch(PODS, leftover, {"metadata": {"finalizers": None}})
 
 
-async def test_pods_count_as_available_after_min_ready_seconds_without_another_event(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    await bed.api.create(DAEMONSETS, daemonset(minReadySeconds=8))  # statuses may be seconds apart by then
-    await bed.status(ready=2, available=0)
-    await bed.status(ready=2, available=2)
-
-
-async def test_ready_pods_are_counted_as_they_get_ready(bed: Bed) -> None:
-    await bed.deploy(daemonset(), nodes=2)
-    one = await bed.daemonset()
-    assert one["status"]["observedGeneration"] == one["metadata"]["generation"]
-    bed.nodes.behave("*", Behaviour(ready=None))
-    await bed.nodes.ready((await bed.pods())["node-1"], value=False)
-    await bed.status(ready=1, available=1, unavailable=1)
-    await bed.nodes.ready((await bed.pods())["node-1"])
-    await bed.status(ready=2, available=2, unavailable=0)
-
-
 async def test_the_first_status_has_every_count_and_the_columns_of_kubectl(bed: Bed) -> None:
     await bed.deploy(daemonset(pod={"nodeSelector": {"disk": "ssd", "zone": "a"}}), nodes=1)
     one = await bed.daemonset()

@@ -13,7 +13,7 @@ from tests.beds.api import DAEMONSETS, NODES, PODS
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.opening import simulated
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V2, V3, V4, bare_pod, daemonset
+from tests.beds.objects import V2, bare_pod, daemonset
 from tests.beds.pods import condition, controller_of, node_of
 from tests.beds.simulator.cluster import Admission, Attempt
 from tests.beds.simulator.faults import Answer, LateWatch, Rule
@@ -62,24 +62,6 @@ async def test_creates_that_are_refused_after_ten_pods_are_tried_one_by_one_from
         assert len(await bed.pods()) == 100
 
 
-async def test_a_burst_of_ten_per_cent_is_at_least_one_and_gets_everywhere() -> None:
-    async with virtual(latency=LATENCY) as bed:
-        nodes = await bed.add_nodes(5)
-        await bed.api.create(DAEMONSETS, daemonset(burstReplicas="10%"))
-        await bed.settled()
-        assert rounds(bed) == [1, 1, 1, 1, 1]
-        assert bed.journal.created == nodes
-
-
-async def test_a_burst_of_forty_per_cent_makes_two_pods_a_pass() -> None:
-    async with virtual(latency=LATENCY) as bed:
-        nodes = await bed.add_nodes(5)
-        await bed.api.create(DAEMONSETS, daemonset(burstReplicas="40%"))
-        await bed.settled()
-        assert rounds(bed) == [1, 1, 2, 1], "the first two one after the other: the server has not accepted any yet"
-        assert bed.journal.created == nodes
-
-
 async def test_a_pod_that_fails_again_and_again_is_replaced_later_and_later(bed: Bed) -> None:
     bed.patience = DAYS
     await bed.nodes.add("node-0")
@@ -96,44 +78,6 @@ async def test_a_pod_that_fails_again_and_again_is_replaced_later_and_later(bed:
     await bed.until(PODS, lambda _: "" if bed.journal.deleted else "none", "a pod deleted")
     first = bed.journal.of("pods", "delete")[0]
     assert first.at - at[-1] < 5, "a new generation begins at once"
-
-
-async def test_edits_within_min_ready_seconds_cost_no_second_node(bed: Bed) -> None:
-    bed.patience = DAYS
-    await bed.deploy(daemonset(minReadySeconds=60), nodes=5)
-    history = await film(bed)
-    for image in (V2, V3, V4):
-        await bed.set_image(image)
-        await bed.seen()
-        await bed.idle(10)
-    assert bed.journal.deleted == ["node-4", "node-4", "node-4"]
-    assert min(len(served) for served in await history.served()) == 4
-
-
-async def test_every_node_is_served_for_min_ready_seconds_before_the_next_is_touched(bed: Bed) -> None:
-    bed.patience = DAYS
-    nodes = await bed.deploy(daemonset(minReadySeconds=60), nodes=3)
-    await bed.set_image(V2)
-    await bed.idle(600)
-    await bed.runs_on(*nodes, image=V2)
-    deletes = bed.journal.of("pods", "delete")
-    assert [write.node for write in deletes] == ["node-2", "node-1", "node-0"]
-    for before, after in pairwise(deletes):
-        pause = after.at - before.at  # a pod says to the second only since when it is ready
-        assert 59 < pause < 62, f"between {before.node} and {after.node}"
-
-
-async def test_the_controller_wakes_up_by_itself_when_a_pod_becomes_available(bed: Bed) -> None:
-    bed.patience = DAYS
-    await bed.add_nodes(2)
-    await bed.api.create(DAEMONSETS, daemonset(minReadySeconds=3600))
-    await bed.status(ready=2, available=0, unavailable=2)
-    await bed.idle(10)
-    bed.journal.clear()
-    await bed.idle(3700)
-    await bed.status(ready=2, available=2, unavailable=0)
-    wrote = [write.resource for write in bed.journal.writes]
-    assert wrote == ["daemonsets.apps.kruise.io/status", "events"], "in an hour: that it is complete"
 
 
 async def test_nothing_is_adopted_for_a_daemonset_that_the_server_knows_to_be_going(bed: Bed) -> None:
@@ -164,23 +108,6 @@ async def test_clocks_that_differ_by_minutes_delay_availability_but_lose_nothing
         await bed.runs_on(*nodes, image=V2)
         assert bed.journal.deleted == ["node-1", "node-0"]
         assert min(len(served) for served in await history.served()) == 1
-
-
-async def test_of_two_bound_pods_the_older_one_stays(bed: Bed) -> None:
-    bed.patience = DAYS
-    await bed.nodes.add("node-0", taints=[{"key": "reserved", "effect": "NoSchedule"}])
-    await bed.controller.stop()
-    for name in ("b-older", "a-younger"):
-        await bed.api.create(PODS, bare_pod(name, "node-0"))
-        await bed.idle(10)
-    await bed.taint("node-0")
-    bed.controller.start()
-    await bed.api.create(DAEMONSETS, daemonset())
-    await bed.idle(60)
-    adopted = [write.name for write in bed.journal.of("pods", "patch")]
-    deleted = [write.name for write in bed.journal.of("pods", "delete")]
-    assert adopted == ["a-younger", "b-older"]
-    assert deleted[0] == "a-younger"
 
 
 async def test_a_deletion_that_no_watch_told_is_found_by_the_next_list(bed: Bed) -> None:
