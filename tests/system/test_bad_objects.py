@@ -153,15 +153,6 @@ async def test_a_template_with_a_field_of_the_wrong_type_is_told(bed: Bed) -> No
     assert await bed.pods() == {}
 
 
-async def test_a_selector_that_selects_everything_is_told_and_selects_nothing(bed: Bed) -> None:
-    nodes = await bed.add_nodes(2)
-    await bed.api.create(DAEMONSETS, daemonset(selector={}))
-    await bed.condition("Degraded", "InvalidSpec")
-    await bed.event("SelectingAll", "selecting all pods")
-    await others_go_on(bed, *nodes)
-    assert await bed.pods() == {}
-
-
 async def test_a_pod_that_cannot_be_read_is_told_and_its_last_good_state_is_kept(bed: Bed) -> None:
     nodes = await bed.deploy(daemonset(), nodes=3)
     before = uids(await bed.pods())

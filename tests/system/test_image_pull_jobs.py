@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS, Object
@@ -25,27 +23,6 @@ async def test_nodes_pull_one_after_the_other_the_last_name_first(pulls: Bed) ->
     assert pulls.journal.created == ["node-2", "node-1", "node-0"]
 
 
-@pytest.mark.parametrize(("parallelism", "seconds"), [(2, 50), ("30%", 40), ("100%", 10), (50, 10)])
-async def test_so_many_nodes_pull_at_a_time(pulls: Bed, parallelism: int | str, seconds: int) -> None:
-    pulls.nodes.behave("*", Behaviour(pull=10.0))
-    await pulls.add_nodes(10)
-    began = pulls.clock()
-    await pulls.api.create(IMAGE_PULL_JOBS, job(parallelism=parallelism))
-    assert counts(await over(pulls)) == (10, 0, 10, 0)
-    assert seconds <= pulls.clock() - began < seconds + 3
-    assert len(pulls.journal.created) == 10
-
-
-async def test_with_a_parallelism_of_0_nothing_starts_until_it_is_raised(pulls: Bed) -> None:
-    await pulls.add_nodes(2)
-    await pulls.api.create(IMAGE_PULL_JOBS, job(parallelism=0))
-    await reads(pulls, 2, 0, 0, 0)
-    await pulls.idle()
-    assert pulls.journal.created == []
-    await pulls.api.patch(IMAGE_PULL_JOBS, "pull", {"spec": {"parallelism": 1}})
-    await over(pulls)
-
-
 async def test_a_node_on_which_it_fails_is_tried_again_and_keeps_no_other_one_waiting(pulls: Bed) -> None:
     await pulls.add_nodes(4)
     pulls.nodes.behave("node-3", Behaviour(missing_images=("*",)))
@@ -61,17 +38,6 @@ async def test_a_node_on_which_it_fails_is_tried_again_and_keeps_no_other_one_wa
     assert 3 <= pulls.clock() - began < 5, "waits of 1 and 2 seconds"
     told = await pulls.event("ImagePullFailed", "node-3: ErrImagePull")
     assert (told["type"], told["involvedObject"]["kind"]) == ("Warning", "ImagePullJob")
-
-
-async def test_what_takes_too_long_has_failed(pulls: Bed) -> None:
-    await pulls.add_nodes(2)
-    pulls.nodes.behave("node-1", Behaviour(pull=1e6))
-    began = pulls.clock()
-    await pulls.api.create(IMAGE_PULL_JOBS, job(parallelism=2, pullPolicy={"timeoutSeconds": 20, "backoffLimit": 1}))
-    found = await over(pulls)
-    assert (counts(found), found["failedNodes"]) == ((2, 0, 1, 1), ["node-1"])
-    assert "not pulled within 20 s" in found["message"]
-    assert 41 <= pulls.clock() - began < 43
 
 
 async def test_a_node_that_tells_of_the_image_needs_no_pod(pulls: Bed) -> None:
@@ -103,20 +69,6 @@ async def test_a_job_of_type_never_goes_on_for_nodes_that_come_later(pulls: Bed)
     assert found["message"] == "job is running, progress 100.0%"
     await pulls.nodes.remove("node-0")
     await reads(pulls, 2, 0, 2, 0)
-    await no_pods(pulls)
-
-
-async def test_a_job_of_type_never_tries_a_failed_node_again_every_ten_minutes(pulls: Bed) -> None:
-    await pulls.add_nodes(2)
-    pulls.nodes.behave("node-0", Behaviour(missing_images=("*",)))
-    never = job(completionPolicy={"type": "Never"}, pullPolicy={"backoffLimit": 1})
-    await pulls.api.create(IMAGE_PULL_JOBS, never)
-    await reads(pulls, 2, 0, 1, 1)
-    await asyncio.sleep(1300)  # of virtual time
-    assert pulls.journal.created.count("node-0") == 2 + 2
-    pulls.nodes.behave("node-0")
-    found = await reads(pulls, 2, 0, 2, 0)
-    assert "failedNodes" not in found
     await no_pods(pulls)
 
 
@@ -178,43 +130,6 @@ async def test_a_job_goes_in_its_time_and_an_edit_does_not_begin_it_anew(pulls: 
     await pulls.until(IMAGE_PULL_JOBS, lambda found: "it is there" if found else "", "the job is gone")
     assert 98 <= pulls.clock() - ended < 102
     assert len(pulls.journal.created) == 1
-
-
-async def test_at_its_deadline_a_job_is_over(pulls: Bed) -> None:
-    pulls.nodes.behave("*", Behaviour(pull=60.0))
-    await pulls.add_nodes(3)
-    began = pulls.clock()
-    await pulls.api.create(IMAGE_PULL_JOBS, job(completionPolicy={"activeDeadlineSeconds": 90}))
-    found = await over(pulls)
-    assert counts(found) == (3, 0, 1, 2)
-    assert found["failedNodes"] == ["node-0", "node-1"]
-    assert found["message"].startswith("job exceeds activeDeadlineSeconds")
-    assert 89 <= pulls.clock() - began < 92
-
-
-async def test_a_silent_node_is_waited_for_when_all_others_are_done(pulls: Bed) -> None:
-    await pulls.add_nodes(2)
-    await pulls.nodes.lose("node-1")
-    await pulls.heard()
-    began = pulls.clock()
-    await pulls.api.create(IMAGE_PULL_JOBS, job(pullPolicy={"timeoutSeconds": 100}))
-    await reads(pulls, 2, 0, 1, 0)
-    assert pulls.clock() - began < 2, "it holds up nobody"
-    await asyncio.sleep(50)  # of virtual time
-    await pulls.nodes.regain("node-1")
-    assert counts(await over(pulls)) == (2, 0, 2, 0)
-
-
-async def test_a_node_that_stays_silent_has_failed_after_the_timeout(pulls: Bed) -> None:
-    await pulls.add_nodes(2)
-    await pulls.nodes.lose("node-1")
-    await pulls.heard()
-    began = pulls.clock()
-    await pulls.api.create(IMAGE_PULL_JOBS, job(pullPolicy={"timeoutSeconds": 100}))
-    found = await over(pulls)
-    assert (counts(found), found["failedNodes"]) == ((2, 0, 1, 1), ["node-1"])
-    assert 100 <= pulls.clock() - began < 103
-    assert pulls.journal.created == ["node-0"]
 
 
 async def test_a_node_that_falls_silent_gives_its_place_to_another_one(pulls: Bed) -> None:

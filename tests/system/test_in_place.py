@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.beds.api import PODS
+from tests.beds.api import PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.controller.waves import layout
@@ -15,7 +15,17 @@ from tests.beds.objects import V1, V2, V3, daemonset
 from tests.beds.pods import image_of
 from tests.beds.simulator.faults import LateWatch, Rule
 from tests.system.both import both_beds
-from tests.system.in_place import ONE_BY_ONE, identities, in_place, is_open, restarts, runs, serving, told
+from tests.system.in_place import (
+    ONE_BY_ONE,
+    by_priority,
+    identities,
+    in_place,
+    is_open,
+    restarts,
+    runs,
+    serving,
+    told,
+)
 from tests.system.monitor import monitoring
 
 
@@ -196,3 +206,24 @@ async def test_a_late_watch_never_lets_more_pods_go_and_no_write_is_refused_twic
         assert await serving(bed, V2) == {*nodes}
         refused = [write.name for write in bed.journal.failed]
         assert len(refused) == len(set(refused)), str(bed.journal)
+
+
+def in_turn(image: str) -> Object:
+    return {"containers": by_priority(image, agent="p_1", first="p_9")}
+
+
+async def test_another_name_of_the_same_bits_keeps_the_next_priority_waiting_for_some_seconds_only(bed: Bed) -> None:
+    """Nothing proves that the container runs which that name asked for."""
+    alias = "registry.example/agent:same"
+    nodes = await bed.deploy(in_place(pod=in_turn(V1)), nodes=2)
+    before = identities(await bed.pods())
+    bed.nodes.behave("*", Behaviour(notice=0.1, terminate=0.2, gate=0.1, aliases={alias: V1}))
+    bed.patience = 120.0
+    async with monitoring(bed, most_unavailable=1):
+        await bed.edit({"template": {"spec": in_turn(alias)}})
+        await bed.settled()
+    after = await bed.runs_on(*nodes, image=alias)
+    assert identities(after) == before
+    for pod in after.values():
+        assert [restarts(pod, name) for name in ("agent", "first")] == [1, 1]
+        assert is_open(pod)

@@ -13,7 +13,7 @@ from tests.beds.objects import V1, V2, V3
 from tests.beds.pods import condition, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.system.in_place import SLOW, identities, in_place, is_open, restarts, runs, serving, with_grace
-from tests.system.test_in_place_troubles import writes
+from tests.system.test_in_place_faults import writes
 from tests.system.webhook import judged
 
 LABEL = "controller-revision-hash"
@@ -131,15 +131,3 @@ async def test_who_labels_a_pod_with_its_former_revision_gets_the_label_back_and
     await bed.settled()
     assert [restarts(pod) for pod in (await bed.pods()).values()] == [1, 1]
     assert all(is_open(pod) for pod in (await bed.pods()).values())
-
-
-async def test_an_edit_of_labels_does_not_end_the_wait_for_the_image_before(bed: Bed) -> None:
-    await bed.deploy(in_place(most=2), nodes=2)
-    bed.nodes.behave("*", Behaviour(notice=5.0, pull=3.0, terminate=0.5, gate=0.2))
-    await bed.set_image(V2)
-    await asyncio.sleep(1)  # less than the kubelet takes to notice
-    await bed.edit({"template": {"metadata": {"labels": {"extra": "yes"}}}})
-    await bed.settled()
-    pods = list((await bed.pods()).values())
-    assert [runs(pod, V2) for pod in pods] == [True, True]
-    assert [(restarts(pod), pod["metadata"]["labels"]["extra"]) for pod in pods] == [(1, "yes")] * 2

@@ -12,8 +12,9 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
-from tests.tools.metrics_manual import exposition
+from tests.tools.metrics_manual import PAGE, exposition, page
 
 OBJECT = {"namespace", "daemonset"}
 CONTROLLER, QUEUE = {"controller"}, {"name"}
@@ -113,3 +114,7 @@ async def test_the_dashboards_of_every_process_find_what_they_know(families: dic
     for name in ("process_cpu_seconds", "process_resident_memory_bytes", "python_info", "python_gc_collections"):
         assert name in families
     assert not [name for name in families if name.endswith("_created") and name != "kruise_daemonset_created"]
+
+
+async def test_the_manual_is_up_to_date(bed: Bed) -> None:
+    assert PAGE.read_text() == page(await exposition(bed)), "stale: make docs"

@@ -7,7 +7,7 @@ import pytest
 from controller.api.meta import epoch
 from tests.beds.api import DAEMONSETS, PODS
 from tests.beds.controller.bed import Bed, uids
-from tests.beds.controller.waves import UNREADY, layout, live, roll
+from tests.beds.controller.waves import UNREADY, layout, live
 from tests.beds.nodes import INSTANT
 from tests.beds.objects import V1, V2, V3, labelled, requires
 from tests.beds.pods import condition, image_of, is_ready
@@ -107,28 +107,6 @@ async def test_another_writers_entry_is_kept_and_keeps_the_pod_not_ready(bed: Be
     assert (closed["status"], closed["message"]) == ("False", f"[{THEIRS}]")
     await list_in_message(bed, "[]")
     await bed.settled()
-
-
-async def test_an_edit_that_is_taken_back_takes_the_preparation_back(bed: Bed) -> None:
-    await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}), nodes=2)
-    before = uids(await bed.pods())
-    for images in ((V2, V1), (V2, V3, V1)):
-        for image in images:
-            await bed.set_image(image)
-            await prepared(bed, *([] if image == V1 else ["node-1"]))
-        await bed.settled()
-    assert uids(await bed.pods()) == before
-
-
-async def test_a_pause_gives_the_pod_back_and_its_end_prepares_it_again(bed: Bed) -> None:
-    await bed.deploy(hooked(), nodes=2)
-    await bed.set_image(V2)
-    await prepared(bed, "node-1")
-    await roll(bed, paused=True)
-    await prepared(bed)
-    await bed.status(available=2)
-    await roll(bed, paused=None)
-    await prepared(bed, "node-1")
 
 
 @both_beds

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-from msgspec.structs import replace
-
-from controller.settings import FeatureGates
 from tests.beds.api import DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import PROBED, V1, V2, daemonset
+from tests.beds.objects import V1, V2, daemonset
 from tests.beds.pods import node_of
 from tests.beds.simulator.faults import Answer, Rule
-from tests.system.both import a_while, both_beds
+from tests.system.both import both_beds
 
 JOBS = "imagepulljobs.apps.kruise.io"
 SLOW = Behaviour(pull=60.0)
@@ -35,12 +31,6 @@ async def made(bed: Bed, count: int = 1) -> list[Object]:
 
     found = await bed.until(IMAGE_PULL_JOBS, missing, f"{count} jobs")
     return sorted(found, key=lambda one: str(one["metadata"]["name"]))
-
-
-async def nothing_made(bed: Bed) -> None:
-    await bed.seen()
-    await a_while(bed, 40)
-    assert bed.journal.of(JOBS, "create") == []
 
 
 async def annotate(bed: Bed, **values: str) -> None:
@@ -71,47 +61,6 @@ async def test_a_new_image_is_pulled_ahead_on_nodes_with_an_old_pod_and_the_job_
     await pulls.runs_on(*nodes, image=V2)
 
 
-FIFTY, MINUTE = 50, 60.0
-
-
-@pytest.mark.parametrize(("parallelism", "minutes"), [(None, 50), ("5", 10), ("20%", 5), ("100%", 1)])
-async def test_a_rollout_is_shorter_as_arithmetic_has_it(pulls: Bed, parallelism: str | None, minutes: int) -> None:
-    """Fifty nodes in place, one after the other, a minute for each pull: fifty minutes where none goes ahead."""
-    nodes = await pulls.add_nodes(FIFTY)
-    await pulls.deploy(daemonset(pod=PROBED, rolling={"rollingUpdateType": "InPlaceIfPossible"}))
-    if parallelism is None:
-        gates = replace(pulls.controller.settings, gates=FeatureGates())
-        await pulls.controller.stop()
-        pulls.controller.start(gates)
-    else:
-        await annotate(pulls, parallelism=parallelism)
-    pulls.nodes.behave("*", SLOW)
-    began = pulls.clock()
-    await pulls.set_image(V2)
-    await pulls.runs_on(*nodes, image=V2)
-    took = (pulls.clock() - began) / MINUTE
-    assert minutes <= took < minutes + 1, f"{minutes / FIFTY:.0%} of the time without; it is {took / FIFTY:.1%}"
-
-
-@pytest.mark.parametrize(("gate", "parallelism", "minutes"), [(False, None, 2), (True, None, 20), (True, "50%", 2)])
-async def test_what_pulls_ahead_one_at_a_time_holds_up_nodes_that_may_be_updated_together(
-    pulls: Bed, gate: bool, parallelism: str | None, minutes: int
-) -> None:
-    """Twenty nodes in place, ten at a time: who waits for images pulls at least as many at once."""
-    nodes = await pulls.add_nodes(20)
-    await pulls.deploy(daemonset(rolling={"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": "50%"}))
-    if parallelism is not None:
-        await annotate(pulls, parallelism=parallelism)
-    settings = replace(pulls.controller.settings, gates=FeatureGates(pre_download=gate))
-    await pulls.controller.stop()
-    pulls.controller.start(settings)
-    pulls.nodes.behave("*", SLOW)
-    began = pulls.clock()
-    await pulls.set_image(V2)
-    await pulls.runs_on(*nodes, image=V2)
-    assert minutes <= (pulls.clock() - began) / MINUTE < minutes + 1
-
-
 async def test_a_rollout_takes_as_long_as_its_pods_once_images_come_before_them(pulls: Bed) -> None:
     """A minute for each pull, all at once while the rollout is paused."""
     nodes = await pulls.deploy(daemonset(), nodes=50)
@@ -130,34 +79,6 @@ async def test_a_rollout_takes_as_long_as_its_pods_once_images_come_before_them(
     await pulls.edit({"updateStrategy": {"rollingUpdate": {"paused": False}}})
     await pulls.runs_on(*nodes, image=V2)
     assert pulls.clock() - began < 120, "a fiftieth would be 60"
-
-
-@both_beds
-@pytest.mark.parametrize("rolling", [{"maxUnavailable": "100%"}, {"maxUnavailable": 5}, {"maxSurge": "100%"}])
-async def test_one_wave_gets_no_job(pulls: Bed, rolling: Object) -> None:
-    await pulls.deploy(daemonset(rolling=rolling), nodes=5)
-    pulls.nodes.behave("*", Behaviour(pull=6.0))
-    await pulls.set_image(V2)
-    await nothing_made(pulls)
-
-
-@both_beds
-async def test_a_first_deployment_gets_none_whatever_its_partition(pulls: Bed) -> None:
-    await pulls.deploy(daemonset(rolling={"partition": 1}), nodes=3)
-    await nothing_made(pulls)
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [{"metadata": {"annotations": {"a": "b"}}}, {"spec": {"serviceAccountName": "agent"}}],
-    ids=["annotation", "account"],
-)
-@both_beds
-async def test_an_edit_of_anything_but_an_image_gets_none(pulls: Bed, edit: Object) -> None:
-    await pulls.deploy(daemonset(), nodes=3)
-    pulls.nodes.behave("*", Behaviour(ready=10.0))
-    await pulls.edit({"template": edit})
-    await nothing_made(pulls)
 
 
 @both_beds
@@ -224,38 +145,6 @@ async def test_progress_never_runs_backwards_while_nodes_are_updated(pulls: Bed)
     assert {desired for _, desired in seen} == {4}
     assert [there for there, _ in seen] == sorted(there for there, _ in seen)
     assert {0, 1, 2, 3} <= {there for there, _ in seen}
-
-
-async def test_each_image_gets_one_job_init_containers_too(pulls: Bed) -> None:
-    await pulls.deploy(daemonset(), nodes=4)
-    pulls.nodes.behave("*", SLOW)
-    containers = [{"name": name, "image": image} for name, image in (("agent", V2), ("helper", V2), ("old", V1))]
-    init = [{"name": "setup", "image": "setup:v1"}]
-    await pulls.edit({"template": {"spec": {"containers": containers, "initContainers": init}}})
-    assert [one["spec"]["image"] for one in await made(pulls, 2)] == [V2, "setup:v1"]
-
-
-@both_beds
-async def test_with_a_threshold_it_comes_once_so_many_updated_pods_are_ready(pulls: Bed) -> None:
-    await pulls.deploy(daemonset(), nodes=5)
-    await annotate(pulls, min_updated_ready_pods="40%")
-    pulls.nodes.behave("*", Behaviour(ready=5.0))
-    await pulls.set_image(V2)
-    await made(pulls)
-    updated = [pod for pod in (await pulls.pods()).values() if pod["spec"]["containers"][0]["image"] == V2]
-    assert len(updated) in (2, 3)
-
-
-@both_beds
-async def test_what_cannot_be_read_is_told_and_the_default_is_taken(pulls: Bed) -> None:
-    await pulls.deploy(daemonset(), nodes=3)
-    await annotate(pulls, parallelism="garbage", timeout_seconds="600")
-    pulls.nodes.behave("*", SLOW)
-    await pulls.set_image(V2)
-    (job,) = await made(pulls)
-    assert (job["spec"]["parallelism"], job["spec"]["pullPolicy"]["timeoutSeconds"]) == (1, 600)
-    told = await pulls.event("InvalidAnnotation", "'garbage'")
-    assert told["type"] == "Warning"
 
 
 async def test_a_job_that_is_refused_holds_up_no_rollout_and_is_tried_again(pulls: Bed) -> None:

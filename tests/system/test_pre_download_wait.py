@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from controller.imagepull.plan import FAILED_NODES_KEPT
 from tests.beds.api import DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, daemonset
+from tests.beds.objects import V1, V2, V3, daemonset
 from tests.beds.pods import image_of, is_ready, node_of, stays
+from tests.system.in_place import in_place, restarts, runs, with_grace
+from tests.system.monitor import monitoring
 from tests.system.pulls import restart
 
 IN_PLACE = {"rollingUpdateType": "InPlaceIfPossible"}
@@ -107,29 +111,6 @@ async def test_without_it_a_rollout_in_place_takes_its_turns_at_once(pulls: Bed)
     await pulls.runs_on(*nodes, image=V2)
 
 
-async def test_an_annotation_that_nobody_can_read_takes_no_protection_away(pulls: Bed) -> None:
-    nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
-    await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": {WAIT: "True"}}})
-    pulls.nodes.behave("*", Behaviour(pull=30.0))
-    await pulls.set_image(V2)
-    told = await pulls.event("InvalidAnnotation", "'True' is not true or false, so true is used")
-    assert told["type"] == "Warning"
-    await asyncio.sleep(25)
-    assert {image_of(pod) for pod in (await pulls.pods()).values()} == {V1}
-    await pulls.runs_on(*nodes, image=V2)
-
-
-async def test_an_old_pod_that_serves_nobody_does_not_wait(pulls: Bed) -> None:
-    await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
-    pulls.nodes.behave("node-0", Behaviour(ready=None))
-    await pulls.nodes.ready((await pulls.pods())["node-0"], value=False)
-    await pulls.status(available=2)
-    pulls.nodes.behave("node-1", Behaviour(pull=300.0))
-    pulls.nodes.behave("node-2", Behaviour(pull=300.0))
-    await pulls.set_image(V2)
-    await updated(pulls, "node-0")
-
-
 async def test_a_node_waits_for_every_image_of_its_pod(pulls: Bed) -> None:
     nodes = await pulls.add_nodes(3)
     before, after = (
@@ -219,3 +200,39 @@ async def test_of_very_many_nodes_without_the_image_none_is_broken(pulls: Bed) -
     await pulls.condition("Reconciling", "ImagesNotPulled")
     await pulls.idle()
     assert {image_of(pod) for pod in (await pulls.pods()).values()} == {V1}
+
+
+SLOW, MISSING = Behaviour(pull=100.0), Behaviour(missing_images=(V3,))
+
+
+@pytest.mark.parametrize("node", [SLOW, MISSING], ids=["is slow", "is missing"])
+async def test_an_edit_in_the_grace_period_whose_image(pulls: Bed, node: Behaviour) -> None:
+    """The pod gets its traffic back until its turn comes again, which begins with a grace period of its own."""
+    nodes = await pulls.deploy(with_grace(30), nodes=2)
+    await pulls.set_image(V2)
+    await pulls.status(available=1)
+    pulls.nodes.behave("*", node)
+    await pulls.set_image(V3)
+    await pulls.status(available=2)
+    await asyncio.sleep(90)
+    pods = await pulls.pods()
+    assert [(is_ready(pod), runs(pod, V1), restarts(pod)) for pod in pods.values()] == [(True, True, 0)] * 2
+    pulls.nodes.behave("*")
+    async with monitoring(pulls, most_unavailable=1):
+        await pulls.runs_on(*nodes, image=V3)
+    assert [restarts(pod) for pod in (await pulls.pods()).values()] == [1, 1], "none went through V2"
+
+
+async def test_an_edit_while_a_pod_is_restarted_whose_image_is_missing(pulls: Bed) -> None:
+    """The restart comes to its end, and the pod serves with the image of the edit before."""
+    await pulls.add_nodes(2)
+    pulls.nodes.behave("*", Behaviour(terminate=20.0))
+    await pulls.deploy(in_place())
+    await pulls.set_image(V2)
+    await pulls.status(available=1)
+    pulls.nodes.behave("*", Behaviour(terminate=20.0, pulls={V3: 40.0}, missing_images=(V3,)))
+    await pulls.set_image(V3)
+    await asyncio.sleep(300)
+    pods = await pulls.pods()
+    assert all(is_ready(pod) for pod in pods.values())
+    assert sorted(restarts(pod) for pod in pods.values()) == [0, 1], "V2 runs on one node, and V1 on the other"

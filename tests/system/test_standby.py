@@ -6,30 +6,26 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import msgspec
-
 from controller import app
 from controller.api.wellknown import LEASE_NAME
 from controller.assembly import Parts
 from controller.runtime.lease_rules import Timing
 from controller.runtime.watchdog import Watchdog
-from controller.settings import Settings
 from tests.beds import api
 from tests.beds.controller.bed import Bed
+from tests.beds.controller.metrics import elected, filled, metric, scraped
 from tests.beds.controller.opening import simulated
 from tests.beds.controller.running import Controller
-from tests.beds.objects import daemonset
-from tests.beds.simulator.faults import LoseAnswer, Rule
+from tests.beds.controller.waves import UNREADY, all_ready, both, wave
+from tests.beds.nodes import INSTANT
+from tests.beds.objects import V2, daemonset
+from tests.beds.simulator.faults import FaultPlan, LateWatch, LoseAnswer, Rule
 from tests.beds.simulator.transport import InProcess, ServedRequest
 from tests.beds.virtual_time import clock, now
+from tests.system.monitor import monitoring
 
 LEASES = "leases.coordination.k8s.io"
 HOUR = 3600.0
-
-
-def elected(bed: Bed) -> Settings:
-    """The bed's settings with a Lease in its namespace."""
-    return msgspec.structs.replace(bed.controller.settings, leader_elect=True, lease_namespace=bed.api.namespace)
 
 
 def whole_lists(link: InProcess) -> list[str]:
@@ -114,3 +110,50 @@ async def test_the_watchdog_of_a_leader_is_held_from_renewal_to_renewal_and_neve
         stop.set()
         await running
         assert not watchdog.watches
+
+
+WRITTEN = ("pods", "controllerrevisions.apps", "daemonsets.apps.kruise.io")
+
+
+async def test_a_successor_whose_watch_lags_lists_again_before_it_writes(bed: Bed) -> None:
+    nodes = await bed.deploy(daemonset(), nodes=4)
+    await bed.controller.stop()
+    bed.nodes.behave("*", UNREADY)
+    late = InProcess(
+        bed.simulator.cluster, faults=FaultPlan(Rule(verb="watch", resource="pods", effect=LateWatch(seconds=1.0)))
+    )
+    async with monitoring(bed, most_unavailable=1), asyncio.TaskGroup() as tasks:
+        successor = Controller(late, bed.api.namespace, tasks)
+        bed.controller.start(elected(bed))
+        await leads(bed)
+        successor.start(elected(bed))
+        await filled(bed, successor)
+        await bed.set_image(V2)
+        await wave(bed, both(3))
+        await bed.controller.stop()
+        bed.nodes.behave("*", INSTANT)
+        await all_ready(bed)
+        await bed.runs_on(*nodes, image=V2)
+        await successor.stop()
+    story = [what for one in late.seen if (what := told(one))]
+    led = story.index("leads")
+    first_write = next(place for place, what in enumerate(story) if what.startswith("writes"))
+    for resource in WRITTEN:
+        assert f"lists {resource}" in story[led:first_write], f"{resource}: {story}"
+
+
+async def leads(bed: Bed) -> None:
+    def missing() -> str:
+        return "" if metric(bed.controller, "leader_election_master_status") else "it does not lead"
+
+    await scraped(bed, missing)
+
+
+def told(seen: ServedRequest) -> str:
+    """What matters of a request here."""
+    verb, resource = seen.route.verb, seen.route.resource
+    if resource.startswith("leases"):
+        return "leads" if verb == "patch" else ""
+    if verb == "watch":
+        return f"lists {resource}" if ("sendInitialEvents", "true") in seen.request.query else ""
+    return f"writes {resource}" if verb in ("create", "patch", "delete") else ""

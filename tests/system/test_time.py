@@ -19,6 +19,7 @@ from tests.beds.simulator.cluster import Admission, Attempt
 from tests.beds.simulator.faults import Answer, LateWatch, Rule
 from tests.beds.simulator.kinds import PODS as POD_KIND
 from tests.beds.simulator.refusal import forbidden
+from tests.beds.virtual_time import now
 from tests.system.quota import lift_limit, limit_pods
 from tests.system.replay import film
 
@@ -213,3 +214,53 @@ async def test_a_template_that_was_refused_is_asked_about_again_when_the_reason_
     admission.remove(policy)
     await bed.settled()
     await bed.runs_on(*nodes, image=V2)
+
+
+HOUR = 3600.0
+FORBIDDEN = Answer(403, reason="Forbidden", message="the webhook says no")
+
+
+@pytest.mark.parametrize("by", [-HOUR, HOUR], ids=["back", "ahead"])
+async def test_a_refused_create_is_tried_again_as_soon_as_otherwise(by: float) -> None:
+    """Four refusals are worth 0, 1, 2 and 4 seconds; then the node gets its pod."""
+    refused = Rule(verb="create", resource="pods", nth=(1, 2, 3, 4), effect=FORBIDDEN)
+    async with simulated(refused, latency=0.01) as bed:
+        await bed.add_nodes(1)
+        began = now()
+        await bed.api.create(DAEMONSETS, daemonset())
+        await asyncio.sleep(2.0)  # of virtual time: in the middle of a wait
+        bed.controller.ahead = by
+        await bed.settled()
+        assert 7.0 <= now() - began < 15.0
+
+
+@pytest.mark.parametrize("by", [-HOUR, HOUR], ids=["back", "ahead"])
+async def test_a_refused_template_is_asked_about_again_after_a_minute(by: float) -> None:
+    refused = Rule(verb="create", resource="pods", nth=(3, 4), effect=FORBIDDEN)
+    async with simulated(refused, latency=0.01) as bed:
+        await bed.add_nodes(2)
+        bed.patience = 600.0
+        await bed.deploy(daemonset())
+        began = now()
+        await bed.set_image(V2)
+        await bed.event("TemplateRefused")
+        bed.controller.ahead = by
+        await bed.runs_on("node-0", "node-1", image=V2)
+        assert 60.0 <= now() - began < 75.0
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["meanwhile", "and a restart"])
+async def test_old_pods_are_ready_for_as_long_as_they_were_and_go_one_at_a_time(restarted: bool) -> None:
+    """With a clock that is set back they say that they will be ready in an hour."""
+    async with simulated(latency=0.01) as bed:
+        bed.patience = 600.0
+        nodes = await bed.deploy(daemonset(minReadySeconds=30), nodes=5)
+        bed.controller.ahead = -HOUR
+        if restarted:
+            await bed.controller.kill()
+            bed.controller.start()
+        await bed.set_image(V2)
+        await bed.runs_on(*nodes, image=V2)
+        went = bed.journal.of("pods", "delete")
+        assert [one.node for one in went] == nodes[::-1]
+        assert min(later.at - before.at for before, later in pairwise(went)) >= 30.0

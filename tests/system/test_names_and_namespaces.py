@@ -1,11 +1,16 @@
-"""Where two things meet: quotas, names that are taken, namespaces that end, selectors that overlap."""
+"""Names that are taken, namespaces that end, and a kind that goes."""
 
 from __future__ import annotations
 
+import asyncio
+
 from tests.beds.api import DAEMONSETS, NAMESPACES, PODS
 from tests.beds.controller.bed import Bed, uids
+from tests.beds.controller.metrics import metric
+from tests.beds.controller.opening import simulated
 from tests.beds.objects import V1, V2, bare_pod, daemonset, owner
 from tests.beds.pods import controller_of
+from tests.beds.simulator import kinds
 from tests.system.both import both_beds
 from tests.system.quota import full_quota
 
@@ -91,3 +96,29 @@ async def test_too_many_pods_are_too_few_on_some_nodes(bed: Bed) -> None:
     assert "node-1-pod-0" in kept
     foreign = [await bed.api.get(PODS, f"foreign-{number}") for number in range(2)]
     assert [controller_of(pod) for pod in foreign] == [{}, {}], "released"
+
+
+LATENCY = 0.02
+
+
+async def test_no_pod_is_made_for_daemonsets_that_went_with_their_kind_and_they_may_come_back() -> None:
+    async with simulated(latency=LATENCY) as bed:
+        bed.patience = 600.0
+        nodes = await bed.deploy(daemonset(), nodes=4)
+        link, store = bed.simulator.link, bed.simulator.cluster.store
+        link.up = False
+        link.drop_watches()
+        await asyncio.sleep(5)
+        store.remove_kind(kinds.DAEMONSETS)
+        link.up = True
+        await asyncio.sleep(10)
+        for pod in await bed.api.list(PODS):  # the garbage collector's work
+            await bed.api.delete(PODS, pod["metadata"]["name"])
+        await asyncio.sleep(60)
+        assert bed.journal.created == []
+        assert await bed.api.list(PODS) == []
+        assert metric(bed.controller, "kruise_ds_informer_objects", resource="daemonsets") == 0
+
+        store.add_kind(kinds.DAEMONSETS)
+        await bed.api.create(DAEMONSETS, daemonset())
+        await bed.runs_on(*nodes)
