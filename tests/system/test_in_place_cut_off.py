@@ -23,7 +23,7 @@ from tests.beds.simulator.faults import Hang, Rule
 from tests.system.in_place import by_priority, container_of, identities, in_place, is_open, restarts, runs
 from tests.system.monitor import monitoring
 
-NODES = 3
+NODES = 2
 GRACE = {"kruise-ds/in-place-grace-seconds": "5"}
 HOOK: Object = {"preDelete": {"labelsHandler": {"app": "agent"}, "markPodNotReady": True}}
 QUICK = Behaviour(notice=0.1, terminate=0.2, start=0.2, gate=0.1)
@@ -60,8 +60,8 @@ class Case:
     edit: Object
     done: Callable[[Object], bool]
     restarts: int = 1
-    unready: int = 2
-    """Pods at most at a time."""
+    unready: int = 1
+    """Pods at most at a time: the second node waits for the first."""
     pod: Object = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     spec: Mapping[str, Any] = field(default_factory=dict)
@@ -124,7 +124,7 @@ async def cut_off(case: Case, number: int, *, done: bool) -> bool:
         await bed.controller.stop()
         bed.controller.start(settings)
         nodes = await bed.add_nodes(NODES)
-        new = in_place(most=2, pod=dict(case.pod), **case.spec)
+        new = in_place(pod=dict(case.pod), **case.spec)
         new["metadata"]["annotations"] = dict(case.annotations)
         await bed.deploy(new)
         before = await bed.pods()

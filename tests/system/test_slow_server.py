@@ -74,7 +74,7 @@ async def lose_a_pod(bed: Bed, node: str) -> float:
     return now() - began
 
 
-@pytest.mark.parametrize("count", [3, 9, 60])
+@pytest.mark.parametrize("count", [3, 20])
 async def test_requests_of_others_that_hang_keep_no_lost_pod_waiting(count: int) -> None:
     async with simulated(latency=LATENCY) as bed:
         await deploy_beside(bed, count)

@@ -80,7 +80,7 @@ async def scraped(bed: Bed, missing: Callable[[], str]) -> None:
         with suppress(ConnectionError):
             words = missing()
         assert not words or loop.time() < deadline, f"{words}\n{bed.journal}"
-        await asyncio.sleep(0.05 if words else 0)
+        await asyncio.sleep(0.25 if words else 0)
 
 
 async def filled(bed: Bed, controller: Controller) -> None:
