@@ -22,8 +22,8 @@ from typing import Concatenate, Generic, ParamSpec
 
 import msgspec
 
-from tests.plugin.door import Door
 from tests.plugin.playing import Scene, opened
+from tests.plugin.user_transport import UserTransport
 
 P = ParamSpec("P")
 
@@ -46,7 +46,7 @@ class Story(Generic[P]):
         if kept is None:
             kept = _begun(lambda scene: self._tell(scene, *args, **kwargs))
         else:
-            kept.scene.door = Door(kept.scene.cluster)
+            kept.scene.door = UserTransport(kept.scene.cluster)
         with ExitStack() as stack:
             stack.push(kept.end)
             yield kept.scene

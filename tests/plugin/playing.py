@@ -28,9 +28,9 @@ from tests.beds.nodes import Nodes
 from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.transport import InProcess
 from tests.beds.virtual_time import VirtualLoop
-from tests.plugin.door import Door
 from tests.plugin.golden import check
 from tests.plugin.in_process import Ran, call, surroundings
+from tests.plugin.user_transport import UserTransport
 from tests.plugin.users_machine import UsersMachine
 
 __all__ = ["HOME", "LEASE", "NAMESPACE", "NOW", "Meanwhile", "Ran", "Scene", "opened"]
@@ -60,7 +60,7 @@ class Scene:
     def __init__(self, runner: asyncio.Runner, *, namespaces: tuple[str, ...] = ()) -> None:
         self._runner, self._stop = runner, asyncio.Event()
         self.cluster = Cluster(self.now, strict_namespaces=True)
-        self.door = Door(self.cluster)
+        self.door = UserTransport(self.cluster)
         self.api = Api(InProcess(self.cluster), NAMESPACE)
         self.environ: Mapping[str, str] = {}
         self.version, self.kubectl = own_version(), "v1.36.3"

@@ -19,9 +19,9 @@ from tests.beds.api import DAEMONSETS, MERGE_PATCH
 from tests.beds.native import NATIVE
 from tests.beds.simulator.faults import Answer, Rule
 from tests.plugin import scene as scenes
-from tests.plugin.door import Door
 from tests.plugin.kept import story
 from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, rolling
+from tests.plugin.user_transport import UserTransport
 from tests.plugin.verbs import natives
 from tests.plugin.verbs.few_nodes import KIND, Between, few_nodes
 from tests.plugin.verbs.planning import manifest
@@ -151,7 +151,9 @@ class Overtaking(Between):
     """Dry runs do not count."""
 
     async def exchange(self, request: Request) -> Response:
-        return await (Door.exchange(self, request) if DRY_RUN in request.query else super().exchange(request))
+        return await (
+            UserTransport.exchange(self, request) if DRY_RUN in request.query else super().exchange(request)
+        )
 
     @property
     def met(self) -> bool:

@@ -14,9 +14,9 @@ from tests.beds.nodes.behaviour import DEAD
 from tests.beds.simulator.kinds import PODS as PODS_KIND
 from tests.beds.simulator.refusal import Refused
 from tests.plugin import kept
-from tests.plugin.door import USER
 from tests.plugin.playing import NAMESPACE, PATIENCE, Scene
 from tests.plugin.scene import NAME, daemonset
+from tests.plugin.user_transport import USER
 from tests.plugin.verbs.few_nodes import HOME, few_nodes
 
 LOOKS = ("status", "plan", "nodes", "history", "diff")

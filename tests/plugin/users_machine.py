@@ -11,7 +11,7 @@ import msgspec
 from controller.kube.access import Access
 from controller.kube.connection import Connection, Fixed
 from kubectl_plugin.host import Host
-from tests.plugin.door import Door
+from tests.plugin.user_transport import UserTransport
 
 if TYPE_CHECKING:
     from tests.plugin.playing import Meanwhile, Scene
@@ -57,5 +57,5 @@ class UsersMachine(Host):
     async def connection(self, _: Access) -> Connection:
         return Connection(server=SERVER, credentials=Fixed(), context=CONTEXT, source=f"context {CONTEXT}")
 
-    def transport(self, *_: object) -> AbstractAsyncContextManager[Door]:
+    def transport(self, *_: object) -> AbstractAsyncContextManager[UserTransport]:
         return nullcontext(self._scene.door)

@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.beds.api import DAEMONSETS, EVENTS, MERGE_PATCH, Api, Object
 from tests.beds.control_plane import ControlPlane
+from tests.beds.control_plane.commands import LOOPBACK
 from tests.beds.installed.unhurried import PROGRAM
 from tests.beds.objects import demo
+from tests.plugin.in_process import Ran, call
 
 pytestmark = pytest.mark.real
 
@@ -191,3 +197,73 @@ async def test_a_patch_that_is_pasted_later_replaces_no_annotations_made_meanwhi
     assert (done.returncode == 0) is not bool(made), done.stderr
     expected = made or {"kubernetes.io/change-cause": "JIRA-7"}
     assert (await place.agent())["metadata"]["annotations"] == expected
+
+
+__all__ = ["place"]
+
+
+async def run(place: Place, *words: str, **environ: str) -> Ran:
+    """The verb in a thread of this process, by the kubeconfig of the control plane."""
+    options = ("-n", place.namespace, f"--kubeconfig={place.plane.kubeconfig}")
+    return await asyncio.to_thread(call, [*words, *options], environ=environ)
+
+
+async def test_nothing_that_fits_is_no_success(place: Place) -> None:
+    ran = await run(place, "status", "-w", "-l", "app=typo", "--timeout=60s")
+    assert (ran.code, ran.err) == (1, "error: no Advanced DaemonSet was found\n")
+
+
+async def test_a_share_of_the_nodes_is_stored_as_a_share(place: Place) -> None:
+    await place.act("set-partition", "agent", "--update", "30%")  # as a program: a write listens for SIGTERM
+    assert (await place.rolling())["partition"] == "70%"
+
+
+async def test_the_way_to_the_server_is_the_proxy_of_the_environment(
+    place: Place,
+) -> None:
+    """Both programs ask for a name that only the proxy knows."""
+    server = f"https://api.nowhere.example:{urlsplit(place.plane.url).port}"
+    options = (f"--server={server}", "--tls-server-name=127.0.0.1")
+    async with proxy() as (url, asked):
+        variables = {"HTTPS_PROXY": url, "NO_PROXY": ""}
+        kubectl = await place.plane.run_kubectl(
+            "get", "ads", "agent", "-n", place.namespace, *options, environ={**variables, "no_proxy": ""}
+        )
+        assert kubectl.returncode == 0, kubectl.stderr
+        asked.clear()
+        ran = await run(place, "status", "agent", "-o", "name", *options, **variables)
+        assert (ran.code, set(asked)) == (0, {urlsplit(server).netloc}), ran
+        variables["NO_PROXY"] = ".nowhere.example"
+        ran = await run(place, "status", "agent", "-o", "name", *options, **variables)
+        assert (ran.code, "cannot reach" in ran.err) == (1, True), ran
+
+
+@asynccontextmanager
+async def proxy() -> AsyncIterator[tuple[str, list[str]]]:
+    """One that knows every name as this machine: its URL, and what it was asked for."""
+    asked: list[str] = []
+
+    async def connect(reader: StreamReader, writer: StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        method, where, _ = head.split(" ", 2)
+        assert method == "CONNECT"
+        asked.append(where)
+        behind, to_it = await asyncio.open_connection(LOOPBACK, int(where.rpartition(":")[2]))
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(passed_on(reader, to_it))
+            group.create_task(passed_on(behind, writer))
+
+    async with await asyncio.start_server(connect, LOOPBACK, 0) as server:
+        yield f"http://{LOOPBACK}:{server.sockets[0].getsockname()[1]}", asked
+
+
+async def passed_on(reader: StreamReader, writer: StreamWriter) -> None:
+    try:
+        while more := await reader.read(65_536):
+            writer.write(more)
+            await writer.drain()
+    except ConnectionError:  # the other side has gone first
+        pass
+    finally:
+        writer.close()

@@ -5,8 +5,6 @@ Where something hangs it does so for ever, and the program is told to wait for e
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -15,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.beds.api import DAEMONSETS, MERGE_PATCH, Object
+from tests.beds.api import DAEMONSETS, Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.kubectl import run_to_end
 from tests.beds.objects import demo
@@ -27,7 +25,6 @@ __all__ = ["place"]
 
 FOR_EVER = "--request-timeout=0"
 PAGE = "<html>not here</html>"
-CONFLICT = '{"kind":"Status","code":409,"reason":"Conflict","message":"the object has been modified"}'
 
 
 @dataclass
@@ -50,91 +47,6 @@ class Bed:
 async def bed(place: Place, plane: ControlPlane) -> AsyncIterator[Bed]:
     async with faulty_wire(plane) as wire:
         yield Bed(place, wire)
-
-
-async def test_a_pause_and_a_resume_are_written_though_nothing_can_be_listed(bed: Bed) -> None:
-    bed.wire.faults += [
-        Fault("GET /api/v1/nodes*"),
-        Fault("GET /api/v1/namespaces/*/pods*"),
-        Fault("GET */controllerrevisions*"),
-        Fault("POST */selfsubjectreviews*"),
-        Fault("POST */events*"),
-        Fault("GET */leases/*"),
-    ]
-    for verb, paused in (("pause", True), ("resume", False)):
-        code, out, err = await bed.run(verb, "agent", FOR_EVER)
-        assert (code, out[: out.find("\n")]) == (0, f"daemonset.apps.kruise.io/agent {verb}d"), err
-        assert "note: some details are missing: nodes: no answer within 1s" in err
-        assert (await bed.agent())["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is paused
-
-
-async def test_the_answers_of_a_load_balancer_do_not_end_a_watch_and_the_deletion_does(bed: Bed) -> None:
-    """Its 404 names no object, its 401 and 403 pass. No watch lasts, so the object is read again and again."""
-    passing = [Fault("GET */daemonsets/agent", one, PAGE, skip=1, times=1) for one in (404, 401, 403)]
-    bed.wire.faults += [Fault("GET */daemonsets[?]*watch=1*", 502), *passing]
-    async with asyncio.TaskGroup() as group:
-        watch = group.create_task(bed.run("status", "agent", "-w", seconds=120.0))
-        overs = [group.create_task(fault.over.wait()) for fault in passing]
-        await asyncio.wait([watch, *overs[-1:]], return_when=asyncio.FIRST_COMPLETED)
-        assert not watch.done(), str(watch.result())
-        await bed.place.api.delete(DAEMONSETS, "agent")
-    code, _, err = watch.result()
-    assert (code, "daemonset.apps.kruise.io/agent was deleted" in err) == (1, True), err
-
-
-async def test_a_pause_is_written_though_the_status_changes_faster_than_one_can_read_it(bed: Bed) -> None:
-    """What is near to the server is quicker twelve times. More would be a race, which a busy machine may lose."""
-    conflict = Fault("PATCH */daemonsets/agent?*", 409, CONFLICT, times=12)
-
-    async def writes_status() -> None:
-        for turn in itertools.count(1):
-            if conflict.over.is_set():
-                return
-            told = {"status": {"numberReady": turn}}
-            await bed.place.api.patch(DAEMONSETS, "agent", told, sub="status", content_type=MERGE_PATCH)
-
-    bed.wire.faults += [conflict]
-    async with asyncio.TaskGroup() as group:
-        group.create_task(writes_status())
-        code, _, err = await bed.run("pause", "agent")
-        conflict.over.set()  # where it gave up before
-    assert (code, conflict.met) == (0, 12), err
-    assert (await bed.agent())["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
-
-
-async def test_a_load_balancer_takes_no_right_to_see_the_revisions(bed: Bed) -> None:
-    """They are read anew for a new spec; the 500 after it only tells that they are asked for again."""
-    watched = Fault("GET */daemonsets[?]*watch=1*", 502, PAGE, times=1)
-    revisions = "GET */controllerrevisions*"
-    again = Fault(revisions, 500, PAGE, skip=1, times=1)
-    bed.wire.faults += [watched, Fault(revisions, 403, PAGE, skip=1, times=1), again]
-    async with asyncio.TaskGroup() as group:
-        watch = group.create_task(bed.run("status", "agent", "-w", "--revision=1", seconds=120.0))
-        await watched.over.wait()
-        await bed.place.api.patch(DAEMONSETS, "agent", {"spec": {"minReadySeconds": 7}}, content_type=MERGE_PATCH)
-        over = group.create_task(again.over.wait())
-        await asyncio.wait([watch, over], return_when=asyncio.FIRST_COMPLETED)
-        again.over.set()
-        assert not watch.done(), str(watch.result())
-        await bed.place.api.delete(DAEMONSETS, "agent")
-    code, _, err = watch.result()
-    assert (code, "was deleted" in err) == (1, True), err
-
-
-@pytest.mark.parametrize("body", ['{"ok":true}', "[]", "null", '{"kind":"Dae', PAGE])
-async def test_what_somebody_else_answers_to_a_write_is_not_told_as_done(bed: Bed, body: str) -> None:
-    bed.wire.faults += [Fault("PATCH *", 200, body)]
-    code, out, err = await bed.run("pause", "agent")
-    assert (code, out, "it may have been done" in err) == (1, "", True), err
-
-
-async def test_the_clock_of_a_load_balancer_is_not_the_servers(bed: Bed) -> None:
-    """It refuses the last request before the write, and the write notes when it was."""
-    bed.wire.faults += [Fault("POST */selfsubjectreviews*", 502, PAGE, date="Tue, 01 Jan 2030 00:00:00 GMT")]
-    code, _, err = await bed.run("pause", "agent")
-    assert code == 0, err
-    noted = json.loads((await bed.agent())["metadata"]["annotations"]["kruise-ds/last-action"])
-    assert not noted["at"].startswith("2030"), noted
 
 
 @pytest.mark.parametrize(

@@ -8,26 +8,23 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from kubectl_plugin.forecast.what_if import as_applied
-from tests.beds.api import DAEMONSETS, PODS, Object, closing
+from tests.beds.api import PODS, Object, closing
 from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.kubectl import run_to_end
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.waves import UNREADY, all_ready
-from tests.beds.nodes import Behaviour
 from tests.beds.objects import V2, daemonset
 from tests.beds.pods import node_of
 
 pytestmark = pytest.mark.real
 
 CANARY = {"matchLabels": {"canary": "yes"}}
-WITHOUT_V2 = Behaviour(ready=None, missing_images=("*:v2",))
 
 
 @dataclass
@@ -159,51 +156,6 @@ async def test_what_is_planned_is_what_happens(
     async with watching(bed) as movements:
         await bed.set_image(V2)
         assert await rolled_out(bed, movements, plan) == [*expected, set()]
-
-
-async def test_a_failing_node_keeps_its_part_of_the_budget(bed: Bed, plane: ControlPlane) -> None:
-    """Planned in the middle of a rollout: one new pod starts, the other can not pull its image."""
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 2}), nodes=5)
-    bed.nodes.behave("*", UNREADY)
-    bed.nodes.behave("node-3", WITHOUT_V2)
-    async with watching(bed) as movements:
-        await bed.set_image(V2)
-        await _until_seen(bed, movements, created={"node-4", "node-3"}, deleted={"node-4", "node-3"})
-        movements.take()
-        await bed.until(PODS, _waits_for_its_image, "a pod that waits for its image")
-        plan = await planned(bed, plane)
-        assert [(one["node"], one["state"]) for one in plan["unavailableNow"]] == [
-            ("node-4", "updating"),
-            ("node-3", "failing"),
-        ]
-        assert waves_in(plan) == [{"node-2"}, {"node-1"}, {"node-0"}]
-        assert [wave["after"] for wave in plan["waves"]] == [["node-4"], ["node-2"], ["node-1"]]
-        assert {tuple(wave["holding"]) for wave in plan["waves"]} == {("node-3",)}
-        assert (plan["end"]["phase"], plan["end"]["available"]) == ("Stalled", 4)
-        await all_ready(bed, 4)
-        assert await rolled_out(bed, movements, plan, failing=3) == [{"node-2"}, {"node-1"}, {"node-0"}, set()]
-
-
-def _waits_for_its_image(pods: list[Object]) -> str:
-    states = [one["state"] for pod in pods for one in pod["status"].get("containerStatuses") or []]
-    waiting = [state["waiting"]["reason"] for state in states if state.get("waiting")]
-    return "" if any("ImagePull" in reason for reason in waiting) else f"containers wait for {waiting}"
-
-
-async def test_a_first_deployment_is_planned_from_its_manifest(bed: Bed, plane: ControlPlane, tmp_path: Path) -> None:
-    await bed.add_nodes(3)
-    manifest = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", **daemonset()}
-    (tmp_path / "agent.json").write_bytes(msgspec.json.encode(manifest))
-    plan = await planned(bed, plane, "-f", str(tmp_path / "agent.json"))
-    assert waves_in(plan) == [{"node-0", "node-1", "node-2"}]
-    assert {move["how"] for wave in plan["waves"] for move in wave["moves"]} == {"create"}
-    assert [(one["name"], one["result"]) for one in plan["checks"]] == [("TemplateDryRun", "ok")]
-    assert await bed.api.list(DAEMONSETS) == [], "nothing was stored"
-    assert await bed.api.list(PODS) == []
-    async with watching(bed) as movements:
-        await bed.deploy(daemonset())
-        await _until_seen(bed, movements, created=waves_in(plan)[0], deleted=set())
-        assert movements.take() == (set(), waves_in(plan)[0])
 
 
 async def test_what_the_server_would_refuse_is_refused_before(bed: Bed, plane: ControlPlane) -> None:

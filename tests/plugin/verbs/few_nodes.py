@@ -13,10 +13,10 @@ import pytest
 from controller.kube.request import JSON_PATCH, Request, Response
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.simulator.route import route
-from tests.plugin.door import Door
 from tests.plugin.kept import story
 from tests.plugin.playing import Meanwhile, Ran, Scene
 from tests.plugin.scene import daemonset_named, join
+from tests.plugin.user_transport import UserTransport
 
 NODES = ("a-01", "a-02", "a-03", "a-04")
 HOME = ("-n", "observability")
@@ -66,10 +66,12 @@ def queries(scene: Scene) -> list[dict[str, str]]:
     return [dict(seen.request.query) for seen in scene.door.link.writes(KIND)]
 
 
-class Between(Door):
+class Between(UserTransport):
     """`step` happens before those of the user's requests like `asked` whose numbers, from 1 on, are in `which`."""
 
-    def __init__(self, door: Door, step: Callable[[], Awaitable[Any]], asked: str, which: Collection[int]) -> None:
+    def __init__(
+        self, door: UserTransport, step: Callable[[], Awaitable[Any]], asked: str, which: Collection[int]
+    ) -> None:
         super().__init__(door.link.cluster)
         self.user, self.logs, self.link = door.user, door.logs, door.link
         self._step, self._asked, self._which, self._met = step, asked, which, 0

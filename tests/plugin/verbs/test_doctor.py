@@ -16,13 +16,13 @@ from controller.api.meta import rfc3339
 from controller.kube.request import Request, Response
 from kubectl_plugin.verbs.doctor import WANTED
 from tests.beds.api import DAEMONSETS, LEASES, MERGE_PATCH, NAMESPACES, PODS
-from tests.plugin.door import Door
 from tests.plugin.playing import HOME, LEASE, NAMESPACE, Scene, opened
+from tests.plugin.user_transport import UserTransport
 
 AT_A_TERMINAL: Any = {"terminal": True, "environ": {"NO_COLOR": "1"}}
 
 
-class Rights(Door):
+class Rights(UserTransport):
     """A server that also says what we may: everything but what is in `missing`."""
 
     def __init__(self, scene: Scene) -> None:

@@ -15,9 +15,9 @@ from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, LoseAnswer, Rule
 from tests.beds.simulator.kinds import DAEMONSETS as OUR_KIND
 from tests.beds.simulator.route import route
-from tests.plugin.door import Door
 from tests.plugin.playing import Ran, Scene
 from tests.plugin.scene import daemonset
+from tests.plugin.user_transport import UserTransport
 from tests.plugin.verbs.few_nodes import HOME, NODES, acted, ends_it, few_nodes, signalled
 from tests.plugin.verbs.natives import NAME, STRATEGY, acts, native_nodes, ours, owners, pods, theirs
 
@@ -162,10 +162,10 @@ def test_without_a_right_nothing_is_begun() -> None:
         assert ours(scene) == {}
 
 
-class Powerless(Door):
+class Powerless(UserTransport):
     """Nobody may delete native DaemonSets."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: UserTransport) -> None:
         super().__init__(door.link.cluster)
 
     async def exchange(self, request: Request) -> Response:

@@ -6,8 +6,8 @@ import pytest
 
 from tests.beds.api import REVISIONS
 from tests.plugin.playing import Ran
-from tests.plugin.scene import Scene, healthy, on_delete
-from tests.plugin.verbs.few_nodes import HOME, acted, patches, rolling_of, stored
+from tests.plugin.scene import Scene, healthy
+from tests.plugin.verbs.few_nodes import HOME, acted, patches, stored
 from tests.plugin.verbs.test_pause import images
 
 NEW = "registry.example.com/agent:2.0.0"
@@ -44,19 +44,6 @@ def test_the_reason_of_the_last_change_is_not_that_of_this_one(scene: Scene) -> 
     assert "kubernetes.io/change-cause" not in newest["metadata"].get("annotations", {})
 
 
-def test_the_image_that_it_has_is_no_change(scene: Scene) -> None:
-    ran = acted(scene, "set-image", "*=registry.example.com/agent:1.8.0")
-    assert ran == Ran(0, "daemonset.apps.kruise.io/node-agent already on agent:1.8.0\n", "")
-    assert patches(scene) == []
-
-
-def test_a_container_that_there_is_not(scene: Scene) -> None:
-    assert acted(scene, "set-image", f"agnt={NEW}") == Ran(
-        1, "", 'error: node-agent has no container "agnt"; it has: agent\n'
-    )
-    assert patches(scene) == []
-
-
 @pytest.mark.parametrize(
     ("words", "error"),
     [
@@ -72,9 +59,3 @@ def test_a_container_that_there_is_not(scene: Scene) -> None:
 def test_wrong_usage(scene: Scene, words: tuple[str, ...], error: str) -> None:
     assert scene.run("set-image", *words, *HOME) == Ran(2, "", f"error: {error}\n")
     assert patches(scene) == []
-
-
-def test_with_on_delete_it_waits_for_somebody() -> None:
-    with on_delete() as scene:
-        scene.check("acting/set-image-on-delete", "set-image", "node-agent", f"agent={NEW}", "-n", "observability")
-        assert rolling_of(stored(scene)) == {}

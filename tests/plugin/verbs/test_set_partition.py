@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.plugin.playing import Ran, Scene
-from tests.plugin.scene import canary, held, join, on_delete
+from tests.plugin.scene import canary, held, join
 from tests.plugin.verbs.few_nodes import HOME, acted, few_nodes, patches, rolling_of, stored
 from tests.plugin.verbs.test_pause import images
 
@@ -99,12 +99,6 @@ def test_a_value_and_update_are_one_too_many(scene: Scene) -> None:
     assert patches(scene) == []
 
 
-def test_the_value_that_it_has_is_no_change(scene: Scene) -> None:
-    ran = acted(scene, "set-partition", "2")
-    assert ran == Ran(0, "daemonset.apps.kruise.io/node-agent already at partition 2 (2 of 4 new)\n", "")
-    assert patches(scene) == []
-
-
 MISREAD = (
     "warning: partition 30 keeps 30 pods OLD, but there are only 4 nodes: nothing will be updated\n"
     "  hint: to update 30% of the nodes: set-partition node-agent --update 30%\n"
@@ -123,10 +117,6 @@ def test_is_a_question_on_a_terminal(scene: Scene) -> None:
     assert patches(scene) == []
 
 
-def test_update_0_says_what_it_means(scene: Scene) -> None:
-    assert acted(scene, "set-partition", "--update", "0", "-q", terminal=True) == Ran(0, f"{RESULT} 2 -> 4\n", "")
-
-
 @pytest.mark.parametrize("value", ["half", "1.5", "101%", "5%5", ""])
 def test_a_bad_value(scene: Scene, value: str) -> None:
     assert acted(scene, "set-partition", value) == Ran(
@@ -141,26 +131,6 @@ def test_for_update(scene: Scene) -> None:
     )
 
 
-def test_raised_it_takes_nothing_back() -> None:
-    with held() as scene:
-        assert acted(scene, "set-partition", "20") == Ran(
-            0,
-            f"{RESULT} 16 -> 20\n  no more than 4 of 24 nodes may\n",
-            "warning: 8 nodes already run revision 7; raising the partition does not move them back\n"
-            "  hint: kubectl kruise-ds rollback node-agent -n observability\n",
-        )
-        scene.pass_time(600.0)
-        assert sum(image == "1.9.0" for image in images(scene).values()) == 8
-
-
-def test_on_delete() -> None:
-    with on_delete() as scene:
-        ran = acted(scene, "set-partition", "3")
-        assert ran.code == 6
-        assert ran.err.startswith("error: cannot set the partition of node-agent: updateStrategy is OnDelete, pods ")
-        assert patches(scene) == []
-
-
 def test_to_0_past_the_steps_is_asked_for() -> None:
     with held() as scene:
         ran = acted(scene, "set-partition", "0", terminal=True, typed="n\n")
@@ -170,16 +140,3 @@ def test_to_0_past_the_steps_is_asked_for() -> None:
             "This leaves out the step 8: all nodes are updated.\nContinue? [y/N] nothing was changed\n",
         )
         assert patches(scene) == []
-
-
-def test_several_steps_are_told_as_several() -> None:
-    with held() as scene:
-        scene.do(scene.edit({"metadata": {"annotations": {"kruise-ds/steps": "22,16,8,4,0"}}}))
-        ran = acted(scene, "set-partition", "0", terminal=True, typed="n\n")
-        assert ran.err.startswith("This leaves out the steps 8, 4: all nodes are updated.\n")
-
-
-def test_to_the_last_step_it_is_not() -> None:
-    with held() as scene:
-        assert acted(scene, "set-partition", "8", "-q", terminal=True).code == 0
-        assert acted(scene, "set-partition", "0", "-q", terminal=True) == Ran(0, f"{RESULT} 8 -> 0\n", "")

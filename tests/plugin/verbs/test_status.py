@@ -12,7 +12,7 @@ from tests.beds.api import DAEMONSETS, NODES, PODS
 from tests.plugin import scene as scenes
 from tests.plugin.scene import LAST_WORDS, NAME, NAMESPACE, canary, held, settled
 from tests.plugin.verbs.few_nodes import few_nodes
-from tests.plugin.verbs.looking import STATUS, Opened
+from tests.plugin.verbs.sample_status import STATUS, Opened
 
 CODES: dict[Opened, int] = {
     scenes.canary: 3,

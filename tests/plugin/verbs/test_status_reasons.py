@@ -1,25 +1,30 @@
-"""Why a rollout is where it is: the controller's own reason, in the same words from `status`, `list` and JSON."""
+"""What `status` says a rollout waits for, with every right and with fewer, and that it agrees with the controller."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from tests.beds.api import DAEMONSETS, PODS, Object
+from tests.beds.api import DAEMONSETS, MERGE_PATCH, NODES, PODS, Object
 from tests.beds.nodes.fleet import ZONE_LABEL
 from tests.beds.simulator.cluster import Attempt
-from tests.beds.simulator.refusal import Refused
+from tests.beds.simulator.kinds import PODS as POD_KIND
+from tests.beds.simulator.refusal import Refused, forbidden
+from tests.plugin import scene as scenes
 from tests.plugin.scene import (
     NAME,
     NAMESPACE,
     PACE,
     REFUSAL,
     Scene,
+    canary,
     daemonset,
     healthy,
+    held,
     join,
     opened,
     paused,
@@ -29,7 +34,7 @@ from tests.plugin.scene import (
     surge,
     template,
 )
-from tests.plugin.verbs.looking import STATUS
+from tests.plugin.verbs.sample_status import STATUS, Opened
 
 
 def told(scene: Scene) -> str:
@@ -187,3 +192,148 @@ def test_a_refused_template_has_one_sentence() -> None:
         out = scene.run(*STATUS, columns=200).out
     assert message == listed["why"] == f"server dry-run of the new pod: {REFUSAL}"
     assert f"  Problem    {message}\n" in out
+
+
+TRACK = "track"
+
+
+def limit_pods(scene: Scene, count: int) -> None:
+    """No more than that many pods at a time, as by a quota."""
+
+    def admit(attempt: Attempt) -> None:
+        new = attempt.kind is POD_KIND and attempt.verb == "create"
+        if new and len(scene.cluster.store.objects[POD_KIND]) >= count:
+            raise forbidden(POD_KIND, attempt.name, "exceeded quota: pods")
+
+    scene.cluster.admission.append(admit)
+
+
+def test_nodes_without_a_pod_count_also_for_who_may_not_see_them() -> None:
+    with scenes.opened() as scene:
+        limit_pods(scene, 10)
+        scene.do(scenes.join(scene))
+        scene.do(scene.api.create(DAEMONSETS, scenes.daemonset()))
+        scene.pass_time(60.0)
+        scene.door.forbid("list", "nodes")
+        ran = scene.run(*STATUS, "-w", "--timeout", "30s")
+        told = json.loads(scene.run(*STATUS, "-o", "json").out)
+        block = scene.run(*STATUS).out
+    assert (ran.code, "is at 10 of 24 nodes" in ran.err) == (3, True), ran.out + ran.err
+    assert told["phase"] == "Progressing"
+    nodes = told["nodes"]
+    assert (nodes["desired"], nodes["target"], nodes["updated"], nodes["missing"]) == (24, 24, 10, 14)
+    assert "10 of 24 available" in block
+
+
+async def _label(scene: Scene, *names: str) -> None:
+    for name in names:
+        await scene.api.patch(NODES, name, {"metadata": {"labels": {TRACK: "canary"}}}, content_type=MERGE_PATCH)
+
+
+@pytest.mark.parametrize("more", [(), ("-o", "json")])
+def test_nodes_that_come_into_the_selector_while_one_watches_are_waited_for(more: tuple[str, ...]) -> None:
+    async def widens(scene: Scene) -> None:
+        await asyncio.sleep(70.0)  # the nodes were listed ten seconds ago
+        await _label(scene, "a-03", "a-04")
+
+    with scenes.settled() as scene:
+        scene.go_to(scenes.NOW)
+        scene.nodes.behave("*", PACE)
+        scene.do(_label(scene, "a-01", "a-02"))
+        strategy = scenes.rolling(selector={"matchLabels": {TRACK: "canary"}}, maxUnavailable=1)
+        scene.do(scene.edit({"spec": {"template": scenes.template("1.9.0"), **strategy}}))
+        ran = scene.run(*STATUS, "-w", "--timeout", "15m", *more, meanwhile=widens)
+        found = scene.do(scene.api.get(DAEMONSETS, NAME))
+    assert ran.code == 0, ran.err
+    assert found["status"]["rollout"]["phase"] == "Held"
+    assert (found["status"]["rollout"]["target"], found["status"]["rollout"]["done"]) == (4, 4)
+    *_, last = ran.out.splitlines()
+    assert "Held 2/2" not in ran.out, "known before the next minute is over"
+    assert json.loads(last)["nodes"]["target"] == 4 if more else "Held 4/4" in last
+
+
+def test_a_record_that_lags_behind_the_pods_is_waited_for() -> None:
+    """A status that says Progressing while all pods that we see are ready: the controller knows why."""
+    with held() as scene:
+        scene.do(scene.controller.kill())
+        status = {"status": {"rollout": {"phase": "Progressing"}}}
+        scene.do(scene.api.patch(DAEMONSETS, NAME, status, sub="status", content_type=MERGE_PATCH))
+        ran = scene.run(*STATUS, "-w", "--timeout", "10s")
+        refused = scene.run("promote", NAME, "-n", NAMESPACE)
+    assert ran.code == 3, ran.out
+    assert refused.code == 6, refused.out
+
+
+def test_without_the_right_to_list_nodes_there_is_no_grid_and_a_note() -> None:
+    with canary() as scene:
+        scene.door.forbid("list", "nodes")
+        ran = scene.check("status/without-nodes", *STATUS)
+    assert ran.code == 0
+    assert "nodes: forbidden" in ran.err
+    assert "zone-c" not in ran.out
+
+
+def test_without_the_right_to_list_pods_it_still_says_how_far_it_is() -> None:
+    with canary() as scene:
+        scene.door.forbid("list", "pods")
+        ran = scene.check("status/without-pods", *STATUS)
+        nodes = json.loads(scene.run(*STATUS, "-o", "json").out)["nodes"]
+    assert ran.code == 0
+    assert "right to list pods" in ran.err
+    assert (nodes["updated"], nodes["updating"], nodes["old"], nodes["missing"]) == (4, 2, 18, 0)
+
+
+@pytest.mark.parametrize("more", [("-w",), ("--exit-code",), ("-w", "-o", "json")])
+@pytest.mark.parametrize(
+    ("opened", "flags", "code", "words"),
+    [
+        (held, (), 0, ""),
+        (held, ("--require-full",), 5, "is held at 8 of 24 nodes"),
+        (held, ("--revision", "6"), 6, "it is 7 now"),
+        (scenes.healthy, (), 0, ""),
+        (scenes.paused, (), 5, "is paused at 6 of 24 nodes"),
+        (scenes.on_delete, (), 5, "OnDelete"),
+        (scenes.stalled, (), 4, "stalled at 7 of 8 nodes"),
+        (scenes.refused, (), 4, "violates PodSecurity"),
+    ],
+)
+def test_without_the_right_to_list_pods_it_ends_by_the_word_of_the_controller(
+    opened: Opened, flags: tuple[str, ...], code: int, words: str, more: tuple[str, ...]
+) -> None:
+    with opened() as scene:
+        scene.door.forbid("list", "pods")
+        ran = scene.run(*STATUS, *more, *flags)
+    assert (ran.code, words in ran.err) == (code, True), ran.err
+    assert "right to list pods" in ran.err
+
+
+@pytest.mark.parametrize(("opened", "code"), [(canary, 3), (scenes.abandoned, 4)])
+def test_without_the_right_to_list_pods_what_does_not_end_is_given_up(opened: Opened, code: int) -> None:
+    with opened() as scene:
+        scene.door.forbid("list", "pods")
+        ran = scene.run(*STATUS, "-w", "--timeout", "90s")
+    assert ran.code == code, ran.err
+    assert ran.out.count(f"{NAME} {'Progressing 4/8' if code == 3 else 'Pending'}") > 1
+
+
+def test_without_the_right_to_list_pods_a_terminal_gets_the_outline() -> None:
+    with held() as scene:
+        scene.door.forbid("list", "pods")
+        ran = scene.run(*STATUS, "-w", terminal=True)
+    assert (ran.code, ran.err) == (0, "")
+    assert "8 of 8 updated, 24 of 24 available" in ran.out
+    assert "right to list pods" in ran.out
+
+
+@pytest.mark.parametrize("opened", [canary, held, scenes.paused, scenes.healthy])
+def test_without_the_right_to_list_pods_what_the_spec_says_is_in_the_document(opened: Opened) -> None:
+    with opened() as scene:
+        whole = json.loads(scene.run(*STATUS, "-o", "json").out)
+        scene.door.forbid("list", "pods")
+        told = json.loads(scene.run(*STATUS, "-o", "json").out)
+    for key in ("phase", "generation", "revision", "strategy", "steps", "paused", "startedAt"):
+        if key == "revision":
+            assert told[key]["current"] == whole[key]["current"]
+        else:
+            assert told[key] == whole[key], key
+    assert told["budget"] == {**whole["budget"], "by": []}

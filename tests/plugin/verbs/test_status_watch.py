@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from tests.beds.api import DAEMONSETS, NAMESPACES
 from tests.plugin import scene as scenes
 from tests.plugin.scene import NAME, NAMESPACE, NOW, PACE, Scene, canary, held, paused, settled, template
-from tests.plugin.verbs.looking import WATCH, all_recovers, recovers
+from tests.plugin.verbs.sample_status import WATCH, all_recovers, recovers
 
 
 def test_a_log_gets_a_line_for_each_change_and_a_sign_of_life_twice_a_minute() -> None:

@@ -15,8 +15,8 @@ from controller.api.wellknown import GROUP
 from controller.kube.request import NotConnected, Request, Response
 from kubectl_plugin.releases import own_version, too_far_apart
 from tests.beds.api import LEASES, MERGE_PATCH, PODS
-from tests.plugin.door import Door
 from tests.plugin.playing import HOME, LEASE, Scene, opened
+from tests.plugin.user_transport import UserTransport
 
 ROOT = Path(__file__).parents[3]
 
@@ -45,7 +45,7 @@ def test_client_as_a_document(scene: Scene) -> None:
     assert yaml.safe_load(scene.run("version", "--client", "-o", "yaml").out) == expected
 
 
-class Closed(Door):
+class Closed(UserTransport):
     """Nobody is behind it."""
 
     async def exchange(self, request: Request) -> Response:
@@ -109,7 +109,7 @@ def test_rights_that_are_missing_are_reasons(scene: Scene) -> None:
     assert "Controller:  unknown (no right to list pods in kruise-ds-system)\n" in ran.out
 
 
-class Odd(Door):
+class Odd(UserTransport):
     """It names a version of our group without saying which."""
 
     async def exchange(self, request: Request) -> Response:

@@ -18,7 +18,7 @@ from tests.beds.simulator.transport import InProcess
 USER = "alice@example.com"
 
 
-class Door:
+class UserTransport:
     """A `Transport`. `user` is who the server says we are; `logs` has the last words of pods, by name."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""`status -w` where servers, watches and rights fail: what ends it, what does not, and what it costs."""
+"""`status -w` and `--wait` while watches break, servers hang, load balancers answer, and clocks are wrong."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from dataclasses import replace
 
 import pytest
 
+from controller.kube.request import Request, Response
 from tests.beds.api import PODS
 from tests.beds.simulator.faults import Answer, CloseWatch, ErrorEvent, Hang, LoseRequest, Rule
 from tests.beds.simulator.kinds import CONFIGMAPS
+from tests.beds.simulator.route import route
 from tests.plugin import scene as scenes
-from tests.plugin.scene import NAME, NAMESPACE, PACE, Ran, Scene, canary
-from tests.plugin.verbs.looking import WATCH, all_recovers
+from tests.plugin.scene import MINUTE, NAME, NAMESPACE, PACE, Ran, Scene, canary, healthy, held
+from tests.plugin.user_transport import UserTransport
+from tests.plugin.verbs.few_nodes import KIND, acted, stored
+from tests.plugin.verbs.sample_status import WATCH, all_recovers
 
 WATCHES = "daemonsets.apps.kruise.io"
 PULLS = "imagepulljobs.apps.kruise.io"
@@ -223,3 +227,153 @@ def test_who_is_not_known_any_more_is_told_so() -> None:
         assert 30.0 <= scene.now() - began <= 70.0, "it is tried for half a minute, with pauses that grow"
     assert ran.code == 1
     assert "You must be logged in" in ran.err
+
+
+NEW = "agent=registry.example.com/agent:2.0.0"
+CODES = pytest.mark.parametrize("status", [401, 403, 404])
+
+
+class Balanced(UserTransport):
+    """A load balancer answers with a page of its own the first `times` requests like `asked`, such as `list pods`."""
+
+    def __init__(self, door: UserTransport, asked: str, status: int, times: int = 1) -> None:
+        super().__init__(door.link.cluster)
+        self.user, self.logs, self.link = door.user, door.logs, door.link
+        self._asked, self._status, self.left = asked, status, times
+
+    async def exchange(self, request: Request) -> Response:
+        where = route(request)
+        if f"{where.verb} {where.resource}" == self._asked and self.left:
+            self.left -= 1
+            return Response(status=self._status, body=b"<html>not here</html>")
+        return await super().exchange(request)
+
+
+def behind_a_balancer(scene: Scene, asked: str, status: int, times: int = 1) -> Balanced:
+    scene.door = made = Balanced(scene.door, asked, status, times)
+    return made
+
+
+@CODES
+@pytest.mark.parametrize("asked", [f"get {KIND}", "list nodes", "list pods"])
+def test_a_watch_goes_on_behind_a_page_of_a_load_balancer(asked: str, status: int) -> None:
+    with healthy() as scene:
+        door = behind_a_balancer(scene, asked, status, times=2)  # of 401 the first is tried with fresh credentials
+        ran = scene.run(*WATCH, "--timeout", "5m")
+        assert (ran.code, door.left, "Healthy 24/24 updated" in ran.out) == (0, 0, True), ran
+    assert "HTTP" in ran.err
+    assert "; retrying\n" in ran.err
+
+
+@CODES
+def test_one_that_goes_on_ends_it_after_half_a_minute(status: int) -> None:
+    with healthy() as scene:
+        behind_a_balancer(scene, f"get {KIND}", status, times=1000)
+        began = scene.now()
+        assert scene.run(*WATCH, "--timeout", "5m").code == 1
+        assert 30.0 <= scene.now() - began <= 33.0
+
+
+def test_what_the_server_itself_refuses_ends_it_at_once() -> None:
+    with healthy() as scene:
+        scene.door.forbid("get", KIND)
+        began = scene.now()
+        assert scene.run(*WATCH, "--timeout", "5m").code == 1
+        assert scene.now() - began < 1.0
+
+
+@pytest.mark.parametrize("resource", ["nodes", "pods"])
+@pytest.mark.parametrize("effect", [Answer(401), Answer(500), Answer(403, "Forbidden")], ids=lambda one: one.status)
+def test_what_has_been_written_is_waited_for_though_the_first_look_fails(
+    scene: Scene, resource: str, effect: Answer
+) -> None:
+    scene.nodes.behave("*", PACE)
+    rule = Rule(effect, verb="list", resource=resource, nth=(2,))
+    scene.door.link.faults.add(rule)
+    ran = acted(scene, "set-image", NEW, "--wait", "--timeout", "1h")
+    assert (ran.code, scene.door.link.faults.fired(rule)) == (0, 1), ran
+
+
+def test_one_403_of_a_load_balancer_makes_no_watch_blind() -> None:
+    with canary() as scene:
+        behind_a_balancer(scene, "list pods", 403)
+        ran = scene.run(*WATCH, "--timeout", "30s")
+    assert (ran.code, "without the right to list pods" in ran.err) == (3, False), ran
+
+
+def test_a_node_list_that_a_load_balancer_refuses_later_leaves_the_one_before() -> None:
+    """It is listed again each minute."""
+
+    async def refuses(_: Scene) -> None:
+        await asyncio.sleep(30.0)
+        door.left = 1
+
+    with canary() as scene:
+        door = behind_a_balancer(scene, "list nodes", 403, times=0)
+        ran = scene.run(*WATCH, "--timeout", "100s", "-o", "json", meanwhile=refuses)
+    assert (door.left, "nodes: forbidden" in ran.out + ran.err) == (0, False), ran
+
+
+WRONG = pytest.mark.parametrize("ahead", [12 * MINUTE, -12 * MINUTE, 86_400.0], ids=["ahead", "behind", "a day"])
+HOME = ("-n", NAMESPACE)
+
+
+@WRONG
+def test_a_soak_is_as_long_as_it_should_be(ahead: float) -> None:
+    with held() as scene:  # for 18 minutes
+        ran = scene.run("promote", NAME, "--soak", "20m", *HOME, clock_ahead=ahead)
+        assert (ran.code, "quiet for 18m of 20m" in ran.err) == (6, True), ran.err
+        assert scene.run("promote", NAME, "--soak", "17m", *HOME, clock_ahead=ahead).code == 0
+
+
+@WRONG
+def test_a_wait_for_a_soak_lasts_what_is_left_of_it(ahead: float) -> None:
+    written: list[float] = []
+    for wrong in (0.0, ahead):
+        with held() as scene:
+            assert scene.run("promote", NAME, "--soak", "20m", "--wait", *HOME, clock_ahead=wrong).code == 0
+            written += [write.at for write in scene.door.link.writes(KIND)]
+    assert written[1] == pytest.approx(written[0], abs=3.0)
+
+
+@WRONG
+def test_a_rollout_that_moves_is_not_stalled(ahead: float) -> None:
+    with canary() as scene:
+        ran = scene.run("status", NAME, "-w", "--timeout", "30s", *HOME, clock_ahead=ahead)
+        assert (ran.code, "Stalled" in ran.out) == (3, False), ran.out
+
+
+@WRONG
+@pytest.mark.parametrize("words", [("status", "-w"), ("promote", "--wait", "--to", "8")], ids=lambda words: words[0])
+def test_a_clock_that_is_set_while_it_waits_ends_nothing(ahead: float, words: tuple[str, ...]) -> None:
+    with canary() as scene:
+        moment = scene.now() + 10.0
+        ran = scene.run(
+            *words, NAME, "--timeout", "50s", *HOME, clock_ahead=lambda: ahead if scene.now() > moment else 0.0
+        )
+        assert (ran.code, "tall" in ran.out + ran.err) == (3, False), ran
+
+
+@WRONG
+def test_a_log_gets_its_lines_though_the_clock_is_set(ahead: float) -> None:
+    with held() as scene:
+        moment = scene.now() + 10.0
+        ran = scene.run(
+            *("status", NAME, "-w", "--image", "agent:2.0.0", "--timeout", "100s", *HOME),
+            clock_ahead=lambda: ahead if scene.now() > moment else 0.0,
+        )
+        quiet = [line.partition("(no change for ")[2] for line in ran.out.splitlines()[1:4]]
+        assert quiet == ["30s)", "60s)", "90s)"], ran.out
+
+
+@WRONG
+def test_what_is_told_and_noted_is_the_same_as_with_the_right_clock(ahead: float) -> None:
+    told: list[tuple[str, str]] = []
+    for wrong in (0.0, ahead):
+        with canary() as scene:
+            out = scene.run("status", NAME, *HOME, clock_ahead=wrong).out
+            scene.run("pause", NAME, *HOME, clock_ahead=wrong)
+            noted = json.loads(stored(scene)["metadata"]["annotations"]["kruise-ds/last-action"])["at"]
+            told.append((out, noted))
+    assert told[0][1][:18] == told[1][1][:18]
+    assert told[0][0].splitlines()[1:] == told[1][0].splitlines()[1:]
