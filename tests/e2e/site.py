@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from controller.api.wellknown import LEASE_NAME
 from tests.beds.api import PODS, Object
 from tests.beds.control_plane import DEFAULT_CONTROLLERS, ControlPlane
 from tests.beds.installed.workspace import Workspace, bed_on
@@ -26,6 +28,16 @@ SMALL = {"memory": "64Mi"}
 """Too little for the controller, so that the scheduler puts it where it runs."""
 
 
+async def free_lease(plane: ControlPlane) -> None:
+    """A Lease without a holder: the first candidate leads at once, where it would hold a new one for ten seconds."""
+    await plane.run_kubectl("create", "namespace", NAMESPACE)  # which may be there
+    await plane.run_kubectl(f"--namespace={NAMESPACE}", "delete", "lease", LEASE_NAME, "--ignore-not-found")
+    metadata = {"name": LEASE_NAME, "namespace": NAMESPACE}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+    done = await plane.run_kubectl("create", "-f", "-", stdin=json.dumps(lease))
+    assert done.returncode == 0, done.stderr
+
+
 class Site:
     """`bed` has the DaemonSets' side of the cluster, `host` the controller's."""
 
@@ -41,7 +53,7 @@ class Site:
         return "".join([await self.sh(line, folder) for line in commands(title)])
 
     async def replicas(self) -> list[Running]:
-        """The controller's, without those that were told to go."""
+        """The controller's pods that are not being deleted."""
         pods = await self.bed.api.list(PODS, namespace=NAMESPACE)
         return [self.host.running[pod["metadata"]["name"]] for pod in pods if is_live(pod)]
 
@@ -67,7 +79,7 @@ class Site:
         )
 
     async def pods(self) -> dict[str, tuple[str, int]]:
-        """Node to what changes whenever somebody touches its pod: uid, and restarts of the container."""
+        """Node to what changes whenever its pod is touched: uid, and restarts of the container."""
         return {pod["spec"]["nodeName"]: _identity(pod) for pod in await self.bed.pods()}
 
 
@@ -79,6 +91,7 @@ def _identity(pod: Object) -> tuple[str, int]:
 async def site_on(plane: ControlPlane, namespace: str = "") -> AsyncIterator[Site]:
     """Nothing is installed at first, but perhaps the CRD. At the end the controller is taken away with SIGTERM, and
     none of its replicas may have ended in another way."""
+    await free_lease(plane)
     async with bed_on(plane, namespace) as bed, Host(plane, bed.api.transport) as host:
         site = Site(bed, host)
         try:

@@ -37,7 +37,7 @@ def written(version: str, api_version: str = THEIRS, **rolling: Any) -> Object:
 
 
 def named(name: str, version: str) -> Object:
-    document = written(version)
+    document = written(version, maxUnavailable=len(NODES))
     document["metadata"] = {"name": name, "labels": {"team": "infra"}}
     document["spec"]["selector"] = {"matchLabels": {"app": name}}
     document["spec"]["template"]["metadata"]["labels"] = {"app": name}

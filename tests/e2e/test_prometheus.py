@@ -27,6 +27,7 @@ from tests.beds.nodes import Behaviour
 from tests.beds.prometheus import Binaries
 from tests.beds.prometheus.server import INSTALLED_IN, PATIENCE, POLL, Prometheus, scraping
 from tests.e2e.conftest import PULLS, RIVAL
+from tests.e2e.site import free_lease
 from tests.monitoring.queries import of_dashboards, of_rules, of_variables, reads, recorded
 
 pytestmark = pytest.mark.real
@@ -110,7 +111,7 @@ def about(daemonset: str, alerts: list[dict[str, Any]], state: str) -> list[dict
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def scene(plane: ControlPlane, prometheus_binaries: Binaries) -> AsyncIterator[Monitored]:
     """When Prometheus has seen all of it."""
-    await plane.run_kubectl("-n", INSTALLED_IN, "delete", "lease", "kruise-ds-controller", "--ignore-not-found")
+    await free_lease(plane)
     async with AsyncExitStack() as stack:
         account = plane.kubeconfig_for(RIVAL)
         leader = await stack.enter_async_context(running(plane.folder, account, PULLS, elect=True))

@@ -14,7 +14,7 @@ from tests.beds.installed.witness import witnessing
 from tests.beds.installed.workspace import sample
 from tests.beds.nodes import Behaviour
 from tests.beds.rights import NAMESPACE
-from tests.e2e.site import Site, site_on
+from tests.e2e.site import Site, free_lease, site_on
 
 pytestmark = pytest.mark.real
 
@@ -33,7 +33,7 @@ async def demo_on(plane: ControlPlane) -> AsyncIterator[Site]:
         yield site
 
 
-async def test_uninstalled_in_the_middle_of_a_rollout_and_installed_again_it_goes_on_where_it_stood(
+async def test_uninstalled_and_installed_again_a_rollout_goes_on(
     site_plane: ControlPlane,
 ) -> None:
     async with demo_on(site_plane) as site:
@@ -55,9 +55,10 @@ async def test_uninstalled_in_the_middle_of_a_rollout_and_installed_again_it_goe
             assert {pod["metadata"]["labels"].get("ver") for pod in left.values()} == {None, "v2"}, "half way"
             assert "demo" in await bed.kubectl("get", "ads"), "the kind is still there, and its objects"
             await witness.up_to_date()
-            assert len(witness.ever) == len(NODES) + len(witness.retired), "nobody was told to go without a successor"
+            assert len(witness.ever) == len(NODES) + len(witness.retired), "each pod that went has its successor"
 
             retired = set(witness.retired.values())
+            await free_lease(site.plane)
             await site.follow("Install")
             await bed.serves(*NODES, labels={"ver": "v2"})
             await bed.settled(len(NODES))
@@ -75,7 +76,7 @@ def another(name: str) -> Object:
     return found
 
 
-async def test_without_the_crd_only_orphans_are_left_and_the_controller_takes_them_over_when_it_is_back(
+async def test_without_the_crd_only_orphans_are_left_and_adopted_later(
     site_plane: ControlPlane,
 ) -> None:
     async with demo_on(site_plane) as site:
@@ -90,7 +91,7 @@ async def test_without_the_crd_only_orphans_are_left_and_the_controller_takes_th
         orphans = await bed.api.wait_for(
             PODS, lambda pods: len(pods) == len(NODES), "the pods of one are gone", seconds=90.0
         )
-        assert all(not pod["metadata"].get("ownerReferences") for pod in orphans), "those of the other are nobody's"
+        assert all(not pod["metadata"].get("ownerReferences") for pod in orphans), "those of the other have no owner"
         kept = {pod["metadata"]["uid"] for pod in orphans}
         await site.follow("Install")
         await site.new_kinds_are_seen()

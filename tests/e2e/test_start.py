@@ -18,6 +18,7 @@ from tests.beds.nodes import Behaviour
 from tests.beds.rights import NAMESPACE, OLD_SERVERS, Right, granted
 from tests.e2e.api_proxy import proxy_to
 from tests.e2e.conftest import ACCOUNT, PULLS, bare_plane, installed
+from tests.e2e.site import free_lease
 
 pytestmark = pytest.mark.real
 
@@ -88,6 +89,7 @@ async def test_in_one_namespace_rights_are_enough_and_reach_no_further(bare: Con
     await bare.start_controller_manager(DEFAULT_CONTROLLERS)
     async with bed_on(bare, "team-a") as bed:
         await installed(bare, overlay)
+        await free_lease(bare)
         audit = Audit(bare, ACCOUNT)
         await bed.workers(*NODES, "last")
         bed.nodes.behave("*", Behaviour(pull=0.5))
