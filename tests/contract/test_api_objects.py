@@ -28,7 +28,7 @@ async def test_versions_rise_with_every_write_of_any_kind(bed: ApiServer) -> Non
     assert version_of(first) < version_of(second) < version_of(third)
 
 
-async def test_what_the_client_says_about_uid_times_and_generation_is_not_believed(bed: ApiServer) -> None:
+async def test_the_client_does_not_choose_uid_times_and_generation(bed: ApiServer) -> None:
     lies = {
         "uid": "mine",
         "creationTimestamp": "2001-01-01T00:00:00Z",

@@ -26,7 +26,7 @@ async def breakable(control_plane_binaries: Binaries) -> AsyncIterator[ControlPl
         yield plane
 
 
-async def test_it_starts_serves_with_a_certificate_that_verifies_and_leaves_nothing(
+async def test_it_serves_with_a_certificate_that_verifies_and_leaves_nothing(
     control_plane_binaries: Binaries,
 ) -> None:
     async with ControlPlane(control_plane_binaries, controllers=()) as plane:

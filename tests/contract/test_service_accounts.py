@@ -41,7 +41,7 @@ async def account(bed: ApiServer, name: str, *secrets: str) -> None:
     await bed.api.create(ACCOUNTS, {"metadata": {"name": name}, "imagePullSecrets": listed})
 
 
-async def test_a_pod_has_the_pull_secrets_of_its_account_and_no_token_that_it_does_not_want(bed: ApiServer) -> None:
+async def test_a_pod_has_its_accounts_pull_secrets_and_no_unwanted_token(bed: ApiServer) -> None:
     await account(bed, "agent", "one", "two")
     made = (await bed.api.create(PODS, without_token("named", serviceAccountName="agent")))["spec"]
     assert made["imagePullSecrets"] == [{"name": "one"}, {"name": "two"}]

@@ -104,7 +104,7 @@ async def guarded(complete_binaries: Binaries, tmp_path_factory: pytest.TempPath
             yield Guarded(controller, audit, rights, trusting, *tokens)
 
 
-async def test_whoever_may_get_the_path_gets_the_page_and_the_server_is_asked_once_a_minute(guarded: Guarded) -> None:
+async def test_a_reader_of_the_path_gets_the_page_and_is_reviewed_once_a_minute(guarded: Guarded) -> None:
     for _ in range(3):
         status, page = await guarded.scrape(f"Bearer {guarded.reader}")
         assert status == 200, page
@@ -137,7 +137,7 @@ async def test_who_is_known_but_may_not_get_it_is_told_what_is_missing(guarded: 
     )
 
 
-async def test_a_flood_of_made_up_tokens_is_told_at_once_to_come_again_and_holds_up_no_scraper(
+async def test_a_flood_of_made_up_tokens_gets_429_and_delays_no_scraper(
     guarded: Guarded,
 ) -> None:
     """Ten reviews in a second, and only so many wait for theirs. Whoever is answered asks again, until one is

@@ -64,7 +64,7 @@ def test_a_version_that_was_not_published_is_named(tmp_path: Path, into: Path) -
         fetch(publish(tmp_path, {"etcd": b"#!"}), into, version="v1.36.4")
 
 
-def test_a_network_that_swallows_everything_costs_no_more_than_the_patience(into: Path) -> None:
+def test_a_network_that_swallows_everything_costs_only_the_patience(into: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with pytest.raises(SourceError, match=r"timed out|no answer"):

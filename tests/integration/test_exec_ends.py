@@ -173,9 +173,7 @@ class Environment(UserDict[str, str]):
 
 
 @pytest.mark.parametrize("turns", range(12))
-async def test_whoever_stops_waiting_while_a_program_starts_ends_what_that_has_started(
-    plugin: Hanging, turns: int
-) -> None:
+async def test_a_cancelled_start_of_a_program_ends_what_it_has_started(plugin: Hanging, turns: int) -> None:
     """At whichever turn of the loop, and though the loop is slow, so that the program is ahead of it."""
     plugin.hang()
     environment = Environment(os.environ)
@@ -191,7 +189,7 @@ async def test_whoever_stops_waiting_while_a_program_starts_ends_what_that_has_s
 
 
 @pytest.mark.parametrize("words", [(sys.executable, "-c", "a\0b"), ("", "x=\0")])
-async def test_a_program_that_cannot_be_started_leaves_its_own_error_and_no_group_of_errors(
+async def test_a_program_that_cannot_start_raises_its_own_error_without_a_group(
     words: tuple[str, ...],
 ) -> None:
     with pytest.raises((ValueError, OSError)):

@@ -36,7 +36,7 @@ def with_plugin(folder: Path) -> str:
     return kubeconfig(folder / "config", {"exec": {"apiVersion": VERSION, "command": sys.executable, "args": args}})
 
 
-async def test_an_exec_plugin_runs_once_and_again_shortly_before_its_token_expires(tmp_path: Path) -> None:
+async def test_an_exec_plugin_runs_once_and_again_before_its_token_expires(tmp_path: Path) -> None:
     now = [NOW]
     connection = await config.load(with_plugin(tmp_path), environ={}, clock=lambda: now[0])
     assert isinstance(connection.credentials, ExecPlugin)
@@ -59,7 +59,7 @@ async def test_an_exec_plugin_runs_again_when_the_server_refuses_its_token(tmp_p
         assert await connection.credentials.authorization() == "Bearer run-2"
 
 
-async def test_a_plugin_that_fails_later_leaves_the_old_token_and_says_why_when_refused(tmp_path: Path) -> None:
+async def test_a_plugin_that_fails_later_leaves_the_old_token(tmp_path: Path) -> None:
     now = [NOW]
     connection = await config.load(with_plugin(tmp_path), environ={}, clock=lambda: now[0])
     async with connection.credentials.renewing():
@@ -129,7 +129,7 @@ async def test_a_certificate_too_is_known_to_expire() -> None:
     assert (await Program(settings, "context one").run()).expiry == EXPIRY
 
 
-async def test_an_exec_plugin_whose_credential_has_expired_is_named_once_the_server_refuses(tmp_path: Path) -> None:
+async def test_an_expired_exec_credential_is_named_once_the_server_refuses(tmp_path: Path) -> None:
     connection = await config.load(with_plugin(tmp_path), environ={}, clock=lambda: EXPIRY + 1)
     words = "hands out a credential that expired at 2100-01-01T00:00:00Z"
     async with connection.credentials.renewing():

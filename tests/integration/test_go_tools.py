@@ -39,7 +39,7 @@ def test_the_cache_is_asked_for_the_version_that_go_mod_pins(module: Path) -> No
     assert obtain_go_tool(module, "it", environ={"HOME": str(module)}) == kept
 
 
-def test_another_version_in_the_cache_will_not_do_and_a_build_that_fails_is_told(module: Path) -> None:
+def test_another_version_in_the_cache_and_a_failed_build_are_reported(module: Path) -> None:
     executable(module / ".cache/kruise-ds/it/v2.3.3/it")
     executable(
         module / "bin/go", "case $1 in version) echo go version go1.26.0 x;; *) echo a reason >&2; exit 1;; esac"

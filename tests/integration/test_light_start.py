@@ -21,7 +21,7 @@ assert watched < spared, f"the garbage collector walks over {watched} objects, a
 """
 
 
-def test_nothing_is_imported_in_vain_and_what_is_imported_is_not_searched_for_garbage() -> None:
+def test_no_import_is_in_vain_and_imports_are_exempt_from_collection() -> None:
     subprocess.run([sys.executable, "-c", START], check=True, timeout=60)
 
 

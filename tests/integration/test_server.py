@@ -189,7 +189,7 @@ async def test_a_refused_method_is_told_which_are_allowed() -> None:
         assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
 
 
-async def test_the_server_asks_the_guard_for_its_pages_only_and_says_how_to_come_back() -> None:
+async def test_the_server_asks_the_guard_for_its_own_pages_only() -> None:
     address, guard = Address(host="127.0.0.1", port=0), guarding(Cluster(), lambda error: None)
     routes = {"/metrics": lambda _: text("numbers")}
     async with (

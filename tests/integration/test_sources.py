@@ -101,7 +101,7 @@ def test_a_named_folder_that_lacks_a_binary_is_passed_over(machine: Machine, tmp
     assert machine.obtain() == machine.cache / pinned_version()
 
 
-def test_controllers_that_are_asked_for_are_built_beside_binaries_without_them(machine: Machine) -> None:
+def test_wanted_controllers_are_built_beside_binaries_without_them(machine: Machine) -> None:
     downloaded = fill(machine.cache / f"{pinned_version()}-envtest", "etcd", "kube-apiserver", "kubectl")
     machine.go_builds_all()
     assert machine.obtain() == downloaded
@@ -116,7 +116,7 @@ def test_the_build_renames_etcd_and_is_done_once(machine: Machine) -> None:
     assert machine.calls.read_text().split() == ["build"]
 
 
-def test_another_kubernetes_is_built_from_its_own_module_into_its_own_folder(machine: Machine) -> None:
+def test_another_kubernetes_is_built_from_its_own_module_and_folder(machine: Machine) -> None:
     machine.go_builds_all(first='echo "$words" > $root/words')
     for minor, module in {"": MODULE, **{minor: VERSIONS / minor for minor in OTHERS}}.items():
         machine.environ["KUBERNETES_VERSION"] = minor
@@ -128,16 +128,14 @@ def test_another_kubernetes_is_built_from_its_own_module_into_its_own_folder(mac
         assert f".gitVersion={version} " in words
 
 
-def test_a_named_folder_with_another_kubernetes_than_the_one_asked_for_is_passed_over(
-    machine: Machine, tmp_path: Path
-) -> None:
+def test_a_folder_with_another_kubernetes_is_passed_over(machine: Machine, tmp_path: Path) -> None:
     machine.environ["KUBEBUILDER_ASSETS"] = str(fill(tmp_path / "assets", "etcd", "kube-apiserver", "kubectl"))
     machine.environ["KUBERNETES_VERSION"] = OTHERS[0]
     machine.go_builds_all()
     assert machine.obtain().parent == machine.cache
 
 
-def test_a_kubernetes_that_there_is_no_module_for_is_an_error_that_lists_the_others(machine: Machine) -> None:
+def test_a_kubernetes_without_a_module_is_an_error_that_lists_the_others(machine: Machine) -> None:
     machine.environ["KUBERNETES_VERSION"] = "1.2"
     with pytest.raises(LookupError, match=f"there are only {', '.join(OTHERS)}"):
         machine.obtain()

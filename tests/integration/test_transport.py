@@ -87,7 +87,7 @@ async def test_a_new_token_is_used_from_the_next_request_on() -> None:
     assert seen == ["one", "two"]
 
 
-async def test_whom_to_act_as_is_said_with_every_request_and_each_group_in_a_header_of_its_own() -> None:
+async def test_impersonation_is_sent_with_every_request_a_header_per_group() -> None:
     seen: list[tuple[str, list[str]]] = []
 
     async def handler(request: web.Request) -> web.Response:
@@ -260,7 +260,7 @@ async def test_leaving_a_stream_early_closes_its_connection() -> None:
     await runner.cleanup()
 
 
-def test_bytes_that_nobody_acknowledges_are_given_up_before_a_lease_has_run_out() -> None:
+def test_unacknowledged_bytes_are_given_up_before_a_lease_runs_out() -> None:
     made = transport._socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 1)))
     option, timing = getattr(socket, "TCP_USER_TIMEOUT", None), Timing()
     with made:

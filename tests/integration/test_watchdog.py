@@ -68,7 +68,7 @@ asyncio.run(main())
 """
 
 
-def test_a_process_whose_loop_is_blocked_ends_with_one_line_and_nothing_more() -> None:
+def test_a_process_with_a_blocked_loop_ends_with_one_line() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", BLOCKED], capture_output=True, text=True, timeout=PATIENCE, check=False
     )

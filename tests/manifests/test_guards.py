@@ -67,9 +67,7 @@ async def test_the_controllers_account_starts_pods_of_our_daemonsets(account: Ap
         await account.create(PODS, with_owners("tried", ours), dryRun="All")
 
 
-async def test_the_controllers_account_starts_pods_that_pull_images_which_run_nothing_and_changes_none(
-    account: Api, administrator: Api
-) -> None:
+async def test_the_controllers_account_starts_pullers_that_run_nothing(account: Api, administrator: Api) -> None:
     await refused(lambda: account.create(PODS, pod("tried"), dryRun="All"), "kruise-ds-pod-guard")
     puller: Object = {**body(job(), "node-1")}
     puller["metadata"].pop("namespace")

@@ -17,7 +17,7 @@ def test_the_installation_file_is_up_to_date(control_plane_binaries: Binaries) -
     )
 
 
-def test_a_release_has_its_own_image_in_the_installation_file_and_changes_nothing_else() -> None:
+def test_a_releases_installation_file_differs_in_its_image_alone() -> None:
     text, image = INSTALL.read_text(), f"ghcr.io/someone/kruise-ds:v0.1.0@sha256:{'0a' * 32}"
     lines = list(zip(text.splitlines(), with_image(text, image).splitlines(), strict=True))
     ((was, now),) = [(was, now) for was, now in lines if was != now]
@@ -26,7 +26,7 @@ def test_a_release_has_its_own_image_in_the_installation_file_and_changes_nothin
 
 
 @pytest.mark.parametrize("image", ["", "kruise-ds", "ghcr.io/a/b:v1.0.0", f"ghcr.io/a/b@sha256:{'0a' * 32}"])
-def test_an_image_that_could_be_moved_or_does_not_tell_its_version_is_refused(image: str) -> None:
+def test_an_image_that_can_be_moved_or_hides_its_version_is_refused(image: str) -> None:
     with pytest.raises(ValueError, match="is not NAME:vVERSION@sha256:DIGEST"):
         with_image(INSTALL.read_text(), image)
 

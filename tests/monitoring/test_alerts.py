@@ -44,7 +44,7 @@ def test_the_alerts_fire_when_they_should_and_say_what_they_should(
     promtool(prometheus_binaries, "test", "rules", cases)
 
 
-def test_each_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() -> None:
+def test_each_alert_has_a_case_that_fires_and_one_that_does_not() -> None:
     fires: set[str] = set()
     silent: set[str] = set()
     for path in CASES:

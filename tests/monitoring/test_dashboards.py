@@ -49,7 +49,7 @@ def test_panels_need_no_plugin_and_the_datasource_is_chosen(document: Any) -> No
     assert (source["name"], source["type"]) == ("datasource", "datasource")
 
 
-def test_every_panel_has_a_title_and_a_line_is_the_same_whatever_time_is_shown(document: Any) -> None:
+def test_every_panel_has_a_title_and_lines_are_stable_over_time(document: Any) -> None:
     for panel in document["panels"]:
         assert panel["title"], panel["type"]
         for target in panel.get("targets", ()):

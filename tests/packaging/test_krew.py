@@ -237,7 +237,7 @@ def test_it_asks_a_server_with_every_python_here(installed: Path, control_plane:
         assert json.loads(done.stdout)["server"].startswith("v1."), python
 
 
-def test_it_holds_what_every_python_needs_and_nothing_that_is_for_one_alone(content: Files) -> None:
+def test_it_holds_what_every_python_needs_and_nothing_for_one_alone(content: Files) -> None:
     found = sorted(name for name in content if name.endswith(".so"))
     assert len(found) == len(NATIVE) * len(MINORS)
     for minor in MINORS:

@@ -99,9 +99,7 @@ def test_a_shorter_look_sees_the_same_beginning(start: World) -> None:
     limit=st.sampled_from([{"max_unavailable": 1}, {"max_unavailable": 3}, {"max_surge": 2}]),
     partition=st.integers(0, 8),
 )
-def test_pods_that_get_ready_one_by_one_change_the_grouping_but_not_the_order(
-    chance: Random, limit: dict[str, Any], partition: int
-) -> None:
+def test_pods_that_get_ready_one_by_one_keep_the_order(chance: Random, limit: dict[str, Any], partition: int) -> None:
     start = world(ds("v2", partition=partition, **limit), nodes=8, pods=everywhere(8))
     cluster, sign = ToyCluster(start), "+" if "max_surge" in limit else "-"
     turned_to: list[str] = []

@@ -63,7 +63,7 @@ def _same(loop: TimedLoop) -> TimedLoop:
 @example(place=at("spec.template.spec.containers.0.args", "control characters"), size=1000)
 @example(place=at("data.spec.template.spec.priority", "many"), size=LARGEST)
 @example(place=at("spec.template.spec.containers.0.resources.limits", "quantities"), size=LARGEST)
-def test_what_a_server_can_store_costs_that_object_at_most_and_no_long_turn(place: Place, size: int) -> None:
+def test_what_a_server_can_store_costs_that_object_only(place: Place, size: int) -> None:
     plural, path, _, shape = place
     objects = {one: [json.dumps(plain(one, "calm")).encode()] for one in PLURALS}
     objects["nodes"] = [json.dumps(plain("nodes", f"node-{number}")).encode() for number in range(NODES)]

@@ -202,7 +202,7 @@ def passes(moves: Moves, count: int = 6) -> None:
         moves.pods_get_ready()
 
 
-def test_the_moves_can_leave_a_node_empty_on_which_the_older_revision_does_not_run() -> None:
+def test_the_moves_can_exclude_a_node_from_the_older_revision() -> None:
     moves = begun(0)
     moves.a_template_is_applied(4)
     passes(moves)

@@ -25,7 +25,7 @@ from tests.properties.rollout_wishes import Wish
 from tests.properties.size import DEEP
 
 
-def test_whatever_happens_the_laws_hold_and_everything_that_may_go_wrong_has() -> None:
+def test_the_laws_hold_whatever_happens_and_every_fault_happens() -> None:
     """`make test-deep` looks for new stories; `make test` tells the same hundred each time."""
     happened.clear()
     size = settings(derandomize=not DEEP, deadline=None, phases=[Phase.generate, Phase.shrink], print_blob=False)
@@ -69,7 +69,7 @@ def images(told: Rollouts) -> list[str]:
     return [" ".join(pod.image.rpartition(":")[2] for pod in scene.live(node)) for node in sorted(scene.nodes)]
 
 
-def test_among_the_moves_is_a_revert_under_a_partition_after_which_a_pod_is_lost_and_a_node_joins() -> None:
+def test_the_moves_include_a_revert_under_a_partition_and_a_lost_pod() -> None:
     told = story(partition=4)
     told.template(V2, 40.0)
     assert images(told) == ["v1", "v1", "v1", "v1", "v2"]
@@ -80,7 +80,7 @@ def test_among_the_moves_is_a_revert_under_a_partition_after_which_a_pod_is_lost
     told.teardown()
 
 
-def test_among_the_moves_is_a_template_with_another_placement_that_leaves_nodes_empty() -> None:
+def test_the_moves_include_a_placement_that_leaves_nodes_empty() -> None:
     told = story()
     told.template(V3, 40.0)
     assert images(told) == ["", "v3", "", "v3", ""]

@@ -57,7 +57,7 @@ async def test_without_its_kubelet_a_program_runs_on_and_is_found_again(bed: Bed
     assert await bed.version_of(before) == ""
 
 
-async def test_a_power_cut_ends_every_program_and_the_pod_comes_back_with_the_node(bed: Bed) -> None:
+async def test_a_power_cut_ends_every_program_and_pods_come_back(bed: Bed) -> None:
     node, before = bed.nodes[NODE], await running(bed)
     async with node.without_power():
         assert await bed.version_of(before) == ""

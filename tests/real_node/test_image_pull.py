@@ -124,9 +124,7 @@ async def test_a_secret_opens_the_registry(bed: Bed) -> None:
 
 
 @pytest.mark.parametrize("ahead", [True, False], ids=["ahead", "not ahead"])
-async def test_in_place_a_client_waits_for_the_pull_only_where_the_image_does_not_go_ahead(
-    bed: Bed, ahead: bool
-) -> None:
+async def test_in_place_a_client_waits_for_a_pull_only_without_pre_download(bed: Bed, ahead: bool) -> None:
     """A pull takes ten seconds at least: two requests, of five seconds each. By EndpointSlices a client waits for the
     kubelet's word too, that the pod is ready again; by address for the program alone."""
     tag = f"far-{ahead}".lower()

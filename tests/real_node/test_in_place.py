@@ -25,7 +25,7 @@ async def identities(bed: Bed) -> dict[str, tuple[str, ...]]:
     return {node_of(pod): identity(pod) for pod in live}
 
 
-async def test_a_new_image_restarts_the_container_of_the_same_pod_one_node_at_a_time(bed: Bed) -> None:
+async def test_a_new_image_restarts_one_container_at_a_time_in_the_same_pods(bed: Bed) -> None:
     async with deployed(bed, **IN_PLACE) as witness:
         witness.floor = len(bed.workers) - 1
         before = await identities(bed)
@@ -50,7 +50,7 @@ async def test_another_tag_of_the_same_bits_ends_too(bed: Bed) -> None:
         assert [restarts(pod) for pod in await bed.pods()] == [1, 1, 1]
 
 
-async def test_an_image_that_cannot_be_pulled_costs_one_node_until_the_next_edit_heals_it(bed: Bed) -> None:
+async def test_an_unpullable_image_costs_one_node_until_the_next_edit(bed: Bed) -> None:
     bed.ours.registry.behave("agent:bad", Manners(status=500))
     async with deployed(bed, **IN_PLACE) as witness:
         witness.floor = len(bed.workers) - 1

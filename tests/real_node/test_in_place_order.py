@@ -99,7 +99,7 @@ async def test_launch_priorities_are_restarted_one_after_the_other(bed: Bed) -> 
         assert await bed.versions() == bed.everywhere("v2")
 
 
-async def test_a_label_that_the_environment_reads_is_there_when_the_new_image_starts(bed: Bed) -> None:
+async def test_a_label_read_by_the_environment_is_there_with_the_new_image(bed: Bed) -> None:
     reads = {"name": "TRACK", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['track']"}}}
 
     def template(track: str, image: str) -> Object:

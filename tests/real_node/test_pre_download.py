@@ -83,7 +83,7 @@ async def left_alone(bed: Bed, words: str, *nodes: str) -> None:
     )
 
 
-async def test_a_node_whose_registry_fails_is_left_alone_and_the_next_image_reaches_it(bed: Bed) -> None:
+async def test_a_node_whose_registry_fails_waits_for_the_next_image(bed: Bed) -> None:
     registry, images = bed.ours.registry, bed.ours.images
     for version in ("half", "whole"):
         registry.put(f"agent:{version}", images.agent(version))
@@ -105,7 +105,7 @@ async def test_a_node_whose_registry_fails_is_left_alone_and_the_next_image_reac
         assert await bed.versions() == bed.everywhere("whole")
 
 
-async def test_nodes_that_pull_for_too_long_are_left_alone_and_the_image_reaches_them_when_it_is_quick(
+async def test_nodes_that_pull_for_too_long_are_left_alone_until_it_is_quick(
     bed: Bed,
 ) -> None:
     registry, slow = bed.ours.registry, bed.ours.images.agent("late")
@@ -142,7 +142,7 @@ async def test_without_its_secret_a_template_reaches_no_node_and_with_it_all(bed
         assert await bed.versions() == bed.everywhere("opened")
 
 
-async def test_pull_secrets_of_the_account_of_a_template_open_the_registry_ahead_of_its_pods(bed: Bed) -> None:
+async def test_the_accounts_pull_secrets_open_the_registry_ahead_of_pods(bed: Bed) -> None:
     bed.ours.registry.put("agent:guarded", bed.ours.images.agent("guarded"), Manners(login=LOGIN))
     await opens(bed, LOGIN, "key")
     await bed.api.create(ACCOUNTS, {"metadata": {"name": "agent"}, **KEY})

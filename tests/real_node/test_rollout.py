@@ -61,7 +61,7 @@ async def test_an_image_that_cannot_be_pulled_costs_one_node_and_no_more(bed: Be
         assert await bed.versions() == bed.everywhere("v1")
 
 
-async def test_a_node_that_loses_power_in_mid_rollout_gets_the_new_version_when_it_is_back(bed: Bed) -> None:
+async def test_a_node_that_loses_power_in_mid_rollout_is_updated_afterwards(bed: Bed) -> None:
     lost = bed.nodes["node-2"]
     async with deployed(bed, maxUnavailable=2) as witness:
         witness.floor = 0

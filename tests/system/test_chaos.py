@@ -131,7 +131,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("seed", range(25) if given is None else range(int(given), int(given) + 200))
 
 
-async def test_after_a_random_day_every_node_has_its_pod_and_nothing_else_happens(seed: int) -> None:
+async def test_after_a_random_day_every_node_has_its_pod_and_nothing_else(seed: int) -> None:
     async with simulated(latency=0.02) as bed:
         bed.patience = 7200.0
         await bed.add_nodes(5)

@@ -152,7 +152,7 @@ async def test_watches_tasks_and_the_probe_that_looks_at_them(bed: Bed) -> None:
     assert f"tasks failed: {settings.workers - 1} of {settings.workers} workers live" in body
 
 
-async def test_another_controller_that_writes_our_status_is_counted_and_named_and_left_alone(
+async def test_another_writer_of_our_status_is_counted_named_and_left_alone(
     real_bed: Bed, plane: ControlPlane
 ) -> None:
     bed = real_bed

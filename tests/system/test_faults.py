@@ -184,7 +184,7 @@ async def test_adoption_and_release_that_fail_are_tried_again(effect: Effect) ->
         }
 
 
-async def test_a_controller_that_starts_with_a_list_from_the_past_does_nothing_twice() -> None:
+async def test_a_controller_started_on_an_old_list_does_nothing_twice() -> None:
     stale = Rule(verb="list", resource="*", times=4, effect=StaleList(seconds=5))
     async with simulated(latency=LATENCY) as bed:
         bed.patience = 600.0

@@ -77,7 +77,7 @@ async def test_a_controller_that_is_cut_off_in_mid_job_is_carried_on(seconds: fl
         assert len(set(bed.journal.created)) == 5
 
 
-async def test_after_a_restart_only_nodes_that_do_not_tell_of_the_image_get_a_puller_again() -> None:
+async def test_after_a_restart_only_nodes_without_the_image_get_a_puller() -> None:
     async with pulling() as bed:
         await bed.add_nodes(4)
         bed.nodes.behave("node-0", Behaviour(missing_images=("*",)))
@@ -254,7 +254,7 @@ async def test_a_puller_that_was_deleted_once_comes_again(pulls: Bed) -> None:
     assert counts(await over(pulls)) == (1, 0, 1, 0)
 
 
-async def test_a_pod_that_has_a_pullers_name_is_told_and_the_job_goes_on_when_it_is_gone(pulls: Bed) -> None:
+async def test_a_pod_with_a_pullers_name_is_told_and_the_job_goes_on_later(pulls: Bed) -> None:
     await pulls.add_nodes(2)
     await pulls.api.create(IMAGE_PULL_JOBS, job(parallelism=0))
     (made,) = await pulls.until(

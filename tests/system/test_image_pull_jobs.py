@@ -23,7 +23,7 @@ async def test_nodes_pull_one_after_the_other_the_last_name_first(pulls: Bed) ->
     assert pulls.journal.created == ["node-2", "node-1", "node-0"]
 
 
-async def test_a_node_on_which_it_fails_is_tried_again_and_keeps_no_other_one_waiting(pulls: Bed) -> None:
+async def test_a_node_where_it_fails_is_tried_again_and_delays_no_other(pulls: Bed) -> None:
     await pulls.add_nodes(4)
     pulls.nodes.behave("node-3", Behaviour(missing_images=("*",)))
     began = pulls.clock()

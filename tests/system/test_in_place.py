@@ -98,7 +98,7 @@ async def test_what_a_running_pod_cannot_take_makes_new_ones_and_says_why(bed: B
 
 
 @both_beds
-async def test_pods_made_before_the_switch_are_replaced_once_and_updated_in_place_from_then_on(bed: Bed) -> None:
+async def test_pods_from_before_the_switch_are_replaced_once(bed: Bed) -> None:
     await bed.deploy(daemonset(), nodes=2)
     first = identities(await bed.pods())
     await bed.edit({"updateStrategy": {"rollingUpdate": ONE_BY_ONE}})
@@ -112,7 +112,7 @@ async def test_pods_made_before_the_switch_are_replaced_once_and_updated_in_plac
     assert await serving(bed, V3) == {"node-0", "node-1"}
 
 
-async def test_without_a_probe_a_pod_counts_as_unavailable_while_its_image_is_pulled(bed: Bed) -> None:
+async def test_without_a_probe_a_pod_is_unavailable_while_its_image_is_pulled(bed: Bed) -> None:
     """The kubelet calls it ready all the time."""
     nodes = await bed.deploy(in_place(), nodes=3)
     bed.nodes.behave("*", Behaviour(notice=0.1, pull=60.0, gate=0.1))
@@ -169,7 +169,7 @@ async def test_another_name_of_the_same_bits_ends_too(bed: Bed) -> None:
     assert [restarts(pod) for pod in (await bed.runs_on(*nodes, image=alias)).values()] == [1, 1]
 
 
-async def test_an_image_that_cannot_be_pulled_stops_the_rollout_and_going_back_heals_at_once(bed: Bed) -> None:
+async def test_an_unpullable_image_stops_the_rollout_and_going_back_heals(bed: Bed) -> None:
     nodes = await bed.deploy(in_place(), nodes=4)
     before = identities(await bed.pods())
     bed.nodes.behave("*", Behaviour(missing_images=("*:v2",), registry="no such manifest"))
@@ -196,7 +196,7 @@ async def test_min_ready_seconds_count_from_the_start_of_the_new_container(bed: 
     assert 48 <= bed.clock() - began < 55, "15 seconds after each pull of 10, told in whole seconds"
 
 
-async def test_a_late_watch_never_lets_more_pods_go_and_no_write_is_refused_twice() -> None:
+async def test_a_late_watch_exceeds_no_budget_and_repeats_no_refused_write() -> None:
     late = Rule(verb="watch", resource="pods", effect=LateWatch(seconds=1))
     async with simulated(late, latency=0.02) as bed:
         nodes = await bed.deploy(in_place(most=2), nodes=6)
@@ -212,7 +212,7 @@ def in_turn(image: str) -> Object:
     return {"containers": by_priority(image, agent="p_1", first="p_9")}
 
 
-async def test_another_name_of_the_same_bits_keeps_the_next_priority_waiting_for_some_seconds_only(bed: Bed) -> None:
+async def test_another_name_of_the_same_bits_delays_the_next_priority_shortly(bed: Bed) -> None:
     """Nothing proves that the container runs which that name asked for."""
     alias = "registry.example/agent:same"
     nodes = await bed.deploy(in_place(pod=in_turn(V1)), nodes=2)

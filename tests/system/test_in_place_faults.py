@@ -39,7 +39,7 @@ def writes(bed: Bed) -> int:
 
 
 @both_beds
-async def test_three_launch_priorities_take_three_steps_and_no_traffic_before_the_last(bed: Bed) -> None:
+async def test_three_launch_priorities_take_three_steps_then_traffic(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
 
     keys = {"agent": "p_0", "first": "p_20", "second": "p_10"}
@@ -72,9 +72,7 @@ async def test_three_launch_priorities_take_three_steps_and_no_traffic_before_th
     ],
     ids=["403", "422", "409", "404", "504, and done"],
 )
-async def test_where_one_node_s_writes_are_refused_the_others_go_on_and_its_pod_serves(
-    bed: Bed, resource: str, effect: Effect
-) -> None:
+async def test_where_one_nodes_writes_are_refused_the_others_go_on(bed: Bed, resource: str, effect: Effect) -> None:
     await bed.deploy(in_place(), nodes=4)
     pod = (await bed.pods())["node-2"]["metadata"]["name"]
     refused = Rule(verb="patch", resource=resource, name=pod, effect=effect)
@@ -136,7 +134,7 @@ async def write(bed: Bed, pod: str, status: str) -> None:
     await bed.api.patch(PODS, pod, body, sub="status", content_type=STRATEGIC_MERGE_PATCH)
 
 
-async def test_a_condition_that_somebody_closes_is_opened_again_and_one_that_he_opens_ends_nothing(bed: Bed) -> None:
+async def test_a_condition_closed_by_others_is_opened_again(bed: Bed) -> None:
     await bed.deploy(in_place(), nodes=2)
     first = (await bed.pods())["node-0"]["metadata"]["name"]
     await write(bed, first, "False")
@@ -214,9 +212,7 @@ QUICK = Behaviour(notice=0.1, terminate=0.2, start=0.2, gate=0.1)
 
 
 @pytest.mark.parametrize(("min_ready", "crash_after"), [(10, 0.3), (0, 0.1), (0, 0.5), (0, 1.5)])
-async def test_an_image_that_crashes_stops_the_rollout_at_one_node_and_going_back_heals_it_at_once(
-    bed: Bed, min_ready: int, crash_after: float
-) -> None:
+async def test_a_crashing_image_stops_the_rollout_at_one_node(bed: Bed, min_ready: int, crash_after: float) -> None:
     """Nobody probes it: its kubelet calls it ready as long as it runs."""
     await bed.deploy(in_place(minReadySeconds=min_ready), nodes=4)
     before = identities(await bed.pods())
@@ -241,7 +237,7 @@ async def test_an_image_that_crashes_stops_the_rollout_at_one_node_and_going_bac
     assert bed.journal.deleted == []
 
 
-async def test_an_image_that_crashes_stops_the_rollout_also_where_clocks_of_nodes_are_behind(bed: Bed) -> None:
+async def test_a_crashing_image_stops_the_rollout_with_slow_node_clocks_too(bed: Bed) -> None:
     await bed.deploy(in_place(), nodes=4)
     bed.controller.ahead = 20.0
     bed.nodes.behave("*", Behaviour(notice=0.1, gate=0.1, crashing_images=("*:v2",), crash_after=0.5))
@@ -258,7 +254,7 @@ def waits(pod: Object) -> bool:
     return bool(waiting.get("reason") == "CrashLoopBackOff")
 
 
-async def test_going_back_and_forth_meets_the_kubelet_s_back_off_and_ends_all_the_same(bed: Bed) -> None:
+async def test_going_back_and_forth_meets_the_kubelets_back_off_and_ends(bed: Bed) -> None:
     """It says CrashLoopBackOff of a container that it restarted into lately, although no program has crashed."""
     nodes = await bed.deploy(in_place(), nodes=2)
     before = identities(await bed.pods())

@@ -58,7 +58,7 @@ def asked(bed: Bed) -> Counter[str]:
 
 
 @both_beds
-async def test_where_updates_are_refused_traffic_comes_back_once_and_is_not_taken_again(bed: Bed) -> None:
+async def test_where_updates_are_refused_traffic_comes_back_once(bed: Bed) -> None:
     """Whether the server would take them is asked by dry runs from then on."""
     nodes = await bed.deploy(updates.in_place(), nodes=2)
     before = await bed.pods()

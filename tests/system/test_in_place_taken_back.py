@@ -84,7 +84,7 @@ def put_back(name: str, image: str, *, node: str = "node-1") -> Callable[[Attemp
     return judge
 
 
-async def test_an_image_that_is_put_back_leaves_an_old_pod_that_serves_and_a_rollout_that_is_not_complete(
+async def test_an_image_put_back_leaves_a_serving_old_pod_and_no_completion(
     bed: Bed,
 ) -> None:
     await bed.deploy(in_place(), nodes=2)
@@ -105,7 +105,7 @@ async def test_an_image_that_is_put_back_leaves_an_old_pod_that_serves_and_a_rol
     assert [(runs(pod, V2), restarts(pod)) for pod in (await bed.pods()).values()] == [(True, 1)] * 2
 
 
-async def test_an_image_of_a_later_batch_that_is_put_back_is_not_taken_for_updated(bed: Bed) -> None:
+async def test_a_later_batchs_image_put_back_does_not_count_as_updated(bed: Bed) -> None:
     await bed.deploy(in_place(pod={"containers": by_priority(V1, agent="p_0", first="p_20")}), nodes=1)
     with judged(bed, put_back("agent", V1, node="node-0")):
         await bed.edit({"template": {"spec": {"containers": by_priority(V2, agent="p_0", first="p_20")}}})
@@ -118,7 +118,7 @@ async def test_an_image_of_a_later_batch_that_is_put_back_is_not_taken_for_updat
     assert [(runs(pod, V2, name), restarts(pod, name)) for name in ("agent", "first")] == [(True, 1)] * 2
 
 
-async def test_an_image_that_somebody_puts_back_once_while_the_new_one_is_pulled_is_written_again(bed: Bed) -> None:
+async def test_an_image_put_back_during_the_pull_is_written_again(bed: Bed) -> None:
     await bed.deploy(in_place(), nodes=1)
     bed.nodes.behave("*", SLOW)
     await bed.set_image(V2)

@@ -45,7 +45,7 @@ async def test_a_change_of_mind_in_the_middle_leaves_no_pod_without_traffic(
     assert [node for node, pod in pods.items() if condition(pod, "Ready").get("status") != "True"] == []
 
 
-async def test_a_pause_between_two_edits_lets_the_first_one_s_batches_come_to_their_end(bed: Bed) -> None:
+async def test_a_pause_between_two_edits_lets_the_first_ones_batches_end(bed: Bed) -> None:
     """Half of an update would stay, not ready, for as long as the pause lasts."""
     await bed.add_nodes(1)
     source = {"configMapKeyRef": {"name": "barrier", "key": "p_5"}}
@@ -68,7 +68,7 @@ async def test_a_pause_between_two_edits_lets_the_first_one_s_batches_come_to_th
     assert runs(pod, V2, "late")
 
 
-async def test_three_edits_in_a_row_and_back_again_end_with_what_was_asked_for_last(bed: Bed) -> None:
+async def test_three_edits_and_back_again_end_with_the_last_wish(bed: Bed) -> None:
     nodes = await bed.deploy(in_place(most=3), nodes=3)
     before = identities(await bed.pods())
     bed.nodes.behave("*", Behaviour(notice=0.5, start=0.5, terminate=2.0, gate=0.1))
@@ -82,7 +82,7 @@ async def test_three_edits_in_a_row_and_back_again_end_with_what_was_asked_for_l
     assert all(map(is_open, after.values()))
 
 
-async def test_a_label_that_a_webhook_puts_back_each_time_is_told_of_and_not_fought(bed: Bed) -> None:
+async def test_a_label_put_back_by_a_webhook_is_told_and_not_fought(bed: Bed) -> None:
     await bed.deploy(in_place(), nodes=2)
     before = (await bed.pods())["node-1"]["metadata"]["labels"][LABEL]
 
@@ -119,7 +119,7 @@ async def test_a_pod_that_somebody_gave_the_image_before_is_not_waited_for(bed: 
     assert [restarts(pod) for pod in (await bed.pods()).values()] == [1, 1]
 
 
-async def test_who_labels_a_pod_with_its_former_revision_gets_the_label_back_and_no_restart(bed: Bed) -> None:
+async def test_a_pod_relabelled_with_its_former_revision_is_not_restarted(bed: Bed) -> None:
     await bed.deploy(in_place(), nodes=2)
     labels = {
         "controller-revision-hash": (await bed.pods())["node-1"]["metadata"]["labels"]["controller-revision-hash"]

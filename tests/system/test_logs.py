@@ -108,7 +108,7 @@ async def test_a_pass_has_one_line_and_a_quiet_one_none_at_info(bed: Bed, out: i
     assert lines(out), "it did look"
 
 
-async def test_the_line_of_a_pass_has_the_word_of_the_metric_and_why_it_comes_again(out: io.BytesIO) -> None:
+async def test_the_line_of_a_pass_has_the_metrics_word_and_why_it_is_back(out: io.BytesIO) -> None:
     async with simulated(
         Rule(verb="watch", resource="pods", effect=LateWatch(seconds=3)),
         Rule(verb="create", resource="pods", nth=(1,), effect=Answer(403, "Forbidden", "no")),
@@ -125,7 +125,7 @@ async def test_the_line_of_a_pass_has_the_word_of_the_metric_and_why_it_comes_ag
     assert all(line["requeue_after"] > 0 for line in again)
 
 
-async def test_each_pass_for_images_has_a_line_with_an_id_of_its_own_and_is_counted_under_its_queue(
+async def test_each_pass_for_images_has_its_own_line_id_and_queue(
     out: io.BytesIO,
 ) -> None:
     async with pulling(Rule(verb="create", resource="pods", nth=(1,), effect=Answer(403, "Forbidden", "no"))) as bed:

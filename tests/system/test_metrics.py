@@ -127,7 +127,7 @@ async def test_what_only_a_person_can_go_on_with(bed: Bed) -> None:
     await tells(bed, name="hooked", rollout_blocked={"PreDeleteHook": 1})
 
 
-async def test_pods_that_a_hook_does_not_let_go_count_as_overdue_after_an_hour_without_any_event(bed: Bed) -> None:
+async def test_held_pods_are_overdue_after_an_hour_without_any_event(bed: Bed) -> None:
     await bed.add_nodes(2)
     hooked = daemonset(lifecycle={"preDelete": {"labelsHandler": {"hold": "yes"}}})
     hooked["spec"]["template"]["metadata"] = {"labels": {"app": "agent", "hold": "yes"}}

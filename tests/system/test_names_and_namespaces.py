@@ -101,7 +101,7 @@ async def test_too_many_pods_are_too_few_on_some_nodes(bed: Bed) -> None:
 LATENCY = 0.02
 
 
-async def test_no_pod_is_made_for_daemonsets_that_went_with_their_kind_and_they_may_come_back() -> None:
+async def test_no_pod_is_made_for_daemonsets_that_went_with_their_kind() -> None:
     async with simulated(latency=LATENCY) as bed:
         bed.patience = 600.0
         nodes = await bed.deploy(daemonset(), nodes=4)

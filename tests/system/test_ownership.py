@@ -15,7 +15,7 @@ HASH = "controller-revision-hash"
 
 
 @both_beds
-async def test_deleting_a_daemonset_takes_its_pods_and_orphaning_leaves_them_to_the_next_one(bed: Bed) -> None:
+async def test_deleting_takes_the_pods_and_orphaning_leaves_them_to_the_next(bed: Bed) -> None:
     nodes = await bed.deploy(daemonset(), nodes=3)
     before = uids(await bed.pods())
     await garbage_collector_knows(bed.api, PODS, REVISIONS)
@@ -37,7 +37,7 @@ async def test_deleting_a_daemonset_takes_its_pods_and_orphaning_leaves_them_to_
 
 
 @both_beds
-async def test_a_pod_that_is_orphaned_in_the_midst_of_its_update_is_finished_by_who_adopts_it(bed: Bed) -> None:
+async def test_a_pod_orphaned_in_mid_update_is_finished_by_its_adopter(bed: Bed) -> None:
     await bed.deploy(in_place(), nodes=1)
     before = uids(await bed.pods())
     bed.nodes.behave("*", Behaviour(notice=0.1, pull=2.0, gate=0.1))
@@ -53,7 +53,7 @@ async def test_a_pod_that_is_orphaned_in_the_midst_of_its_update_is_finished_by_
 
 
 @both_beds
-async def test_deleting_in_the_foreground_waits_for_the_pods_and_makes_no_new_ones(bed: Bed) -> None:
+async def test_a_foreground_deletion_waits_for_pods_and_makes_no_new_ones(bed: Bed) -> None:
     await bed.deploy(daemonset(), nodes=3)
     await garbage_collector_knows(bed.api, PODS, REVISIONS)
     await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Foreground"})
@@ -64,7 +64,7 @@ async def test_deleting_in_the_foreground_waits_for_the_pods_and_makes_no_new_on
 
 
 @both_beds
-async def test_an_orphan_that_matches_is_adopted_and_one_that_ends_or_differs_is_not(bed: Bed) -> None:
+async def test_a_matching_orphan_is_adopted_unless_it_ends_or_differs(bed: Bed) -> None:
     await bed.deploy(daemonset(), nodes=2)
     one = await bed.daemonset()
     await bed.taint("node-1", {"key": "reserved", "effect": "NoExecute"})
@@ -113,7 +113,7 @@ async def test_a_pod_that_is_relabelled_is_released_and_replaced(bed: Bed) -> No
 
 
 @both_beds
-async def test_a_pod_that_is_released_in_the_midst_of_its_update_is_not_kept_from_its_traffic(bed: Bed) -> None:
+async def test_a_pod_released_in_mid_update_gets_its_traffic(bed: Bed) -> None:
     await bed.deploy(in_place(), nodes=1)
     bed.nodes.behave("*", Behaviour(notice=0.1, missing_images=("*:v2",), gate=0.1))
     await bed.set_image(V2)

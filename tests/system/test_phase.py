@@ -187,7 +187,7 @@ async def test_the_deadline_costs_one_status_and_one_event_and_time_none(bed: Be
     assert [write.resource for write in bed.journal.writes] == ["daemonsets.apps.kruise.io/status", "events"]
 
 
-async def test_a_pod_that_gets_ready_again_and_again_does_not_hide_that_the_rollout_stalls(bed: Bed) -> None:
+async def test_a_pod_getting_ready_again_and_again_does_not_hide_a_stall(bed: Bed) -> None:
     bed.patience = 86400.0
     await bed.deploy(impatient(120), nodes=3)
     bed.nodes.behave("*", UNREADY)

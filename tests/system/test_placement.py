@@ -43,7 +43,7 @@ async def test_a_tainted_node_gets_its_pod_when_the_taint_goes(bed: Bed, make: M
 
 
 @both_beds
-async def test_a_node_that_goes_takes_its_unbound_pod_and_leaves_its_bound_one_to_others(bed: Bed) -> None:
+async def test_a_vanished_node_takes_its_unbound_pod_and_leaves_its_bound_one(bed: Bed) -> None:
     await bed.deploy(daemonset(), nodes=3)
     await bed.api.create(DAEMONSETS, daemonset("unbound", pod={"schedulerName": "nobody"}))
     await bed.status("unbound", desired=3, current=3)

@@ -151,7 +151,7 @@ async def test_finalizers_hold_too_and_a_deletion_by_hand_does_not_wait(bed: Bed
     await bed.settled()
 
 
-async def test_while_surging_a_held_pod_keeps_its_surge_and_serves_again_if_it_must(bed: Bed) -> None:
+async def test_while_surging_a_held_pod_keeps_its_surge_and_may_serve_again(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}, rolling={"maxSurge": 1, "maxUnavailable": 0}))
     async with monitoring(bed, most_unavailable=0), one_at_a_time(bed):
@@ -184,7 +184,7 @@ async def test_an_answer_that_was_lost_prepares_no_second_pod(bed: Bed, which: s
         await bed.idle()
 
 
-async def test_whatever_moment_the_controller_ends_the_next_one_brings_it_to_an_end(bed: Bed) -> None:
+async def test_a_controller_ended_at_any_moment_is_succeeded_to_the_end(bed: Bed) -> None:
     """Also between the two writes, whether the reason is still there or not."""
     await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}), nodes=2)
     before = uids(await bed.pods())
@@ -203,7 +203,7 @@ async def test_whatever_moment_the_controller_ends_the_next_one_brings_it_to_an_
     assert uids(await bed.pods()) == before
 
 
-async def test_while_a_whole_surge_is_held_the_new_pods_serve_and_the_status_says_who_holds_it(bed: Bed) -> None:
+async def test_while_a_whole_surge_is_held_the_status_says_who_holds_it(bed: Bed) -> None:
     await bed.add_nodes(2)
     await bed.deploy(
         hooked(hook={**HOOK, "markPodNotReady": True}, rolling={"maxSurge": "100%", "maxUnavailable": 0})

@@ -46,7 +46,7 @@ def refusing(verb: str, node: str) -> Callable[[Attempt], None]:
     return judge
 
 
-async def test_a_pod_that_is_held_by_now_is_not_deleted_by_who_has_not_heard_of_it(bed: Bed) -> None:
+async def test_a_pod_held_by_now_is_not_deleted_by_a_late_cache(bed: Bed) -> None:
     await bed.add_nodes(1)
     made = hooked()
     del made["spec"]["template"]["metadata"]["labels"][BLOCK]
@@ -65,9 +65,7 @@ async def test_a_pod_that_is_held_by_now_is_not_deleted_by_who_has_not_heard_of_
 
 
 @pytest.mark.parametrize("verb", ["update", "delete"])
-async def test_a_pod_that_cannot_be_prepared_or_deleted_serves_on_and_others_take_its_turn(
-    bed: Bed, verb: str
-) -> None:
+async def test_a_pod_that_cannot_be_prepared_serves_on_and_others_go(bed: Bed, verb: str) -> None:
     await bed.deploy(hooked(hook=MARK), nodes=3)
     async with one_at_a_time(bed), monitoring(bed, most_unavailable=1):
         with judged(bed, refusing(verb, "node-2")):
@@ -167,7 +165,7 @@ async def test_a_label_that_the_selector_asks_for_lets_a_pod_go_and_not_run_away
     assert len(await bed.api.list(PODS)) == 2
 
 
-async def test_a_pod_that_somebody_keeps_not_ready_in_words_of_their_own_stays_so(bed: Bed) -> None:
+async def test_a_pod_kept_not_ready_by_others_in_their_words_stays_so(bed: Bed) -> None:
     await bed.deploy(hooked(hook=MARK), nodes=1)
     await list_in_message(bed, "kept for maintenance")
     await bed.status(ready=0)

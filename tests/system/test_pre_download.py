@@ -39,7 +39,7 @@ async def annotate(bed: Bed, **values: str) -> None:
 
 
 @both_beds
-async def test_a_new_image_is_pulled_ahead_on_nodes_with_an_old_pod_and_the_job_goes_with_the_rollout(
+async def test_a_new_image_is_pulled_ahead_where_old_pods_are(
     pulls: Bed,
 ) -> None:
     nodes = await pulls.deploy(daemonset(), nodes=5)
@@ -159,7 +159,7 @@ async def test_a_job_that_is_refused_holds_up_no_rollout_and_is_tried_again(pull
     await made(pulls, 0)
 
 
-async def test_a_job_that_has_done_its_work_is_not_made_again_for_a_rollout_that_takes_long(pulls: Bed) -> None:
+async def test_a_finished_job_is_not_made_again_for_a_long_rollout(pulls: Bed) -> None:
     await pulls.deploy(daemonset(rolling={"partition": 3}), nodes=3)
     await pulls.set_image(V2)
     await made(pulls)

@@ -84,7 +84,7 @@ async def serving(bed: Bed, image: str) -> None:
     assert [(image_of(pod), is_ready(pod)) for pod in pods] == [(image, True)] * 3
 
 
-async def test_while_pullers_are_refused_a_rollout_in_place_says_so_and_goes_on_when_they_are_not(pulls: Bed) -> None:
+async def test_while_pullers_are_refused_a_rollout_in_place_says_so(pulls: Bed) -> None:
     nodes = await deployed(pulls, {})
     with refused(pulls, "pods", is_puller):
         began = pulls.clock()
@@ -96,7 +96,7 @@ async def test_while_pullers_are_refused_a_rollout_in_place_says_so_and_goes_on_
     await pulls.runs_on(*nodes, image=V2)
 
 
-async def test_where_images_are_replaced_nobody_waits_for_pullers_that_are_refused(pulls: Bed) -> None:
+async def test_where_pods_are_replaced_refused_pullers_are_not_waited_for(pulls: Bed) -> None:
     nodes = await pulls.deploy(daemonset(), nodes=3)
     await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": {WAIT: "true"}}})
     with refused(pulls, "pods", is_puller):
@@ -128,7 +128,7 @@ async def test_nobody_waits_for_a_job_that_is_being_deleted(pulls: Bed) -> None:
     await pulls.runs_on(*nodes, image=V2)
 
 
-async def test_an_updated_pod_that_is_not_ready_any_more_takes_no_protection_from_others(pulls: Bed) -> None:
+async def test_an_updated_pod_not_ready_any_more_leaves_others_protected(pulls: Bed) -> None:
     """The threshold is for making the job. The node that the first one is updated on goes without its image."""
     await pulls.add_nodes(3)
     await pulls.deploy(daemonset(rolling={**IN_PLACE, "maxUnavailable": 2, "selector": {"matchLabels": {"go": "1"}}}))
@@ -171,7 +171,7 @@ async def test_a_job_that_was_removed_and_is_wanted_again_is_made_again() -> Non
         await bed.runs_on(*nodes, image=V4)
 
 
-async def test_a_job_whose_deletion_comes_late_is_not_relied_on_when_it_is_wanted_again() -> None:
+async def test_a_job_being_deleted_late_is_not_relied_on_when_wanted_again() -> None:
     """No deletion is answered, and each done when the template is the former one again."""
     late = Rule(verb="delete", resource=JOBS, effect=LateRequest(seconds=20.0))
     async with pulling(late) as bed:
@@ -216,9 +216,7 @@ def job_for(image: str) -> Check:
     [Answer(429, retry_after=1), NoConnection(), LoseRequest(), LoseAnswer()],
     ids=["too busy", "no connection", "the request is lost", "the answer is lost"],
 )
-async def test_no_container_ends_before_its_image_is_there_while_a_job_is_not_answered(
-    pulls: Bed, effect: Effect
-) -> None:
+async def test_no_container_ends_before_its_image_is_there_in_silence(pulls: Bed, effect: Effect) -> None:
     """Whether it is made or not: nobody refuses it. After the time of an attempt nobody waits any more."""
     nodes = await deployed(pulls, {})
     pulls.nodes.behave("*", Behaviour(pull=30.0))

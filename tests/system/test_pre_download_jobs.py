@@ -94,7 +94,7 @@ async def test_a_leader_that_never_learns_of_jobs_is_waited_for_ten_seconds(pull
     assert 10 <= pulls.clock() - began < 15
 
 
-async def test_a_leader_that_has_just_begun_does_not_run_ahead_of_what_it_does_not_know(pulls: Bed) -> None:
+async def test_a_new_leader_does_not_run_ahead_of_jobs_it_does_not_know(pulls: Bed) -> None:
     await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
     pulls.nodes.behave("*", Behaviour(pull=60.0))
     await pulls.set_image(V2)

@@ -61,7 +61,7 @@ async def test_in_place_a_puller_that_is_refused_is_told_and_made_when_it_is_not
 
 
 @both_beds
-async def test_a_template_that_names_its_containers_in_annotations_has_its_image_pulled(pulls: Bed) -> None:
+async def test_a_template_with_container_annotations_has_its_image_pulled(pulls: Bed) -> None:
     """The server refuses any pod with an AppArmor profile for a container that it does not have."""
     nodes = await pulls.add_nodes(2)
     new = daemonset(rolling={"rollingUpdateType": "InPlaceIfPossible"})

@@ -53,7 +53,7 @@ async def test_in_place_a_node_is_updated_once_its_image_is_there(pulls: Bed) ->
     assert 90 <= pulls.clock() - began < 95, "one image after the other"
 
 
-async def test_a_node_on_which_the_image_cannot_be_pulled_is_left_alone_and_named(pulls: Bed) -> None:
+async def test_a_node_that_cannot_pull_the_image_is_left_alone_and_named(pulls: Bed) -> None:
     nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=3)
     pulls.nodes.behave("node-1", Behaviour(missing_images=(V2,)))
     await pulls.set_image(V2)
@@ -70,7 +70,7 @@ async def test_a_node_on_which_the_image_cannot_be_pulled_is_left_alone_and_name
     await pulls.runs_on(*nodes, image=V2)
 
 
-async def test_a_strategy_that_cannot_be_read_is_told_while_images_are_pulled_and_nothing_changes(pulls: Bed) -> None:
+async def test_an_unreadable_strategy_is_told_while_images_are_pulled(pulls: Bed) -> None:
     nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=2)
     pulls.nodes.behave("*", Behaviour(pull=30.0))
     await pulls.set_image(V2)
@@ -143,7 +143,7 @@ async def test_the_nodes_that_the_rollout_may_update_pull_first(pulls: Bed) -> N
     assert pulls.clock() - began < 185, "the next one after that of node-5, which is under way"
 
 
-async def test_with_a_threshold_the_first_nodes_go_without_the_image_and_that_is_told(pulls: Bed) -> None:
+async def test_with_a_threshold_the_first_nodes_go_without_the_image(pulls: Bed) -> None:
     nodes = await pulls.deploy(daemonset(rolling=IN_PLACE), nodes=4)
     threshold = {"apps.kruise.io/image-predownload-min-updated-ready-pods": "2"}
     await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": threshold}})

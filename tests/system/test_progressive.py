@@ -86,7 +86,7 @@ async def leaves_the_pool(bed: Bed, *, nodes: int, in_pool: set[int], partition:
     await bed.edit({"template": changed, "updateStrategy": {"rollingUpdate": {"partition": partition}}})
 
 
-async def test_nodes_that_the_older_revision_excludes_hold_nothing_up_and_get_the_new_one_in_their_turn() -> None:
+async def test_nodes_the_older_revision_excludes_get_the_new_one_in_turn() -> None:
     async with simulated() as bed:
         await leaves_the_pool(bed, nodes=5, in_pool={2, 3, 4}, partition=2)
         await bed.phase("Held")
@@ -100,7 +100,7 @@ async def test_nodes_that_the_older_revision_excludes_hold_nothing_up_and_get_th
         assert await layout(bed) == "v2 v2 v2 v2 v2"
 
 
-async def test_an_empty_node_gets_the_older_revision_as_soon_as_that_may_run_there() -> None:
+async def test_an_empty_node_gets_the_older_revision_once_it_may_run_there() -> None:
     async with simulated() as bed:
         await leaves_the_pool(bed, nodes=3, in_pool={0, 2}, partition=3)
         await bed.idle(600)

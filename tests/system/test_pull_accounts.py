@@ -57,7 +57,7 @@ async def tells(bed: Bed, words: str, name: str = "pull") -> None:
 
 
 @both_beds
-async def test_the_pullers_of_a_rollout_run_under_the_account_of_its_template_and_have_no_token(pulls: Bed) -> None:
+async def test_pullers_of_a_rollout_run_under_its_account_without_a_token(pulls: Bed) -> None:
     nodes = await deployed(pulls)
     pulls.nodes.behave("*", Behaviour(pull=3600.0))
     await pulls.set_image(V2)
@@ -94,7 +94,7 @@ async def test_while_the_account_is_not_there_the_job_and_the_rollout_say_so(pul
 
 
 @both_beds
-async def test_a_job_may_name_an_account_and_a_name_that_is_none_is_told_until_it_is_mended(pulls: Bed) -> None:
+async def test_a_job_may_name_an_account_and_a_bad_name_is_told(pulls: Bed) -> None:
     await pulls.add_nodes(2)
     new = job()
     new["metadata"]["annotations"] = {NAME: "Not valid"}

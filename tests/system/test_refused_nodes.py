@@ -86,7 +86,7 @@ async def test_pods_that_may_not_be_deleted_stop_no_update_of_others() -> None:
         assert now() - began < 30.0, "seconds, at maxUnavailable 1; the refused ones come first in update order"
 
 
-async def test_while_surging_nodes_that_get_no_second_pod_stop_no_update_of_others() -> None:
+async def test_while_surging_nodes_without_a_second_pod_stop_no_other_update() -> None:
     async with simulated(latency=0.02) as bed:
         bed.patience = HOUR
         nodes = sorted(await bed.add_nodes(20))
@@ -167,7 +167,7 @@ async def test_a_revision_on_its_way_out_is_replaced_and_no_pod_restarts() -> No
         assert {image_of(pod) for pod in (await bed.pods()).values()} == {V2}
 
 
-async def test_an_orphaned_revision_without_our_labels_that_has_the_name_stops_nothing() -> None:
+async def test_an_orphaned_revision_without_our_labels_stops_nothing() -> None:
     async with simulated(latency=0.02) as bed:
         bed.patience = HOUR
         nodes = await bed.deploy(daemonset(), nodes=3)

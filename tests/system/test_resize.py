@@ -58,7 +58,7 @@ async def test_the_next_pod_is_touched_when_the_one_before_has_its_traffic_again
 
 
 @both_beds
-async def test_image_labels_and_resources_in_one_edit_take_two_writes_and_one_restart(bed: Bed) -> None:
+async def test_image_labels_and_resources_take_two_writes_and_one_restart(bed: Bed) -> None:
     await deployed(bed, 2)
     before = identities(await bed.pods())
     template = {"metadata": {"labels": {"team": "blue"}}, "spec": {"containers": [container(V2, small(cpu="200m"))]}}
@@ -75,7 +75,7 @@ async def test_image_labels_and_resources_in_one_edit_take_two_writes_and_one_re
 
 
 @both_beds
-async def test_what_takes_a_restart_leaves_its_traffic_first_and_what_takes_none_does_not(bed: Bed) -> None:
+async def test_only_what_takes_a_restart_leaves_its_traffic_first(bed: Bed) -> None:
     policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
     await deployed(bed, 2, resizePolicy=policy)
     before = identities(await bed.pods())
@@ -117,7 +117,7 @@ async def test_who_resizes_a_pod_after_its_update_is_left_alone(bed: Bed) -> Non
     assert cpu_of((await bed.pods())["node-1"]) == "300m", "the image is all that this edit changes"
 
 
-async def test_a_controller_without_the_gate_resizes_nothing_that_another_one_has_left(bed: Bed) -> None:
+async def test_a_controller_without_the_gate_resizes_nothing_left_by_another(bed: Bed) -> None:
     await deployed(bed, 2)
     refused = Rule(verb="patch", resource="pods/resize", effect=Answer(status=500))
     bed.simulator.link.faults.add(refused)
@@ -155,7 +155,7 @@ async def test_so_it_does_at_each_attempt_of_a_resize_that_was_refused(bed: Bed)
     assert restarts((await bed.pods())["node-0"]) == 1
 
 
-async def test_a_server_that_has_learnt_to_resize_is_asked_again_at_the_next_edit(bed: Bed) -> None:
+async def test_a_server_that_has_learnt_to_resize_is_asked_at_the_next_edit(bed: Bed) -> None:
     await deployed(bed, 2)
     unknown = Answer(status=404, message="the server could not find the requested resource")
     old = Rule(verb="patch", resource="pods/resize", effect=unknown)
@@ -189,9 +189,7 @@ async def test_deferred_waits_within_the_budget_and_goes_on_by_itself(bed: Bed) 
 
 @both_beds
 @pytest.mark.parametrize("fallback", [False, True], ids=["left as it is", "recreated"])
-async def test_what_the_kubelet_refuses_is_told_and_recreated_only_where_somebody_wants_that(
-    bed: Bed, fallback: bool
-) -> None:
+async def test_a_resize_refused_by_the_kubelet_is_recreated_where_wanted(bed: Bed, fallback: bool) -> None:
     await deployed(bed, 3, annotations={"kruise-ds/resize-fallback": "Recreate"} if fallback else {})
     bed.nodes.behave("*", Behaviour(memory_in_use="512Mi"))
     await edit(
@@ -237,7 +235,7 @@ async def test_what_the_server_refuses_is_told(bed: Bed, refusal: Answer, after:
         await bed.status(updated=1, available=2)
 
 
-async def test_what_somebody_else_changes_while_a_resize_is_refused_does_not_end_it(bed: Bed) -> None:
+async def test_others_changes_during_a_refused_resize_do_not_end_it(bed: Bed) -> None:
     """Twice, as with two containers for debugging; each attempt takes such a change in."""
     await deployed(bed, 1)
     refused = Rule(verb="patch", resource="pods/resize", effect=Answer(status=403, reason="Forbidden"))

@@ -34,9 +34,7 @@ async def test_a_restart_of_the_controller_writes_nothing(bed: Bed) -> None:
 
 
 @pytest.mark.parametrize("writes", [1, 3, 5, 8])
-async def test_a_controller_cut_off_in_the_middle_of_an_update_is_carried_on_where_it_was(
-    bed: Bed, writes: int
-) -> None:
+async def test_a_controller_cut_off_in_mid_update_is_carried_on(bed: Bed, writes: int) -> None:
     nodes = await bed.deploy(daemonset(rolling={"maxUnavailable": 2}), nodes=4)
     history = await film(bed)
     await bed.set_image(V2)
@@ -53,9 +51,7 @@ async def test_a_controller_cut_off_in_the_middle_of_an_update_is_carried_on_whe
 
 
 @pytest.mark.parametrize("writes", [1, 2, 3, 5, 6])
-async def test_a_controller_cut_off_in_the_middle_of_a_first_deployment_makes_each_pod_once(
-    bed: Bed, writes: int
-) -> None:
+async def test_a_controller_cut_off_in_a_first_deployment_makes_each_pod_once(bed: Bed, writes: int) -> None:
     nodes = await bed.add_nodes(6)
     history = await film(bed)
     await bed.api.create(DAEMONSETS, daemonset())

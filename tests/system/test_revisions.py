@@ -92,7 +92,7 @@ async def test_a_taken_name_counts_a_collision_and_the_update_goes_on(bed: Bed) 
     assert [(write.name, write.status) for write in refused if write.status == 409] == [(wanted, 409)]
 
 
-async def test_of_several_revisions_that_mean_the_same_the_newest_stays_and_no_pod_restarts(bed: Bed) -> None:
+async def test_of_several_equal_revisions_the_newest_stays_without_restarts(bed: Bed) -> None:
     nodes = await bed.deploy(daemonset(), nodes=2)
     before = uids(await bed.pods())
     (first,) = await bed.revisions()

@@ -52,7 +52,7 @@ async def pause_after(bed: Bed, image: str) -> int:
     return round(min(write.at for write in bed.journal.writes if write.resource != "events") - written)
 
 
-async def test_nothing_is_written_for_a_minute_then_the_work_goes_on_and_the_next_time_it_is_two(bed: Bed) -> None:
+async def test_nothing_is_written_for_a_minute_and_the_next_time_for_two(bed: Bed) -> None:
     bed.patience = 10_000.0
     await bed.deploy(daemonset(), nodes=3)
     assert await pause_after(bed, V2) == 60
@@ -69,7 +69,7 @@ async def test_each_of_their_writes_begins_the_minute_anew(bed: Bed) -> None:
     assert await pause_after(bed, V2) == 60
 
 
-async def test_a_controller_that_is_started_anew_waits_for_the_rest_of_the_minute(bed: Bed) -> None:
+async def test_a_restarted_controller_waits_for_the_rest_of_the_minute(bed: Bed) -> None:
     bed.patience = 10_000.0
     await bed.deploy(daemonset(), nodes=3)
     written = await they_write(bed)
@@ -81,7 +81,7 @@ async def test_a_controller_that_is_started_anew_waits_for_the_rest_of_the_minut
 
 
 @pytest.mark.parametrize("late", [0.0, 1.0, 3.0])
-async def test_two_installations_of_ours_keep_the_limits_together_and_come_to_rest(late: float) -> None:
+async def test_two_installations_keep_the_limits_together_and_come_to_rest(late: float) -> None:
     """They write by the same name, so neither leaves the DaemonSet to the other; they want the same, in one order."""
     async with simulated(latency=0.02, behaviour=SLOW) as bed, asyncio.TaskGroup() as tasks:
         bed.patience = 10_000.0

@@ -22,7 +22,7 @@ async def images(bed: Bed, name: str) -> list[str]:
     return [image_of(pod) for _, pod in sorted((await bed.pods(name)).items(), reverse=True)]
 
 
-async def test_a_log_agent_is_everywhere_and_a_new_image_comes_in_place_to_a_tenth_at_a_time(bed: Bed) -> None:
+async def test_a_log_agent_is_everywhere_and_updated_in_place_by_tenths(bed: Bed) -> None:
     bed.patience = WAVES
     nodes = await bed.add_nodes(19)
     await bed.nodes.add("control-plane", taints=[CONTROL_PLANE])
@@ -34,7 +34,7 @@ async def test_a_log_agent_is_everywhere_and_a_new_image_comes_in_place_to_a_ten
     assert uids(await bed.runs_on(*nodes, "control-plane", name="log-agent", image=NEW)) == before
 
 
-async def test_a_device_plugin_is_on_nodes_of_either_kind_and_changes_where_somebody_deletes_it(bed: Bed) -> None:
+async def test_a_device_plugin_changes_where_its_pods_are_deleted(bed: Bed) -> None:
     await bed.nodes.add("labelled", labels={"example.com/gpu": ""}, taints=[GPU])
     await bed.nodes.add("typed", labels={"node.kubernetes.io/instance-type": "gpu-large"})
     await bed.nodes.add("plain")
@@ -49,7 +49,7 @@ async def test_a_device_plugin_is_on_nodes_of_either_kind_and_changes_where_some
     assert [node_of(pod) for pod in (await bed.pods("gpu-plugin")).values() if image_of(pod) == NEW] == ["typed"]
 
 
-async def test_a_network_plugin_starts_on_nodes_without_network_and_waits_for_the_partition(bed: Bed) -> None:
+async def test_a_network_plugin_starts_without_network_and_waits(bed: Bed) -> None:
     bed.patience = WAVES
     for number in range(4):
         await bed.nodes.add(f"node-{number}", taints=[NO_NETWORK])

@@ -34,7 +34,7 @@ def whole_lists(link: InProcess) -> list[str]:
     return [str(one.route) for one in link.seen if one.route.verb == "list" or streamed in one.request.query]
 
 
-async def test_in_an_hour_of_peace_neither_leader_nor_follower_lists_anything_again() -> None:
+async def test_in_a_quiet_hour_neither_leader_nor_follower_lists_again() -> None:
     async with simulated() as bed, asyncio.TaskGroup() as tasks:
         bed.patience = 10_000.0
         await bed.deploy(daemonset(), nodes=2)
@@ -83,7 +83,7 @@ def renewals(link: InProcess) -> list[ServedRequest]:
     return [one for one in link.writes(LEASES) if 200 <= one.status < 300]
 
 
-async def test_the_watchdog_of_a_leader_is_held_from_renewal_to_renewal_and_never_as_long_as_its_lease() -> None:
+async def test_a_leaders_watchdog_is_held_for_less_than_its_lease() -> None:
     """A loop that is blocked renews nothing and holds nothing: it ends after its own deadline, before others lead."""
     latency, timing, watchdog, stop = 0.4, Timing(), Held(), asyncio.Event()
     async with simulated() as bed, asyncio.TaskGroup() as tasks:

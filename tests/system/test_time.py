@@ -50,7 +50,7 @@ async def test_a_first_deployment_feels_its_way_in_doubling_batches() -> None:
         assert rounds(bed) == [1, 2, 2]
 
 
-async def test_creates_that_are_refused_after_ten_pods_are_tried_one_by_one_from_then_on() -> None:
+async def test_creates_refused_after_ten_pods_are_tried_one_by_one() -> None:
     async with virtual(latency=LATENCY) as bed:
         await bed.add_nodes(100)
         await limit_pods(bed, 10)
@@ -81,7 +81,7 @@ async def test_a_pod_that_fails_again_and_again_is_replaced_later_and_later(bed:
     assert first.at - at[-1] < 5, "a new generation begins at once"
 
 
-async def test_nothing_is_adopted_for_a_daemonset_that_the_server_knows_to_be_going(bed: Bed) -> None:
+async def test_nothing_is_adopted_for_a_daemonset_known_to_be_going(bed: Bed) -> None:
     """The cache still shows it as it was, because the watch is late; only a look at the server itself tells."""
     bed.patience = DAYS
     await bed.nodes.add("node-0", taints=[{"key": "reserved", "effect": "NoSchedule"}])
@@ -173,7 +173,7 @@ async def test_while_no_pod_can_be_created_it_is_said_once_and_until_one_can(bed
     await bed.condition("Degraded", "AsExpected")
 
 
-async def test_one_node_whose_pods_are_refused_is_told_while_the_others_go_on_and_until_it_is_gone(bed: Bed) -> None:
+async def test_one_node_with_refused_pods_is_told_while_others_go_on(bed: Bed) -> None:
     bed.patience = DAYS
     nodes = await bed.add_nodes(8)
     refuse_pods(bed, on="node-3")
@@ -195,7 +195,7 @@ async def test_one_node_whose_pods_are_refused_is_told_while_the_others_go_on_an
     await bed.condition("Degraded", "AsExpected")
 
 
-async def test_a_template_that_was_refused_is_asked_about_again_when_the_reason_may_have_gone(bed: Bed) -> None:
+async def test_a_refused_template_is_asked_again_when_its_reason_may_be_gone(bed: Bed) -> None:
     """A policy of the namespace, say, that somebody changes: no event tells."""
     bed.patience = DAYS
     nodes = await bed.deploy(daemonset(), nodes=2)

@@ -29,7 +29,7 @@ async def lose(bed: Bed, node: str) -> None:
     await bed.api.delete(PODS, (await bed.pods())[node]["metadata"]["name"])
 
 
-async def test_a_create_that_is_not_answered_delays_no_other_lost_pod_and_is_tried_again() -> None:
+async def test_an_unanswered_create_delays_no_other_lost_pod() -> None:
     async with simulated(latency=0.02) as bed:
         bed.patience = HOUR
         nodes = await bed.deploy(daemonset(), nodes=5)
@@ -46,7 +46,7 @@ async def test_a_create_that_is_not_answered_delays_no_other_lost_pod_and_is_tri
         assert bed.journal.created == [nodes[3], nodes[0]], "and nothing was made twice"
 
 
-async def test_a_deletion_that_is_not_answered_uses_the_budget_and_stops_nothing_else() -> None:
+async def test_an_unanswered_deletion_uses_budget_and_stops_nothing_else() -> None:
     """Done or not, its pod counts as unavailable: with two at a time the others go one by one."""
     stuck = Rule(verb="delete", resource="pods", effect=Hang(), times=1)
     async with simulated(latency=0.02, behaviour=SLOW) as bed:
@@ -155,7 +155,7 @@ async def test_no_other_pod_goes_while_a_deletion_is_in_doubt(again: Answer, bli
         assert min(len(served) for served in await history.served()) == 3, "maxUnavailable is 1"
 
 
-async def test_a_create_that_comes_through_late_makes_no_second_new_pod_although_the_old_one_has_gone() -> None:
+async def test_a_late_create_makes_no_second_new_pod() -> None:
     """While surging: a pod of the new revision is on its way when the server cannot be reached any more."""
     late = Rule(verb="create", resource="pods", nth=(5,), effect=LateRequest(seconds=5))
     away = Rule(verb="create", resource="pods", nth=tuple(range(5, 12)), effect=LoseRequest())
@@ -222,7 +222,7 @@ async def test_second_pods_that_come_late_keep_max_surge(late: float) -> None:
         assert max(await rolled(bed, stays_on)) <= NODES + 1
 
 
-async def test_a_slow_adoption_kills_no_running_pod_and_puts_no_second_one_beside_it() -> None:
+async def test_a_slow_adoption_kills_no_pod_and_makes_no_second_one() -> None:
     """A takeover: every node runs an orphan, and the server takes 2.5 s for each patch."""
     async with simulated(latency=0.02) as bed:
         bed.patience = 600.0
@@ -238,7 +238,7 @@ async def test_a_slow_adoption_kills_no_running_pod_and_puts_no_second_one_besid
         assert after == before
 
 
-async def test_while_surging_a_create_that_comes_late_is_in_the_quota_of_the_partition() -> None:
+async def test_while_surging_a_late_create_is_in_the_partitions_quota() -> None:
     async with simulated(latency=0.02, behaviour=SLOW) as bed:
         await bed.deploy(daemonset(rolling={"maxSurge": 1, "maxUnavailable": 0, "partition": "50%"}), nodes=3)
         late = Rule(verb="create", resource="pods", effect=Hang(seconds=12.0), nth=(3,))  # dry run, node-2, node-1

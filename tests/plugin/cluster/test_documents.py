@@ -57,7 +57,7 @@ async def test_a_patch_upon_a_stale_version_is_a_conflict(simulated: Simulated) 
             await documents.patch(session, DAEMONSETS, AGENT, patch, dry_run=False, field_manager=ME)
 
 
-async def test_a_new_object_is_returned_as_the_server_has_it_and_a_dry_run_keeps_none(simulated: Simulated) -> None:
+async def test_a_new_object_is_returned_as_stored_and_a_dry_run_keeps_none(simulated: Simulated) -> None:
     async with open_session(ALONE, simulated.access) as session:
         for name, dry_run in (("tried", True), ("kept", False)):
             made: Any = await documents.create(
@@ -68,7 +68,7 @@ async def test_a_new_object_is_returned_as_the_server_has_it_and_a_dry_run_keeps
     assert sorted(names) == ["agent", "kept"]
 
 
-async def test_an_object_that_is_missing_is_named_and_a_kind_that_is_missing_is_not(simulated: Simulated) -> None:
+async def test_a_missing_object_is_named_and_a_missing_kind_is_not(simulated: Simulated) -> None:
     async with open_session(ALONE, simulated.access) as session:
         with pytest.raises(NotFound) as raised:
             await documents.get(session, DAEMONSETS, Key("default", "gone"))
@@ -96,7 +96,7 @@ async def test_who_we_are_as_the_server_says_it() -> None:
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"a":"\xff"}'], ids=["html", "list", "no utf-8"])
-async def test_an_answer_that_is_no_object_is_unreadable_and_after_a_write_in_doubt(body: bytes) -> None:
+async def test_an_answer_that_is_no_object_is_unreadable_or_in_doubt(body: bytes) -> None:
     with pytest.raises(Unreadable):
         await documents.get(scripted(ok(body)), DAEMONSETS, AGENT)
     with pytest.raises(Unknown):

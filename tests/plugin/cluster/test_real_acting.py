@@ -112,9 +112,7 @@ async def test_apply_writes_what_kubectl_would_and_the_partition(place: Place, t
     assert one["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3, "the file has never had it"
 
 
-async def test_apply_makes_what_there_is_not_and_the_server_checks_it_before_the_question(
-    place: Place, tmp_path: Path
-) -> None:
+async def test_apply_creates_what_is_missing_after_a_check_by_the_server(place: Place, tmp_path: Path) -> None:
     path = tmp_path / "one.json"
     manifest = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", **demo("one")}
     manifest["metadata"] = {"name": "one"}
@@ -185,9 +183,7 @@ async def test_what_print_patch_prints_is_a_command_that_works(place: Place) -> 
 
 
 @pytest.mark.parametrize("made", [{}, {"team": "agents"}], ids=["none", "some"])
-async def test_a_patch_that_is_pasted_later_replaces_no_annotations_made_meanwhile(
-    place: Place, made: dict[str, str]
-) -> None:
+async def test_a_patch_pasted_later_keeps_annotations_made_meanwhile(place: Place, made: dict[str, str]) -> None:
     assert "annotations" not in (await place.agent())["metadata"]
     printed = await place.act("set-image", "agent", "*=agent:2", "--print-patch", "--reason", "JIRA-7")
     if made:

@@ -84,7 +84,7 @@ async def test_what_can_be_done_without_is_tried_on_though_it_is_refused() -> No
 
 
 @virtual_time
-async def test_what_cannot_be_done_without_ends_all_after_half_a_minute_of_refusals() -> None:
+async def test_a_needed_read_refused_for_half_a_minute_ends_all() -> None:
     reading = Reading(8)
     with pytest.raises(Forbidden, match="not you"):
         async with Upkeep().keeping(reading.kept):

@@ -53,7 +53,7 @@ def test_it_goes_ahead(scene: Scene, words: tuple[str, ...], options: dict[str, 
 @pytest.mark.parametrize(
     "elsewhere", [("stdin",), ("stderr",), ("stdin", "stdout", "stderr")], ids=["</dev/null", "2>file", "no terminal"]
 )
-def test_what_asks_is_refused_where_nobody_can_read_the_question_and_answer(
+def test_a_question_that_cannot_be_read_and_answered_is_a_refusal(
     words: tuple[str, ...], elsewhere: tuple[str, ...]
 ) -> None:
     with canary() as scene:
@@ -108,7 +108,7 @@ def test_several_without_a_terminal_need_yes(three: Scene) -> None:
     assert paused_ones(three) == []
 
 
-def test_the_environment_says_yes_for_several_as_for_one_but_not_for_all_namespaces(three: Scene) -> None:
+def test_the_environment_says_yes_for_several_not_for_all_namespaces(three: Scene) -> None:
     never = {"KRUISE_DS_PROMPT": "never"}
     assert three.run("pause", "-A", environ=never).code == 6
     assert paused_ones(three) == []

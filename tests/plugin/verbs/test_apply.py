@@ -171,9 +171,7 @@ def test_several_are_one_question_and_other_kinds_are_named(scene: Scene, tmp_pa
     assert exists(scene, "fresh")
 
 
-def test_a_partition_of_the_file_counts_without_the_flag_and_must_not_contradict_it(
-    scene: Scene, tmp_path: Path
-) -> None:
+def test_a_partition_of_the_file_counts_and_must_not_contradict_the_flag(scene: Scene, tmp_path: Path) -> None:
     path = written(tmp_path, manifest("2.0.0", partition=3))
     ran = scene.run("apply", "-f", path, "--hold-at", "2", "-y")
     expected = f"error: {path} sets partition 3 for node-agent, --hold-at says 2\n  hint: leave one of them out\n"
@@ -262,9 +260,7 @@ def test_no_patch_is_printed_of_what_there_is_not(scene: Scene, tmp_path: Path) 
     assert ran == Ran(1, "", "error: fresh does not exist yet: there is nothing to patch\n")
 
 
-def test_what_a_manifest_has_no_longer_is_left_to_others_though_nothing_changed_by_that(
-    scene: Scene, tmp_path: Path
-) -> None:
+def test_what_a_manifest_has_no_longer_is_left_to_its_other_owners(scene: Scene, tmp_path: Path) -> None:
     """The partition was written there, was taken out, and was set by hand since: as with kubectl it stays. (A server
     that fills in what is taken out is as good as somebody who has taken it out there too.)
     """

@@ -135,7 +135,7 @@ def test_the_manifest_for_a_repository() -> None:
         scene.check("migrate/print", "migrate", NAME, "--print", *HOME)
 
 
-def test_the_manifest_of_a_native_one_that_is_held_says_what_is_lost_and_how_to_go_on() -> None:
+def test_the_manifest_of_a_held_native_one_says_what_is_lost() -> None:
     with native_nodes(old=1) as scene:
         assert migrated(scene, NAME, "-y").code == 0
         scene.check("migrate/print-held", "migrate", NAME, "--to-native", "--print", *HOME)

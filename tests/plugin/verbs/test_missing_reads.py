@@ -81,7 +81,7 @@ def test_a_wait_makes_up_for_what_there_was_no_time_to_read(effect: Effect) -> N
     assert ("6 → 7" in last, "rollback node-agent" in last) == (True, True), last
 
 
-def test_a_rollback_that_is_not_told_where_to_go_takes_the_one_before_where_no_pods_are_seen() -> None:
+def test_a_rollback_without_seen_pods_goes_to_the_revision_before() -> None:
     with canary() as scene:
         scene.door.link.faults.add(Rule(Hang(), verb="list", resource="pods"))
         _, _, err = written_after(scene, "rollback", "-y")
@@ -98,7 +98,7 @@ def by_label() -> Iterator[Scene]:
         yield scene
 
 
-def test_who_moves_is_not_told_where_a_selector_chooses_among_nodes_that_were_not_read(by_label: Scene) -> None:
+def test_with_a_selector_and_unread_nodes_it_does_not_say_who_moves(by_label: Scene) -> None:
     by_label.door.link.faults.add(NODES_HANG)
     ran = acted(by_label, "rollback", "-y", columns=200)
     assert ran.code == 0

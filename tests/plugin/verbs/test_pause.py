@@ -51,7 +51,7 @@ def test_a_lost_pod_comes_back_as_it_was() -> None:
         assert images(scene) == before
 
 
-def test_what_message_8_says_to_type_shows_the_pods_that_wait_to_be_deleted() -> None:
+def test_what_message_8_says_to_type_shows_pods_that_wait_for_deletion() -> None:
     with on_delete() as scene:
         *_, hint = acted(scene, "pause").err.strip().split("kubectl kruise-ds ")
         shown = scene.run(*hint.split(), "-o", "name").out.split()
@@ -156,7 +156,7 @@ def test_a_pause_that_nobody_noted_is_told_too() -> None:
         assert "Held 8/8 updated: partition 16 keeps 16 old; paused" in acted(scene, "status", "-w").out
 
 
-def test_who_paused_it_is_known_until_it_is_resumed_whatever_is_done_meanwhile() -> None:
+def test_who_paused_it_is_known_until_it_is_resumed() -> None:
     with scenes.healthy() as scene:
         acted(scene, *PAUSE)
         for words in (("set-image", "agent=registry.example.com/agent:2.0.0"), ("set-partition", "3")):

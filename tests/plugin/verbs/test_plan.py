@@ -55,7 +55,7 @@ def test_how_the_other_scenes_look(opened: Callable[[], AbstractContextManager[S
         scene.check(f"plan/{opened.__name__}", "plan", NAME, *HERE)
 
 
-def test_the_grace_period_of_updates_in_place_counts_for_nodes_that_are_not_worked_out_too() -> None:
+def test_grace_periods_count_for_nodes_that_are_not_worked_out_too() -> None:
     with scenes.in_place() as scene:
         scene.check("plan/in_place-what-if", "plan", NAME, *HERE, "--partition", "0", "--waves", "2", columns=120)
 
@@ -195,7 +195,7 @@ def test_steps_that_cannot_be_read_are_a_warning() -> None:
         assert [one["name"] for one in found["checks"]] == ["Steps"]
 
 
-def test_while_surging_pods_that_claim_a_port_of_the_node_are_not_promised_to_replace_any() -> None:
+def test_while_surging_pods_that_claim_a_host_port_are_not_promised() -> None:
     """As an older CRD may have let in."""
     with settled() as scene:
         claims: Any = template("1.8.4")

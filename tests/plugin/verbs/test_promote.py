@@ -131,7 +131,7 @@ def test_a_template_that_the_server_refuses_is_told_in_its_words() -> None:
 
 
 @pytest.mark.parametrize("way", [["--full", "-y"], ["--to", "8"]])
-def test_a_step_that_was_asked_for_by_its_value_needs_the_present_one_finished_too(way: list[str]) -> None:
+def test_a_step_asked_for_by_its_value_needs_the_present_one_finished(way: list[str]) -> None:
     with canary() as scene:
         assert promote(scene, *way).code == 6
         assert partition(scene) == 16

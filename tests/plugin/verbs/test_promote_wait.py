@@ -44,7 +44,7 @@ def test_a_right_that_is_lost_while_it_waits_ends_the_wait() -> None:
         assert not written(scene)
 
 
-def test_it_waits_for_this_step_and_its_soak_promotes_and_waits_for_the_next() -> None:
+def test_it_waits_for_step_and_soak_promotes_and_waits_for_the_next() -> None:
     with under_way() as scene:
         began = scene.now()
         ran = promote(scene, "--wait", "--soak", "10m", "--timeout", "1h")
@@ -168,7 +168,7 @@ def test_fully_is_asked_before_the_wait() -> None:
         assert live(scene)["status"]["rollout"]["phase"] == "Healthy"
 
 
-def test_the_question_before_the_wait_is_ascii_where_only_that_can_be_shown() -> None:
+def test_the_question_before_the_wait_is_ascii_where_needed() -> None:
     with held() as scene:
         ran = promote(scene, "--wait", "--full", only_ascii=True, terminal=True, typed="n\n")
         assert "(16 more: b-08 ... a-01)" in ran.err

@@ -107,7 +107,7 @@ def test_a_partition_that_is_kept_moves_nobody_and_that_is_said() -> None:
         assert live(scene)["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 16
 
 
-def test_with_on_delete_the_template_goes_back_and_a_warning_says_that_pods_do_not() -> None:
+def test_with_on_delete_the_template_goes_back_with_a_warning() -> None:
     with on_delete() as scene:
         before = pods(scene)
         ran = rollback(scene)
@@ -124,7 +124,7 @@ def test_with_on_delete_the_template_goes_back_and_a_warning_says_that_pods_do_n
 # nothing is written
 
 
-def test_a_template_that_somebody_put_back_under_the_partition_is_told_what_keeps_the_bad_nodes() -> None:
+def test_a_template_put_back_under_the_partition_names_what_keeps_nodes() -> None:
     """The trap: applying the former template alone moves nobody."""
     with held() as scene:
         before = pods(scene)

@@ -112,7 +112,7 @@ def recipe(code: int) -> tuple[int, list[str]]:
     return ended.returncode, ended.stdout.split()
 
 
-def test_the_recipe_for_pipelines_rolls_back_only_what_will_not_finish_by_itself() -> None:
+def test_the_pipeline_recipe_rolls_back_only_what_will_not_finish() -> None:
     for code in (1, 2, 3, 5, 6, 130):
         assert recipe(code) == (code, ["set-image"])
     assert recipe(4) == (4, ["set-image", "rollback"])

@@ -175,7 +175,7 @@ def test_who_waited_in_vain_for_writes_that_fail_is_told_why(unwritable: Scene, 
     assert (ran.code, REFUSAL in error) == (code, True), ran.err
 
 
-def test_who_uses_the_budget_stands_by_name_and_what_is_waited_for_in_update_order() -> None:
+def test_budget_users_are_named_and_the_rest_is_in_update_order() -> None:
     with surge() as scene:
         out = told(scene)
         document = json.loads(scene.run(*STATUS, "-o", "json").out)
@@ -231,7 +231,7 @@ async def _label(scene: Scene, *names: str) -> None:
 
 
 @pytest.mark.parametrize("more", [(), ("-o", "json")])
-def test_nodes_that_come_into_the_selector_while_one_watches_are_waited_for(more: tuple[str, ...]) -> None:
+def test_nodes_that_join_the_selector_while_watching_are_waited_for(more: tuple[str, ...]) -> None:
     async def widens(scene: Scene) -> None:
         await asyncio.sleep(70.0)  # the nodes were listed ten seconds ago
         await _label(scene, "a-03", "a-04")
@@ -297,7 +297,7 @@ def test_without_the_right_to_list_pods_it_still_says_how_far_it_is() -> None:
         (scenes.refused, (), 4, "violates PodSecurity"),
     ],
 )
-def test_without_the_right_to_list_pods_it_ends_by_the_word_of_the_controller(
+def test_without_the_right_to_list_pods_the_controllers_word_ends_it(
     opened: Opened, flags: tuple[str, ...], code: int, words: str, more: tuple[str, ...]
 ) -> None:
     with opened() as scene:
@@ -326,7 +326,7 @@ def test_without_the_right_to_list_pods_a_terminal_gets_the_outline() -> None:
 
 
 @pytest.mark.parametrize("opened", [canary, held, scenes.paused, scenes.healthy])
-def test_without_the_right_to_list_pods_what_the_spec_says_is_in_the_document(opened: Opened) -> None:
+def test_without_the_right_to_list_pods_the_document_has_the_spec(opened: Opened) -> None:
     with opened() as scene:
         whole = json.loads(scene.run(*STATUS, "-o", "json").out)
         scene.door.forbid("list", "pods")

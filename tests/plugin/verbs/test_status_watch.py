@@ -19,7 +19,7 @@ from tests.plugin.scene import NAME, NAMESPACE, NOW, PACE, Scene, canary, held, 
 from tests.plugin.verbs.sample_status import WATCH, all_recovers, recovers
 
 
-def test_a_log_gets_a_line_for_each_change_and_a_sign_of_life_twice_a_minute() -> None:
+def test_a_log_gets_a_line_per_change_and_two_signs_of_life_a_minute() -> None:
     with canary() as scene:
         ran = scene.check("status/watch-stalled", *WATCH, meanwhile=recovers)
     assert ran.code == 4
@@ -135,7 +135,7 @@ def test_several_objects_end_with_the_highest_code() -> None:
     assert "log-shipper is at 0 of 24 nodes" in ran.err
 
 
-def test_of_equal_names_in_two_namespaces_each_is_told_and_waited_for_by_itself() -> None:
+def test_equal_names_in_two_namespaces_are_waited_for_one_by_one() -> None:
     with scenes.abandoned() as scene:
         scene.do(scene.api.create(NAMESPACES, {"metadata": {"name": "shop"}}))
         same = {**scenes.daemonset(), "metadata": {"name": NAME, "namespace": "shop"}}

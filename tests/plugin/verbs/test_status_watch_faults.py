@@ -301,7 +301,7 @@ def test_one_403_of_a_load_balancer_makes_no_watch_blind() -> None:
     assert (ran.code, "without the right to list pods" in ran.err) == (3, False), ran
 
 
-def test_a_node_list_that_a_load_balancer_refuses_later_leaves_the_one_before() -> None:
+def test_a_refused_later_node_list_leaves_the_one_before() -> None:
     """It is listed again each minute."""
 
     async def refuses(_: Scene) -> None:

@@ -143,7 +143,7 @@ def test_an_image_that_is_taken_back_meanwhile_ends_it_with_6() -> None:
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_a_write_that_hangs_is_given_up_at_the_deadline_and_may_have_been_done(done: bool) -> None:
+def test_a_hanging_write_is_given_up_at_the_deadline_and_in_doubt(done: bool) -> None:
     with few_nodes() as scene:
         scene.door.link.faults.add(Rule(Hang(done=done), verb="patch"))
         ran, seconds = timed(scene, "set-image", NEW, "--wait", "--timeout", "3s")
@@ -165,7 +165,7 @@ def test_after_the_deadline_no_other_one_is_written() -> None:
 
 
 @pytest.mark.parametrize("hangs", [("list", "pods"), ("list", "nodes"), ("get", KIND)], ids=str)
-def test_what_is_looked_at_before_a_write_is_tried_again_ends_at_the_deadline_too(hangs: tuple[str, str]) -> None:
+def test_reads_before_a_repeated_write_end_at_the_deadline_too(hangs: tuple[str, str]) -> None:
     async def changes(scene: Scene) -> None:
         await scene.edit({"metadata": {"labels": {"x": "y"}}})
         scene.door.link.faults.add(Rule(Hang(), verb=hangs[0], resource=hangs[1]))
@@ -178,7 +178,7 @@ def test_what_is_looked_at_before_a_write_is_tried_again_ends_at_the_deadline_to
 
 
 @pytest.mark.parametrize("seconds", [2.9, 3.4])
-def test_after_a_slow_write_it_says_how_far_it_is_and_does_not_blame_the_server(seconds: float) -> None:
+def test_after_a_slow_write_it_says_how_far_it_is(seconds: float) -> None:
     with few_nodes() as scene:
         scene.nodes.behave("*", PACE)
         scene.door.link.faults.add(Rule(Hang(seconds), verb="patch"))

@@ -31,7 +31,7 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the image's Python is 3.11, and its paths say so")
-def test_the_build_gives_programs_that_nobody_can_run_from_a_read_only_root(folder: Path) -> None:
+def test_the_build_gives_programs_that_run_from_a_read_only_root(folder: Path) -> None:
     prefix = perform(BUILD, folder)
     programs = {path.name for path in (prefix / "bin").iterdir()}
     assert {"kruise-ds-controller", "kubectl-kruise_ds", "kubectl_complete-kruise_ds"} <= programs

@@ -254,7 +254,7 @@ async def test_a_power_cut_gives_new_containers_and_another_address() -> None:
 
 
 @virtual_time
-async def test_a_kubelet_that_starts_anew_changes_nothing_and_tries_again_at_once() -> None:
+async def test_a_restarted_kubelet_changes_nothing_and_tries_again_at_once() -> None:
     async with running(Behaviour(missing_images=("*:bad",))) as pod:
         pod.seen.clear()
         pod.nodes.restart_kubelet(NODE)

@@ -64,7 +64,7 @@ async def test_a_resize_that_does_not_fit_now_waits_until_it_does() -> None:
 
 
 @virtual_time
-async def test_a_resize_that_waits_for_room_hears_that_there_is_some_before_the_watch_says_so() -> None:
+async def test_a_waiting_resize_hears_of_room_before_the_watch_says_so() -> None:
     async with running(Behaviour(terminate=5), resources=SIZE) as pod:
         big = pod_manifest("big", image="agent:v1", aimed_at=NODE)
         big["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "15500m"}}

@@ -12,7 +12,7 @@ class Clock:
         return self.now
 
 
-def test_a_silence_lasts_from_the_first_question_in_vain_until_the_next_answer() -> None:
+def test_a_silence_lasts_from_the_first_vain_question_to_an_answer() -> None:
     clock = Clock()
     silence = Silence(clock)
     clock.now = 3.0

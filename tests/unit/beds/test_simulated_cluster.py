@@ -175,7 +175,7 @@ def lines_run(work: Callable[[], object]) -> int:
     return run
 
 
-def test_a_create_is_a_few_hundred_lines_and_no_more_among_a_thousand_objects() -> None:
+def test_a_create_is_a_few_hundred_lines_among_a_thousand_objects() -> None:
     cluster = cluster_at_noon()
     watch = api.watch(cluster, Request(method="GET", path="/api/v1/pods", query=(("watch", "1"),)))
     first = lines_run(lambda: cluster.create(PODS, "default", pod("pod-0")))

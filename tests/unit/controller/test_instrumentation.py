@@ -32,7 +32,7 @@ CREATE = CreatePod(node="node-0", name="node-0-v2", revision=revision("v2"))
 SURGING = ds("v2", max_surge=1)
 
 
-async def test_the_update_of_a_node_that_goes_before_its_new_pod_is_there_is_forgotten() -> None:
+async def test_an_update_of_a_node_that_goes_before_its_new_pod_is_forgotten() -> None:
     office = Office(ds("v2"), nodes=(node("node-0"),))
     office.acted(ds("v2"), DELETE)
     office.lose(node("node-0"))
@@ -110,7 +110,7 @@ REACHED, AWAY = Contact(state="reachable"), Contact(state="unreachable", reason=
 FORBIDDEN = Contact(state="forbidden", reason="no right")
 
 
-async def test_what_is_wrong_with_one_resource_is_told_for_each_and_that_the_server_is_away_once(
+async def test_faults_of_resources_are_told_each_and_a_server_away_once(
     out: io.BytesIO,
 ) -> None:
     instrumentation = alone(Metrics(version="0"))

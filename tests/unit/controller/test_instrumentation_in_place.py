@@ -30,7 +30,7 @@ def timed(office: Office) -> tuple[float, float]:
     return office.count(f"{name}_count", method="in_place"), office.count(f"{name}_sum", method="in_place")
 
 
-async def test_an_update_in_place_ends_when_the_same_pod_is_available_as_it_was_updated() -> None:
+async def test_an_update_in_place_ends_when_the_pod_is_available_as_updated() -> None:
     office = Office(IN_PLACE, nodes=(node("node-0"),))
     office.acted(IN_PLACE, CHANGED)
     saw, settle = office.parts.instrumentation.saw, office.parts.metrics.tally.updates.settle

@@ -112,7 +112,7 @@ def test_hand_written_and_defaulted_mean_the_same() -> None:
     assert identity(defaulted()) == identity(hand_written())
 
 
-def test_the_order_of_fields_does_not_matter_and_the_order_of_containers_does() -> None:
+def test_the_order_of_fields_does_not_matter_that_of_containers_does() -> None:
     turned = hand_written()
     turned["spec"] = dict(reversed(turned["spec"].items()))
     assert identity(turned) == identity(hand_written())

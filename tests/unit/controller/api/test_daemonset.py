@@ -105,7 +105,7 @@ def test_the_annotation_counts_only_where_the_field_is_absent(
         ("", PROGRESS_DEADLINE_SECONDS, ""),
     ],
 )
-def test_the_deadline_is_the_annotations_or_ten_minutes_and_begins_after_min_ready_seconds(
+def test_the_deadline_begins_after_min_ready_seconds(
     annotation: str | None, seconds: int, unreadable: str | None
 ) -> None:
     notes = {} if annotation is None else {PROGRESS_DEADLINE_ANNOTATION: annotation}
@@ -125,7 +125,7 @@ def test_the_deadline_is_the_annotations_or_ten_minutes_and_begins_after_min_rea
         ("", None, ""),
     ],
 )
-def test_a_node_waits_for_its_image_as_the_annotation_has_it_and_where_nobody_can_read_it_as_ever(
+def test_a_node_waits_for_its_image_as_the_annotation_says(
     in_place: bool, annotation: str | None, waits: bool | None, unreadable: str | None
 ) -> None:
     notes = {} if annotation is None else {PREDOWNLOAD_WAIT_ANNOTATION: annotation}

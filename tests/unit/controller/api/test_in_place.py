@@ -31,7 +31,7 @@ def until(pod: ChangingPod) -> float | None:
     return pod.underway.until if pod.underway is not None else None
 
 
-def test_the_kubelet_has_seen_the_spec_and_the_old_container_runs_and_is_ready() -> None:
+def test_the_old_container_still_runs_after_the_kubelet_saw_the_spec() -> None:
     pod = edited("v2")
     pod.looks()
     assert until(pod) == inf
@@ -68,7 +68,7 @@ def test_another_spelling_of_the_same_image_restarts_the_container(was: str, wan
     assert until(pod) is None
 
 
-def test_a_container_that_rereads_a_label_is_another_one_with_the_same_image() -> None:
+def test_a_container_that_rereads_a_label_is_another_one() -> None:
     reads: Any = {"env": [{"name": "TEAM", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['team']"}}}]}
     pod = ChangingPod(template(container("v1", **reads)))
     pod.edit("v2", template(container("v1", **reads), labels={"app": "demo", "team": "x"}))

@@ -54,7 +54,7 @@ def test_images_of_the_same_bits_are_told_apart_by_the_restarts_or_by_time() -> 
     assert until(pod) == SETTLED
 
 
-def test_a_digest_tells_the_first_edits_container_whatever_name_it_has_and_however_often_it_restarts() -> None:
+def test_a_digest_tells_the_first_edits_container_under_any_name() -> None:
     pod = ChangingPod(V1)
     for tag in ("two", "three"):
         pod.edit(tag, template({"name": "main", "image": f"registry.example/agent@sha256:{tag}"}))
@@ -65,7 +65,7 @@ def test_a_digest_tells_the_first_edits_container_whatever_name_it_has_and_howev
     assert until(pod) is None
 
 
-def test_a_container_of_unknown_name_after_two_edits_may_be_the_first_ones_while_the_next_image_is_pulled() -> None:
+def test_an_unknown_container_after_two_edits_may_be_the_first_ones() -> None:
     pod = edited("v2", "v3")
     pod.starts(id_="c2", shown="alias", bits="v2")
     assert until(pod) == NOW + OVERLAP_SECONDS

@@ -60,7 +60,7 @@ def test_what_the_kubelet_says_of_a_resize(type_: str, reason: str, status: str,
     assert len(pod.underway.problem) < 1000
 
 
-def test_what_the_kubelet_said_of_an_earlier_resize_says_nothing_of_this_one() -> None:
+def test_an_earlier_resizes_condition_says_nothing_of_this_one() -> None:
     pod = resized(asks(), asks(cpu="200m"))
     pod.object["status"]["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
     assert resize_of(pod) is Resize.UNDERWAY
@@ -77,7 +77,7 @@ def test_who_resizes_a_pod_later_is_left_alone() -> None:
     assert "containerResources" not in pod.told, "the next update asks for what it changes"
 
 
-def test_where_nobody_numbers_what_is_written_to_a_pod_a_later_resize_is_written_again() -> None:
+def test_without_pod_generations_a_later_resize_is_written_again() -> None:
     pod = resized(asks(), asks(cpu="200m"))
     pod.tells(resources=asks(cpu="200m"))
     pod.write(**{**pod.told, "generation": 0})

@@ -45,7 +45,7 @@ def test_nodes_on_which_nothing_starts_are_known() -> None:
     assert targets(job(), away, None).silent == {"a", "b"}
 
 
-def test_nodes_that_tell_of_the_image_are_known_unless_the_registry_is_asked_anyway() -> None:
+def test_nodes_that_list_the_image_have_it_unless_always_is_asked() -> None:
     there = replace(node("a"), images=("docker.io/library/agent:v2",))
     assert targets(job(), [there, node("b")], None).having == {"a"}
     assert targets(job(imagePullPolicy="Always"), [there], None).having == frozenset()

@@ -90,7 +90,7 @@ def test_the_parts_of_a_hash_do_not_run_into_each_other() -> None:
     assert short_hash("ab", "c", length=10) != short_hash("a", "bc", length=10)
 
 
-def test_what_go_escapes_is_escaped_so_that_the_revision_can_be_updated_again() -> None:
+def test_what_go_escapes_is_escaped_in_a_revision() -> None:
     script = "test a -lt 1 && echo <b> \u2028 \u2029"
     encoded = encode({"data": script})
     assert encoded == b'{"data":"test a -lt 1 \\u0026\\u0026 echo \\u003cb\\u003e \\u2028 \\u2029"}'

@@ -40,7 +40,7 @@ def test_what_is_no_other_controller(other: ManagedFields) -> None:
 
 
 @pytest.mark.parametrize("time", [BEFORE, NOON, LATER])
-def test_whoever_writes_what_is_ours_already_is_a_rival_also_in_the_second_of_our_write(time: str) -> None:
+def test_a_writer_of_our_status_is_a_rival_in_the_same_second_too(time: str) -> None:
     before = writers(entry(OURS, NOON))
     assert writers(entry(OURS, NOON), entry(THEM, time)).rival_since(before) == THEM
 
@@ -52,7 +52,7 @@ def test_a_second_write_of_the_same_one_is_told_by_its_time() -> None:
 
 
 @pytest.mark.parametrize("ours", [NOON, LATER])
-def test_our_own_write_makes_nobody_a_rival_also_when_we_take_over_in_the_second_of_their_last_one(ours: str) -> None:
+def test_our_own_write_makes_no_rival_even_in_a_second_of_take_over(ours: str) -> None:
     left = writers(entry(THEM, NOON))
     taken_over = writers(entry(THEM, NOON), entry(OURS, ours))
     assert taken_over.rival_since(left) == ""
@@ -66,6 +66,6 @@ def test_who_has_just_begun_goes_by_the_times() -> None:
     assert writers(entry(THEM, NOON)).rival_wrote == 0
 
 
-def test_our_write_that_leaves_only_an_older_one_of_two_others_makes_nobody_a_rival() -> None:
+def test_our_write_beside_an_older_one_of_others_makes_no_rival() -> None:
     before = writers(entry(OURS, BEFORE), entry("first", BEFORE), entry(THEM, NOON))
     assert writers(entry(OURS, LATER), entry("first", BEFORE)).rival_since(before) == ""

@@ -234,7 +234,7 @@ def test_a_pod_that_changes_hands_wakes_its_old_and_its_new_owner() -> None:
     assert woken.told() == [*URGENT, ("other", "lazy")]
 
 
-def test_a_pod_that_is_let_go_wakes_its_old_owner_and_those_that_may_adopt_it() -> None:
+def test_a_released_pod_wakes_its_old_owner_and_possible_adopters() -> None:
     woken = Woken(ds(), OTHER, pods=[RUNNING])
     woken.pod(replace(RUNNING, owner_uid="", labels={"app": "other"}))
     assert woken.told() == [*URGENT, ("other", "urgent")]

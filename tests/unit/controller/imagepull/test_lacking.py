@@ -18,7 +18,7 @@ def found(memory: JobState | None) -> dict[str, Unpulled]:
     return dict(lacking(OVER, memory, ("a", "b", "c"), lambda node: True))
 
 
-def test_of_a_job_that_is_over_the_words_of_the_registry_are_told_as_far_as_they_were_heard() -> None:
+def test_of_a_finished_job_the_registrys_words_are_told_as_heard() -> None:
     memory = begin(job())
     memory.failed = {"a": "ErrImagePull: not found"}
     memory.clear()

@@ -145,7 +145,7 @@ def test_a_job_of_type_never_is_never_over() -> None:
 ON = {"completionPolicy": {"type": "Never"}}
 
 
-def test_in_a_job_that_goes_on_a_failed_node_has_its_turn_again_after_all_others() -> None:
+def test_a_failed_node_of_an_endless_job_has_its_turn_after_all_others() -> None:
     settled, due = {"a": "not found"}, {"a": MOMENT}
     assert started(plan(world(job(**ON), "b", "a", settled=settled, again=due))) == ["b"]
     assert started(plan(world(job(parallelism=2, **ON), "b", "a", settled=settled, again=due))) == ["b", "a"]
@@ -155,7 +155,7 @@ def test_in_a_job_that_goes_on_a_failed_node_has_its_turn_again_after_all_others
     assert started(plan(world(job(), "b", "a", settled=settled, again=due))) == ["b"], "any other job ends"
 
 
-def test_it_counts_as_failed_until_it_has_the_image_and_one_more_failure_is_told_once() -> None:
+def test_a_node_counts_as_failed_until_it_has_the_image() -> None:
     tried = world(job(**ON), "a", settled={"a": "not found"}, pullers=(puller("a"),), again={"a": MOMENT})
     assert (plan(tried).status.failed, plan(tried).status.active, plan(tried).actions) == (1, 1, ())
     done = plan(replace(tried, pullers=(puller("a", DONE),)))
@@ -218,7 +218,7 @@ def test_what_is_over_leaves_no_puller_and_goes_in_its_time() -> None:
 
 
 @pytest.mark.parametrize("completion_time", [None, rfc3339(NOW)])
-def test_a_job_that_its_daemonset_has_left_behind_goes_and_one_of_a_user_stays(completion_time: str | None) -> None:
+def test_a_job_left_behind_by_its_daemonset_goes_and_a_users_stays(completion_time: str | None) -> None:
     status, orphan = replace(BEGUN, completion_time=completion_time), replace(job(), hash="v2")
     gone = world(orphan, "a", status=status)
     assert plan(gone).actions == (DeleteJob(job=orphan.ref),)
@@ -258,7 +258,7 @@ class Walked(dict[str, None]):
 
 
 @pytest.mark.parametrize("state", list(Pulling))
-def test_a_pass_looks_at_as_many_nodes_as_pull_at_a_time_not_at_all_that_are_left(state: Pulling) -> None:
+def test_a_pass_looks_at_as_many_nodes_as_pull_at_a_time(state: Pulling) -> None:
     left = Walked({f"{number:05}": None for number in range(10_000)})
     pullers = tuple(puller(f"{number:05}", state, "ErrImagePull") for number in range(50))
     plan(world(job(parallelism=50), left=left, pullers=pullers))

@@ -14,7 +14,7 @@ def spec_of(**fields: Any) -> Any:
     return body(job(**fields), "node-1")["spec"]
 
 
-def test_a_name_is_the_same_for_a_job_and_a_node_and_never_longer_than_a_host_name() -> None:
+def test_a_name_is_stable_for_job_and_node_and_fits_a_host_name() -> None:
     assert pod_name(job(), "a") == pod_name(job(), "a") != pod_name(job(), "b")
     assert len(pod_name(replace(job(), name="x" * 253), "a")) <= 63
 
@@ -24,7 +24,7 @@ def test_it_asks_for_secrets_only_where_the_job_does() -> None:
     assert "imagePullSecrets" not in spec_of()
 
 
-def test_it_runs_under_the_account_that_the_job_names_and_else_leaves_the_choice_to_the_server() -> None:
+def test_it_runs_under_the_account_of_the_job_else_the_servers_choice() -> None:
     named = {"kruise-ds/service-account-name": "agent"}
     spec: Any = body(job(named, pullSecrets=["one"]), "node-1")["spec"]
     assert (spec["serviceAccountName"], spec["automountServiceAccountToken"]) == ("agent", False)

@@ -93,7 +93,7 @@ async def test_a_pass_that_cannot_decide_is_over_all_the_same() -> None:
 
 
 @virtual_time
-async def test_a_puller_that_was_created_while_a_list_is_half_taken_in_is_not_lost() -> None:
+async def test_a_puller_created_while_a_list_is_half_applied_is_not_lost() -> None:
     """The list is older than the puller: who misses it there tries the node again, with a second puller."""
     jobs = Jobs(Passes(nodes=3), job(), lambda: NOW + now())
     created = ok(b'{"kind":"Pod","metadata":{"uid":"u-new","resourceVersion":"20"}}', 201)

@@ -67,7 +67,7 @@ def test_a_spec_that_the_planner_refuses_wants_none(spec: dict[str, Any]) -> Non
     assert wanted(daemonset, [revision("v1"), current], [pod("node-0", "v1")]) is None
 
 
-def test_the_current_revision_is_the_one_of_the_rollout_and_never_one_that_is_being_deleted() -> None:
+def test_the_current_revision_is_never_one_that_is_being_deleted() -> None:
     twin = replace(revision("v2", number=3), name="demo-v2-x", labels={}, dying=True)
     for revisions in ([revision("v2", number=2), twin], [twin, revision("v2", number=2)]):
         found = wanted(ds(rev="v2"), revisions, [pod("node-0", "v1")])
@@ -159,7 +159,7 @@ def test_a_percentage_is_of_all_nodes_and_not_of_those_that_are_left() -> None:
     assert (spec["parallelism"], notes_on(daemonset)) == (3, ())
 
 
-def test_the_job_means_the_nodes_of_old_pods_and_takes_what_it_needs_of_the_template() -> None:
+def test_the_job_names_nodes_of_old_pods_and_takes_from_the_template() -> None:
     spec = {"imagePullSecrets": [{"name": "key"}], "containers": [{"name": "a", "image": "b"}]}
     daemonset = ds(rev="v2")
     template = {"metadata": {"annotations": {"x": "y"}}, "spec": spec}
@@ -191,7 +191,7 @@ def test_the_job_names_the_account_of_the_template(spec: dict[str, Any], account
 
 
 @pytest.mark.parametrize("length", [30, 236, 237, 241, 253])
-def test_names_fit_whatever_the_daemonset_is_called_and_each_revision_has_its_own(length: int) -> None:
+def test_names_fit_any_daemonset_and_differ_by_revision(length: int) -> None:
     """One name for the jobs of two revisions is one job: the first one's image would be taken for the other's."""
     old, hashes = [pod("node-0", "v1"), pod("node-1", "v1")], ("2spjb2kr94", "2spjb2kr95", "7v9zxphm2z")
     names = []

@@ -42,7 +42,7 @@ async def test_the_flags_and_the_context_reach_the_connection(tmp_path: Path) ->
     assert connection.impersonation == (("Impersonate-User", "bob"),)
 
 
-async def test_the_plugin_prefers_a_kubeconfig_to_the_pod_it_runs_in_and_the_controller_the_pod(
+async def test_the_plugin_prefers_a_kubeconfig_and_the_controller_the_pod(
     tmp_path: Path,
 ) -> None:
     path = kubeconfig(tmp_path / "config", {"token": "t"})

@@ -94,7 +94,7 @@ async def test_proxy_and_server_name_come_along(tmp_path: Path) -> None:
     assert (connection.proxy, connection.server_name) == ("http://proxy:3128", "kubernetes.default")
 
 
-async def test_tls_checks_chain_and_name_but_not_strictly_and_insecure_checks_nothing(tmp_path: Path) -> None:
+async def test_tls_checks_chain_and_name_and_insecure_checks_nothing(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path / "config", {"token": "t"}, server="https://127.0.0.1:1")
     tls = (await config.load(path, environ={})).tls
     assert tls is not None
@@ -214,7 +214,7 @@ async def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     assert await connection.credentials.authorization() == "Bearer t0ken"
 
 
-async def test_a_colon_is_part_of_the_files_name_but_separates_those_of_the_variable(tmp_path: Path) -> None:
+async def test_a_colon_belongs_to_a_files_name_and_separates_the_variable(tmp_path: Path) -> None:
     """As for kubectl: its flag names one file."""
     odd = kubeconfig(tmp_path / "a:b", {"token": "odd"})
     plain = kubeconfig(tmp_path / "plain", {"token": "plain"}, name="two")

@@ -129,7 +129,7 @@ def test_no_answer_is_unknown_only_for_a_write_that_was_sent(
     assert type(unanswered(verb, "pods default/a", error)) is expected
 
 
-def test_the_object_that_the_server_speaks_of_is_told_from_a_kind_that_it_does_not_serve() -> None:
+def test_an_unknown_object_is_told_from_an_unknown_kind() -> None:
     body = b'{"kind":"Status","reason":"NotFound","details":{"name":"a","kind":"pods"}}'
     assert mapped("get", 404, body).name == "a"
     assert mapped("get", 404, status(404, "NotFound")).name == ""

@@ -41,7 +41,7 @@ async def turns() -> None:
 
 
 @virtual_time
-async def test_a_plugin_that_hangs_keeps_nobody_waiting_whose_token_is_still_good() -> None:
+async def test_a_hanging_plugin_delays_only_those_without_a_good_token() -> None:
     now = [0.0]
     program = Slow()
     plugin = plugin_of(program, now)
@@ -62,7 +62,7 @@ async def test_a_plugin_that_hangs_keeps_nobody_waiting_whose_token_is_still_goo
 
 
 @virtual_time
-async def test_whoever_stops_waiting_for_a_plugin_leaves_it_running_for_the_others() -> None:
+async def test_a_caller_that_stops_waiting_leaves_the_plugin_to_the_others() -> None:
     now = [0.0]
     program = Slow()
     plugin = plugin_of(program, now)
@@ -110,7 +110,7 @@ async def test_a_certificate_that_does_not_fit_its_key_is_a_failed_run() -> None
 
 
 @virtual_time
-async def test_a_rotated_client_certificate_makes_another_context_and_so_new_connections() -> None:
+async def test_a_rotated_client_certificate_makes_new_connections() -> None:
     first, second = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made: list[Mapping[str, str]] = []
 
@@ -129,7 +129,7 @@ async def test_a_rotated_client_certificate_makes_another_context_and_so_new_con
 
 
 @virtual_time
-async def test_a_run_that_fails_ends_nothing_but_itself_and_what_the_block_raises_leaves_as_it_is() -> None:
+async def test_a_failed_run_ends_only_itself_and_the_blocks_errors_pass() -> None:
     class Broken(Slow):
         async def run(self) -> Credential:
             self.runs += 1

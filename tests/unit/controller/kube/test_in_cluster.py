@@ -95,7 +95,7 @@ def test_a_rotated_authority_is_trusted_and_the_old_one_no_longer(tmp_path: Path
     assert trusted(connection) == ["other"]
 
 
-def test_an_authority_that_is_half_written_leaves_the_old_one_until_it_is_whole(folder: Path) -> None:
+def test_a_half_written_authority_leaves_the_old_one_until_it_is_whole(folder: Path) -> None:
     connection = in_cluster(POD, folder)
     (folder / "ca.crt").write_text(OTHER_CA[:80])
     assert trusted(connection) == ["one"]

@@ -84,7 +84,7 @@ def test_an_unknown_name_is_answered_with_those_that_there_are(access: Access, w
     assert str(raised.value) == words
 
 
-def test_of_several_files_the_first_that_has_an_entry_wins_and_names_are_listed_once() -> None:
+def test_of_several_files_the_first_entry_wins() -> None:
     other = {**TWO, "current-context": "prod", "clusters": [{"name": "dev", "cluster": {"server": "https://no"}}]}
     assert chosen(one=TWO, two=other).cluster["server"] == "https://dev:6443"
     with pytest.raises(ConfigError, match=r"no context \"x\" in /one/config:/two/config; there are: dev, prod$"):
@@ -105,7 +105,7 @@ def test_an_exec_plugin_without_a_folder_is_looked_up_on_the_path() -> None:
     assert chosen(Access(context="prod"), home={**TWO, **users}).user["exec"]["command"] == "login"
 
 
-def test_another_server_keeps_the_authority_and_drops_the_name_of_the_old_server() -> None:
+def test_another_server_keeps_the_authority_and_drops_the_old_name() -> None:
     it = chosen(Access(server="https://other:1"))
     assert it.cluster == {"server": "https://other:1", "certificate-authority": "/home/pki/ca.crt"}
     assert it.source == "context dev of /home/config with server https://other:1"

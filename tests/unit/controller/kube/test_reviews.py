@@ -37,7 +37,7 @@ class Server:
         raise AssertionError("nothing is watched")
 
 
-async def test_a_token_that_the_server_takes_has_a_user_with_all_that_the_server_knows_of_it() -> None:
+async def test_an_accepted_token_has_a_user_with_all_the_server_knows() -> None:
     server = Server(
         (201, {"kind": "TokenReview", "status": {"authenticated": True, "user": PROMETHEUS, "audiences": ["api"]}}),
         (201, {"kind": "SubjectAccessReview", "status": {"allowed": True, "reason": "RBAC: …"}}),

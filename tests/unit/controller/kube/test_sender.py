@@ -162,7 +162,7 @@ async def ended(client: Client) -> type:
 
 
 @virtual_time_from(1000.0)
-async def test_an_own_limit_bounds_every_exchange_and_the_opening_of_a_stream_but_not_the_stream() -> None:
+async def test_an_own_limit_bounds_exchanges_and_the_opening_of_streams() -> None:
     client = Client(Sender(Script(Slow(3.0, ok()), Slow(1.0, ok())), request_seconds=2.0))
     with pytest.raises(errors.Unreachable):
         await client.get(THINGS, REF)

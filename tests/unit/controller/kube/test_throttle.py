@@ -108,7 +108,7 @@ async def stuck(lane: Lane, size: int, group: asyncio.TaskGroup) -> list[asyncio
     return tasks
 
 
-def test_with_a_permit_of_its_own_a_lane_waits_for_no_others_however_many_hang() -> None:
+def test_a_lane_with_its_own_permit_waits_for_no_others() -> None:
     async def main() -> tuple[list[float], int]:
         throttle = Throttle(ceiling=5)
         async with asyncio.TaskGroup() as group:

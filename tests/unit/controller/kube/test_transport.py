@@ -49,14 +49,14 @@ async def exchanged(session: BrokenSession, seconds: float, timeout: float | Non
 
 
 @virtual_time
-async def test_credentials_that_take_too_long_are_waited_for_no_longer_than_the_request_may_take() -> None:
+async def test_slow_credentials_are_waited_for_no_longer_than_the_request() -> None:
     session = BrokenSession()
     assert await exchanged(session, seconds=60.0, timeout=5.0) == 5.0
     assert session.timeouts == [], "so that the write may be repeated"
 
 
 @virtual_time
-async def test_the_time_for_which_credentials_were_waited_for_is_part_of_the_request() -> None:
+async def test_the_wait_for_credentials_is_part_of_the_request() -> None:
     session = BrokenSession()
     assert await exchanged(session, seconds=4.0, timeout=30.0) == 4.0
     assert await exchanged(session, seconds=4.0, timeout=None) == 4.0

@@ -54,7 +54,7 @@ def test_the_page_tells_all_nine() -> None:
     assert TOLD.keys() == set(Phase)
 
 
-def test_the_script_of_the_page_waits_for_a_controller_that_has_not_looked_yet() -> None:
+def test_the_script_of_the_page_waits_for_a_controller_that_has_not_run() -> None:
     new: Object = {"metadata": {"generation": 1}, "spec": {}}
     assert of_the_page(new) == of_the_page({**new, "status": {"observedGeneration": 0}}) == PROGRESSING
     later = as_read(IN_PHASE[Phase.HEALTHY])

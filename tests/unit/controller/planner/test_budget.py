@@ -87,7 +87,7 @@ def test_silent_nodes_are_updated_when_they_are_back() -> None:
     cluster.expect("-node-1 v1", "+node-1 v2")
 
 
-def test_the_last_word_of_a_silent_node_was_ready_and_its_pod_is_left_alone_all_the_same() -> None:
+def test_a_silent_node_last_heard_as_ready_is_left_alone() -> None:
     nodes = ["node-0", node("node-1", UNREACHABLE)]
     check(world(ds("v2"), nodes=nodes, pods=everywhere(2)))
     check(world(ds("v2", max_unavailable=2), nodes=nodes, pods=everywhere(2)), "-node-0 v1")

@@ -82,7 +82,7 @@ def test_an_update_that_surges_from_now_on_keeps_the_only_pod_of_a_node() -> Non
     check(world(hooked(max_surge=1), nodes=2, pods=PODS), "+node-1 v2", "keep node-1-v1")
 
 
-def test_while_surging_what_may_only_stay_stays_when_it_is_needed_after_all() -> None:
+def test_while_surging_what_may_only_stay_stays_when_needed() -> None:
     nodes = [node("node-0"), node("node-1"), node("node-2", taint("x"))]
     surging = hooked(max_surge=1)
     staying = prepared(pod("node-2", labels=HELD))
@@ -172,7 +172,7 @@ def test_where_the_next_write_fails_the_pod_serves_on_until_it_goes_well(one: Po
     )
 
 
-def test_a_pod_that_only_waits_for_its_hook_is_not_given_back_for_a_write_that_failed() -> None:
+def test_a_pod_that_waits_for_its_hook_survives_a_failed_write() -> None:
     case = world(hooked(), nodes=2, pods=PODS)
     check(replace(case, held_back={Place.of_object(WAITING.uid): NOW + 60}))
     check(replace(case, due_again={Place.of_object(WAITING.uid): NOW - 1}))

@@ -76,7 +76,7 @@ def test_a_percentage_holds_at_the_first_deployment() -> None:
     cluster.expect("+node-0 v1, +node-1 v1", "")
 
 
-def test_the_annotation_does_it_where_the_field_is_absent_and_the_field_wins() -> None:
+def test_the_annotation_counts_only_where_the_field_is_absent() -> None:
     annotated = {PROGRESSIVE_ANNOTATION: "true"}
     assert check_creates(world(ds(partition=3, annotations=annotated), nodes=4)) == ["node-0"]
     off = ds(partition=3, annotations=annotated, partitioned_scaling=False)
@@ -101,7 +101,7 @@ def test_raising_the_partition_takes_no_pod_away_and_lost_ones_come_back() -> No
     cluster.expect("+node-1 v1", "")
 
 
-def test_a_lost_pod_is_replaced_from_the_old_revision_however_high_the_partition() -> None:
+def test_a_lost_pod_is_replaced_from_the_old_revision_at_any_partition() -> None:
     pods = everywhere(3)[1:]
     of = world(progressive("v2", partition=3), nodes=3, pods=pods, revisions=TWO, predecessors=before("node-0"))
     check(of, "+node-0 v1")
@@ -135,7 +135,7 @@ def test_new_nodes_take_room_from_old_pods_that_wait_for_their_update() -> None:
     cluster.expect("")
 
 
-def test_a_new_node_that_may_not_be_updated_gets_the_older_revision_while_there_is_room() -> None:
+def test_a_new_node_not_to_be_updated_gets_the_older_revision() -> None:
     """Were it left empty, it would use up maxUnavailable for ever."""
     for held in ({"selector": CANARY}, {"paused": True}):
         pods = served("node-1")

@@ -74,7 +74,7 @@ def test_a_broken_or_empty_term_matches_no_node_and_the_others_still_count(term:
     assert fit(node("a"), affinity=required(term, wants("color", "DoesNotExist"))) is Fit.RUN
 
 
-def test_an_affinity_without_terms_matches_no_node_and_a_preference_asks_for_nothing() -> None:
+def test_an_affinity_without_terms_matches_no_node() -> None:
     assert fit(node("a"), affinity=required()) is Fit.LEAVE
     assert fit(node("a"), affinity={"podAffinity": {}}) is Fit.RUN
     assert fit(node("a"), affinity={"nodeAffinity": {}}) is Fit.RUN
@@ -127,14 +127,14 @@ def test_what_every_daemon_pod_tolerates(tainted: Taint) -> None:
     assert fit(node("a", tainted)) is Fit.RUN
 
 
-def test_only_the_taint_of_a_missing_network_counts_and_host_network_tolerates_it() -> None:
+def test_only_the_network_taint_counts_and_host_network_tolerates_it() -> None:
     down = node("a", taint("node.kubernetes.io/network-unavailable"))
     assert fit(node("a")) is Fit.RUN, "conditions of a node are not even cached"
     assert fit(down) is Fit.STAY
     assert fit(down, hostNetwork=True) is Fit.RUN
 
 
-def test_there_are_six_automatic_tolerations_and_a_seventh_on_the_host_network() -> None:
+def test_six_automatic_tolerations_and_a_seventh_on_the_host_network() -> None:
     assert len(daemon_tolerations(host_network=False)) == 6
     assert [one.key for one in daemon_tolerations(host_network=True)[6:]] == [
         "node.kubernetes.io/network-unavailable"

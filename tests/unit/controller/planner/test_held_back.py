@@ -47,7 +47,7 @@ def without_current(case: World) -> World:
 
 
 @pytest.mark.parametrize("partition", [0, 1])
-def test_while_the_current_revision_is_not_stored_an_empty_node_gets_an_older_one(partition: int) -> None:
+def test_without_a_stored_current_revision_an_older_one_fills_nodes(partition: int) -> None:
     """Also one that may hold the current one, and one that had it: nobody could bring those pods back later."""
     current = lay_out(world(ds("v2"), revisions=[])).revision.hash
     gone = {"node-3": Predecessor(uid="gone", pod=FormerPod(hash=current))}
@@ -56,7 +56,7 @@ def test_while_the_current_revision_is_not_stored_an_empty_node_gets_an_older_on
     assert told_of(without_current(case), "node-4") is None
 
 
-def test_a_node_where_no_stored_revision_runs_waits_until_the_current_one_is_stored() -> None:
+def test_without_any_stored_revision_a_node_waits_for_the_current_one() -> None:
     elsewhere = revision("v1", of=template("v1", nodeSelector={"pool": "other"}))
     case = without_current(world(ds("v2"), nodes=1, revisions=[elsewhere]))
     assert kinds(case) == []
@@ -80,7 +80,7 @@ def test_a_first_deployment_needs_no_stored_revision() -> None:
     assert kinds(held(case, create.place)) == ["CreatePod"] * 3
 
 
-def test_a_pod_that_cannot_be_relabelled_keeps_no_lost_pod_waiting_and_its_revision_is_kept() -> None:
+def test_a_pod_that_cannot_be_relabelled_keeps_no_lost_pod_waiting() -> None:
     twin = revision("v0", 1, of=template("v1"))
     pods = [pod("node-0", "v0"), *served("node-1", "node-2", "node-3")]
     case = world(ds("v1"), pods=pods, revisions=[twin, revision("v1", 2)])
@@ -118,7 +118,7 @@ def test_a_full_quota_stops_no_update() -> None:
     check(held(case, ROOM), "-node-3 v1")
 
 
-def test_a_full_quota_makes_no_partner_and_still_lets_old_pods_go_whose_partner_serves() -> None:
+def test_a_full_quota_creates_no_partner_and_lets_served_old_pods_go() -> None:
     beside = pod("node-4", "v2", created=ago(9))
     case = world(ds("v2", max_surge=2), pods=[*everywhere(5), beside])
     assert "DeletePod" in kinds(case)
@@ -126,7 +126,7 @@ def test_a_full_quota_makes_no_partner_and_still_lets_old_pods_go_whose_partner_
     assert kinds(held(world(ds("v2", max_surge=2), pods=everywhere(5)), ROOM)) == []
 
 
-def test_the_new_node_that_is_said_to_get_its_first_pod_is_the_one_that_gets_it() -> None:
+def test_the_new_node_said_to_get_its_first_pod_gets_it() -> None:
     """While something fails, empty nodes are not served by name, and who gets the last room is told in that order."""
     spec = ds("v1", partition=2, partitioned_scaling=True)
     case = world(spec, nodes=4, pods=[*served("node-2"), *served("node-3", rev="v2")], revisions=[revision("v1")])
@@ -137,7 +137,7 @@ def test_the_new_node_that_is_said_to_get_its_first_pod_is_the_one_that_gets_it(
     assert waits == {"node-0": Obstacle.SCALING, "node-1": None}
 
 
-def test_a_node_whose_pod_may_have_been_deleted_waits_for_the_answer_and_not_for_the_pod() -> None:
+def test_a_node_with_a_deletion_in_doubt_waits_for_the_answer() -> None:
     leaving = pod("node-0", "v1", dying=True)
     asked = frozenset({Place.of_object(leaving.uid)})
     case = world(ds("v2"), nodes=1, pods=[leaving], held_back=dict.fromkeys(asked, inf), awaited=asked)

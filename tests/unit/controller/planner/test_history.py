@@ -88,7 +88,7 @@ def test_nothing_is_trimmed_while_pods_are_being_replaced() -> None:
     check(world(updating, nodes=2, pods=everywhere(2), revisions=stored("v0", "v1", "v2")), "-node-1 v1")
 
 
-def test_a_rollback_gives_the_old_revision_a_new_number_and_leaves_its_pods_alone() -> None:
+def test_a_rollback_renumbers_the_old_revision_and_leaves_its_pods() -> None:
     pods = [pod("node-0", "v1"), pod("node-1", "v2")]
     cluster = ToyCluster(world(ds("v1"), nodes=2, pods=pods, revisions=stored("v1", "v2")))
     cluster.expect("renumber demo-v1 3", "-node-1 v2", "+node-1 v1", "")
@@ -116,7 +116,7 @@ def test_the_same_template_gets_the_same_name_in_every_process() -> None:
     assert created(world(revisions=[])).name == "demo-sslqnrncks"
 
 
-def test_of_two_revisions_with_the_same_content_the_newer_is_kept_and_its_pods_are_relabelled() -> None:
+def test_of_two_equal_revisions_the_newer_stays_and_pods_are_relabelled() -> None:
     twin = revision("v9", 1, of=template("v2"))
     pods = [pod("node-2", "v1"), pod("node-1", "v9"), pod("node-0", "v2")]
     doubled = world(ds("v2", paused=True), nodes=3, pods=pods, revisions=[twin, revision("v1", 2), revision("v2", 3)])
@@ -160,11 +160,11 @@ def test_an_unlabelled_revision_is_known_by_its_name() -> None:
     check(world(nodes=1, pods=[pod("node-0", "demo-v1")], revisions=[unlabelled]))
 
 
-def test_history_is_settled_when_there_is_one_current_revision_with_the_highest_number() -> None:
+def test_history_is_settled_with_one_current_revision_numbered_highest() -> None:
     assert settle_history(lay_out(world(nodes=numbered(1)))).actions == ()
 
 
-def test_of_two_revisions_with_the_highest_number_the_current_one_is_given_a_higher_one() -> None:
+def test_of_two_highest_revisions_the_current_one_gets_a_higher_number() -> None:
     """Another controller has renumbered one meanwhile."""
     twice = [revision("v1", 3), revision("v2", 3)]
     [action] = plan(world(ds("v2"), nodes=1, pods=everywhere(1), revisions=twice)).actions

@@ -38,13 +38,13 @@ def test_a_node_waits_for_its_image_and_the_others_go_on() -> None:
     assert taken(rolling()) == ["node-2", "node-1", "node-0"]
 
 
-def test_an_old_pod_that_serves_nobody_does_not_wait_for_a_pull_but_for_one_that_fails() -> None:
+def test_an_old_pod_that_does_not_serve_waits_only_for_a_failing_pull() -> None:
     pods = (pod("node-0", ready=None), pod("node-1", ready=None), pod("node-2"))
     lacking = {"node-0": BeingPulled(), "node-1": Unpullable(why="not found"), "node-2": BeingPulled()}
     assert taken(world(ds("v2", max_unavailable=3), nodes=3, pods=pods, unpulled=lacking)) == ["node-0"]
 
 
-def test_a_pod_that_is_ready_has_traffic_and_waits_also_where_it_is_not_available_yet() -> None:
+def test_a_ready_pod_has_traffic_and_waits_though_not_available_yet() -> None:
     pods = (pod("node-0", ready=ago(1)), pod("node-1", ready=ago(1)))
     young = world(ds("v2", max_unavailable=3, min_ready=60), nodes=2, pods=pods, unpulled={"node-0": BeingPulled()})
     assert taken(young) == ["node-1"]
@@ -71,7 +71,7 @@ def test_why_it_waits_is_told() -> None:
     assert found == {"node-2": None, "node-1": Obstacle.PULLING, "node-0": Obstacle.UNPULLED}
 
 
-def test_when_all_others_are_done_the_images_that_cannot_be_pulled_are_the_reason() -> None:
+def test_when_all_others_are_done_missing_images_are_the_reason() -> None:
     pods = (pod("node-0"), pod("node-1", "v2"), pod("node-2", "v2"))
     stuck = world(ds("v2"), nodes=3, pods=pods, unpulled={"node-0": Unpullable(why="ErrImagePull: not found")})
     told = "1 of 3 nodes still wait for an available pod of revision v2; "
@@ -101,7 +101,7 @@ def test_what_all_the_others_wait_for_is_told(lacking: dict[str, str], reason: s
     assert words(slow, "Progressing") == ("True", reason, told)
 
 
-def test_beside_unreachable_nodes_those_whose_image_cannot_be_pulled_are_told() -> None:
+def test_missing_images_are_named_beside_unreachable_nodes() -> None:
     pods = (pod("node-0"), pod("node-1"), pod("node-2", "v2"))
     nodes = (node("node-0"), node("node-1", taint(TAINT_UNREACHABLE, "NoExecute")), node("node-2"))
     stuck = world(ds("v2"), nodes=nodes, pods=pods, unpulled={"node-0": Unpullable(why="not found")})

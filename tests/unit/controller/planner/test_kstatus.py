@@ -96,7 +96,7 @@ def test_a_refused_template_is_stalled_and_says_why() -> None:
     assert kstatus(shown(refused.daemonset)) == FAILED
 
 
-def test_an_unusable_spec_is_stalled_for_kubectl_wait_but_its_generation_is_not_observed() -> None:
+def test_an_unusable_spec_is_stalled_and_its_generation_not_observed() -> None:
     unusable = looked_at(world(ds("v2", partition="half", generation=4), pods=everywhere(5)))
     assert words(unusable, "Stalled")[:2] == ("True", "InvalidSpec")
     assert waited_for(shown(unusable.daemonset), "Stalled")
@@ -131,7 +131,7 @@ def test_a_condition_of_an_older_generation_satisfies_no_wait(phase: Phase) -> N
     assert not any(waited_for(edited, kind, status) for kind in CONDITION_TYPES for status in ("True", "False"))
 
 
-def test_an_edit_of_the_template_is_not_ready_before_the_controller_took_it_in() -> None:
+def test_an_edited_template_is_not_ready_before_the_controller_saw_it() -> None:
     healthy = IN_PHASE[Phase.HEALTHY]
     edited = replace(ds("v2", generation=2), status=healthy.daemonset.status)
     taken_in = looked_at(world(edited, nodes=3, pods=everywhere(3), revisions=()))

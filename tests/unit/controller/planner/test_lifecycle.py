@@ -73,7 +73,7 @@ def test_updates_scale_in_duplicates_and_failures_go_through_the_same_hook() -> 
 
 
 @pytest.mark.parametrize("limit", [1, 2])
-def test_an_update_prepares_as_many_as_the_budget_lets_go_and_counts_each_once(limit: int) -> None:
+def test_an_update_prepares_as_many_as_the_budget_allows_counted_once(limit: int) -> None:
     pods = [pod(f"node-{number}", labels={"drain": "wait"}) for number in range(4)]
     hooked_set = ds("v2", hook=HOOK, max_unavailable=limit)
     chosen = ["~node-3 v1", "~node-2 v1"][:limit]
@@ -82,7 +82,7 @@ def test_an_update_prepares_as_many_as_the_budget_lets_go_and_counts_each_once(l
     check(world(hooked_set, nodes=4, pods=waiting))
 
 
-def test_an_unhealthy_pod_that_is_held_does_not_stand_in_front_of_an_unhealthy_free_one() -> None:
+def test_a_held_unhealthy_pod_does_not_block_a_free_unhealthy_one() -> None:
     """Not even where one pod a pass may go."""
     held = prepared(pod("node-3", labels={"drain": "wait"}, ready=None))
     pods = [*everywhere(2), pod("node-2", ready=None), held]
@@ -96,13 +96,13 @@ def test_a_pod_that_was_prepared_for_deletion_goes_once_its_hook_lets_go() -> No
         check(world(ds("v2", hook=hook), nodes=2, pods=[pod("node-0"), preparing]), "-node-1 v1")
 
 
-def test_nothing_is_prepared_for_a_template_that_the_server_refuses_or_has_not_judged() -> None:
+def test_nothing_is_prepared_for_a_refused_or_unjudged_template() -> None:
     pods = [pod("node-0", labels={"drain": "wait"})]
     check(world(ds("v2", hook=HOOK), nodes=1, pods=pods, verdicts={}), "probe v2 on node-0")
     check(world(ds("v2", hook=HOOK), nodes=1, pods=pods, verdicts=refusing("v2"), ask_at=NOW + 60))
 
 
-def test_while_surging_the_old_pod_is_prepared_once_its_successor_serves_and_keeps_its_place() -> None:
+def test_while_surging_the_old_pod_is_prepared_once_its_successor_serves() -> None:
     held = {"drain": "wait"}
     hooked_set = ds("v2", hook=HOOK, max_surge=1)
     old = [pod(f"node-{number}", labels=held) for number in range(2)]
@@ -114,7 +114,7 @@ def test_while_surging_the_old_pod_is_prepared_once_its_successor_serves_and_kee
     check(world(ds("v2", max_surge=1), nodes=2, pods=waiting), "-node-1 v1")
 
 
-def test_a_pod_is_made_not_ready_where_the_hook_asks_for_it_whenever_that_is() -> None:
+def test_a_pod_is_made_not_ready_where_the_hook_asks_for_it() -> None:
     one = pod("node-0", labels={"drain": "wait"})
     gate = ReadinessGate(type=KRUISE_POD_READY, open=True, present=True, index=0)
     gated = replace(prepared(one), gates=(gate,))

@@ -26,7 +26,7 @@ AUTOMATIC = [
 ]
 
 
-def test_a_pod_is_aimed_by_exactly_one_term_with_one_field_and_left_to_the_scheduler() -> None:
+def test_a_pod_is_aimed_by_one_term_and_left_to_the_scheduler() -> None:
     spec = made(on="node-3")["spec"]
     assert "nodeName" not in spec
     required = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -41,7 +41,7 @@ def test_the_projection_reads_the_aim_back() -> None:
     assert (record.node, record.bound, record.owner_uid, record.hash) == ("node-3", False, OURS, "v1")
 
 
-def test_what_the_template_requires_is_replaced_and_what_it_prefers_is_kept() -> None:
+def test_required_terms_of_a_template_are_replaced_preferences_kept() -> None:
     preferred = [{"weight": 1, "preference": {"matchExpressions": [{"key": "ssd", "operator": "Exists"}]}}]
     affinity = {
         "nodeAffinity": {
@@ -126,7 +126,7 @@ def test_whatever_a_template_says_its_pods_are_made(text: str) -> None:
 
 
 @pytest.mark.parametrize("pod_template", [{}, {"metadata": [], "spec": "x"}, {"spec": {"affinity": None}}])
-def test_a_template_that_is_none_still_makes_a_body_for_the_server_to_refuse(pod_template: JSONObject) -> None:
+def test_a_malformed_template_still_makes_a_body_for_the_server(pod_template: JSONObject) -> None:
     body: Any = msgspec.json.decode(PodRenderer(ds(), replace(revision("v1"), template=pod_template)).body("a", "b"))
     assert body["kind"] == "Pod"
     assert body["metadata"]["labels"] == {"controller-revision-hash": "v1"}

@@ -37,7 +37,7 @@ def conditions(of: World) -> dict[str, Condition]:
     return {one.type: one for one in status.conditions}
 
 
-def test_a_node_that_the_older_revision_excludes_stays_empty_and_the_rollout_goes_on() -> None:
+def test_a_node_excluded_by_the_older_revision_stays_empty() -> None:
     cluster = ToyCluster(widened(partition=2))
     cluster.expect("-n4 v1", "+n4 v2", "")
     cluster.ready()
@@ -91,15 +91,15 @@ def test_it_uses_no_maxunavailable_and_one_that_only_lost_its_pod_does() -> None
     assert lay_out(widened(pods=pods[1:], partition=4)).unserved == 1
 
 
-def test_a_lost_pod_does_not_come_back_where_its_revision_does_not_run_any_more() -> None:
+def test_a_lost_pod_does_not_come_back_where_its_revision_does_not_run() -> None:
     check(widened(partition=4, predecessors=before("n1", "v1")))
 
 
-def test_where_the_last_pod_was_of_a_revision_that_runs_there_it_comes_back() -> None:
+def test_a_lost_pod_comes_back_where_its_revision_runs() -> None:
     check(widened(partition=4, predecessors=before("n1", "v2")), "+n1 v2")
 
 
-def test_with_partitioned_scaling_a_node_that_waits_for_its_turn_is_not_one_that_stays_empty() -> None:
+def test_with_partitioned_scaling_a_waiting_node_is_not_a_lasting_gap() -> None:
     assert lay_out(widened(partition=4, partitioned_scaling=True)).barred == {}
     chosen = widened(partition=2, partitioned_scaling=True, selector=POOL)
     assert set(lay_out(chosen).barred) == {"n1", "n2"}

@@ -25,7 +25,7 @@ def allowed(of: World) -> list[str]:
     return [slot.node for slot in lay_out(of).may_hold_current]
 
 
-def test_without_partition_updated_nodes_come_first_then_the_rest_descending() -> None:
+def test_without_partition_updated_nodes_are_first_then_descending() -> None:
     pods = [pod("n1"), pod("n2", "v2"), pod("n3")]
     assert allowed(world(ds("v2"), nodes=["n1", "n2", "n3"], pods=pods)) == ["n2", "n3", "n1"]
 
@@ -112,7 +112,7 @@ def test_going_back_under_a_partition_moves_nobody_until_it_is_lowered() -> None
     check(world(ds("v1", partition=0, max_unavailable=2), nodes=nodes, pods=pods, revisions=back), "-n5 v2", "-n4 v2")
 
 
-def test_while_paused_no_pod_is_updated_and_status_still_says_where_it_stands() -> None:
+def test_while_paused_no_pod_is_updated_and_the_status_says_so() -> None:
     decided = check(world(ds("v2", paused=True), pods=everywhere(5, ready=None)))
     assert decided.status is not None
     assert decided.status.revision_hash == "v2"
@@ -145,7 +145,7 @@ def test_only_canaries_are_updated() -> None:
     cluster.expect("")
 
 
-def test_partition_and_selector_hold_adopted_pods_of_which_no_revision_is_stored() -> None:
+def test_partition_and_selector_hold_adopted_pods_without_a_revision() -> None:
     """Pods taken over without their history are old ones like any other."""
     strangers = [pod(name, "") for name in ("n1", "n2", "n3")]
     only = [revision("v2")]

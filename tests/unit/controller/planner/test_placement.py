@@ -48,7 +48,7 @@ def test_requests_and_ports_are_the_schedulers_business() -> None:
     check(world(ds(containers=[{**hungry, "ports": [{"hostPort": 80}]}]), nodes=1), "+node-0 v1")
 
 
-def test_a_dying_daemonset_is_left_to_the_garbage_collector_and_its_status_untouched() -> None:
+def test_a_dying_daemonset_is_left_to_the_garbage_collector() -> None:
     decided = check(world(ds(dying=True), pods=[pod("node-0"), failed("node-1")]))
     assert decided.status is None
 
@@ -74,7 +74,7 @@ def test_a_node_name_in_the_template(spec: dict[str, Any], created: list[str]) -
     check(world(ds(**spec), nodes=3), *created)
 
 
-def test_missing_pods_come_surplus_goes_and_pods_with_foreign_labels_are_released_first() -> None:
+def test_missing_pods_come_surplus_goes_and_foreign_labels_go_first() -> None:
     def several(on: str, count: int, **fields: Any) -> list[Pod]:
         return [pod(on, name=f"{on}-{number}", created=ago(100 - number), **fields) for number in range(count)]
 
@@ -89,7 +89,7 @@ def test_missing_pods_come_surplus_goes_and_pods_with_foreign_labels_are_release
     )
 
 
-def test_narrowed_to_blue_nodes_pods_elsewhere_go_and_blue_nodes_get_theirs() -> None:
+def test_narrowed_to_blue_nodes_only_those_keep_and_get_pods() -> None:
     nodes = ["node-0", "node-1", node("node-2", labels=BLUE), node("node-3", labels=BLUE)]
     pods = [pod("node-0"), pod("node-1", name="a"), pod("node-1", name="b"), pod("node-2")]
     check(
@@ -131,7 +131,7 @@ def test_failed_pods_go_and_of_several_running_ones_the_oldest_stays(
     assert all(note.warning and "Found failed daemon pod" in note.message for note in decided.notes)
 
 
-def test_inside_the_back_off_a_failed_pod_stays_and_the_plan_says_when_to_look_again() -> None:
+def test_inside_the_back_off_a_failed_pod_stays_and_the_plan_wakes_up() -> None:
     pods = [failed("node-0"), pod("node-1")]
     early = world(nodes=2, pods=pods, not_before={"node-0": NOW + 2})
     decided = check(early)
@@ -162,7 +162,7 @@ def test_a_succeeded_pod_is_replaced_at_once() -> None:
     assert [action.why for action in decided.actions if isinstance(action, DeletePod)] == [DeleteReason.SUCCEEDED]
 
 
-def test_a_new_no_schedule_taint_leaves_the_running_pod_alone_and_no_execute_removes_it() -> None:
+def test_a_no_schedule_taint_leaves_a_pod_and_no_execute_removes_it() -> None:
     nodes = [node("node-0", taint("x")), node("node-1", taint("x", "NoExecute")), node("node-2", taint("x"))]
     check(world(nodes=nodes, pods=served("node-0", "node-1")), "-node-1 v1")
 
@@ -180,7 +180,7 @@ def test_while_the_old_pod_terminates_its_successor_is_made_with_surge() -> None
     check(world(ds(max_surge=1), nodes=1, pods=[pod("node-0", dying=True)]), "+node-0 v1")
 
 
-def test_a_pending_pod_aimed_at_a_vanished_node_is_deleted_and_a_bound_one_is_not() -> None:
+def test_a_pending_pod_of_a_vanished_node_is_deleted_a_bound_one_not() -> None:
     pods = [*served("node-0", "node-1"), pending("node-2"), pod("node-3")]
     decided = check(world(nodes=2, pods=pods), "-node-2 v1")
     assert decided.status is not None
@@ -208,7 +208,7 @@ def test_the_name_of_a_held_pod_is_not_given_to_its_successor() -> None:
     assert len({one.name for one in cluster.world.pods}) == 2
 
 
-def test_a_pod_lost_by_hand_comes_back_on_the_same_node_in_the_same_revision() -> None:
+def test_a_pod_deleted_by_hand_comes_back_on_its_node_and_revision() -> None:
     cluster = ToyCluster(world(nodes=3, pods=everywhere(3)))
     cluster.lose("node-1-v1")
     cluster.expect("+node-1 v1", "")

@@ -149,7 +149,7 @@ def test_an_unusable_spec_stalls_and_keeps_the_rest() -> None:
     assert halted(None, NOW).phase == Phase.STALLED
 
 
-def test_a_spec_that_was_unusable_after_a_long_pause_is_not_late_once_mended() -> None:
+def test_a_spec_unusable_after_a_long_pause_is_not_late_once_mended() -> None:
     story = Story()
     story.after(paused=True)
     story.now += 86400

@@ -50,7 +50,7 @@ def test_a_lost_pod_makes_no_observed_generation_pending_again() -> None:
     assert phase(cluster) == "Degraded"
 
 
-def test_the_plan_asks_to_be_woken_when_the_deadline_is_over_and_says_what_it_waited_for() -> None:
+def test_the_plan_wakes_up_at_the_deadline_and_says_what_it_waited_for() -> None:
     cluster = ToyCluster(world(ds("v1"), nodes=3, pods=everywhere(3)))
     cluster.edit(ds("v2", **annotated("60")))
     cluster.expect("-node-2 v1", "+node-2 v2", "")

@@ -33,7 +33,7 @@ def test_within_the_burst_the_others_come_first() -> None:
     assert set(made_on(failed(case, Place.of_node("node-0"), Place.of_node("node-1")))) == {"node-2", "node-3"}
 
 
-def test_of_many_nodes_that_failed_only_some_are_tried_again_longest_due_first() -> None:
+def test_of_many_failed_nodes_the_longest_due_are_tried_again_first() -> None:
     names = [f"node-{number}" for number in range(2 * RETRIES)]
     case = failed(world(ds("v1"), nodes=names), *map(Place.of_node, reversed(names)))
     decided = plan(case)
@@ -58,7 +58,7 @@ def test_a_pod_that_could_not_be_deleted_takes_no_budget_from_the_others() -> No
     check(failed(case, *(Place.of_object(one.uid) for one in pods)), "-node-0 v1")
 
 
-def test_while_surging_a_node_that_got_no_second_pod_takes_no_budget_from_the_others() -> None:
+def test_while_surging_a_node_without_a_second_pod_takes_no_budget() -> None:
     case = world(ds("v2", max_surge=1), nodes=4, pods=everywhere(4))
     check(case, "+node-3 v2")
     check(failed(case, Place.of_node("node-3")), "+node-2 v2")

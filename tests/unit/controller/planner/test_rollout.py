@@ -72,7 +72,7 @@ def test_unavailable_old_pods_are_replaced_at_once_whatever_the_limit() -> None:
     )
 
 
-def test_unavailable_old_pods_use_budget_that_available_ones_then_do_not_get() -> None:
+def test_unavailable_old_pods_use_budget_of_available_ones() -> None:
     """Strict where it matters: with 2 of 5 broken and maxUnavailable 3 only one healthy pod goes with them."""
     pods = [*served("node-0", "node-1", ready=None), *served("node-2", "node-3", "node-4")]
     check(world(ds("v2", max_unavailable=3), pods=pods), "-node-1 v1", "-node-0 v1", "-node-4 v1")
@@ -89,7 +89,7 @@ def test_bad_edit_upon_bad_edit_breaks_one_node_and_no_more() -> None:
     assert (cluster.on("node-0"), cluster.on("node-1")) == (["v1"], ["v1"])
 
 
-def test_of_five_exactly_the_two_broken_ones_are_replaced_by_the_next_template() -> None:
+def test_of_five_pods_the_two_broken_ones_are_replaced_first() -> None:
     pods = [*served("node-0", "node-1", "node-2"), *served("node-3", "node-4", rev="v2", ready=None)]
     cluster = ToyCluster(world(ds("v3", max_unavailable=2), pods=pods))
     cluster.expect("-node-4 v2, -node-3 v2", "+node-3 v3, +node-4 v3", "")
@@ -105,13 +105,13 @@ def test_quick_edits_within_min_ready_seconds_keep_the_others_serving() -> None:
         cluster.pass_time(10)
 
 
-def test_a_kubelet_restart_makes_pods_unavailable_for_a_while_and_an_edit_then_replaces_them_at_once() -> None:
+def test_after_a_kubelet_restart_an_edit_replaces_unavailable_pods() -> None:
     """As the native controller does: unavailable old pods are replaced at once, whatever made them so."""
     pods = everywhere(3, ready=ago(5))
     check(world(ds("v2", min_ready=60), nodes=3, pods=pods), "-node-2 v1", "-node-1 v1", "-node-0 v1")
 
 
-def test_after_a_kubelet_restart_available_pods_wait_until_new_ones_were_ready_for_long_enough() -> None:
+def test_after_a_kubelet_restart_available_pods_wait_for_new_ones() -> None:
     pods = [pod("node-0"), pod("node-1"), pod("node-2", "v2", ready=ago(5))]
     updating = world(ds("v2", min_ready=60), nodes=3, pods=pods)
     decided = check(updating)
@@ -174,14 +174,14 @@ def test_on_delete_never_replaces_a_pod_and_a_lost_one_comes_back_new() -> None:
     cluster.expect("+node-1 v2", "")
 
 
-def test_the_first_pod_of_a_new_template_is_tried_by_a_dry_run_before_any_old_pod_goes() -> None:
+def test_a_dry_run_tries_the_new_template_before_any_old_pod_goes() -> None:
     cluster = ToyCluster(world(ds("v2"), nodes=2, pods=everywhere(2), verdicts={}))
     cluster.expect("probe v2 on node-1")
     assert cluster.plan.again, "a dry run stores nothing, so no event would bring the next pass"
     cluster.expect("-node-1 v1", "+node-1 v2")
 
 
-def test_while_the_server_refuses_the_template_old_pods_stay_and_the_refusal_is_told() -> None:
+def test_while_the_server_refuses_the_template_old_pods_stay() -> None:
     refused = world(
         ds("v2"),
         nodes=2,
@@ -201,7 +201,7 @@ def test_while_the_server_refuses_the_template_old_pods_stay_and_the_refusal_is_
     ]
 
 
-def test_a_refused_template_is_asked_again_in_time_and_stays_refused_meanwhile() -> None:
+def test_a_refused_template_is_asked_again_in_time() -> None:
     due = world(
         ds("v2"),
         nodes=2,

@@ -56,7 +56,7 @@ def test_a_takeover_of_well_pods_is_no_news() -> None:
     assert reasons(world(nodes=3, pods=everywhere(3))) == []
 
 
-def test_a_deadline_that_cannot_be_read_is_told_once_and_again_when_it_changes() -> None:
+def test_an_unreadable_deadline_is_told_once_and_again_when_it_changes() -> None:
     def asked(text: str) -> World:
         return world(ds(annotations={PROGRESS_DEADLINE_ANNOTATION: text}), nodes=3, pods=everywhere(3))
 

@@ -191,7 +191,7 @@ def test_a_resize_that_is_not_written_yet_is() -> None:
     check(on(new(DEFERRED)))
 
 
-def test_what_the_kubelet_refuses_is_told_and_recreated_where_somebody_wants_that() -> None:
+def test_a_refusal_of_the_kubelet_is_told_and_recreated_where_wanted() -> None:
     told = check(on(new(REFUSED))).notes
     assert [(one.reason, "no room" in one.message) for one in told] == [("ResizeRefused", True)]
     check(on(new(REFUSED), in_place(annotations=FALLBACK)), "-node-0 v2")
@@ -234,7 +234,7 @@ def test_nothing_while_the_caches_are_behind() -> None:
 # what somebody takes back
 
 
-def test_a_pod_whose_image_was_put_back_gets_its_former_label_whatever_keeps_it_from_being_updated_again() -> None:
+def test_a_pod_whose_image_was_put_back_gets_its_former_label() -> None:
     check(on(new(TAKEN_BACK)), "relabel node-0-v2 v1")
     check(on(new(TAKEN_BACK), held_back={Place.of_object(UID): LONG}), "relabel node-0-v2 v1")
     check(on(new(TAKEN_BACK), held_back={Place.of_label(UID): LONG}))
@@ -244,7 +244,7 @@ def test_a_pod_whose_image_was_put_back_gets_its_former_label_whatever_keeps_it_
 
 
 @pytest.mark.parametrize("waiting", [DEFERRED, REFUSED])
-def test_a_container_that_runs_gets_its_traffic_back_while_its_resize_waits(waiting: Underway) -> None:
+def test_a_running_container_gets_traffic_back_while_its_resize_waits(waiting: Underway) -> None:
     check(on(new(waiting, draining=True)), "open node-0-v2")
     check(on(new(replace(waiting, restarting=("main",)), draining=True)))
     check(on(new(RESIZING, draining=True)))
@@ -266,9 +266,7 @@ def test_not_while_it_is_resized_again() -> None:
     ("no_resize", "words"),
     [("", "the controller may not change cpu and memory in place any more"), ("it is too old", "it is too old")],
 )
-def test_where_resources_may_not_change_in_place_any_more_the_pod_is_replaced_and_not_resized(
-    no_resize: str, words: str
-) -> None:
+def test_without_the_gate_a_pod_with_new_resources_is_replaced(no_resize: str, words: str) -> None:
     """Whom the server has not answered itself hears what it said of another pod."""
     told = check(on(new(WANTED), resizable=False, no_resize=no_resize), "-node-0 v2").notes
     assert [one.message.partition(" cannot be resized: ")[2] for one in told] == [words]

@@ -66,7 +66,7 @@ def test_a_node_clock_ahead_of_ours_is_not_waited_for() -> None:
     ],
     ids=["by its word", "in good time", "behind", "behind, and proven", "ahead", "older than this process"],
 )
-def test_a_container_that_was_started_again_has_to_run_whatever_its_node_s_clock_says(
+def test_a_restarted_container_has_to_run_whatever_its_nodes_clock_says(
     said: float, seen: float | None, moment: float | None
 ) -> None:
     new = replace(pod("n", "v2"), restarted_at=said, updated_in_place=True)

@@ -46,7 +46,7 @@ def test_at_a_first_deployment_nobody_is_kept() -> None:
     assert (there.target, there.updated, there.outdated, there.kept) == (5, 0, 0, 0)
 
 
-def test_at_a_first_deployment_with_partitioned_scaling_the_partition_keeps_nodes_waiting() -> None:
+def test_with_partitioned_scaling_a_first_partition_keeps_nodes_waiting() -> None:
     first = ds(partition=3, partitioned_scaling=True, selector=CANARY, paused=True)
     there = facts(world(first, pods=served("node-0", "node-1")))
     assert (there.target, there.done, there.kept) == (2, 2, 3)

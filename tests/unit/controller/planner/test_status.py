@@ -51,7 +51,7 @@ def test_the_table() -> None:
     )
 
 
-def test_with_min_ready_seconds_n1_is_not_available_yet_and_the_plan_wakes_up_for_it() -> None:
+def test_with_min_ready_seconds_the_plan_wakes_up_for_availability() -> None:
     slow = world(ds("v2", min_ready=30), nodes=H6_NODES, pods=H6_PODS)
     assert counts(slow).number_available == 1
     assert counts(slow).number_ready == 2
@@ -93,7 +93,7 @@ def test_pods_of_vanished_nodes_count_for_nothing() -> None:
     assert counts(world(nodes=0, pods=[pod("node-9")])) == Counts()
 
 
-def test_observed_generation_moves_only_when_nothing_was_left_to_do_before_the_update() -> None:
+def test_observed_generation_moves_only_when_nothing_is_left_to_do() -> None:
     assert status(world(ds(generation=7))).observed_generation is None, "pods are missing"
     assert status(world(ds(generation=7), pods=everywhere(5))).observed_generation == 7
     assert status(world(ds("v2", generation=7), pods=everywhere(5))).observed_generation == 7, "the update may go on"
@@ -101,13 +101,13 @@ def test_observed_generation_moves_only_when_nothing_was_left_to_do_before_the_u
     assert status(world(ds(generation=7), revisions=[])).observed_generation is None
 
 
-def test_while_writes_fail_the_generation_counts_as_seen_and_the_trouble_is_told() -> None:
+def test_while_writes_fail_the_generation_is_observed_and_trouble_told() -> None:
     failing = world(ds(generation=7), write_failure="quota exceeded")
     assert status(failing).observed_generation == 7
     assert condition(failing, "Degraded") == ("True", "WritesFail", "quota exceeded")
 
 
-def test_trouble_is_told_while_a_back_off_keeps_what_failed_from_being_tried_again() -> None:
+def test_trouble_is_told_during_the_back_off_of_what_failed() -> None:
     waiting = world(
         pods=served("node-0", "node-1"),
         held_back={Place.of_node(f"node-{n}"): ago(-60) for n in (2, 3, 4)},
@@ -125,7 +125,7 @@ def test_what_is_done_all_the_same_is_not_withheld() -> None:
     assert (len(decided.actions), decided.withheld) == (3, False)
 
 
-def test_the_first_place_whose_back_off_is_over_is_not_kept_waiting_for_the_last() -> None:
+def test_the_first_place_whose_back_off_ends_does_not_wait_for_the_last() -> None:
     held_back = {Place.of_node("node-3"): ago(-8), Place.of_node("node-4"): ago(-300)}
     assert plan(world(pods=everywhere(3), held_back=held_back)).wake_at == ago(-8)
 
@@ -152,7 +152,7 @@ def test_a_stale_view_ends_no_trouble() -> None:
     assert condition(stale, "Degraded") == ("True", "WritesFail", "no")
 
 
-def test_a_pod_that_cannot_be_read_is_told_although_nothing_is_left_to_be_written() -> None:
+def test_an_unreadable_pod_is_told_although_nothing_is_left_to_write() -> None:
     assert condition(world(pods=everywhere(5), unreadable="what?"), "Degraded") == ("True", "WritesFail", "what?")
 
 
@@ -264,7 +264,7 @@ def test_the_condition_says_when_the_surge_is_used_up() -> None:
     assert message.endswith("nodes have a pod of revision v2")
 
 
-def test_while_an_old_pod_terminates_the_new_one_beside_it_stands_for_the_node() -> None:
+def test_while_an_old_pod_terminates_the_new_one_stands_for_the_node() -> None:
     pods = [pod("node-0", dying=True), pod("node-0", "v2")]
     done = counts(world(ds("v2", max_surge=1), nodes=1, pods=pods))
     assert (done.number_ready, done.number_available, done.updated_number_scheduled) == (1, 1, 1)

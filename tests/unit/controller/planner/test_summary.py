@@ -244,7 +244,7 @@ def test_where_the_nodes_stand_why_they_fail_and_what_is_in_the_way(of: World, e
     assert set(seen.failed) == {problem.value for problem in PodProblem}, "also those of which there are none"
 
 
-def test_a_pod_that_does_not_get_ready_fails_when_patience_ends_and_not_before() -> None:
+def test_a_pod_that_does_not_get_ready_fails_when_patience_ends() -> None:
     slow = pod("node-0", "v1", ready=None, created=ago(50))
     seen = summary(world(ds(annotations=DEADLINE), nodes=2, pods=[slow, pod("node-1")]))
     assert told(seen.at(NOW + 9.9)) == "1 updated, 1 updating |  | "
@@ -254,12 +254,12 @@ def test_a_pod_that_does_not_get_ready_fails_when_patience_ends_and_not_before()
     assert late.at(NOW + 99) == late
 
 
-def test_a_pod_that_was_ready_for_long_and_is_not_any_more_has_failed_at_once() -> None:
+def test_a_pod_that_was_ready_for_long_and_is_not_has_failed_at_once() -> None:
     seen = summary(world(nodes=1, pods=[pod("node-0", ready=None, created=ago(3600))]))
     assert told(seen.at(NOW)) == "1 failed | 1 NotReady | "
 
 
-def test_patience_includes_min_ready_seconds_as_the_deadline_of_the_rollout_does() -> None:
+def test_patience_includes_min_ready_seconds_like_the_deadline() -> None:
     starting = pod("node-0", ready=None, created=ago(70))
     seen = summary(world(ds(annotations=DEADLINE, min_ready=30), nodes=1, pods=[starting]))
     assert (seen.at(NOW + 19).updating, seen.at(NOW + 20).updating) == (1, 0)

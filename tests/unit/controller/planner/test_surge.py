@@ -31,7 +31,7 @@ def test_new_pods_come_before_old_ones_go() -> None:
     assert set(cluster.revisions().values()) == {"v2"}
 
 
-def test_an_old_pod_on_a_node_that_may_only_keep_it_goes_for_the_first_pod_that_is_one_too_many() -> None:
+def test_an_old_pod_on_a_node_that_may_only_keep_it_makes_room() -> None:
     nodes = [f"node-{number}" for number in range(4)]
     cluster = ToyCluster(world(ds("v1"), nodes=[*nodes, "node-4"], pods=everywhere(5)))
     cluster.set_nodes(node("node-4", taint("x")))
@@ -51,7 +51,7 @@ def tainted(**fields: Any) -> ToyCluster:
     return ToyCluster(world(ds("v2", max_surge=1, **fields), nodes=nodes, pods=pods))
 
 
-def test_such_a_pod_stays_while_the_nodes_that_should_run_one_do_not_all_serve() -> None:
+def test_such_a_pod_stays_while_not_all_nodes_are_served() -> None:
     pods = [*everywhere(1), pod("node-1", "v2", ready=None), *served("node-2", "node-3")]
     cluster = tainted(pods=pods)
     cluster.expect("+node-0 v2, -node-3 v1", "")
@@ -84,7 +84,7 @@ def phase(cluster: ToyCluster) -> str:
     return cluster.plan.status.rollout.phase
 
 
-def test_of_a_template_that_no_node_runs_all_old_pods_go_and_only_then_it_is_complete() -> None:
+def test_of_a_template_that_runs_nowhere_old_pods_go_before_the_end() -> None:
     cluster = nowhere()
     cluster.expect("-node-2 v1, -node-1 v1, -node-0 v1")
     assert phase(cluster) == Phase.PROGRESSING
@@ -106,7 +106,7 @@ def test_without_surge_such_a_pod_stays() -> None:
     check(world(ds("v2"), nodes=nodes, pods=[pod("node-0", "v2"), pod("node-1")]))
 
 
-def test_a_ready_old_pod_stays_while_its_partner_is_not_ready_and_an_unready_one_goes() -> None:
+def test_a_ready_old_pod_stays_while_its_partner_is_not_ready() -> None:
     young: dict[str, Any] = {"rev": "v2", "ready": None}
     pods = [*served("node-0", "node-1"), pod("node-1", **young), pod("node-0", **young)]
     check(world(ds("v2", max_surge=2), nodes=2, pods=pods))
@@ -123,7 +123,7 @@ def test_at_the_limit_an_old_pod_that_is_lost_leaves_room_for_one_more() -> None
     cluster.expect("+node-0 v2", "")
 
 
-def test_an_old_pod_goes_only_when_its_partner_was_ready_for_longer_than_min_ready_seconds() -> None:
+def test_an_old_pod_goes_once_its_partner_was_ready_min_ready_seconds() -> None:
     pods = [pod("node-0"), pod("node-0", "v2", ready=ago(10))]
     surging = world(ds("v2", max_surge=1, min_ready=15), nodes=1, pods=pods)
     decided = check(surging)
@@ -171,7 +171,7 @@ def test_a_node_whose_old_pod_is_held_by_a_hook_keeps_its_surge_slot() -> None:
     cluster.expect("-node-4 v1", "+node-3 v2", "")
 
 
-def test_beside_two_old_pods_of_which_a_hook_holds_one_there_comes_no_third() -> None:
+def test_beside_two_old_pods_one_of_them_held_there_comes_no_third() -> None:
     """Found by chance: the one too many is to go, and cannot."""
     hook = LifecycleHook(labels_handler={"drain": "wait"})
     held = [pod("node-1", name=f"twin-{number}", labels={"drain": "wait"}) for number in range(2)]
@@ -187,7 +187,7 @@ def test_beside_an_unavailable_old_pod_the_new_one_is_made_at_once() -> None:
     check(surging, "+node-4 v2", "+node-3 v2", "+node-2 v2")
 
 
-def test_a_failed_new_pod_waits_for_its_back_off_and_no_other_is_made_beside_it() -> None:
+def test_a_failed_new_pod_waits_for_its_back_off_without_another() -> None:
     pods = [*everywhere(2), failed("node-1", "v2")]
     waiting = world(ds("v2", max_surge=1), nodes=2, pods=pods, not_before={"node-1": NOW + 8})
     decided = check(waiting)
@@ -228,7 +228,7 @@ def test_when_surging_ends_the_new_pod_that_serves_stays() -> None:
     left_in_the_middle().expect("-node-0 v1", "")
 
 
-def test_when_surging_ends_the_old_pod_that_alone_serves_stays_and_is_updated_like_the_others() -> None:
+def test_when_surging_ends_the_old_pod_that_alone_serves_stays() -> None:
     left_in_the_middle(new_ready=None).expect("-node-0 v2", "-node-0 v1", "+node-0 v2", "")
 
 
@@ -236,7 +236,7 @@ def test_when_surging_ends_and_neither_serves_the_new_pod_stays() -> None:
     left_in_the_middle(new_ready=None, old_ready=None).expect("-node-0 v1", "")
 
 
-def test_a_template_changed_again_while_surging_costs_the_pod_that_does_not_serve() -> None:
+def test_a_template_changed_while_surging_costs_the_pod_not_serving() -> None:
     """Both are old now: v1 does not serve any more, v2 does, though it is the younger one."""
     pods = [pod("node-0", created=ago(99), ready=None), pod("node-0", "v2", created=ago(9))]
     cluster = ToyCluster(world(ds("v3", max_surge=1), nodes=1, pods=pods))
@@ -263,7 +263,7 @@ def test_a_pair_on_a_silent_node_is_left_alone_and_keeps_its_surge_slot() -> Non
     check(world(ds("v2", max_unavailable=2), nodes=nodes, pods=pods), "-node-1 v1")
 
 
-def test_a_new_pod_that_can_start_nowhere_any_more_goes_and_frees_the_surge_slot() -> None:
+def test_a_new_pod_that_can_start_nowhere_frees_its_surge_slot() -> None:
     """Its node got a taint before it was bound."""
     nodes = ["node-0", node("node-1", taint("x"))]
     pods = [pod("node-0"), pod("node-1"), pending("node-1", "v2")]
@@ -272,7 +272,7 @@ def test_a_new_pod_that_can_start_nowhere_any_more_goes_and_frees_the_surge_slot
     )
 
 
-def test_a_pair_on_a_node_that_may_only_keep_its_pods_loses_none_that_serves_too_early() -> None:
+def test_a_pair_on_a_node_that_may_only_keep_pods_keeps_one_serving() -> None:
     nodes = ["node-0", node("node-1", taint("x"))]
     pods = [pod("node-0", "v2"), pod("node-1"), pod("node-1", "v2", ready=None)]
     cluster = ToyCluster(world(ds("v2", max_surge=1), nodes=nodes, pods=pods))
@@ -286,13 +286,13 @@ def test_a_pair_on_a_node_that_is_gone_uses_no_surge() -> None:
     check(world(ds("v2", max_surge=1), nodes=1, pods=pods), "+node-0 v2")
 
 
-def test_when_surging_ends_a_ready_old_pod_is_kept_before_a_new_one_that_is_not() -> None:
+def test_when_surging_ends_a_ready_old_pod_is_kept_before_an_unready_one() -> None:
     """Neither is available yet: min_ready_seconds are not over for the old one."""
     pods = [pod("node-0", ready=ago(30)), pod("node-0", "v2", ready=None)]
     check(world(ds("v2", min_ready=60), nodes=1, pods=pods), "-node-0 v2")
 
 
-def test_an_old_pod_beside_a_dying_new_one_gives_its_node_no_turn_that_it_has_not() -> None:
+def test_an_old_pod_beside_a_dying_new_one_gets_no_early_turn() -> None:
     """A lost pod comes back as it was; nothing is lost where the old one still lives."""
     there = [pod("node-0"), pod("node-0", "v2", dying=True)]
     check(world(ds("v2", max_surge=1, selector={"track": "canary"}), nodes=1, pods=there))

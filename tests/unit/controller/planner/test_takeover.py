@@ -48,7 +48,7 @@ def native(count: int) -> dict[str, Any]:
     return {"nodes": count, "revisions": (), "orphans": pods[::-1], "orphan_revisions": (stored,)}
 
 
-def test_hand_written_pods_of_a_native_daemonset_are_taken_over_without_a_restart() -> None:
+def test_hand_written_native_pods_are_taken_over_without_a_restart() -> None:
     cluster = ToyCluster(world(ds("v1"), **native(3)))
     cluster.expect("adopt node-0-v1, adopt node-1-v1, adopt node-2-v1, adopt demo-6b4f9d7c8", "", "")
     status = cluster.plan.status
@@ -83,7 +83,7 @@ def test_the_deprecated_generation_annotation_means_nothing() -> None:
     check(world(exported, nodes=2, pods=labelled), "-node-1 v1")
 
 
-def test_a_successor_adopts_what_an_orphaning_delete_left_and_creates_nothing() -> None:
+def test_a_successor_adopts_what_an_orphaning_delete_left() -> None:
     left = tuple(replace(one, owner_uid="") for one in everywhere(2))
     cluster = ToyCluster(world(nodes=2, orphans=left))
     cluster.expect("adopt node-0-v1, adopt node-1-v1", "")
@@ -94,7 +94,7 @@ def test_a_lost_pod_does_not_wait_for_an_orphan_on_another_node() -> None:
     check(world(nodes=3, pods=everywhere(1), orphans=(left,)), "adopt node-1-v1", "+node-2 v1")
 
 
-def test_dying_and_ended_orphans_and_those_that_do_not_match_are_not_adopted() -> None:
+def test_dying_ended_and_unmatching_orphans_are_not_adopted() -> None:
     orphans = (
         pod("node-0", name="dying", dying=True, owner=""),
         failed("node-0", name="failed", owner=""),
@@ -114,7 +114,7 @@ def test_revisions_are_claimed_like_pods() -> None:
     assert decided.status.observed_generation is None, "the generation is seen once this is settled"
 
 
-def test_a_pod_whose_labels_no_longer_match_is_released_but_not_while_it_dies() -> None:
+def test_a_pod_whose_labels_do_not_match_is_released_unless_it_dies() -> None:
     changed = {"app": "debug"}
     pods = [pod("node-0", name="b", labels=changed), pod("node-1", name="a", labels=changed)]
     pods.append(pod("node-2", name="dying", labels=changed, dying=True))

@@ -165,7 +165,7 @@ def test_one_that_is_in_the_middle_of_another_update_does_not_wait() -> None:
     check(changing(in_place(grace=30), pods=[busy], nodes=1), "*node-0 v2")
 
 
-def test_after_a_failure_the_server_is_asked_by_a_dry_run_before_the_pod_leaves_its_traffic() -> None:
+def test_after_a_failure_a_dry_run_comes_before_the_loss_of_traffic() -> None:
     start = changing(pods=[old()], nodes=1)
     first = [one for one in plan(start).actions if isinstance(one, UpdateInPlace)]
     again = plan(replace(start, due_again={Place.of_object("uid-node-0-v1"): ago(1)})).actions

@@ -144,9 +144,7 @@ def tolerates(**toleration: str) -> dict[str, Any]:
         ({"nodeSelector": "blue"}, "spec.template: Expected `object"),
     ],
 )
-def test_placement_that_the_server_would_refuse_in_a_pod_is_a_problem_of_that_field(
-    spec: dict[str, Any], problem: str
-) -> None:
+def test_placement_that_the_server_would_refuse_is_a_problem_of_a_field(spec: dict[str, Any], problem: str) -> None:
     [found] = problems(ds(**spec))
     assert found.startswith(problem)
 
@@ -179,7 +177,7 @@ def test_a_slip_of_the_pen_in_the_affinity_deletes_no_pod() -> None:
     assert [note.reason for note in decided.notes] == [INVALID_SPEC]
 
 
-def test_partitioned_scaling_is_the_field_and_only_without_it_the_annotation() -> None:
+def test_partitioned_scaling_is_the_field_else_the_annotation() -> None:
     annotated = ds(annotations={PROGRESSIVE_ANNOTATION: "true"})
     assert annotated.partitioned_scaling
     said_no = replace(

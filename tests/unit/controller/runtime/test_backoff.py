@@ -20,7 +20,7 @@ def test_jitter_only_adds(chance: float, delays: list[float]) -> None:
     assert [backoff.next(), backoff.next()] == delays
 
 
-def test_a_work_queue_key_waits_five_milliseconds_doubling_to_a_thousand_seconds() -> None:
+def test_a_key_waits_five_milliseconds_doubling_to_a_thousand_seconds() -> None:
     table: BackoffTable[str] = BackoffTable()
     delays = [table.strike("a", 0.0) for _ in range(20)]
     assert delays[:4] == [0.005, 0.01, 0.02, 0.04]
@@ -30,7 +30,7 @@ def test_a_work_queue_key_waits_five_milliseconds_doubling_to_a_thousand_seconds
     assert table.strike("a", 0.0) == 0.005
 
 
-def test_asking_within_the_delay_does_not_raise_it_and_at_exactly_the_delay_it_is_over() -> None:
+def test_a_call_within_the_delay_does_not_raise_it() -> None:
     table = failed_pod_backoff()
     key = ("uid-1", 1, "node-a")
     assert table.remaining(key, 100.0) == 0.0, "the first Failed pod goes at once"
@@ -42,7 +42,7 @@ def test_asking_within_the_delay_does_not_raise_it_and_at_exactly_the_delay_it_i
     assert table.remaining(("uid-1", 1, "node-b"), 101.0) == 0.0
 
 
-def test_failed_pods_wait_at_most_a_quarter_of_an_hour_and_half_an_hour_of_quiet_forgets() -> None:
+def test_failed_pods_wait_up_to_15_minutes_and_30_quiet_ones_forget() -> None:
     table = failed_pod_backoff()
     key = ("uid-1", 1, "node-a")
     moment = 0.0

@@ -56,7 +56,7 @@ def test_owners_do_not_wait_for_each_other() -> None:
 
 
 @pytest.mark.parametrize("live", [{"pod-2"}, set[str]()])
-def test_a_deleted_pod_is_waited_for_until_the_cache_shows_it_dying_or_gone(live: set[str]) -> None:
+def test_a_deleted_pod_is_waited_for_until_the_cache_shows_it(live: set[str]) -> None:
     ledger = Ledger()
     ledger.deleted("ds", "pod-1", 0.0)
     stale = look(ledger, pods=10**6)
@@ -72,7 +72,7 @@ def test_a_deletion_with_a_version_is_settled_by_the_version_too() -> None:
     assert look(ledger, pods=77) is None
 
 
-def test_versions_that_are_no_integers_switch_the_gate_off_for_that_resource_only() -> None:
+def test_versions_that_are_no_integers_switch_the_gate_off_per_resource() -> None:
     ledger = Ledger()
     ledger.wrote("ds", "pods", "43", 0.0)
     ledger.wrote("ds", "pods", "v1:abc", 0.0)
@@ -104,7 +104,7 @@ def test_a_forgotten_owner_is_fresh() -> None:
     assert look(ledger) is None
 
 
-def test_a_list_that_was_asked_for_after_the_answer_has_the_last_word_whatever_its_version() -> None:
+def test_a_list_asked_for_after_the_answer_has_the_last_word() -> None:
     """After a restored backup versions go back, and what was written beyond them never was."""
     ledger = Ledger()
     ledger.wrote("ds", "pods", "990", 10.0)

@@ -23,7 +23,7 @@ async def standing_by(
 
 
 @virtual_time_from(1000.0)
-async def test_the_first_candidate_makes_the_lease_after_a_while_and_renews_it_every_two_seconds() -> None:
+async def test_the_first_candidate_creates_the_lease_after_a_while() -> None:
     async with lease_board() as (group, board):
         began = now()
         a = await leading(group, board)
@@ -41,7 +41,7 @@ async def test_the_first_candidate_makes_the_lease_after_a_while_and_renews_it_e
 
 
 @virtual_time_from(1000.0)
-async def test_a_candidate_that_finds_no_lease_does_not_lead_before_the_holder_of_a_deleted_one_has_ended() -> None:
+async def test_without_a_lease_nobody_leads_before_a_deleted_one_has_ended() -> None:
     """It has just started, or was blind: it has never seen the one that was there."""
     async with lease_board() as (group, board):
         a = await leading(group, board)
@@ -87,7 +87,7 @@ async def test_a_released_lease_is_taken_at_once() -> None:
 
 
 @virtual_time_from(1000.0)
-async def test_without_the_right_to_watch_a_released_lease_is_taken_within_three_seconds() -> None:
+async def test_without_the_right_to_watch_a_released_lease_is_taken_in_3_s() -> None:
     async with lease_board() as (group, board):
         a, b = await leading(group, board), await standing_by(group, board, may_watch=False)
         await asyncio.sleep(60)
@@ -172,7 +172,7 @@ async def test_a_lease_that_is_deleted_under_its_holder_is_left_to_them(may_watc
 
 
 @virtual_time_from(1000.0)
-async def test_a_lease_that_is_deleted_when_its_holder_is_dead_is_made_anew_once_it_would_have_run_out() -> None:
+async def test_a_lease_deleted_after_its_holders_death_is_made_when_run_out() -> None:
     async with lease_board() as (group, board):
         a, b = await leading(group, board), await standing_by(group, board)
         a.seat.fault = "hang"

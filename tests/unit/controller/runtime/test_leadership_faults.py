@@ -161,7 +161,7 @@ async def test_who_ends_while_it_takes_the_lease_gives_it_back(seconds: float) -
 
 
 @virtual_time_from(1000.0)
-async def test_who_ends_before_it_may_lead_by_a_lease_that_it_has_made_leaves_it_alone() -> None:
+async def test_a_candidate_that_ends_before_it_leads_leaves_its_lease() -> None:
     """The holder of one that was deleted may still write, and whoever took this one would lead at once."""
     async with lease_board() as (group, board):
         a = Candidate(board, "a")

@@ -173,7 +173,7 @@ async def test_a_refused_credential_is_renewed_for_the_next_call(verb: str) -> N
 
 
 @virtual_time_from(1000.0)
-async def test_a_busy_server_is_asked_again_as_it_wants_and_for_two_seconds_at_most() -> None:
+async def test_a_busy_server_is_asked_again_after_two_seconds_at_most() -> None:
     api, asked = on(Response(status=429, body=b'{"kind": "Status"}', retry_after=0.75))
     with pytest.raises(Busy):
         await api.update_lease(MINE, "41")

@@ -13,7 +13,7 @@ def test_a_key_without_a_pass_is_served_at_once() -> None:
     assert pacer.delay("a", "urgent", 5.0) == 0.0
 
 
-def test_a_lazy_trigger_always_waits_a_moment_for_what_follows_on_its_heels() -> None:
+def test_a_lazy_trigger_waits_a_moment_for_what_follows() -> None:
     pacer: Pacer[str] = Pacer()
     assert pacer.delay("a", "lazy", 5.0) == 0.05
     pacer.passed("a", 0.01, 10.0)

@@ -77,7 +77,7 @@ async def test_a_malformed_object_is_told_and_the_others_go_on() -> None:
 
 
 @virtual_time_from(1000.0)
-async def test_garbage_on_the_stream_ends_it_and_it_goes_on_from_the_last_good_version() -> None:
+async def test_garbage_ends_a_stream_which_resumes_at_the_last_good_version() -> None:
     async with mirrored(Watch([*FULL, b'{"type":"ADD\n']), Watch([line("ADDED", thing("c", 12)), QUIET])) as (
         mirror,
         script,

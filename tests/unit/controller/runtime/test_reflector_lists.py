@@ -80,7 +80,7 @@ async def test_relist_while_the_server_is_away_takes_effect_when_it_is_back() ->
 
 
 @virtual_time_from(1000.0)
-async def test_a_list_is_told_in_slices_and_nobody_finds_more_of_it_than_was_told() -> None:
+async def test_a_list_is_applied_in_slices_and_read_only_as_far_as_applied() -> None:
     many = [line("ADDED", thing(f"t{n}", 3)) for n in range(300)]
     async with mirrored(Watch([b"".join(many), bookmark(10, end=True), QUIET])) as (mirror, _):
         found = [0]
@@ -94,7 +94,7 @@ async def test_a_list_is_told_in_slices_and_nobody_finds_more_of_it_than_was_tol
 
 
 @virtual_time_from(1000.0)
-async def test_whoever_waits_for_the_whole_finds_the_list_as_it_was_at_the_server() -> None:
+async def test_a_reader_of_the_whole_finds_the_list_as_on_the_server() -> None:
     many = [f"t{n}" for n in range(300)]
     async with mirrored(
         Watch([*(line("ADDED", thing(name, 3)) for name in many), bookmark(10, end=True), 5.0, error_line(410)]),

@@ -14,7 +14,7 @@ from tests.unit.controller.runtime.mirror import FULL, QUIET, asked, mirrored, w
 
 
 @virtual_time_from(1000.0)
-async def test_a_stream_without_its_end_mark_is_given_up_after_thirty_silent_seconds() -> None:
+async def test_a_stream_without_its_end_mark_is_given_up_after_30_seconds() -> None:
     async with mirrored(
         Watch([FULL[0], 20.0, FULL[1], QUIET]), ok(page(thing("b", 4), version=10)), Watch([QUIET])
     ) as (mirror, script):
@@ -68,7 +68,7 @@ async def test_why_each_stream_ended_is_told() -> None:
 
 
 @virtual_time_from(1000.0)
-async def test_streams_that_end_at_once_without_an_event_are_opened_less_and_less_often() -> None:
+async def test_streams_that_end_at_once_are_opened_less_and_less_often() -> None:
     async with mirrored(Watch(FULL), *[Watch([])] * 5, Watch([QUIET])) as (_, script):
         await when(lambda: len(script.requests) == 6, "too few requests")
         gaps = [b - a for a, b in zip(script.times[1:], script.times[2:], strict=False)]
@@ -76,7 +76,7 @@ async def test_streams_that_end_at_once_without_an_event_are_opened_less_and_les
 
 
 @virtual_time_from(1000.0)
-async def test_errors_back_off_to_thirty_seconds_and_a_stream_that_delivers_forgives_them() -> None:
+async def test_errors_back_off_to_30_s_and_a_delivering_stream_resets_that() -> None:
     down: list[Answer] = [Watch(status=503)] * 8
     reset = ConnectionResetError("reset")
     async with mirrored(*down, Watch([*FULL, reset]), Watch([reset]), Watch([QUIET])) as (_, script):
@@ -89,7 +89,7 @@ async def test_errors_back_off_to_thirty_seconds_and_a_stream_that_delivers_forg
 @pytest.mark.parametrize("chance", [0.0, 1.0], ids=["least jitter", "most jitter"])
 @pytest.mark.parametrize("cut", [[35.0, ConnectionResetError("cut")], [35.0]], ids=["cut off", "closed"])
 @virtual_time_from(1000.0)
-async def test_behind_a_balancer_that_cuts_idle_connections_there_is_nearly_always_a_stream(
+async def test_a_balancer_that_cuts_idle_streams_leaves_nearly_always_one(
     cut: list[float | OSError], chance: float
 ) -> None:
     streams = 40
@@ -103,7 +103,7 @@ async def test_behind_a_balancer_that_cuts_idle_connections_there_is_nearly_alwa
 
 @pytest.mark.parametrize("before", [[], [2.0]], ids=["at once", "after a while"])
 @virtual_time_from(1000.0)
-async def test_a_server_whose_versions_go_back_again_and_again_is_not_listed_all_the_time(
+async def test_a_server_whose_versions_go_back_is_not_listed_all_the_time(
     before: list[float],
 ) -> None:
     backwards: list[Answer] = [Watch([*FULL, *before, bookmark(9)]) for _ in range(500)]

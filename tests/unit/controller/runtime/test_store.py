@@ -80,7 +80,7 @@ def test_changes_come_with_old_and_new(writer_and_store: Both) -> None:
     assert store.reach_in("").version == 13
 
 
-def test_what_was_never_here_changes_nothing_when_it_goes_but_moves_the_version(writer_and_store: Both) -> None:
+def test_an_unknown_object_that_goes_changes_nothing_but_the_version(writer_and_store: Both) -> None:
     writer, store = writer_and_store
     assert writer.feed(gone("foreign", 14)) == ()
     assert store.reach_in("").version == 14
@@ -138,7 +138,7 @@ def test_an_object_deleted_while_the_list_fills_is_not_in_it() -> None:
     assert len(store) == 0
 
 
-def test_a_malformed_object_keeps_its_last_good_state_and_is_named_until_it_reads_again(
+def test_a_malformed_object_keeps_its_last_good_state_and_is_named(
     writer_and_store: Both,
 ) -> None:
     writer, store = writer_and_store
@@ -160,7 +160,7 @@ def test_a_malformed_object_is_forgotten_when_it_is_deleted(writer_and_store: Bo
     assert not store.malformed
 
 
-def test_in_a_list_too_a_malformed_object_is_forgotten_and_told_when_it_is_gone_or_can_be_read(
+def test_a_list_too_forgets_a_malformed_object_that_is_gone_or_mended(
     writer_and_store: Both,
 ) -> None:
     writer, store = writer_and_store
@@ -171,7 +171,7 @@ def test_in_a_list_too_a_malformed_object_is_forgotten_and_told_when_it_is_gone_
     assert not store.malformed
 
 
-def test_a_malformed_object_of_another_namespace_is_not_forgotten_with_a_list() -> None:
+def test_a_list_keeps_malformed_objects_of_other_namespaces() -> None:
     writers, store = open_scoped_store(Thing, ("x", "default"))
     writers["default"].feed(bad("a", 11))
     assert words(listed(writers["x"], version=20)) == []
@@ -203,7 +203,7 @@ def test_a_list_from_a_restored_backup_may_lead_back(writer_and_store: Both) -> 
 
 
 @virtual_time_from(1000.0)
-async def test_a_list_is_taken_in_object_by_object_and_whoever_needs_all_of_it_waits(writer_and_store: Both) -> None:
+async def test_a_list_is_applied_object_by_object_and_readers_of_all_wait(writer_and_store: Both) -> None:
     writer, store = writer_and_store
     by_uid = store.index(lambda thing: thing.uid)
     writer.feed(Init())

@@ -168,7 +168,7 @@ def test_after_one_whole_list_it_is_pages_again() -> None:
     assert (state, told) == (Listed(version="9", manner=PAGES), (Init(), InitDone(version="9")))
 
 
-def test_after_a_list_because_the_stream_of_the_initial_state_broke_off_it_is_streams_again() -> None:
+def test_after_a_broken_initial_stream_and_a_list_it_streams_again() -> None:
     state, _ = watch.on_page(Start(manner=PAGES_ONCE), Page[str](items=(), version="9", token="t"))
     assert state == Listing(token="t", manner=PAGES_ONCE)
     state, _ = watch.on_page(state, Page[str](items=(), version="10"))

@@ -93,7 +93,7 @@ def test_several_keys_at_once_but_never_one_key_twice() -> None:
     assert diary.begun == [("a", 0.0), ("b", 0.0), ("c", 10.0)]
 
 
-def test_a_pass_that_only_waits_for_answers_is_in_no_others_way_and_stays_the_only_one_of_its_key() -> None:
+def test_a_pass_that_waits_for_answers_is_in_no_others_way() -> None:
     diary = Diary(busy=0.5, answers=100.0)
     run_for(99, diary, "a", "b", "c", "a")
     assert diary.begun == [("a", 0.0), ("b", 0.5), ("c", 1.0)]

@@ -40,7 +40,7 @@ async def test_the_first_few_different_reasons_travel_with_the_key() -> None:
 
 
 @virtual_time_from(1000.0)
-async def test_a_key_in_one_hand_is_not_given_to_another_and_comes_again_afterwards() -> None:
+async def test_a_key_being_processed_is_not_given_out_and_comes_again() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     async with queue.take():

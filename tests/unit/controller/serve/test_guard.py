@@ -98,7 +98,7 @@ async def test_made_up_tokens_do_not_pile_up_and_push_out_nobody_who_was_let_in(
     assert cluster.asked == ["0"], "the oldest was forgotten"
 
 
-async def test_nobody_is_let_in_while_the_api_server_is_away_and_the_next_request_asks_again() -> None:
+async def test_while_the_api_server_is_away_no_request_is_let_in() -> None:
     cluster, failures = Cluster(), list[ApiError]()
     guard = guarding(cluster, failures.append)
     cluster.away = True

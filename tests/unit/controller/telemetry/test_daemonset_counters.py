@@ -67,7 +67,7 @@ def test_every_return_to_a_revision_rolls_the_other_one_back() -> None:
     assert counting.ends() == {"superseded": 1, "rolled_back": 2}, "b was made for the first rollout to it only"
 
 
-def test_an_update_ends_when_its_pod_is_available_whatever_comes_before_the_scrape() -> None:
+def test_an_update_ends_when_its_pod_is_available_before_the_scrape() -> None:
     counting = Counting()
     counting.recreate("new", 100)
     counting.seen("new", 110, ready=True)
@@ -78,7 +78,7 @@ def test_an_update_ends_when_its_pod_is_available_whatever_comes_before_the_scra
     assert counting.scraped(300) == (1, 15), "each ends once"
 
 
-def test_an_update_that_has_ended_counts_though_the_next_begins_before_the_scrape() -> None:
+def test_an_ended_update_counts_though_the_next_begins_before_a_scrape() -> None:
     counting = Counting()
     counting.recreate("new", 100)
     counting.seen("new", 110, ready=True)
@@ -96,7 +96,7 @@ def test_an_update_that_had_not_ended_begins_anew() -> None:
     assert counting.scraped(200) == (1, 15)
 
 
-def test_what_is_counted_of_updates_in_place_is_there_where_they_are_asked_for_or_were() -> None:
+def test_counts_of_updates_in_place_exist_where_asked_for_or_done() -> None:
     counting = Counting()
 
     def reasons() -> set[str]:

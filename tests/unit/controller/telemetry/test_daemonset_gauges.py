@@ -187,7 +187,7 @@ def test_what_only_a_pass_knows() -> None:
     assert value(found, "rollout_zone_nodes", zone="east", state="old") == 4
 
 
-def test_before_the_first_pass_there_is_what_the_status_says_and_nothing_else() -> None:
+def test_before_the_first_pass_only_the_status_is_exposed() -> None:
     found = exposed(MeasuredDaemonSet(daemonset=ds()))
     assert {name for name in FAMILIES if found[name].samples} == FAMILIES.keys() - ONLY_BY_A_PASS
     assert nonzero(found, "rollout_phase", "phase") == {"Pending": 1}

@@ -99,7 +99,7 @@ def test_raised_it_takes_nothing_back(value: int, pods: tuple[Pod, ...], text: s
     assert edit.warnings == (Caution(text=text, hints=("kubectl kruise-ds rollback demo -n default",)),)
 
 
-def test_raised_where_there_is_room_for_all_that_are_updated_there_is_nothing_to_warn_of() -> None:
+def test_raised_with_room_for_all_updated_nodes_there_is_no_warning() -> None:
     edit = set_partition(seen(live(rolling(partition=0)), pods=HALF), 2)
     assert (edit.details, edit.warnings) == (("up to 2 of 4 nodes may now run revision 2",), ())
 

@@ -94,7 +94,7 @@ def test_during_a_first_deployment_new_nodes_get_what_there_is() -> None:
     )
 
 
-def test_a_template_that_the_controller_has_not_seen_yet_counts_as_the_next_revision() -> None:
+def test_a_template_not_seen_by_the_controller_is_the_next_revision() -> None:
     assert details(seen(live(rev="v3"), pods=HALF))[0] == "0 of 4 nodes are on revision 3; no more will be updated"
 
 

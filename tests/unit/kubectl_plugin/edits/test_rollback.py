@@ -68,7 +68,7 @@ def test_the_one_before_is_one_that_means_another_pod() -> None:
     assert target(snapshot(live("v7"), "v7", spelled, "v5")) == 5
 
 
-def test_a_template_that_went_back_already_though_the_controller_has_not_renumbered_it() -> None:
+def test_a_template_that_went_back_already_but_is_not_renumbered() -> None:
     assert target(snapshot(live("v6"))) == 7
 
 
@@ -211,14 +211,14 @@ def test_the_selector_goes_only_when_asked() -> None:
     assert rolling_of(written(snapshot(live()), RollbackWish(drop_selector=True))) == {"maxUnavailable": 2}
 
 
-def test_where_the_live_template_means_the_same_nothing_is_written_the_partition_neither() -> None:
+def test_with_an_equal_live_template_nothing_is_written() -> None:
     same = revision("v6", 6, of=template("v7", restartPolicy="Always"))
     seen = snapshot(live(partition=16, paused=True), "v7", same)
     edit = roll_back(seen, target_of(seen, 6), RollbackWish(drop_selector=True))
     assert (edit.result, edit.operations) == ("skipped (template already equals revision 6)", ())
 
 
-def test_with_on_delete_only_the_template_is_written_and_a_caution_says_what_that_does() -> None:
+def test_with_on_delete_only_the_template_is_written_with_a_caution() -> None:
     seen = snapshot(live(on_delete=True))
     edit = roll_back(seen, target_of(seen, None), RollbackWish())
     assert [one["path"] for one in edit.operations] == ["/spec/template"]

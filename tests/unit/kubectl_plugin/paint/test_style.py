@@ -11,7 +11,7 @@ from controller.planner.node_state import NodeState
 from kubectl_plugin.paint.style import PHASES, STATES, bar, phase, stacked, state_icon
 
 
-def test_every_phase_and_state_has_an_icon_of_its_own_in_both_character_sets() -> None:
+def test_every_phase_and_state_has_its_own_icon_in_both_character_sets() -> None:
     assert set(PHASES) == set(Phase)
     assert set(STATES) == set(NodeState)
     for icons in (PHASES.values(), STATES.values()):
@@ -36,9 +36,7 @@ def test_a_phase_is_an_icon_and_a_word() -> None:
         (0, 0, "░░░░░░░░░░"),
     ],
 )
-def test_a_bar_is_full_only_when_all_is_done_and_empty_only_when_nothing_is(
-    done: int, total: int, drawn: str
-) -> None:
+def test_a_bar_is_full_only_at_the_end_and_empty_only_at_the_start(done: int, total: int, drawn: str) -> None:
     assert bar(done, total, 10, only_ascii=False).plain == drawn
 
 

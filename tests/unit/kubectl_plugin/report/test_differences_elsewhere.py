@@ -150,7 +150,7 @@ def test_verdict_with_on_delete() -> None:
     )
 
 
-def test_a_null_that_only_one_side_has_is_a_difference_where_the_controller_sees_one() -> None:
+def test_a_null_on_one_side_is_a_difference_where_the_controller_sees_one() -> None:
     """Such a label comes from a file that the server would refuse."""
     old: JSONObject = {"metadata": {"labels": {"a": {"b": None}}}}
     new: JSONObject = {"metadata": {"labels": {"a": {}}}}

@@ -67,7 +67,7 @@ def test_the_grace_period_before_a_restart_is_waited_for() -> None:
     assert found.seconds == 140.0
 
 
-def test_a_pod_that_loses_its_traffic_now_is_updated_at_the_end_of_that_and_gets_none_before() -> None:
+def test_a_pod_that_is_losing_its_traffic_is_updated_at_the_end_of_that() -> None:
     drained = gated(pod("node-1"), draining=True, since=NOW - 40)
     found = forecast(changing(in_place(grace=60), nodes=2, pods=[gated(pod("node-0")), drained]), pace=10.0)
     assert told(found) == ["*1", "*0"], "not outside the budget: it is no failure"

@@ -31,7 +31,7 @@ from tests.unit.kubectl_plugin.report.foretold import old, told
 
 
 @pytest.mark.parametrize("strategy", [{}, {"max_surge": 2}, {"max_unavailable": "50%"}, {"partition": 3}])
-def test_of_a_refused_revision_no_pod_is_created_not_even_where_there_is_none(strategy: dict[str, Any]) -> None:
+def test_of_a_refused_revision_no_pod_is_created_even_on_empty_nodes(strategy: dict[str, Any]) -> None:
     refused = refusing("v2", "not here")
     first = world(ds("v2", **strategy), verdicts=refused, ask_at=inf)
     assert told(forecast(first)) == []
@@ -46,7 +46,7 @@ def test_of_an_older_revision_pods_are_created_all_the_same() -> None:
     assert told(found) == ["+3"]
 
 
-def test_nodes_on_which_the_older_revision_does_not_run_stay_empty_and_hold_nothing_up() -> None:
+def test_nodes_excluded_by_the_older_revision_hold_nothing_up() -> None:
     pool = {"pool": "a"}
     nodes = [node("node-0"), node("node-1"), node("node-2", labels=pool), node("node-3", labels=pool)]
     stored = [revision("v1", of=template("v1", nodeSelector=pool)), revision("v2")]
@@ -63,7 +63,7 @@ def test_nodes_on_which_the_older_revision_does_not_run_stay_empty_and_hold_noth
     assert told(open_now) == ["+0 +1", "3", "2"]
 
 
-def test_what_is_lost_comes_back_as_most_are_and_after_a_revert_as_the_current_one() -> None:
+def test_a_lost_pod_comes_back_as_most_are_and_after_a_revert_as_current() -> None:
     three = [revision("v1"), revision("v2"), revision("v3")]
     given_up = forecast(world(ds("v3", partition=5), pods=everywhere(5)[1:], revisions=three))
     assert (told(given_up), hashes(given_up)) == (["+0"], ["v1"] * 5)
@@ -78,7 +78,7 @@ def hashes(found: Forecast) -> list[str]:
     return [one.pods[0].hash for one in found.end.slots]
 
 
-def test_what_is_under_way_is_waited_for_and_what_fails_keeps_its_part_of_the_budget() -> None:
+def test_running_updates_are_waited_for_and_failures_keep_their_budget() -> None:
     pods = (
         *served("node-0", "node-1", "node-2"),
         pending("node-3", "v2", created=ago(2)),

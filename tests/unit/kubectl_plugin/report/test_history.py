@@ -33,7 +33,7 @@ def two_images(main: str, side: str) -> JSONObject:
     return {"spec": {"containers": containers}}
 
 
-def test_the_newest_is_first_and_each_is_compared_with_the_next_older_one_that_is_kept() -> None:
+def test_the_newest_is_first_and_compared_with_the_next_older_one_kept() -> None:
     kept = [revision("v1"), revision("v4"), revision("v2")]
     assert [(row.revision.number, row.change()) for row in history(snapshot("v4", revisions=kept))] == [
         (4, "image main v2 → v4"),
@@ -107,7 +107,7 @@ def test_the_cause_of_the_live_revision_is_not_replaced_by_the_daemonsets() -> N
     assert [row.cause for row in history(seen)] == ["first", "", ""]
 
 
-def test_while_the_live_template_is_not_stored_its_cause_belongs_to_no_revision() -> None:
+def test_a_template_that_is_not_stored_lends_its_cause_to_no_revision() -> None:
     seen = snapshot("v4", annotations={"kubernetes.io/change-cause": "for v4"})
     assert live_revision(seen) is None
     assert [(row.live, row.cause) for row in history(seen)] == [(False, "")] * 3

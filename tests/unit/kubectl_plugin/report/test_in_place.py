@@ -87,7 +87,7 @@ def test_metadata_alone_restarts_nothing_and_takes_no_budget() -> None:
     assert effect(plan) == "4 pods updated in place (restarts nothing); no node is down"
 
 
-def test_a_label_that_is_read_from_the_environment_takes_what_nobody_can_see_from_here() -> None:
+def test_a_label_read_from_the_environment_takes_an_unknown_way() -> None:
     def reading(track: str) -> JSONObject:
         variable = {"name": "TRACK", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['track']"}}}
         made = template("v2", containers=[{"name": "main", "image": "demo:v2", "env": [variable]}])
@@ -112,7 +112,7 @@ def resizing_plan(*pods: Pod) -> RolloutPlan:
     return rollout_plan(snapshot(wanted, pods=pods, nodes=4, revisions=stored), waves=0)
 
 
-def test_cpu_and_memory_are_planned_as_recreated_and_said_to_depend_on_the_controllers_feature_gate() -> None:
+def test_resizes_are_planned_as_recreated_and_depend_on_the_gate() -> None:
     plan = resizing_plan(*four())
     assert effect(plan).startswith("4 pods re-created (spec.containers[main].resources changed)")
     told = {one.name: one.text for one in plan.checks}
@@ -122,7 +122,7 @@ def test_cpu_and_memory_are_planned_as_recreated_and_said_to_depend_on_the_contr
     )
 
 
-def test_a_pod_that_is_being_resized_shows_that_the_controller_has_the_gate() -> None:
+def test_a_pod_that_is_being_resized_shows_the_gate_is_on() -> None:
     resizing = replace(four("v2")[3], underway=Underway(until=inf, resize=Resize.UNDERWAY))
     plan = resizing_plan(*four()[:3], resizing)
     assert effect(plan).startswith("3 pods updated in place (restarts nothing)")
@@ -171,7 +171,7 @@ def test_what_a_node_waits_for_in_the_middle(underway: Underway, words: str) -> 
     assert (found.state, found.how, found.why) == (NodeState.UPDATING, "in place", words)
 
 
-def test_how_a_node_in_turn_gets_it_and_what_speaks_against_an_update_in_place() -> None:
+def test_a_node_in_turn_says_how_and_why_not_in_place() -> None:
     rows = survey(snapshot(ds("v2", **IN_PLACE), pods=(*four()[:3], *served("node-3")), nodes=4)).rows
     assert [(one.how, one.why) for one in rows] == [
         ("in place", "waits for budget"),
@@ -194,7 +194,7 @@ def test_the_kubelets_back_off_after_an_update_in_place_is_over_the_image() -> N
     assert trouble_of(detail(pod("node-3", "v2", ready=None), ended, replaced=frozenset({"main"}))) is None
 
 
-def test_the_pace_of_a_pod_that_was_updated_in_place_counts_from_that_update() -> None:
+def test_the_pace_of_a_pod_updated_in_place_counts_from_that_update() -> None:
     one = detail(pod("node-3", "v2", ready=NOW - 20), container(restarts=1), updated=NOW - 23)
     found = pace_of([one], "v2")
     assert found is not None

@@ -33,7 +33,7 @@ def down(on: str) -> Any:
     return pod(on, "v2", ready=None)
 
 
-def test_those_that_are_down_go_at_once_then_names_descending_in_waves_of_max_unavailable() -> None:
+def test_down_nodes_go_at_once_then_names_descending_by_max_unavailable() -> None:
     moves = back_to_v1("node-5", down("node-4"), "node-3", down("node-2"), "node-1")
     assert moves.at_once == ("node-4", "node-2")
     assert moves.waves == (("node-5", "node-3"), ("node-1",))
@@ -87,7 +87,7 @@ def test_a_pause_that_is_kept_keeps_all() -> None:
     assert moves.held == {Obstacle.PAUSED: ("node-5", "node-4")}
 
 
-def test_under_partition_and_pause_each_node_is_told_by_what_would_keep_it_longest() -> None:
+def test_under_partition_and_pause_a_node_names_what_keeps_it_longer() -> None:
     moves = back_to_v1("node-5", "node-4", paused=True, partition=1)
     assert moves.held == {Obstacle.PAUSED: ("node-5",), Obstacle.PARTITION: ("node-4",)}
 

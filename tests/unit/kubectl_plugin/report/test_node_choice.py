@@ -54,9 +54,7 @@ EXCLUDED = (node("node-0"), node("node-1", taint("gpu")), node("node-2", taint("
         ("UPDATED,failing", False, "node-0"),
     ],
 )
-def test_who_should_run_no_pod_is_shown_when_asked_for_or_while_one_is_there(
-    only: str, excluded: bool, shown: str
-) -> None:
+def test_nodes_without_need_of_a_pod_are_shown_when_asked_for(only: str, excluded: bool, shown: str) -> None:
     """node-2 has none, and node-1 has one that will go."""
     seen = survey(snapshot(ds(), pods=served("node-0", "node-1"), nodes=EXCLUDED))
     rows = chosen_rows(seen, choice_of(only, excluded=excluded, group=None, sort="update"))

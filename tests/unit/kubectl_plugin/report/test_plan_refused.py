@@ -65,7 +65,7 @@ def claiming(number: int | None, **spec: Any) -> dict[str, Any]:
         (claiming(80), claiming(None, hostNetwork=True), True),
     ],
 )
-def test_while_surging_a_new_pod_waits_for_ever_for_the_port_of_a_ready_old_one(
+def test_while_surging_a_new_pod_waits_for_a_port_of_a_ready_old_one(
     before: dict[str, Any], after: dict[str, Any], waits: bool
 ) -> None:
     daemonset = ds("v2", max_surge=2, **after)

@@ -97,7 +97,7 @@ def test_a_failing_node_is_told_with_its_reason() -> None:
     assert why(seen) == PromotionBlock(why=PromotionBlockReason.UNFINISHED, text=words)
 
 
-def test_a_node_outside_of_the_target_that_fails_on_the_new_revision_keeps_it_closed_too() -> None:
+def test_a_failing_node_outside_of_the_target_keeps_it_closed_too() -> None:
     details = failing("node-1")
     seen = canary(*done(), pod("node-1", "v2", ready=None), details=details)
     assert why(seen) == PromotionBlock(

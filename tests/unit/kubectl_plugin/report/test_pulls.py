@@ -75,7 +75,7 @@ def test_each_node_is_told(pull: PullProgress, wanted: str) -> None:
     assert stages(pull) == wanted
 
 
-def test_what_failed_is_told_in_the_words_that_were_heard_else_in_those_of_the_status() -> None:
+def test_failures_use_the_words_heard_else_those_of_the_status() -> None:
     status: dict[str, Any] = {
         "failed": 3,
         "failed_nodes": ("a", "b", "c"),

@@ -128,7 +128,7 @@ HELD = "held by label hook=yes; goes without it"
         ({"max_surge": 1}, {}, "waits for budget"),
     ],
 )
-def test_a_hook_holds_a_pod_that_is_to_be_deleted_and_not_the_one_that_comes_beside_it(
+def test_a_hook_holds_the_pod_to_be_deleted_and_not_its_successor(
     limit: dict[str, Any], state: dict[str, str], why: str
 ) -> None:
     hook = LifecycleHook(labels_handler={"hook": "yes"})
@@ -144,7 +144,7 @@ def test_beside_its_new_pod_the_hook_holds_the_old_one() -> None:
     assert row(surveyed, "node-0") == (NodeState.UPDATING, f"node-0-v1 {HELD}")
 
 
-def test_only_preparing_shows_nodes_whose_pod_a_hook_holds_whatever_they_are() -> None:
+def test_only_preparing_shows_nodes_with_held_pods_whatever_they_are() -> None:
     hook = LifecycleHook(labels_handler={"hook": "yes"})
     excluded = node("node-1", taint("gpu", "NoExecute"))
     pods = [prepared(pod(f"node-{number}", labels={"hook": "yes"})) for number in range(2)]
@@ -207,9 +207,7 @@ def test_a_refused_template_is_believed_although_only_the_controller_asked() -> 
 
 
 @pytest.mark.parametrize(("reason", "phase"), [("TemplateRefused", Phase.HELD), ("InvalidSpec", Phase.STALLED)])
-def test_a_refused_template_stops_nothing_where_no_node_waits_for_it_but_an_unusable_spec_does(
-    reason: str, phase: Phase
-) -> None:
+def test_a_refused_template_stops_nothing_that_does_not_wait_for_it(reason: str, phase: Phase) -> None:
     condition = {"type": "Degraded", "status": "True", "reason": reason, "message": "no", "observedGeneration": 1}
     kept = observed(ds("v2", partition=2), conditions=(condition,))
     assert survey(of_world(world(kept, pods=everywhere(2), nodes=2))).phase is phase
@@ -228,7 +226,7 @@ def test_revisions_that_are_told_of() -> None:
     assert (surveyed.current, surveyed.previous_number) == (2, 1)
 
 
-def test_the_update_order_is_by_name_from_the_last_and_excluded_nodes_stand_behind() -> None:
+def test_the_update_order_is_by_name_descending_excluded_nodes_last() -> None:
     nodes = (node("node-0"), node("node-1", taint("gpu")), node("node-2"))
     surveyed = survey(snapshot(ds("v1"), nodes=nodes, pods=served("node-0", "node-2")))
     assert [one.node for one in surveyed.in_update_order] == ["node-2", "node-0", "node-1"]

@@ -113,7 +113,7 @@ def test_an_abandoned_image_that_comes_late_ends_no_later_batch() -> None:
     assert waits_for(pod) is None
 
 
-def test_nor_does_it_end_a_third_edit_that_comes_before_its_container_s_turn() -> None:
+def test_it_does_not_end_a_third_edit_before_its_containers_turn() -> None:
     pod = ChangingPod(of("v1", "v1"))
     pod.edit("v2", of("v1", "v2"))
     pod.edit("v3", of("v2", "v3"))
@@ -173,7 +173,7 @@ def test_the_batch_that_it_left_is_done_as_it_wanted() -> None:
     assert pod.object["metadata"]["annotations"]["note"] == "y"
 
 
-def test_where_nobody_knows_the_revision_before_an_image_that_is_put_back_is_not_waited_for_without_end() -> None:
+def test_an_image_put_back_of_an_unknown_revision_is_not_awaited_forever() -> None:
     pod = left(**REST)
     pod.go_on()
     pod.resize()
@@ -204,7 +204,7 @@ def test_an_edit_that_comes_first_takes_it_along() -> None:
         {"nextContainerImages": {"main": "x"}, "containerBatchesRecord": "x"},
     ],
 )
-def test_whatever_somebody_has_written_there_it_is_done_with_after_one_write(rest: Json) -> None:
+def test_whatever_was_written_there_one_write_ends_it(rest: Json) -> None:
     pod = left(**rest)
     assert pod.underway is not None
     assert pod.underway.continues

@@ -118,9 +118,7 @@ def test_metadata_of_another_kind_are_none_that_a_pod_can_take() -> None:
         ("metadata.name", ()),
     ],
 )
-def test_a_label_that_is_read_from_the_environment_is_seen_after_a_restart_only(
-    path: str, rereads: tuple[str, ...]
-) -> None:
+def test_a_label_read_from_the_environment_needs_a_restart(path: str, rereads: tuple[str, ...]) -> None:
     old = template(reader(path), labels={"track": "a"})
     new = template(reader(path), labels={"track": "b"})
     assert between(old, new).rereads == rereads

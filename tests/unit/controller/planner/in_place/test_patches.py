@@ -110,7 +110,7 @@ def edited(*amounts: Json) -> ChangingPod:
     return pod
 
 
-def test_what_the_first_edit_asked_for_and_the_second_did_not_change_is_not_lost() -> None:
+def test_what_only_the_first_edit_asked_for_is_not_lost() -> None:
     pod = edited(asks("100m", "64Mi"), asks("200m", "128Mi"), asks("300m", "128Mi"))
     pod.resize()
     assert has(pod, asks("300m", "128Mi"))

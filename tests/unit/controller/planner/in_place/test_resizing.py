@@ -62,7 +62,7 @@ def test_init_containers_count_too() -> None:
     assert quality_of_service(spec({"limits": FULL}, initContainers=[{"name": "init"}])) == "Burstable"
 
 
-def test_a_first_request_would_change_the_class_also_where_there_was_a_zero() -> None:
+def test_a_first_request_changes_the_class_even_from_zero() -> None:
     found = resizing_of(spec({"requests": {"cpu": "0"}}), spec({"requests": {"cpu": "100m"}}))
     assert found == "spec.containers[].resources: the QoS class would change from BestEffort to Burstable"
 

@@ -61,7 +61,7 @@ def test_what_the_author_wrote_is_compared_by_its_meaning(template: str, differs
     assert any("differs from what runs: image agent v2 -> v1." in line for line in made.comments) is differs
 
 
-def test_of_a_native_one_no_annotation_is_printed_that_is_true_of_ours_only() -> None:
+def test_annotations_true_of_ours_only_are_not_printed_for_a_native_one() -> None:
     text = '{"metadata":{"name":"agent","annotations":{"kruise-ds/steps":"1","team":"infra"}},"spec":{}}'
     there = scene.ours(annotations={LAST_APPLIED[-1]: text, "kruise-ds/steps": "1", "team": "infra"})
     made = migration_manifest(
