@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,18 @@ from tests.tools.install_yaml import kustomized
 pytestmark = pytest.mark.real
 
 
-def built(binaries: Binaries, folder: Path, *components: str) -> dict[tuple[str, str], Any]:
-    """The default installation with these components: (kind, name) to object."""
-    overlay = overlay_with(folder, "default-without-crds", *components)
-    found: list[Any] = list(documents(kustomized(binaries.kubectl, overlay)))
-    return {(one["kind"], one["metadata"]["name"]): one for one in found}
+Objects = dict[tuple[str, str], Any]
+
+
+@pytest.fixture
+def built(control_plane_binaries: Binaries, tmp_path: Path) -> Callable[..., Objects]:
+    def built_with(*components: str) -> Objects:
+        """The default installation with these components: (kind, name) to object."""
+        overlay = overlay_with(tmp_path, "default-without-crds", *components)
+        found: list[Any] = list(documents(kustomized(control_plane_binaries.kubectl, overlay)))
+        return {(one["kind"], one["metadata"]["name"]): one for one in found}
+
+    return built_with
 
 
 def scraped(monitor: Any) -> Any:
@@ -28,8 +36,8 @@ def scraped(monitor: Any) -> Any:
     return endpoint
 
 
-def test_the_service_monitor_finds_the_service_and_its_port(control_plane_binaries: Binaries, tmp_path: Path) -> None:
-    objects = built(control_plane_binaries, tmp_path, "prometheus")
+def test_the_service_monitor_finds_the_service_and_its_port(built: Callable[..., Objects]) -> None:
+    objects = built("prometheus")
     monitor = objects["ServiceMonitor", "kruise-ds-controller"]
     service = objects["Service", "kruise-ds-controller-metrics"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
@@ -39,10 +47,8 @@ def test_the_service_monitor_finds_the_service_and_its_port(control_plane_binari
     assert ("PrometheusRule", "kruise-ds") in objects
 
 
-def test_the_pod_monitor_takes_the_place_of_service_and_service_monitor(
-    control_plane_binaries: Binaries, tmp_path: Path
-) -> None:
-    objects = built(control_plane_binaries, tmp_path, "prometheus", "podmonitor")
+def test_the_pod_monitor_takes_the_place_of_service_and_service_monitor(built: Callable[..., Objects]) -> None:
+    objects = built("prometheus", "podmonitor")
     monitor = objects["PodMonitor", "kruise-ds-controller"]
     template = objects["Deployment", "kruise-ds-controller"]["spec"]["template"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
@@ -52,19 +58,17 @@ def test_the_pod_monitor_takes_the_place_of_service_and_service_monitor(
     assert ("PrometheusRule", "kruise-ds") in objects
 
 
-def test_both_monitors_scrape_alike(control_plane_binaries: Binaries, tmp_path: Path) -> None:
+def test_both_monitors_scrape_alike(built: Callable[..., Objects]) -> None:
     for protected in ([], ["metrics-auth"]):
-        services = built(control_plane_binaries, tmp_path, "prometheus", *protected)
-        pods = built(control_plane_binaries, tmp_path, "prometheus", "podmonitor", *protected)
+        services = built("prometheus", *protected)
+        pods = built("prometheus", "podmonitor", *protected)
         by_service = scraped(services["ServiceMonitor", "kruise-ds-controller"])
         assert by_service == scraped(pods["PodMonitor", "kruise-ds-controller"])
         assert ("authorization" in by_service) == bool(protected)
 
 
-def test_dashboards_are_config_maps_that_grafanas_sidecar_finds(
-    control_plane_binaries: Binaries, tmp_path: Path
-) -> None:
-    objects = built(control_plane_binaries, tmp_path, "grafana")
+def test_dashboards_are_config_maps_that_grafanas_sidecar_finds(built: Callable[..., Objects]) -> None:
+    objects = built("grafana")
     for name in ("rollouts", "controller"):
         found = objects["ConfigMap", f"kruise-ds-dashboard-{name}"]
         assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
@@ -73,10 +77,8 @@ def test_dashboards_are_config_maps_that_grafanas_sidecar_finds(
         assert json.loads(found["data"][f"{name}.json"]) == wanted
 
 
-def test_protected_metrics_get_their_secret_and_the_options_that_name_it(
-    control_plane_binaries: Binaries, tmp_path: Path
-) -> None:
-    objects = built(control_plane_binaries, tmp_path, "prometheus", "metrics-auth")
+def test_protected_metrics_get_their_secret_and_the_options_that_name_it(built: Callable[..., Objects]) -> None:
+    objects = built("prometheus", "metrics-auth")
     pod = objects["Deployment", "kruise-ds-controller"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     (secret,) = [one for one in pod["volumes"] if "secret" in one]
@@ -105,8 +107,8 @@ def test_protected_metrics_get_their_secret_and_the_options_that_name_it(
     ]
 
 
-def test_protected_metrics_need_no_monitoring_kind(control_plane_binaries: Binaries, tmp_path: Path) -> None:
-    plain, guarded = built(control_plane_binaries, tmp_path), built(control_plane_binaries, tmp_path, "metrics-auth")
+def test_protected_metrics_need_no_monitoring_kind(built: Callable[..., Objects]) -> None:
+    plain, guarded = built(), built("metrics-auth")
     assert sorted(guarded.keys() - plain.keys()) == [
         ("ClusterRole", "kruise-ds-metrics-reader"),
         ("ClusterRole", "kruise-ds-metrics-reviewer"),

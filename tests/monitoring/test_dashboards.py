@@ -1,4 +1,4 @@
-"""The dashboards as documents: every Grafana can show them, and promtool can read every query."""
+"""The dashboards: every Grafana can show them, and promtool can read every query; what is made is up to date."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.beds.manifests import MANIFESTS
 from tests.beds.prometheus import Binaries
 from tests.monitoring.queries import documents, of_dashboards, of_rules, of_variables, reads
+from tests.tools.monitoring.render import RULES, rendered, with_runbooks
 
 BUILT_IN = {"row", "stat", "table", "timeseries", "gauge", "bargauge", "state-timeline"}
 """Panels that no plugin brings."""
@@ -40,36 +42,28 @@ def test_no_variable_is_left_that_nobody_fills_in() -> None:
     assert [asked.place for asked in of_dashboards() if "$" in asked.expression] == []
 
 
-def test_panels_need_no_plugin_and_the_datasource_is_chosen(document: Any) -> None:
+def test_the_datasource_is_chosen_and_so_are_cluster_namespace_and_daemonset(document: Any) -> None:
+    variables = document["templating"]["list"]
+    assert (variables[0]["name"], variables[0]["type"]) == ("datasource", "datasource")
+    names = [one["name"] for one in documents()["rollouts.json"]["templating"]["list"]]
+    assert names == ["datasource", "cluster", "namespace", "daemonset"]
+
+
+def test_panels_need_no_plugin_and_read_the_same_whatever_time_is_shown(document: Any) -> None:
+    """A line that keeps only what equals a number lies on all others of its kind: bars tell them apart. Shares,
+    quantiles and sums by themselves are numbers; of what comes per second the axis says so."""
     for panel in document["panels"]:
-        assert panel["type"] in BUILT_IN, panel["title"]
-        for target in panel.get("targets", ()):
-            assert target["datasource"] == {"type": "prometheus", "uid": "${datasource}"}, panel["title"]
-    (source, *_) = document["templating"]["list"]
-    assert (source["name"], source["type"]) == ("datasource", "datasource")
-
-
-def test_every_panel_has_a_title_and_lines_are_stable_over_time(document: Any) -> None:
-    for panel in document["panels"]:
-        assert panel["title"], panel["type"]
-        for target in panel.get("targets", ()):
-            assert target["instant"] or not re.search(r"\$__range|increase\(", target["expr"]), panel["title"]
-
-
-def test_every_line_has_a_name_and_is_not_always_the_same(document: Any) -> None:
-    """Where a query keeps only what equals a number, all its lines lie on one another: bars tell them apart."""
-    for panel in document["panels"]:
-        if panel["type"] == "timeseries":
-            for target in panel["targets"]:
-                assert target["legendFormat"] != "__auto", panel["title"]
-                assert not re.search(r"== \d+$", target["expr"]), panel["title"]
-
-
-def test_a_rate_has_a_unit(document: Any) -> None:
-    """Shares, quantiles and sums by themselves are numbers; of what comes per second the axis says so."""
-    for panel in document["panels"]:
-        if panel["type"] == "timeseries" and all("rate(" in target["expr"] for target in panel["targets"]):
-            assert panel["fieldConfig"]["defaults"]["unit"] != "short", panel["title"]
+        title, targets = panel["title"], panel.get("targets", ())
+        assert title, panel["type"]
+        assert panel["type"] in BUILT_IN, title
+        for target in targets:
+            assert target["datasource"] == {"type": "prometheus", "uid": "${datasource}"}, title
+            assert target["instant"] or not re.search(r"\$__range|increase\(", target["expr"]), title
+            if panel["type"] == "timeseries":
+                assert target["legendFormat"] != "__auto", title
+                assert not re.search(r"== \d+$", target["expr"]), title
+        if panel["type"] == "timeseries" and all("rate(" in target["expr"] for target in targets):
+            assert panel["fieldConfig"]["defaults"]["unit"] != "short", title
 
 
 def test_panels_have_ids_of_their_own_and_do_not_overlap(document: Any) -> None:
@@ -103,14 +97,26 @@ def squeezed(expression: str) -> str:
     return re.sub(r"[\s()]", "", expression)
 
 
-def test_rollouts_can_be_chosen_by_cluster_namespace_and_daemonset() -> None:
-    names = [variable["name"] for variable in documents()["rollouts.json"]["templating"]["list"]]
-    assert names == ["datasource", "cluster", "namespace", "daemonset"]
-
-
 def test_what_a_query_reads_is_found_out() -> None:
     found = reads(
         'sum by (le, pod) (rate(a_bucket{x="1",y=~".*"}[5m])) / on (z) clamp_min(b, 1e5) - time() * c{y!="(\\"}"} > 5'
     )
     assert found.metrics == {"a_bucket": {"x", "y"}, "b": set(), "c": {"y"}}
     assert found.groups == {"le", "pod", "z"}
+
+
+@pytest.mark.parametrize("path", rendered(), ids=lambda path: path.name)
+def test_a_made_file_is_up_to_date(path: Path) -> None:
+    assert path.read_text() == rendered()[path], "stale: python -m tests.tools.monitoring"
+
+
+def test_the_operators_object_has_the_plain_rules() -> None:
+    made = yaml.safe_load((MANIFESTS / "components/prometheus/prometheusrule.yaml").read_text())
+    assert made["spec"] == yaml.safe_load(RULES.read_text())
+
+
+def test_the_place_of_the_runbooks_is_set_for_all_alerts_at_once() -> None:
+    rules = RULES.read_text()
+    moved = with_runbooks(rules, "https://wiki.example.org/pages/")
+    assert moved.count("runbook_url: https://wiki.example.org/pages/Kruise") == rules.count("runbook_url:")
+    assert with_runbooks(moved, "docs/runbooks") == rules
