@@ -71,13 +71,13 @@ def foretells_what_happens(start: World) -> None:
     assert waves == Chronicle(start).run()
 
 
-@every_day(300)
+@every_day(150)
 @given(start=worlds(healthy=True))
 def test_in_any_world_what_is_foretold_is_what_happens(start: World) -> None:
     foretells_what_happens(start)
 
 
-@every_day(200)
+@every_day(100)
 @given(start=worlds())
 def test_silent_nodes_make_no_difference_to_that(start: World) -> None:
     """Without a hook: whoever it asks lets pods go in a forecast, and not in the toy."""
