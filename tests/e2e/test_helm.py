@@ -13,7 +13,7 @@ from tests.beds.manifests import MANIFESTS
 from tests.beds.rights import NAMESPACE
 from tests.e2e.conftest import bare_plane
 from tests.e2e.guide import DOCS, sections
-from tests.e2e.site import SITE_CONTROLLERS, Site, site_on
+from tests.e2e.site import SITE_CONTROLLERS, site_on
 
 pytestmark = pytest.mark.real
 
@@ -48,49 +48,6 @@ def newer(folder: Path) -> Path:
     return chart
 
 
-class Story:
-    """A site on which helm is used by the commands of the document, and whose pods are looked at in between."""
-
-    def __init__(self, plane: ControlPlane, helm: Helm, site: Site) -> None:
-        self._plane, self._helm, self._site, self._bed = plane, helm, site, site.bed
-        self._before: dict[str, tuple[str, int]] = {}
-
-    async def typed(self, *lines: str, chart: Path = MANIFESTS / "chart") -> None:
-        for line in lines:
-            await typed(self._plane, self._helm, line, chart)
-
-    async def begins(self) -> None:
-        await self.typed(INSTALL[-1])
-        await self._site.workers(*NODES)
-        await self._bed.apply_sample("ds.demo.yaml")
-        await self._settled()
-        self._before = await self._site.pods()
-
-    async def is_upgraded(self, chart: Path) -> None:
-        await self.typed(AFTERWARDS[0], INSTALL[-1], chart=chart)
-        assert "From the future." in await self._bed.kubectl("get", CRD, "-o", "yaml"), "the CRD is upgraded too"
-        images = {one.container["image"] for one in await self._site.replicas()}
-        assert images == {"registry.internal.example/kruise-ds:v0.1.1"}, "what was set at first still holds"
-
-    async def is_uninstalled(self) -> None:
-        await self.typed(AFTERWARDS[1])
-        assert await self._bed.kubectl("-n", NAMESPACE, "get", "deployments", "-o", "name") == ""
-        await self._bed.kubectl("get", CRD, *(f"{kind}/kruise-ds-warnings" for kind in POLICY))
-        assert "demo" in await self._bed.kubectl("get", "ads"), "the objects stay"
-        assert await self._site.pods() == self._before, "and their pods"
-
-    async def comes_anew(self, lost: str) -> set[str]:
-        """The nodes whose pods are others than at first, after that of `lost` was deleted too."""
-        await self._bed.kubectl("delete", "pod", (await self._bed.live(lost))["metadata"]["name"])
-        await self._settled()
-        after = await self._site.pods()
-        return {node for node in NODES if after[node] != self._before[node]}
-
-    async def _settled(self) -> None:
-        await self._bed.serves(*NODES)
-        await self._bed.settled(len(NODES))
-
-
 async def test_uninstalling_keeps_crd_and_pods_and_installing_again_goes_on(
     complete_binaries: Binaries, helm: Helm, tmp_path: Path
 ) -> None:
@@ -99,9 +56,30 @@ async def test_uninstalling_keeps_crd_and_pods_and_installing_again_goes_on(
             await typed(plane, helm, line)
         await plane.start_controller_manager(SITE_CONTROLLERS)
         async with site_on(plane) as site:
-            story = Story(plane, helm, site)
-            await story.begins()
-            await story.is_upgraded(newer(tmp_path))
-            await story.is_uninstalled()
-            await story.typed(*INSTALL)
-            assert await story.comes_anew("one") == {"one"}, "only a lost pod comes anew"
+            bed = site.bed
+            await typed(plane, helm, INSTALL[-1])
+            await site.workers(*NODES)
+            await bed.apply_sample("ds.demo.yaml")
+            await bed.settled(len(NODES))
+            before = await site.pods()
+
+            chart = newer(tmp_path)
+            for line in (AFTERWARDS[0], INSTALL[-1]):
+                await typed(plane, helm, line, chart)
+            assert "From the future." in await bed.kubectl("get", CRD, "-o", "yaml"), "the CRD is upgraded too"
+            images = {one.container["image"] for one in await site.replicas()}
+            assert images == {"registry.internal.example/kruise-ds:v0.1.1"}, "what was set at first still holds"
+
+            await typed(plane, helm, AFTERWARDS[1])
+            assert await bed.kubectl("-n", NAMESPACE, "get", "deployments", "-o", "name") == ""
+            await bed.kubectl("get", CRD, *(f"{kind}/kruise-ds-warnings" for kind in POLICY))
+            assert "demo" in await bed.kubectl("get", "ads"), "the objects stay"
+            assert await site.pods() == before, "and their pods"
+
+            for line in INSTALL:
+                await typed(plane, helm, line)
+            await bed.kubectl("delete", "pod", (await bed.live("one"))["metadata"]["name"])
+            await bed.serves(*NODES)
+            await bed.settled(len(NODES))
+            after = await site.pods()
+            assert {node for node in NODES if after[node] != before[node]} == {"one"}, "only the lost pod is new"

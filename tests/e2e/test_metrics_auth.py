@@ -15,13 +15,13 @@ import trustme
 
 from controller.assembly import REVIEWS_QPS
 from tests.beds.audit import Audit
-from tests.beds.control_plane import Binaries, ControlPlane
+from tests.beds.control_plane import Binaries
 from tests.beds.control_plane.commands import LOOPBACK
 from tests.beds.installed.process import PATIENCE, Controller, running
 from tests.beds.installed.workspace import built
 from tests.beds.manifests import overlay_with
 from tests.beds.rights import Right, granted
-from tests.e2e.conftest import ACCOUNT, bare_plane
+from tests.e2e.conftest import ACCOUNT, bare_plane, installed, kubectl
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
 FLOOD = 200
@@ -43,20 +43,21 @@ class Guarded(NamedTuple):
     stranger: str
     scraper: str
 
-    async def scrape(self, authorization: str = "", path: str = "/metrics") -> tuple[int, str]:
+    @property
+    def url(self) -> str:
+        return f"https://{LOOPBACK}:{self.controller.metrics_port}/metrics"
+
+    async def scrape(self, authorization: str) -> tuple[int, str]:
         headers = {"Authorization": authorization} if authorization else {}
         async with (
             aiohttp.ClientSession(headers=headers) as session,
-            session.get(f"https://{LOOPBACK}:{self.controller.metrics_port}{path}", ssl=self.trusting) as answer,
+            session.get(self.url, ssl=self.trusting) as answer,
         ):
             return answer.status, await answer.text()
 
 
 async def until_told(guarded: Guarded, session: aiohttp.ClientSession, token: str) -> int:
-    url, headers = (
-        f"https://{LOOPBACK}:{guarded.controller.metrics_port}/metrics",
-        {"Authorization": f"Bearer {token}"},
-    )
+    url, headers = guarded.url, {"Authorization": f"Bearer {token}"}
     while True:
         try:
             async with session.get(url, headers=headers, ssl=guarded.trusting) as answer:
@@ -64,12 +65,6 @@ async def until_told(guarded: Guarded, session: aiohttp.ClientSession, token: st
                 return answer.status
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):  # closed, or reset with the request unread
             continue
-
-
-async def kubectl(plane: ControlPlane, *words: str) -> str:
-    done = await plane.run_kubectl(*words)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -82,8 +77,7 @@ async def guarded(complete_binaries: Binaries, tmp_path_factory: pytest.TempPath
     authority.configure_trust(trusting)
     overlay = overlay_with(folder, "default", "metrics-auth")
     async with bare_plane(complete_binaries, [ACCOUNT]) as plane:
-        await kubectl(plane, "apply", "--server-side", "-k", str(overlay))
-        await kubectl(plane, "wait", "--for=condition=Established", "crd/daemonsets.apps.kruise.io")
+        await installed(plane, str(overlay))
         tokens = []
         for name in ("reader", "stranger"):
             await kubectl(plane, "create", "serviceaccount", name)
@@ -105,32 +99,30 @@ async def guarded(complete_binaries: Binaries, tmp_path_factory: pytest.TempPath
 
 
 async def test_a_reader_of_the_path_gets_the_page_and_is_reviewed_once_a_minute(guarded: Guarded) -> None:
-    for _ in range(3):
-        status, page = await guarded.scrape(f"Bearer {guarded.reader}")
+    """A reader is whom the role is bound to, and whom the monitors of prometheus-operator name."""
+    for token in (*[guarded.reader] * 3, *[guarded.scraper] * 2):
+        status, page = await guarded.scrape(f"Bearer {token}")
         assert status == 200, page
         assert "kruise_ds_build_info{" in page
-    await guarded.audit.until("create tokenreviews")
-    asked = await guarded.audit.until("create subjectaccessreviews")
-    assert [f"{one.verb} {one.resource}" for one in asked if Right(one.group, one.resource, one.verb) in REVIEWS] == [
+    asked = await guarded.audit.until("create subjectaccessreviews", 2)
+    reviews = [one for one in asked if Right(one.group, one.resource, one.verb) in REVIEWS]
+    assert [f"{one.verb} {one.resource}" for one in reviews] == [
         "create tokenreviews",
         "create subjectaccessreviews",
-    ]
-
-
-async def test_the_token_that_the_monitors_name_is_enough(guarded: Guarded) -> None:
-    status, page = await guarded.scrape(f"Bearer {guarded.scraper}")
-    assert status == 200, page
+    ] * 2
+    assert guarded.audit.refused() == []
+    assert REVIEWS <= guarded.audit.rights() <= guarded.rights, "the component's rights are what it takes"
 
 
 @pytest.mark.parametrize("authorization", ["", "Basic cmVhZGVyOng=", "Bearer made-up"])
-async def test_nobody_in_particular_is_told_to_show_a_token(guarded: Guarded, authorization: str) -> None:
+async def test_without_a_known_token_one_is_asked_for(guarded: Guarded, authorization: str) -> None:
     status, page = await guarded.scrape(authorization)
     assert status == 401
     assert "token" in page
     assert "kruise_ds" not in page
 
 
-async def test_who_is_known_but_may_not_get_it_is_told_what_is_missing(guarded: Guarded) -> None:
+async def test_a_known_account_without_the_right_is_told_what_is_missing(guarded: Guarded) -> None:
     assert await guarded.scrape(f"Bearer {guarded.stranger}") == (
         403,
         'system:serviceaccount:default:stranger may not get nonResourceURL "/metrics"\n',
@@ -140,9 +132,9 @@ async def test_who_is_known_but_may_not_get_it_is_told_what_is_missing(guarded: 
 async def test_a_flood_of_made_up_tokens_gets_429_and_delays_no_scraper(
     guarded: Guarded,
 ) -> None:
-    """Ten reviews in a second, and only so many wait for theirs. Whoever is answered asks again, until one is
-    told to wait: so they are a flood, however long a connection takes here. Of connections that have not asked for
-    anything yet only so many are kept: who is cut off comes again."""
+    """Ten reviews in a second, and only so many wait for theirs. Each asks again until one is told to wait, so that
+    they are a flood however long a connection takes. Of connections that have not asked for anything yet only so many
+    are kept: a client that is cut off comes again."""
     await guarded.scrape(f"Bearer {guarded.reader}")
     loop, told, numbers = asyncio.get_running_loop(), list[int](), count()
 
@@ -166,15 +158,3 @@ async def test_a_flood_of_made_up_tokens_gets_429_and_delays_no_scraper(
     assert {*told} == {401, 429}
     assert 401 in told[told.index(429) :], "before those whose turn comes are answered"
     assert told.count(401) <= REVIEWS_QPS * (1.0 + loop.time() - began)
-
-
-async def test_the_probes_stay_open_to_the_kubelet_and_plain(guarded: Guarded) -> None:
-    await guarded.controller.ready()
-
-
-async def test_the_component_s_rights_are_what_it_takes(guarded: Guarded) -> None:
-    await guarded.scrape("Bearer another made-up one")
-    await guarded.scrape(f"Bearer {guarded.reader}")
-    await guarded.audit.until("create subjectaccessreviews")
-    assert guarded.audit.refused() == []
-    assert REVIEWS <= guarded.audit.rights() <= guarded.rights

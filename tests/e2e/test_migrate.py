@@ -85,7 +85,7 @@ async def goes_on(bed: Workspace, told: str) -> None:
 
 
 @pytest.mark.parametrize("limits", [{"maxUnavailable": 1}, {"maxSurge": 1, "maxUnavailable": 0}], ids=["", "surge"])
-async def test_native_to_ours_rollback_and_back(bed: Workspace, plugin: Plugin, limits: dict[str, int]) -> None:
+async def test_native_to_ours_rollback_and_back(bed: Workspace, plugin: Plugin, limits: dict[str, Any]) -> None:
     await bed.workers(*NODES)
     for version in ("v1", "v2"):
         await bed.apply(written(version, **limits))

@@ -52,7 +52,7 @@ async def test_the_sample_lets_one_pod_go_after_the_other(bed: Workspace) -> Non
         await bed.settled(len(NODES))
         await witness.until(lambda: len(witness.ready) == len(NODES), "all first pods seen")
         witness.floor = len(NODES) - 1
-        async with letting_go(bed, 5.0):
+        async with letting_go(bed, 2.0):
             change = {"spec": {"template": {"metadata": {"labels": {"ver": "v2"}}}}}
             await bed.kubectl("patch", "ads", "demo", "--type=merge", f"-p={json.dumps(change)}")
             order: list[str] = []
