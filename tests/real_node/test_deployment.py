@@ -13,7 +13,7 @@ from tests.beds.pods import node_of
 from tests.beds.real_node.installation import Installation, installed
 from tests.beds.real_node.patience import LONG
 from tests.real_node.bed import Bed, Cluster, ours
-from tests.real_node.rollouts import deployed, goes_node_by_node, served_by, settled, update
+from tests.real_node.rollouts import deployed, served_by, settled, update
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
 
@@ -48,27 +48,6 @@ async def test_two_replicas_run_apart_with_no_more_rights_than_they_need(
         (root,) = [line.split() for line in mounts.splitlines() if line.split()[1] == "/"]
         assert "ro" in root[3].split(",")
     assert await site.warnings() == []
-
-
-async def test_one_leads_and_both_say_so_in_their_logs(site: Installation) -> None:
-    """Whoever made the Lease holds it for ten seconds before it leads."""
-    async with asyncio.timeout(LONG):
-        while True:
-            names = [pod["metadata"]["name"] for pod in await site.replicas()]
-            leader = (await site.leader())["metadata"]["name"]
-            said = {name: [line["msg"] for line in await site.logged(name)] for name in names}
-            leads = [any(f"{leader}_" in one and one.endswith(" leads") for one in words) for words in said.values()]
-            if all(leads):
-                break
-            await asyncio.sleep(0.5)  # the log of a pod cannot be watched for a line
-    for name, words in said.items():
-        behind = any(one.startswith("standing by") and f"{leader}_" in one for one in words)
-        assert behind == (name != leader), words
-
-
-async def test_it_rolls_out_beside_itself(site: Installation, bed: Bed) -> None:
-    await site.replicas()
-    await goes_node_by_node(bed)
 
 
 async def test_restarted_in_mid_rollout_it_goes_on(site: Installation, bed: Bed) -> None:

@@ -72,17 +72,8 @@ async def test_an_image_without_any_program_is_pulled_like_others(bed: Bed) -> N
     assert (status["desired"], status["succeeded"]) == (1, 1), status
 
 
-async def test_what_the_registry_does_not_have_is_told_in_the_kubelets_words(bed: Bed) -> None:
-    policy = {"backoffLimit": 1}
-    status = await pulled(bed, "nowhere:v1", selector={"names": ["node-1", "node-2"]}, pullPolicy=policy)
-    assert (status["failed"], status["failedNodes"]) == (2, ["node-1", "node-2"])
-    assert "ErrImagePull" in status["message"]
-    assert "not found" in status["message"]
-    assert bed.ours.registry.pulls["nowhere:v1"] >= 4, "each node has tried twice"
-
-
 async def test_a_registry_that_fails_one_node_keeps_no_other_one_waiting(bed: Bed) -> None:
-    """Told by the job, and by the plugin beside it, in the kubelet's words; afterwards that node gets it too."""
+    """The job and the plugin tell it in the kubelet's words; afterwards that node gets it too."""
     bed.ours.registry.put("partly:v1", bed.ours.images.agent("partly"))
     everywhere = ("pull", "registry.test/partly:v1", "--parallelism", "100%", "--timeout", "5m")
     plane = bed.ours.plane

@@ -1,17 +1,21 @@
-"""Updates in place where a real kubelet restarts real containers: the controller is a process on the machine."""
+"""Updates in place where a real kubelet restarts real containers: what is restarted, and what comes before what."""
 
 from __future__ import annotations
 
+import asyncio
+from datetime import datetime, timedelta
+from typing import Any
+
 import pytest
 
-from tests.beds.api import PODS, Object
-from tests.beds.pods import node_of
-from tests.beds.real_node import Manners
+from tests.beds.api import DAEMONSETS, PODS, Object
+from tests.beds.pods import condition, node_of
+from tests.beds.real_node.clients import asking
 from tests.beds.real_node.patience import LONG
-from tests.beds.real_node.workloads import cannot_pull
+from tests.beds.real_node.workloads import PORT, agent_set, container
 from tests.real_node.bed import Bed
-from tests.real_node.rollouts import deployed, settled, update
-from tests.system.in_place import container_of, identity, is_open, restarts
+from tests.real_node.rollouts import deployed, deployed_as, settled, update
+from tests.system.in_place import GATE, by_priority, container_of, identity, is_open, restarts
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("controller")]
 
@@ -25,10 +29,16 @@ async def identities(bed: Bed) -> dict[str, tuple[str, ...]]:
     return {node_of(pod): identity(pod) for pod in live}
 
 
-async def test_a_new_image_restarts_one_container_at_a_time_in_the_same_pods(bed: Bed) -> None:
+async def test_labels_restart_nothing_and_an_image_one_container_at_a_time(bed: Bed) -> None:
     async with deployed(bed, **IN_PLACE) as witness:
-        witness.floor = len(bed.workers) - 1
+        witness.floor = len(bed.workers)
         before = await identities(bed)
+        await bed.api.patch(DAEMONSETS, "agent", {"spec": {"template": {"metadata": {"labels": {"team": "blue"}}}}})
+        await settled(bed)
+        pods = await bed.pods()
+        assert {pod["metadata"]["labels"]["team"] for pod in pods} == {"blue"}
+        assert [restarts(pod) for pod in pods] == [0, 0, 0]
+        witness.floor = len(bed.workers) - 1
         await update(bed, "agent:v2")
         await settled(bed)
         pods = await bed.pods()
@@ -39,48 +49,79 @@ async def test_a_new_image_restarts_one_container_at_a_time_in_the_same_pods(bed
     assert await bed.warnings() == []
 
 
-async def test_another_tag_of_the_same_bits_ends_too(bed: Bed) -> None:
-    bed.ours.registry.put("agent:v1-again", bed.ours.images.agent("v1"))
-    async with deployed(bed, **IN_PLACE) as witness:
-        witness.floor = len(bed.workers) - 1
+GRACE, READY = 20, 3
+"""Seconds: enough for a client to hear of it, and until a container is ready."""
+KEYS = {"agent": "p_0", "first": "p_20", "second": "p_10"}
+
+
+def in_place(image: str, **spec: Any) -> Object:
+    """All pods at once."""
+    new = agent_set(image, rollingUpdateType="InPlaceIfPossible", maxUnavailable="100%")
+    new["spec"]["template"]["spec"] |= spec
+    return new
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+async def test_with_a_grace_period_no_client_asks_a_restarted_pod(bed: Bed) -> None:
+    """A client hears late that a pod is not ready any more; until then it gets its answers."""
+    new = in_place("agent:v1")
+    new["metadata"]["annotations"] = {"kruise-ds/in-place-grace-seconds": str(GRACE)}
+    closed: dict[str, datetime] = {}
+
+    def all_closed(pods: list[Object]) -> bool:
+        for pod in pods:
+            gate = condition(pod, GATE)
+            if gate.get("status") == "False":
+                closed[node_of(pod)] = moment(gate["lastTransitionTime"])
+        return closed.keys() == {*bed.workers}
+
+    async with (
+        deployed_as(bed, new),
+        asking(bed.ours, bed.api, "agent") as clients,
+        asyncio.TaskGroup() as group,
+    ):
         before = await identities(bed)
-        await update(bed, "agent:v1-again")
-        await settled(bed)
-        assert await identities(bed) == before
-        assert [restarts(pod) for pod in await bed.pods()] == [1, 1, 1]
-
-
-async def test_an_unpullable_image_costs_one_node_until_the_next_edit(bed: Bed) -> None:
-    bed.ours.registry.behave("agent:bad", Manners(status=500))
-    async with deployed(bed, **IN_PLACE) as witness:
-        witness.floor = len(bed.workers) - 1
-        before = await identities(bed)
-        await update(bed, "agent:bad")
-        await bed.api.wait_for(
-            PODS, lambda pods: any(map(cannot_pull, pods)), "the first new container has no image", seconds=LONG
-        )
-        await update(bed, "agent:v1")
-        await settled(bed)
-        assert await identities(bed) == before
-        assert sorted(restarts(pod) for pod in await bed.pods()) == [0, 0, 1]
-        assert await bed.versions() == bed.everywhere("v1")
-
-
-async def test_two_edits_in_a_row_end_with_the_second(bed: Bed) -> None:
-    """The second one comes while the kubelet pulls the first one's image."""
-    bed.ours.registry.put("agent:slow", bed.ours.images.agent("slow"), Manners(delay=3.0))
-
-    def begun(pods: list[Object]) -> bool:
-        return any(pod["spec"]["containers"][0]["image"].endswith(":slow") for pod in pods)
-
-    async with deployed(bed, **IN_PLACE) as witness:
-        witness.floor = len(bed.workers) - 1
-        before = await identities(bed)
-        await update(bed, "agent:slow")
-        await bed.api.wait_for(PODS, begun, "the first pod was written to", seconds=LONG)
+        group.create_task(bed.api.wait_for(PODS, all_closed, "every gate was closed", seconds=LONG))
         await update(bed, "agent:v2")
         await settled(bed)
+        await clients.all_hear("v2")
+        assert dict(clients.errors) == {}
         assert await identities(bed) == before
+        ended = {node_of(pod): container_of(pod)["lastState"]["terminated"] for pod in await bed.pods()}
+        waited = {node: moment(ended[node]["finishedAt"]) - closed[node] for node in closed}
+        assert min(waited.values()) >= timedelta(seconds=GRACE), waited
+
+
+def by_turns(image: str) -> list[Object]:
+    """Three agents, of which the second and the third wait for the one before to be ready."""
+    found = []
+    for number, waits in enumerate(by_priority(image, **KEYS)):
+        port = PORT + number
+        one = container(image, PORT=str(port), READY_SECONDS=str(READY))
+        one["readinessProbe"]["httpGet"]["port"] = port
+        found.append({**one, "name": waits["name"], "env": [*one["env"], *waits["env"]]})
+    return found
+
+
+async def test_launch_priorities_are_restarted_one_after_the_other(bed: Bed) -> None:
+    data = dict.fromkeys(KEYS.values(), "true")
+    await bed.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "barrier"}, "data": data})
+    async with deployed_as(bed, in_place("agent:v1", containers=by_turns("agent:v1"))):
+        before = await identities(bed)
+        template = {"spec": {"containers": by_turns("agent:v2")}}
+        await bed.api.patch(DAEMONSETS, "agent", {"spec": {"template": template}})
+        await settled(bed)
+        pods = await bed.pods()
+        assert await identities(bed) == before
+        assert [[restarts(pod, name) for name in KEYS] for pod in pods] == [[1, 1, 1]] * len(pods)
+        for pod in pods:
+            first, second, agent = (
+                moment(container_of(pod, name)["state"]["running"]["startedAt"])
+                for name in ("first", "second", "agent")
+            )
+            assert second - first >= timedelta(seconds=READY), node_of(pod)
+            assert agent - second >= timedelta(seconds=READY), node_of(pod)
         assert await bed.versions() == bed.everywhere("v2")
-        running = [container_of(pod)["containerID"] for pod in await bed.pods()]
-    assert len(set(running)) == len(bed.workers)

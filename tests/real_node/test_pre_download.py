@@ -1,7 +1,5 @@
-"""Rollouts in place whose images go ahead, from a registry that is slow, fails for one node, or wants a secret.
-
-Whoever cannot have the image is left alone: its pod serves on, and is named; with the cause its trouble goes too.
-"""
+"""Rollouts in place whose images go ahead, from a registry that fails for one node or wants a secret: a node that
+cannot have the image is named, and its pod serves on."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.beds.api import ACCOUNTS, DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, PODS, Object
+from tests.beds.api import DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.installed.plugin import Plugin
 from tests.beds.pods import condition, image_of, node_of
 from tests.beds.real_node import Manners
@@ -105,25 +103,6 @@ async def test_a_node_whose_registry_fails_waits_for_the_next_image(bed: Bed) ->
         assert await bed.versions() == bed.everywhere("whole")
 
 
-async def test_nodes_that_pull_for_too_long_are_left_alone_until_it_is_quick(
-    bed: Bed,
-) -> None:
-    registry, slow = bed.ours.registry, bed.ours.images.agent("late")
-    registry.put("agent:late", slow, Manners(delay=20.0))
-    timeout = {"apps.kruise.io/image-predownload-timeout-seconds": "1"}
-    async with deployed(bed, timeout) as before:
-        await update(bed, "agent:late")
-        await left_alone(bed, "not pulled within 1 s", *bed.workers)
-        assert await bed.versions() == bed.everywhere("v1")
-        registry.put("agent:late", slow)
-        await bed.kubectl("delete", "imagepulljobs", "--all")
-        await settled(bed)
-        pods = await agents(bed)
-        assert {node: identity(pod) for node, pod in pods.items()} == before
-        assert [restarts(pod) for pod in pods.values()] == [1, 1, 1]
-        assert await bed.versions() == bed.everywhere("late")
-
-
 async def test_without_its_secret_a_template_reaches_no_node_and_with_it_all(bed: Bed) -> None:
     registry, images = bed.ours.registry, bed.ours.images
     for version in ("closed", "opened"):
@@ -140,18 +119,3 @@ async def test_without_its_secret_a_template_reaches_no_node_and_with_it_all(bed
         assert {node: identity(pod) for node, pod in pods.items()} == before
         assert [restarts(pod) for pod in pods.values()] == [1, 1, 1]
         assert await bed.versions() == bed.everywhere("opened")
-
-
-async def test_the_accounts_pull_secrets_open_the_registry_ahead_of_pods(bed: Bed) -> None:
-    bed.ours.registry.put("agent:guarded", bed.ours.images.agent("guarded"), Manners(login=LOGIN))
-    await opens(bed, LOGIN, "key")
-    await bed.api.create(ACCOUNTS, {"metadata": {"name": "agent"}, **KEY})
-    async with (
-        deployed(bed, pod={"serviceAccountName": "agent"}) as before,
-        asking_pods(bed.ours, bed.api) as asked,
-    ):
-        await update(bed, "agent:guarded")
-        await settled(bed)
-        assert {node: identity(pod) for node, pod in (await agents(bed)).items()} == before
-        assert await bed.versions() == bed.everywhere("guarded")
-        print(f"seconds without an answer: {dict(asked.waited)}")
