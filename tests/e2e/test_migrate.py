@@ -84,7 +84,9 @@ async def goes_on(bed: Workspace, told: str) -> None:
     assert await versions(bed) == ["v2"] * len(NODES)
 
 
-@pytest.mark.parametrize("limits", [{"maxUnavailable": 1}, {"maxSurge": 1, "maxUnavailable": 0}], ids=["", "surge"])
+@pytest.mark.parametrize(
+    "limits", [{"maxUnavailable": 1}, {"maxSurge": 1, "maxUnavailable": 0}], ids=["unavailable", "surge"]
+)
 async def test_native_to_ours_rollback_and_back(bed: Workspace, plugin: Plugin, limits: dict[str, Any]) -> None:
     await bed.workers(*NODES)
     for version in ("v1", "v2"):
