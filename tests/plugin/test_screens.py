@@ -63,9 +63,9 @@ def test_no_line_is_wider_than_the_terminal_and_nothing_is_cut(opened: Opened, w
 @pytest.mark.parametrize(("opened", "words"), [*TEXTS, *TABLES], ids=_name)
 def test_colours_and_ascii_change_the_looks_only(opened: Opened, words: tuple[str, ...]) -> None:
     with opened() as scene:
-        plain = scene.run(*words).out
-        coloured = scene.run(*words, colour=True).out
-        drawn = scene.run(*words, only_ascii=True).out
+        plain = scene.run(*words, columns=200).out  # with every column of a table
+        coloured = scene.run(*words, columns=200, colour=True).out
+        drawn = scene.run(*words, columns=200, only_ascii=True).out
     assert COLOUR.search(plain) is None
     assert COLOUR.sub("", coloured) == plain
     assert drawn.isascii()
