@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.beds.virtual_time import VirtualLoop, now, virtual_time_from
 from tests.properties.size import every_day
-from tests.unit.controller.runtime.candidates import Candidate
-from tests.unit.controller.runtime.lease_board import Board, Fault
+from tests.unit.controller.runtime.lease_board import Board, Candidate, Fault
 
 NAMES = "abc"
 FAULTS: st.SearchStrategy[Fault] = st.sampled_from(["", "503", "reset", "hang", "answer lost"])

@@ -1,21 +1,19 @@
-"""Who of several candidates leads, and who takes over when, in virtual time."""
+"""Which candidate leads, which takes over and when, what ends a leadership, and how the Lease is left."""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
-from controller.runtime.lease_rules import LeaseSpec
-from tests.beds.virtual_time import now, virtual_time_from
-from tests.unit.controller.runtime.candidates import Candidate, leading, lease_board
-from tests.unit.controller.runtime.lease_board import Board
+from controller.runtime.lease_rules import LeadershipLost, LeaseSpec
+from tests.beds.virtual_time import VirtualLoop, now, virtual_time_from
+from tests.unit.controller.runtime.lease_board import Board, Candidate, Fault, leading, lease_board
 
 
-async def standing_by(
-    group: asyncio.TaskGroup, board: Board, name: str = "b", *, may_watch: bool = True
-) -> Candidate:
-    candidate = Candidate(board, name, may_watch=may_watch)
+async def standing_by(group: asyncio.TaskGroup, board: Board, *, may_watch: bool = True) -> Candidate:
+    candidate = Candidate(board, "b", may_watch=may_watch)
     group.create_task(candidate.run())
     await asyncio.sleep(1)
     assert candidate.leads_since is None
@@ -23,7 +21,7 @@ async def standing_by(
 
 
 @virtual_time_from(1000.0)
-async def test_the_first_candidate_creates_the_lease_after_a_while() -> None:
+async def test_the_first_candidate_makes_the_lease_and_renews_it() -> None:
     async with lease_board() as (group, board):
         began = now()
         a = await leading(group, board)
@@ -31,17 +29,14 @@ async def test_the_first_candidate_creates_the_lease_after_a_while() -> None:
         assert [w.holder for w in board.written] == ["a"] * len(board.written)
         assert [round(w.at - began) for w in board.written] == [5, 7, 9, 11, 13, 15, 17, 19]
         assert len({w.spec.acquire_time for w in board.written}) == 1
-        assert [one.partition(";")[0] for one in a.said] == [
-            "standing by, there is no leader lease",
-            "created the leader lease",
-            "a leads",
-        ]
+        said = [one.partition(";")[0] for one in a.said]
+        assert said == ["standing by, there is no leader lease", "created the leader lease", "a leads"]
         assert a.leads_since is not None
         assert round(a.leads_since - began) == 15
 
 
 @virtual_time_from(1000.0)
-async def test_without_a_lease_nobody_leads_before_a_deleted_one_has_ended() -> None:
+async def test_a_candidate_without_a_lease_waits_for_the_holder_of_a_deleted_one() -> None:
     """It has just started, or was blind: it has never seen the one that was there."""
     async with lease_board() as (group, board):
         a = await leading(group, board)
@@ -69,32 +64,22 @@ async def test_a_lease_that_is_deleted_before_its_maker_leads_begins_anew() -> N
         assert a.leads_since - deleted >= 15.0
 
 
+@pytest.mark.parametrize(("may_watch", "seconds"), [(True, 0.1), (False, 3.0)], ids=["watches", "may not watch"])
 @virtual_time_from(1000.0)
-async def test_a_released_lease_is_taken_at_once() -> None:
+async def test_a_released_lease_is_taken_at_once(may_watch: bool, seconds: float) -> None:
     async with lease_board() as (group, board):
-        a, b = await leading(group, board), await standing_by(group, board)
-        await asyncio.sleep(60)
-        assert b.said == ["standing by, a leads"]
-        a.leave.set()
-        await asyncio.sleep(1)
-        assert a.ended == "left"
-        assert b.leads_since is not None
-        assert b.leads_since - a.ended_at < 0.1
-        release = next(w.spec for w in board.written if w.holder == "")
-        assert (release.lease_duration_seconds, release.lease_transitions) == (1, 0)
-        assert board.lease is not None
-        assert board.lease.spec.lease_transitions == 1
-
-
-@virtual_time_from(1000.0)
-async def test_without_the_right_to_watch_a_released_lease_is_taken_in_3_s() -> None:
-    async with lease_board() as (group, board):
-        a, b = await leading(group, board), await standing_by(group, board, may_watch=False)
+        a, b = await leading(group, board), await standing_by(group, board, may_watch=may_watch)
         await asyncio.sleep(60)
         assert b.said == ["standing by, a leads"], "asking in vain is no news"
         a.leave.set()
         await asyncio.sleep(3)
+        assert a.ended == "left"
         assert b.leads_since is not None
+        assert b.leads_since - a.ended_at < seconds
+        release = next(w.spec for w in board.written if w.holder == "")
+        assert (release.lease_duration_seconds, release.lease_transitions) == (1, 0)
+        assert board.lease is not None
+        assert board.lease.spec.lease_transitions == 1
 
 
 @virtual_time_from(1000.0)
@@ -106,44 +91,32 @@ async def test_a_standby_hears_renewals_and_does_not_ask() -> None:
         assert [verb for verb, _ in b.seat.calls] == ["get", "watch"]
 
 
+@pytest.mark.parametrize("annotated", [False, True], ids=["silence", "the lease is annotated meanwhile"])
 @virtual_time_from(1000.0)
-async def test_a_dead_leader_is_replaced_after_fifteen_seconds_of_silence() -> None:
+async def test_a_dead_leader_is_replaced_15_seconds_after_its_last_renewal(annotated: bool) -> None:
     async with lease_board() as (group, board):
         a, b = await leading(group, board), await standing_by(group, board)
         await asyncio.sleep(20)
         last = board.written[-1].at
         a.seat.fault = "hang"
-        await asyncio.sleep(30)
-        assert b.leads_since is not None
-        assert 15.0 <= b.leads_since - last < 15.5
-
-
-@virtual_time_from(1000.0)
-async def test_annotating_the_lease_does_not_keep_a_dead_leader_in_office() -> None:
-    async with lease_board() as (group, board):
-        a, b = await leading(group, board), await standing_by(group, board)
-        a.seat.fault = "hang"
-        for _ in range(20):
-            board.touch()
+        for _ in range(30):
+            if annotated and b.leads_since is None:
+                board.touch()
             await asyncio.sleep(1)
         assert b.leads_since is not None
+        assert 15.0 <= b.leads_since - last < 15.5
 
 
 @pytest.mark.parametrize("skewed", ["1970-01-01T00:00:00.000000Z", "2099-01-01T00:00:00.000000Z"])
 @virtual_time_from(1000.0)
 async def test_the_other_clock_does_not_matter(skewed: str) -> None:
     async with lease_board() as (group, board):
-
-        def renewal(count: int) -> LeaseSpec:
-            return LeaseSpec(
-                holder_identity="x", lease_duration_seconds=15, renew_time=skewed, lease_transitions=count
-            )
-
-        board.put(renewal(0))
+        renewal = LeaseSpec(holder_identity="x", lease_duration_seconds=15, renew_time=skewed, lease_transitions=0)
+        board.put(renewal)
         b = await standing_by(group, board)
         for count in range(1, 20):
             await asyncio.sleep(2)
-            board.put(renewal(count))
+            board.put(replace(renewal, lease_transitions=count))
         assert not b.said[1:], "no word of leading"
         last = now()
         await asyncio.sleep(20)
@@ -151,18 +124,9 @@ async def test_the_other_clock_does_not_matter(skewed: str) -> None:
         assert 15.0 <= b.leads_since - last < 15.5
 
 
-@virtual_time_from(1000.0)
-async def test_a_deleted_lease_is_made_again() -> None:
-    async with lease_board() as (group, board):
-        a = await leading(group, board)
-        board.put(None)
-        await asyncio.sleep(5)
-        assert (a.ended, board.holder) == ("", "a")
-
-
 @pytest.mark.parametrize("may_watch", [True, False])
 @virtual_time_from(1000.0)
-async def test_a_lease_that_is_deleted_under_its_holder_is_left_to_them(may_watch: bool) -> None:
+async def test_a_lease_that_is_deleted_is_made_again_by_its_holder(may_watch: bool) -> None:
     async with lease_board() as (group, board):
         a, b = await leading(group, board), await standing_by(group, board, may_watch=may_watch)
         for _ in range(5):
@@ -172,7 +136,7 @@ async def test_a_lease_that_is_deleted_under_its_holder_is_left_to_them(may_watc
 
 
 @virtual_time_from(1000.0)
-async def test_a_lease_deleted_after_its_holders_death_is_made_when_run_out() -> None:
+async def test_the_deleted_lease_of_a_dead_holder_is_made_anew_after_its_end() -> None:
     async with lease_board() as (group, board):
         a, b = await leading(group, board), await standing_by(group, board)
         a.seat.fault = "hang"
@@ -210,3 +174,150 @@ async def test_no_server_at_the_start_is_said_once_and_waited_for() -> None:
         a.seat.fault = ""
         await asyncio.sleep(19)
         assert a.leads_since is not None
+
+
+@pytest.mark.parametrize("fault", ["503", "reset", "hang"])
+@virtual_time_from(1000.0)
+async def test_a_fault_shorter_than_the_deadline_costs_nothing(fault: Fault) -> None:
+    async with lease_board() as (group, board):
+        a = await leading(group, board)
+        a.seat.fault = fault
+        await asyncio.sleep(7)
+        a.seat.fault = ""
+        await asyncio.sleep(30)
+        assert a.ended == ""
+        assert len([line for line in a.said if "fails" in line]) == 1
+        assert a.said[-1] == "a leads"
+
+
+@pytest.mark.parametrize("fault", ["503", "reset", "hang"])
+@virtual_time_from(1000.0)
+async def test_leadership_ends_ten_seconds_after_the_last_renewal(fault: Fault) -> None:
+    async with lease_board() as (group, board):
+        a = await leading(group, board)
+        await asyncio.sleep(10)
+        last = board.written[-1].at
+        a.seat.fault = fault
+        await asyncio.sleep(30)
+        assert a.ended.startswith("the lease was not renewed for 10 s")
+        assert 9.9 <= a.ended_at - last <= 10.0
+        assert max(at for _, at in a.seat.calls) <= last + 10.0, "an un-led process does not touch the lease"
+
+
+@virtual_time_from(1000.0)
+async def test_an_answer_that_got_lost_is_no_loss() -> None:
+    async with lease_board() as (group, board):
+        a = Candidate(board, "a")
+        a.seat.fault = "answer lost"
+        group.create_task(a.run())
+        await asyncio.sleep(8)
+        assert board.holder == "a"
+        a.seat.fault = ""
+        await asyncio.sleep(9)
+        assert a.leads_since is not None
+        a.seat.fault = "answer lost"
+        await asyncio.sleep(3)
+        a.seat.fault = ""
+        await asyncio.sleep(30)
+        assert a.ended == ""
+
+
+@virtual_time_from(1000.0)
+async def test_another_holder_ends_leadership_at_the_next_renewal() -> None:
+    async with lease_board() as (group, board):
+        a = await leading(group, board)
+        board.put(LeaseSpec(holder_identity="usurper", lease_duration_seconds=15))
+        await asyncio.sleep(2.1)
+        assert a.ended == "usurper holds the lease now"
+        assert board.holder == "usurper", "what is not ours is not released"
+
+
+@virtual_time_from(1000.0)
+async def test_a_conflict_by_another_that_only_annotates_is_overcome() -> None:
+    async with lease_board() as (group, board):
+        a = await leading(group, board)
+        for _ in range(20):
+            board.touch()
+            await asyncio.sleep(1.9)
+        assert a.ended == ""
+        board.touch()
+        a.leave.set()
+        await asyncio.sleep(1)
+        assert (a.ended, board.holder) == ("left", ""), "the release, too"
+
+
+@pytest.mark.parametrize("fault", ["503", "reset", "hang"])
+@virtual_time_from(1000.0)
+async def test_a_release_that_fails_ends_in_bounded_time(fault: Fault) -> None:
+    async with lease_board() as (group, board):
+        a = await leading(group, board)
+        a.seat.fault = fault
+        left = now()
+        a.leave.set()
+        await asyncio.sleep(5)
+        assert a.ended == "left"
+        assert a.ended_at - left <= 2.0
+        assert "not released" in a.said[-1]
+
+
+@virtual_time_from(1000.0)
+async def test_a_frozen_leader_finds_its_deadline_passed_and_writes_nothing() -> None:
+    async with lease_board() as (group, board):
+        a = await leading(group, board)
+        assert a.leadership is not None
+        assert a.leadership.is_valid()
+        calls = len(a.seat.calls)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        loop.freeze(60.0)
+        assert not a.leadership.is_valid(), "asked in the first moment after waking up"
+        with pytest.raises(LeadershipLost):
+            a.leadership.require()
+        await asyncio.sleep(0.1)
+        assert a.ended.startswith("the lease was not renewed for 10 s")
+        assert len(a.seat.calls) == calls, "neither renewed nor released"
+
+
+@virtual_time_from(1000.0)
+async def test_a_block_that_raises_or_is_cancelled_releases_the_lease() -> None:
+    async def fail(a: Candidate) -> None:
+        async with a.scope():
+            raise ValueError("a bug")
+
+    async with lease_board() as (group, board):
+        with pytest.RaisesGroup(ValueError):
+            await fail(Candidate(board, "a"))
+        assert board.holder == ""
+        task = group.create_task(Candidate(board, "a").run())
+        await asyncio.sleep(16)
+        assert board.holder == "a"
+        task.cancel()
+        await asyncio.sleep(1)
+        assert board.holder == ""
+
+
+@pytest.mark.parametrize("seconds", [0.015, 0.025], ids=["on its way", "done, and not answered"])
+@virtual_time_from(1000.0)
+async def test_a_candidate_that_ends_while_it_takes_the_lease_gives_it_back(seconds: float) -> None:
+    async with lease_board() as (group, board):
+        board.put(LeaseSpec(holder_identity="", lease_duration_seconds=1))
+        a = Candidate(board, "a")
+        task = group.create_task(a.run())
+        await asyncio.sleep(seconds)
+        task.cancel()
+        await asyncio.sleep(1)
+        assert (a.leads_since, board.holder) == (None, "")
+        assert [verb for verb, _ in a.seat.calls][:2] == ["get", "update"]
+
+
+@virtual_time_from(1000.0)
+async def test_a_candidate_that_ends_before_it_leads_leaves_the_lease_it_made() -> None:
+    """The holder of one that was deleted may still write, and the next to take this one would lead at once."""
+    async with lease_board() as (group, board):
+        a = Candidate(board, "a")
+        task = group.create_task(a.run())
+        await asyncio.sleep(8)
+        assert (a.leads_since, board.holder) == (None, "a")
+        task.cancel()
+        await asyncio.sleep(1)
+        assert board.holder == "a"

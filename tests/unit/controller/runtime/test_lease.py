@@ -1,12 +1,12 @@
-"""What `ServerLease` sends, and what it makes of the answers."""
+"""The rules of the Lease, what ServerLease sends, and what it makes of the answers."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from controller.kube.errors import (
     ApiError,
@@ -21,8 +21,69 @@ from controller.kube.errors import (
 )
 from controller.kube.request import Request, Response
 from controller.runtime.lease import ServerLease
-from controller.runtime.lease_rules import LeaseSpec
+from controller.runtime.lease_rules import (
+    Create,
+    Lease,
+    LeaseMove,
+    LeaseSpec,
+    Take,
+    Timing,
+    Wait,
+    held,
+    micro_time,
+    next_move,
+    released,
+)
+from tests.beds.scripted import Answer, Script, Watch, ok
 from tests.beds.virtual_time import now, virtual_time_from
+
+TIMING = Timing()
+WALL = 1795255200.25
+
+
+def lease(holder: str | None, seconds: int | None = 15) -> Lease:
+    return Lease(spec=LeaseSpec(holder_identity=holder, lease_duration_seconds=seconds), version="7")
+
+
+@pytest.mark.parametrize(
+    ("seen", "now", "move"),
+    [
+        (None, 100.0, Wait(5.0)),
+        (None, 105.0, Create()),
+        (lease("other"), 100.0, Wait(15.0)),
+        (lease("other"), 114.0, Wait(1.0)),
+        (lease("other"), 115.0, Take()),
+        (lease("other", 40), 115.0, Wait(25.0)),
+        (lease("other", None), 114.0, Wait(1.0)),
+        (lease("", 1), 100.0, Take()),
+        (lease(None), 100.0, Take()),
+        (lease("me"), 100.0, Take()),
+    ],
+)
+def test_what_a_candidate_does(seen: Lease | None, now: float, move: LeaseMove) -> None:
+    assert next_move(seen, 100.0, "me", now, TIMING) == move
+
+
+def test_taking_over_counts_a_transition_and_starts_a_new_reign() -> None:
+    first = held(None, "other", TIMING, WALL)
+    assert first.lease_transitions == 0
+    other = replace(first, renew_time="2099-01-01T00:00:00.000000Z", lease_transitions=4)
+    mine = held(other, "me", TIMING, WALL + 1)
+    assert mine == LeaseSpec(
+        holder_identity="me",
+        lease_duration_seconds=15,
+        acquire_time=micro_time(WALL + 1),
+        renew_time=micro_time(WALL + 1),
+        lease_transitions=5,
+    )
+    assert held(mine, "me", TIMING, WALL + 2) == replace(mine, renew_time=micro_time(WALL + 2))
+    spec = released(mine, WALL + 2)
+    assert (spec.holder_identity, spec.lease_duration_seconds, spec.lease_transitions) == ("", 1, 5)
+
+
+def test_the_fence_stands_between_our_deadline_and_the_next_holder() -> None:
+    assert TIMING.renew_deadline < TIMING.fence < TIMING.duration
+
 
 ANSWER = b"""{"metadata": {"name": "kruise-ds-controller", "resourceVersion": "42", "labels": {"x": "y"}},
 "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 3,
@@ -30,60 +91,28 @@ ANSWER = b"""{"metadata": {"name": "kruise-ds-controller", "resourceVersion": "4
 MINE = LeaseSpec(holder_identity="a", lease_duration_seconds=15, renew_time="2026-11-21T10:00:02.000000Z")
 
 
-class ScriptedStream:
-    retry_after: float | None = None
-
-    def __init__(self, status: int, chunks: list[bytes]) -> None:
-        self.status, self._chunks = status, chunks
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        for chunk in self._chunks:
-            yield chunk
-
-
-class ScriptedTransport:
-    def __init__(self, answer: Response | OSError, stream: ScriptedStream | None = None) -> None:
-        self.answer, self.opened = answer, stream
-        self.asked: list[Request] = []
-
-    async def exchange(self, request: Request) -> Response:
-        self.asked.append(request)
-        if isinstance(self.answer, OSError):
-            raise self.answer
-        return self.answer
-
-    @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[ScriptedStream]:
-        self.asked.append(request)
-        assert self.opened is not None
-        yield self.opened
-
-
-def on(answer: Response | OSError, stream: ScriptedStream | None = None) -> tuple[ServerLease, list[Request]]:
-    transport = ScriptedTransport(answer, stream)
-    return ServerLease(transport, "kruise-ds-system", "kruise-ds-controller"), transport.asked
-
-
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kruise-ds-system/leases"
+
+
+def on(*answers: Answer, refresh: Callable[[], Awaitable[None]] | None = None) -> tuple[ServerLease, list[Request]]:
+    script = Script(*answers)
+    return ServerLease(script, "kruise-ds-system", "kruise-ds-controller", refresh=refresh), script.requests
 
 
 @virtual_time_from(1000.0)
 async def test_get() -> None:
-    api, asked = on(Response(status=200, body=ANSWER))
+    api, asked = on(ok(ANSWER), Response(status=404, body=b'{"kind": "Status", "reason": "NotFound"}'))
     lease = await api.get_lease()
     assert lease is not None
     assert (lease.version, lease.spec.holder_identity, lease.spec.lease_transitions) == ("42", "a", 3)
     assert (asked[0].method, asked[0].path) == ("GET", f"{LEASES}/kruise-ds-controller")
     assert asked[0].timeout == 2.0
-
-
-async def test_no_lease_is_none() -> None:
-    api, _ = on(Response(status=404, body=b'{"kind": "Status", "reason": "NotFound"}'))
     assert await api.get_lease() is None
 
 
 async def test_create_sends_a_whole_lease_and_a_lost_race_is_none() -> None:
-    api, asked = on(Response(status=201, body=ANSWER))
+    taken = Response(status=409, body=b'{"kind": "Status", "reason": "AlreadyExists"}')
+    api, asked = on(ok(ANSWER, 201), taken)
     assert await api.create_lease(MINE) is not None
     assert asked[0].method == "POST"
     assert msgspec.json.decode(asked[0].body) == {
@@ -92,19 +121,17 @@ async def test_create_sends_a_whole_lease_and_a_lost_race_is_none() -> None:
         "metadata": {"name": "kruise-ds-controller", "namespace": "kruise-ds-system"},
         "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2026-11-21T10:00:02.000000Z"},
     }
-    api, _ = on(Response(status=409, body=b'{"kind": "Status", "reason": "AlreadyExists"}'))
     assert await api.create_lease(MINE) is None
 
 
 async def test_update_is_guarded_by_the_version_and_a_conflict_is_none() -> None:
-    api, asked = on(Response(status=200, body=ANSWER))
+    api, asked = on(ok(ANSWER), *(Response(status=status, body=b"{}") for status in (404, 409)))
     assert await api.update_lease(MINE, "41") is not None
     assert (asked[0].method, asked[0].content_type) == ("PATCH", "application/json-patch+json")
     guard, write = msgspec.json.decode(asked[0].body)
     assert guard == {"op": "replace", "path": "/metadata/resourceVersion", "value": "41"}
     assert (write["op"], write["path"], write["value"]["holderIdentity"]) == ("add", "/spec", "a")
-    for status in (404, 409):
-        api, _ = on(Response(status=status, body=b"{}"))
+    for _ in (404, 409):
         assert await api.update_lease(MINE, "41") is None
 
 
@@ -118,7 +145,7 @@ async def test_update_is_guarded_by_the_version_and_a_conflict_is_none() -> None
         (TimeoutError(), Unreachable),
     ],
 )
-async def test_other_answers_are_errors(answer: Response | OSError, error: type[ApiError]) -> None:
+async def test_other_answers_are_errors(answer: Answer, error: type[ApiError]) -> None:
     api, _ = on(answer)
     with pytest.raises(error, match=r"leases\.coordination\.k8s\.io kruise-ds-system/kruise-ds-controller"):
         await api.get_lease()
@@ -132,9 +159,8 @@ async def test_a_write_without_an_answer_is_unknown() -> None:
 
 async def test_a_watch_follows_one_lease_and_tells_deletions() -> None:
     line = b'{"type": "MODIFIED", "object": %s}\n' % ANSWER.replace(b"\n", b"")
-    gone = b'{"type": "DELETED", "object": %s}\n' % ANSWER.replace(b"\n", b"")
-    stream = ScriptedStream(200, [line[:30], line[30:] + gone, b'{"type": "ERROR", "object": {}}\n', line])
-    api, asked = on(Response(status=500), stream)
+    gone = line.replace(b"MODIFIED", b"DELETED")
+    api, asked = on(Watch([line[:30], line[30:] + gone, b'{"type": "ERROR", "object": {}}\n', line]))
     async with api.watch_lease("41") as changes:
         seen = [await anext(changes), await anext(changes)]
         with pytest.raises(ApiError):
@@ -148,45 +174,43 @@ async def test_a_watch_follows_one_lease_and_tells_deletions() -> None:
     }
 
 
-async def test_a_watch_that_is_not_allowed_says_so() -> None:
-    api, _ = on(Response(status=500), ScriptedStream(403, [b'{"kind": "Status", ', b'"message": "may not watch"}']))
-    with pytest.raises(Forbidden, match="may not watch"):
-        async with api.watch_lease("41") as changes:
-            await anext(changes)
+@pytest.mark.parametrize(
+    ("stream", "error", "words"),
+    [
+        (Watch([b'{"kind": "Status", ', b'"message": "may not watch"}'], 403), Forbidden, "may not watch"),
+        (Watch([b'{"type": "MODIFIED", "object": {"metadata": {}, "spec": []}}\n']), Unreadable, "spec"),
+    ],
+    ids=["forbidden", "unreadable"],
+)
+async def test_a_watch_that_fails_ends_and_says_why(stream: Watch, error: type[ApiError], words: str) -> None:
+    api, _ = on(stream)
+    with pytest.raises(error, match=words):
+        await call(api, "watch")
 
 
 @pytest.mark.parametrize("verb", ["get", "patch", "watch"])
 async def test_a_refused_credential_is_renewed_for_the_next_call(verb: str) -> None:
     body = b'{"kind": "Status", "message": "Unauthorized"}'
-    transport = ScriptedTransport(Response(status=401, body=body), ScriptedStream(401, [body]))
     renewed: list[str] = []
 
     async def refresh() -> None:
         renewed.append(verb)
         raise ConfigError("log in again")
 
-    api = ServerLease(transport, "kruise-ds-system", "kruise-ds-controller", refresh=refresh)
+    api, asked = on(Watch([body], 401) if verb == "watch" else Response(status=401, body=body), refresh=refresh)
     with pytest.raises(Unauthorized):
         await call(api, verb)
     assert renewed == [verb]
-    assert len(transport.asked) == 1, "there is nothing new to ask with"
+    assert len(asked) == 1, "there is nothing new to ask with"
 
 
 @virtual_time_from(1000.0)
-async def test_a_busy_server_is_asked_again_after_two_seconds_at_most() -> None:
-    api, asked = on(Response(status=429, body=b'{"kind": "Status"}', retry_after=0.75))
+async def test_a_busy_server_is_asked_again_for_two_seconds_at_most() -> None:
+    api, asked = on(*[Response(status=429, body=b'{"kind": "Status"}', retry_after=0.75)] * 3)
     with pytest.raises(Busy):
         await api.update_lease(MINE, "41")
     assert (len(asked), now()) == (3, 1001.5)
     assert [request.timeout for request in asked] == [2.0, 1.25, 0.5]
-
-
-async def test_a_lease_that_cannot_be_read_ends_the_watch() -> None:
-    line = b'{"type": "MODIFIED", "object": {"metadata": {"name": "x"}, "spec": []}}\n'
-    api, _ = on(Response(status=500), ScriptedStream(200, [line]))
-    async with api.watch_lease("41") as changes:
-        with pytest.raises(Unreadable):
-            await anext(changes)
 
 
 async def call(api: ServerLease, verb: str) -> None:

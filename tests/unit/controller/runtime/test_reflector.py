@@ -1,20 +1,111 @@
-"""What a reflector takes from the stream into its store, and what its listeners hear of it."""
+"""What a reflector asks for, takes into its store and tells its listeners, and how long it waits."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
+from msgspec.structs import replace
 
 from controller.kube.client import Client
+from controller.kube.request import NotConnected
 from controller.kube.sender import Sender
-from controller.runtime.reflector import TURN, Reflector
-from controller.runtime.store import Change, Store
-from tests.beds.scripted import Script, Watch, ok
+from controller.runtime.contact import Contact
+from controller.runtime.reflector import CHANGE, TURN, Reflector
+from controller.runtime.store import Change
+from tests.beds.scripted import Answer, Script, Watch, ok
 from tests.beds.stores import open_store
-from tests.beds.things import THINGS, Thing, bookmark, error_line, line, page, thing
+from tests.beds.things import THINGS, Thing, ThingView, bookmark, error_line, line, page, status, thing
 from tests.beds.virtual_time import now, virtual_time_from, virtually
-from tests.unit.controller.runtime.mirror import FULL, QUIET, REFUSED, asked, mirrored, when
+
+FULL = [line("ADDED", thing("a", 3)), line("ADDED", thing("b", 4)), bookmark(10, end=True)]
+REFUSED = Watch([status(422, "Invalid")], status=422)
+MISSING = Watch([b"404 page not found"], status=404)
+QUIET: float = 1000.0
+"""Seconds of silence: longer than a test looks, shorter than none."""
+
+
+class Mirror:
+    """A reflector under test, its store, and everything that it said."""
+
+    def __init__(self, script: Script, chance: float = 0.0, *, custom: bool = False, namespace: str = "") -> None:
+        writer, self.store = open_store(Thing)
+        self.changes: list[Change[Thing]] = []
+        self.contacts: list[Contact] = []
+        self.malformed: list[str] = []
+        self.restarts: list[str] = []
+        self.heard = 0
+        self.doubts_at = ""
+        """The name whose change makes a listener ask for a list."""
+        self.reflector = Reflector[ThingView, Thing](
+            Client(Sender(script)),
+            replace(THINGS, custom=custom),
+            writer,
+            namespace=namespace,
+            on_change=self._changed,
+            on_contact=self.contacts.append,
+            on_heard=self._hears,
+            on_restart=self.restarts.append,
+            on_malformed=lambda bad: self.malformed.append(bad.key.name),
+            chance=lambda: chance,
+        )
+
+    def _hears(self) -> None:
+        self.heard += 1
+
+    def _changed(self, change: Change[Thing]) -> None:
+        self.changes.append(change)
+        if change.new and change.key.name == self.doubts_at:
+            self.reflector.relist()
+
+    @property
+    def names(self) -> str:
+        return "".join(sorted(key.name for key, _ in self.store.items()))
+
+
+@asynccontextmanager
+async def mirrored(
+    *answers: Answer, chance: float = 0.0, custom: bool = False, namespace: str = ""
+) -> AsyncIterator[tuple[Mirror, Script]]:
+    """A reflector that runs on this script. `chance` 0 is no jitter, 1 the most."""
+    script = Script(*answers)
+    mirror = Mirror(script, chance, custom=custom, namespace=namespace)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(mirror.reflector.run())
+        try:
+            yield mirror, script
+        finally:
+            running.cancel()
+
+
+async def when(condition: Callable[[], bool], what: str, seconds: float = 300.0, every: float = 0.05) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(every)
+    assert condition(), what
+
+
+async def gaps(script: Script, requests: int, *, first: int = 0, seconds: float = 500.0) -> list[float]:
+    """The seconds between the requests from `first` on, once there are so many."""
+    await when(lambda: len(script.requests) == requests, "too few requests", seconds=seconds)
+    return [round(b - a, 1) for a, b in itertools.pairwise(script.times[first:])]
+
+
+def asked(script: Script) -> list[str]:
+    """The requests, each in a word or two."""
+    words = []
+    for request in script.requests:
+        query = dict(request.query)
+        if "watch" not in query:
+            words.append(f"list {query.get('limit', 'all')}{' +' if 'continue' in query else ''}")
+        elif "sendInitialEvents" in query:
+            words.append("watchlist")
+        else:
+            words.append(f"watch {query['resourceVersion']}")
+    return words
 
 
 @virtual_time_from(1000.0)
@@ -26,14 +117,6 @@ async def test_a_stream_fills_the_store_and_goes_on() -> None:
         assert [change.key.name for change in mirror.changes] == ["a", "b", "c"]
         assert asked(script) == ["watchlist"]
         assert script.requests[0].path == "/apis/example.com/v1/things"
-
-
-@virtual_time_from(1000.0)
-async def test_synced_only_after_listeners_have_heard_of_everything() -> None:
-    many = [line("ADDED", thing(f"t{n}", n + 1)) for n in range(3 * TURN)]
-    async with mirrored(Watch([b"".join(many), bookmark(9999, end=True), QUIET])) as (mirror, _):
-        await mirror.reflector.synced()
-        assert len(mirror.changes) == 3 * TURN
 
 
 @virtual_time_from(1000.0)
@@ -57,12 +140,14 @@ async def test_a_refused_stream_leads_to_pages_at_once_and_for_good() -> None:
         Watch([error_line(410)]),
         ok(page(thing("a", 3), thing("b", 4), thing("c", 5), version=20)),
         Watch([QUIET]),
+        namespace="default",
     ) as (mirror, script):
         began = now()
         await when(lambda: mirror.names == "abc", "the third list is not in the store")
         assert asked(script) == ["watchlist", "list 500", "list 500 +", "watch 10", "list 500", "watch 20"]
         assert now() - began < 3
         assert [contact.state for contact in mirror.contacts] == ["reachable"]
+        assert {request.path for request in script.requests} == {"/apis/example.com/v1/namespaces/default/things"}
 
 
 @virtual_time_from(1000.0)
@@ -77,11 +162,9 @@ async def test_a_malformed_object_is_told_and_the_others_go_on() -> None:
 
 
 @virtual_time_from(1000.0)
-async def test_garbage_ends_a_stream_which_resumes_at_the_last_good_version() -> None:
-    async with mirrored(Watch([*FULL, b'{"type":"ADD\n']), Watch([line("ADDED", thing("c", 12)), QUIET])) as (
-        mirror,
-        script,
-    ):
+async def test_after_garbage_a_stream_goes_on_from_the_last_good_version() -> None:
+    answers = Watch([*FULL, b'{"type":"ADD\n']), Watch([line("ADDED", thing("c", 12)), QUIET])
+    async with mirrored(*answers) as (mirror, script):
         await when(lambda: mirror.names == "abc", "the second stream's object is not in the store")
         assert asked(script) == ["watchlist", "watch 10"]
 
@@ -103,10 +186,11 @@ def test_a_listener_that_fails_ends_the_reflector_loudly() -> None:
 async def test_a_listener_finds_store_and_index_as_the_change_says() -> None:
     writer, store = open_store(Thing)
     by_color = store.index(lambda thing: thing.color or None)
-    looked: list[bool] = []
+    looked: list[tuple[bool, bool]] = []
 
     def look(change: Change[Thing]) -> None:
-        looked.append(_agrees(store, change) and (change.key in by_color.get("red")) == (change.new is not None))
+        indexed = change.key in by_color.get("red")
+        looked.append((store.get(change.key) is change.new, indexed == (change.new is not None)))
 
     steps: list[bytes | float | OSError] = [
         bookmark(5, end=True),
@@ -120,21 +204,232 @@ async def test_a_listener_finds_store_and_index_as_the_change_says() -> None:
         running = group.create_task(reflector.run())
         await when(lambda: len(looked) == 3, "too few changes")
         running.cancel()
-    assert looked == [True, True, True]
-
-
-def _agrees(store: Store[Thing], change: Change[Thing]) -> bool:
-    return store.get(change.key) is change.new
+    assert looked == [(True, True)] * 3
 
 
 @virtual_time_from(1000.0)
-async def test_one_namespace_is_asked_for_by_its_path() -> None:
-    script = Script(REFUSED, ok(page(version=10)), Watch([QUIET]))
-    writer, _ = open_store(Thing)
-    reflector = Reflector(Client(Sender(script)), THINGS, writer, namespace="infra")
-    async with asyncio.TaskGroup() as group:
-        running = group.create_task(reflector.run())
-        await when(lambda: len(script.requests) == 3, "too few requests")
-        running.cancel()
-    for request in script.requests:
-        assert request.path == "/apis/example.com/v1/namespaces/infra/things"
+async def test_a_server_that_is_away_is_looked_for_every_second_and_said_once() -> None:
+    reset, down = ConnectionResetError("reset"), NotConnected("refused")
+    async with mirrored(Watch([*FULL, 2.0]), Watch([reset]), *[down] * 7, Watch([QUIET])) as (mirror, script):
+        waits = await gaps(script, 10, first=1)
+        assert waits == [0.8, *[1.0] * 7], "a broken stream backs off, a refused connection does not"
+        await asyncio.sleep(1)
+        assert [contact.state for contact in mirror.contacts] == ["reachable", "unreachable", "reachable"]
+        assert "refused" in mirror.contacts[1].reason
+
+
+@pytest.mark.parametrize(("custom", "left"), [(True, ""), (False, "ab")], ids=["custom", "built in"])
+@virtual_time_from(1000.0)
+async def test_with_a_kind_that_is_not_known_any_more_its_objects_are_gone(custom: bool, left: str) -> None:
+    """A server always knows what is built in: what answers 404 for that is none."""
+    answers = Watch([*FULL, 2.0]), *[MISSING] * 3, Watch([*FULL, QUIET])
+    async with mirrored(*answers, custom=custom) as (mirror, script):
+        await mirror.reflector.synced()
+        await when(lambda: len(script.requests) == 4, "too few requests")
+        assert mirror.names == left
+        assert [change.key.name for change in mirror.changes if change.new is None] == ["a", "b"][: 2 * custom]
+        await when(lambda: mirror.names == "ab", "it is installed again")
+
+
+@virtual_time_from(1000.0)
+async def test_a_kind_that_was_never_known_has_no_list_and_is_asked_for() -> None:
+    async with mirrored(*[MISSING] * 8, Watch([*FULL, QUIET]), custom=True) as (mirror, script):
+        assert await gaps(script, 8) == [2.0] * 7
+        assert not mirror.store.filled
+        await mirror.reflector.synced()
+
+
+@pytest.mark.parametrize("away", [Watch(status=503), MISSING], ids=["failing", "missing"])
+@virtual_time_from(1000.0)
+async def test_relist_wakes_a_reflector_that_waits_for_its_next_try(away: Watch) -> None:
+    async with mirrored(*[away] * 7, Watch([*FULL, QUIET])) as (mirror, script):
+        await when(lambda: len(script.requests) == 7, "too few requests")
+        began = now()
+        mirror.reflector.relist()
+        await mirror.reflector.synced()
+        assert now() - began < 0.1
+
+
+@virtual_time_from(1000.0)
+async def test_what_vanished_while_the_history_was_lost_is_told_as_deleted() -> None:
+    second = [line("ADDED", thing("b", 4)), line("ADDED", thing("c", 15)), bookmark(20, end=True)]
+    async with mirrored(Watch([*FULL, 5.0, error_line(410, "Expired")]), Watch([*second, QUIET])) as (mirror, script):
+        await when(lambda: mirror.names == "bc", "the second list is not in the store")
+        assert asked(script) == ["watchlist", "watchlist"]
+        assert [(change.key.name, change.new is None) for change in mirror.changes[2:]] == [("a", True), ("c", False)]
+
+
+@virtual_time_from(1000.0)
+async def test_relist_breaks_off_the_stream_and_starts_over_at_once() -> None:
+    second = Watch([line("ADDED", thing("a", 3)), bookmark(11, end=True), QUIET])
+    async with mirrored(Watch([*FULL, QUIET]), second) as (mirror, script):
+        await mirror.reflector.synced()
+        began = now()
+        mirror.reflector.relist()
+        await when(lambda: mirror.names == "a", "the second list is not in the store")
+        assert asked(script) == ["watchlist", "watchlist"]
+        assert now() - began < 1
+
+
+@virtual_time_from(1000.0)
+async def test_relist_from_a_listener_is_not_lost_in_what_else_comes() -> None:
+    more = line("ADDED", thing("c", 11)) + line("MODIFIED", thing("a", 12))
+    second = Watch([*FULL[:2], line("ADDED", thing("d", 13)), bookmark(14, end=True), QUIET])
+    async with mirrored(Watch([*FULL, 1.0, more, QUIET]), second) as (mirror, script):
+        mirror.doubts_at = "c"
+        await when(lambda: mirror.names == "abd", "the second list is not in the store", seconds=5)
+        assert asked(script) == ["watchlist", "watchlist"]
+
+
+@virtual_time_from(1000.0)
+async def test_a_list_that_a_listener_doubts_is_not_waited_for() -> None:
+    async with mirrored(*[Watch([*FULL, QUIET])] * 2) as (mirror, script):
+        mirror.doubts_at = "a"
+        await mirror.reflector.synced()
+        assert asked(script) == ["watchlist", "watchlist"]
+
+
+@virtual_time_from(1000.0)
+async def test_relist_while_the_server_is_away_takes_effect_when_it_is_back() -> None:
+    answers = Watch([*FULL, ConnectionResetError("reset")]), NotConnected("refused"), Watch([*FULL, QUIET])
+    async with mirrored(*answers) as (mirror, script):
+        await when(lambda: len(script.requests) == 2, "no second request")
+        mirror.reflector.relist()
+        await when(lambda: len(script.requests) == 3, "no third request")
+        assert asked(script) == ["watchlist", "watch 10", "watchlist"]
+
+
+@virtual_time_from(1000.0)
+async def test_a_list_is_told_in_slices_and_no_more_of_it_is_found() -> None:
+    many = [line("ADDED", thing(f"t{n}", 3)) for n in range(300)]
+    async with mirrored(Watch([b"".join(many), bookmark(10, end=True), QUIET])) as (mirror, _):
+        found = [0]
+        while not mirror.store.filled:
+            await asyncio.sleep(0)
+            assert len(mirror.store) == len(mirror.changes), "found, and not told"
+            assert mirror.store.is_whole is (len(mirror.store) in (0, len(many)))
+            found.append(len(mirror.store))
+        assert max(b - a for a, b in itertools.pairwise(found)) <= TURN / CHANGE, "too much for one turn"
+        assert found[-1] == len(many)
+        await mirror.reflector.synced()
+        assert len(mirror.changes) == len(many)
+
+
+@virtual_time_from(1000.0)
+async def test_the_whole_of_a_store_is_the_list_as_it_was_at_the_server() -> None:
+    many = [f"t{n}" for n in range(300)]
+    async with mirrored(
+        Watch([*(line("ADDED", thing(name, 3)) for name in many), bookmark(10, end=True), 5.0, error_line(410)]),
+        Watch([*(line("ADDED", thing(name, 12)) for name in many), bookmark(12, end=True), QUIET]),
+    ) as (mirror, script):
+        await mirror.reflector.synced()
+        looked = 0
+        while len(script.requests) < 2 or not looked:
+            await asyncio.sleep(0.05) if mirror.store.is_whole else await mirror.store.whole()
+            versions = {thing.version for thing in mirror.store.values()}
+            assert len(versions) == 1, "the old world and the new one at once"
+            looked += versions == {"12"}
+
+
+@virtual_time_from(1000.0)
+async def test_relist_amid_the_telling_of_a_list_does_not_leave_half_of_it() -> None:
+    many = [line("ADDED", thing(f"t{n}", 3)) for n in range(300)]
+    answers = Watch([*many, bookmark(10, end=True), QUIET]), Watch([3.0, *FULL, QUIET])
+    async with mirrored(*answers) as (mirror, script):
+        mirror.doubts_at = "t150"
+        while not mirror.changes:  # looks in every gap that there is
+            await asyncio.sleep(0)
+        await mirror.store.whole()
+        assert (len(mirror.store), len(mirror.changes)) == (300, 300)
+        await mirror.reflector.synced()
+        assert asked(script) == ["watchlist", "watchlist"]
+        assert mirror.names == "ab"
+
+
+@virtual_time_from(1000.0)
+async def test_a_stream_without_its_end_mark_is_given_up_after_30_seconds() -> None:
+    answers = Watch([FULL[0], 20.0, FULL[1], QUIET]), ok(page(thing("b", 4), version=10)), Watch([QUIET])
+    async with mirrored(*answers) as (mirror, script):
+        began = now()
+        await mirror.reflector.synced()
+        assert now() - began == pytest.approx(20 + 30, abs=1)
+        assert asked(script)[:2] == ["watchlist", "list 500"]
+        assert mirror.names == "b"
+
+
+@virtual_time_from(1000.0)
+async def test_a_complete_stream_may_be_silent_for_longer_and_is_opened_again() -> None:
+    async with mirrored(Watch([*FULL, QUIET]), Watch([QUIET])) as (mirror, script):
+        await asyncio.sleep(120)
+        assert asked(script) == ["watchlist"]
+        await asyncio.sleep(120)
+        assert asked(script) == ["watchlist", "watch 10"], "the second one may be silent for as long as the first"
+        assert [contact.state for contact in mirror.contacts] == ["reachable"]
+
+
+@virtual_time_from(1000.0)
+async def test_a_stream_that_the_server_closes_goes_on_at_once_from_its_version() -> None:
+    async with mirrored(
+        Watch([*FULL, 140.0, line("DELETED", thing("a", 11)), 140.0, bookmark(12), 120.0]),
+        Watch([line("ADDED", thing("c", 13)), QUIET]),
+    ) as (mirror, script):
+        await asyncio.sleep(395)
+        await when(lambda: mirror.names == "bc", "the second stream's changes are not in the store")
+        assert asked(script) == ["watchlist", "watch 12"]
+        assert script.times[1] - script.times[0] == pytest.approx(400, abs=1)
+
+
+@virtual_time_from(1000.0)
+async def test_why_each_stream_ended_is_told() -> None:
+    async with mirrored(
+        Watch([*FULL, 2.0]),
+        Watch([2.0, bookmark(11), QUIET]),
+        Watch([2.0, bookmark(12), error_line(410, "Expired")]),
+        Watch([*FULL, QUIET]),
+    ) as (mirror, _):
+        await mirror.reflector.synced()
+        assert mirror.restarts == []
+        await when(lambda: len(mirror.restarts) == 3, f"the restarts are {mirror.restarts}")
+        assert mirror.restarts == ["closed", "timeout", "gone"]
+        assert mirror.heard >= 3
+
+
+@virtual_time_from(1000.0)
+async def test_errors_back_off_to_30_seconds_until_a_stream_delivers() -> None:
+    down: list[Answer] = [Watch(status=503)] * 8
+    reset = ConnectionResetError("reset")
+    async with mirrored(*down, Watch([*FULL, reset]), Watch([reset]), Watch([]), Watch([QUIET])) as (_, script):
+        waits = await gaps(script, 12)
+        assert waits[:8] == [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0]
+        assert waits[8:] == [0.0, 0.8, 1.6], "a stream that has delivered is opened again at once, and the row anew"
+
+
+@pytest.mark.parametrize("chance", [0.0, 1.0], ids=["least jitter", "most jitter"])
+@pytest.mark.parametrize("cut", [[35.0, ConnectionResetError("cut")], [35.0]], ids=["cut off", "closed"])
+@virtual_time_from(1000.0)
+async def test_where_idle_connections_are_cut_there_is_nearly_always_a_stream(
+    cut: list[float | OSError], chance: float
+) -> None:
+    streams = 40
+    idle: list[Answer] = [Watch([*cut]) for _ in range(streams)]
+    async with mirrored(Watch([*FULL, *cut]), *idle, Watch([QUIET]), chance=chance) as (_, script):
+        await when(lambda: len(script.requests) == streams + 2, "too few requests", seconds=60.0 * streams, every=5.0)
+        took = script.times[-1] - script.times[1]
+        assert (took - 35.0 * streams) / took <= 0.03
+        assert script.times[-1] - script.times[-2] <= 36.0, "the pauses grow"
+
+
+@pytest.mark.parametrize("before", [[], [2.0]], ids=["at once", "after a while"])
+@virtual_time_from(1000.0)
+async def test_a_server_whose_versions_go_back_is_not_listed_all_the_time(before: list[float]) -> None:
+    backwards: list[Answer] = [Watch([*FULL, *before, bookmark(9)]) for _ in range(500)]
+    async with mirrored(*backwards) as (mirror, script):
+        await asyncio.sleep(60)
+        assert 3 <= len(script.requests) <= 8
+        assert set(mirror.restarts) == {"gone"}
+
+
+@virtual_time_from(1000.0)
+async def test_a_busy_server_is_left_alone_for_as_long_as_it_asks() -> None:
+    async with mirrored(Watch(status=429, retry_after=7.0), Watch([*FULL, QUIET])) as (_, script):
+        assert await gaps(script, 2) == [7.0]
