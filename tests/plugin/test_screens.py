@@ -69,4 +69,5 @@ def test_colours_and_ascii_change_the_looks_only(opened: Opened, words: tuple[st
     assert COLOUR.search(plain) is None
     assert COLOUR.sub("", coloured) == plain
     assert drawn.isascii()
+    assert "??" not in drawn, f"question marks stand for what has no letter in ASCII:\n{drawn}"
     assert len(drawn.splitlines()) == len(plain.splitlines())
