@@ -42,7 +42,7 @@ def test_no_variable_is_left_that_nobody_fills_in() -> None:
     assert [asked.place for asked in of_dashboards() if "$" in asked.expression] == []
 
 
-def test_the_datasource_is_chosen_and_so_are_cluster_namespace_and_daemonset(document: Any) -> None:
+def test_datasource_cluster_namespace_and_daemonset_can_be_chosen(document: Any) -> None:
     variables = document["templating"]["list"]
     assert (variables[0]["name"], variables[0]["type"]) == ("datasource", "datasource")
     names = [one["name"] for one in documents()["rollouts.json"]["templating"]["list"]]

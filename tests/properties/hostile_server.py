@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from controller.kube.request import Request, Response
-from tests.beds.turns import answered
+from tests.beds.loop_turns import answered
 
 CHUNK = 64 * 1024
 END = (

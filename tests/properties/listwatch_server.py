@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from controller.api.base import JSON, JSONObject
 from controller.kube.request import NotConnected, Request, Response
-from tests.beds.things import bookmark, error_line, line, page, status, thing
+from tests.beds.sample_kind import bookmark, error_line, line, page, status, thing
 
 PAGE = 2
 """Objects on a page, whatever limit was asked for: so that few objects make many pages."""

@@ -36,7 +36,7 @@ from tests.beds.simulator.transport import InProcess
 from tests.beds.virtual_time import VirtualLoop, clock
 from tests.properties.explanation_law import misled, misnamed, obstacles
 from tests.properties.rollout_chronicle import Chronicle
-from tests.properties.rollout_ear import Ear
+from tests.properties.rollout_knowledge import Ear
 from tests.properties.rollout_laws import broken
 from tests.properties.rollout_scene import State
 

@@ -15,9 +15,9 @@ from tests.beds.api import Object
 from tests.properties.rollout_bed import Stage
 from tests.properties.rollout_chronicle import PROMPT
 from tests.properties.rollout_facts import Number
+from tests.properties.rollout_faults import REFUSALS, WATCH_TROUBLES, WRITE_TROUBLES
 from tests.properties.rollout_moves import IMAGES, KUBELETS, NAMES, Moves, changed
 from tests.properties.rollout_oracle import missing
-from tests.properties.rollout_troubles import REFUSALS, WATCH_TROUBLES, WRITE_TROUBLES
 from tests.properties.rollout_wishes import LIMITS, Wish
 
 HOURS = 3

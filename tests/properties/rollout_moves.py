@@ -17,7 +17,7 @@ from tests.beds.virtual_time import clock
 from tests.properties.rollout_bed import Stage
 from tests.properties.rollout_chronicle import KINDS
 from tests.properties.rollout_facts import CANARY, CHOOSY, GUARD, UNREACHABLE, Pod
-from tests.properties.rollout_troubles import (
+from tests.properties.rollout_faults import (
     CLOCK_SET_BACK,
     IDLE_CUTS,
     PLACEMENT,

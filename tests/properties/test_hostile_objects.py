@@ -15,7 +15,7 @@ from controller.assembly import Parts
 from controller.settings import Settings
 from controller.telemetry.metrics import Metrics
 from tests.beds.controller.running import SHARED
-from tests.beds.turns import TimedLoop, unit
+from tests.beds.loop_turns import TimedLoop, unit
 from tests.beds.virtual_time import clock
 from tests.properties.hostile_objects import LARGEST, Place, places, plain, with_value
 from tests.properties.hostile_server import HostileServer

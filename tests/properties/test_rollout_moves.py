@@ -10,8 +10,7 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.beds.objects import V2, V3
-from tests.properties.rollout_machine import Rollouts
-from tests.properties.rollout_troubles import (
+from tests.properties.rollout_faults import (
     CLOCK_SET_BACK,
     IDLE_CUTS,
     PLACEMENT,
@@ -21,6 +20,7 @@ from tests.properties.rollout_troubles import (
     REVERT,
     happened,
 )
+from tests.properties.rollout_machine import Rollouts
 from tests.properties.rollout_wishes import Wish
 from tests.properties.size import DEEP, every_day
 

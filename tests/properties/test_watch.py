@@ -14,8 +14,8 @@ from controller.kube.client import Client
 from controller.kube.sender import Sender
 from controller.runtime.reflector import Reflector
 from controller.runtime.store import Change, Store
+from tests.beds.sample_kind import THINGS, Thing, ThingView
 from tests.beds.stores import open_store
-from tests.beds.things import THINGS, Thing, ThingView
 from tests.beds.virtual_time import now, virtual_time_from, virtually
 from tests.properties.listwatch_server import Server
 from tests.properties.size import every_day

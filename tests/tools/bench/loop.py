@@ -13,7 +13,7 @@ from controller import app
 from controller.assembly import Parts
 from controller.settings import Settings
 from controller.telemetry.exposition import exposing
-from tests.beds.turns import TimedLoop
+from tests.beds.loop_turns import TimedLoop
 from tests.beds.virtual_time import clock
 from tests.tools.bench import manifests
 from tests.tools.bench.figures import Report, layout

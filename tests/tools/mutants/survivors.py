@@ -12,8 +12,8 @@ from collections import Counter
 from typing import Final
 
 LEAST_KILLED: Final = 0.85
-"""Of all mutants, the share that tests must notice. Many of the others change nothing that can be observed: the text of
-an error that is never raised, the default of an argument that is always given."""
+"""The share of all mutants that tests must notice. Many of the others change nothing that can be observed: the text
+of an error that is never raised, the default of an argument that is always given."""
 
 
 def main() -> int:

@@ -37,8 +37,8 @@ from controller.planner.place import ROOM, Place
 from controller.planner.world import Accepted, TemplateRefused, TemplateVerdict
 from controller.runtime.freshness import OF_PODS, Reach
 from tests.beds.dependencies import Acting, refusal, stored
+from tests.beds.dry_runs import refusing
 from tests.beds.scripted import Answer, Script, ok
-from tests.beds.verdicts import refusing
 from tests.beds.worlds import NOW, OURS, ds, pod, revision
 
 QUOTA = refusal(403, "Forbidden", 'pods "demo-0" is forbidden: exceeded quota: pods, requested: pods=1, limited: 4')

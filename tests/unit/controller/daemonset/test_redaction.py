@@ -18,8 +18,8 @@ from controller.kube.client import Client
 from controller.kube.errors import Forbidden, Invalid
 from controller.kube.request import Response
 from controller.kube.sender import Sender
+from tests.beds.sample_kind import THINGS
 from tests.beds.scripted import Script, Watch
-from tests.beds.things import THINGS
 
 SECRET = 's3cr3t "with\nlines"'
 TEMPLATE: JSONObject = {

@@ -19,7 +19,7 @@ from controller.planner.place import Place
 from controller.planner.plan import Plan
 from controller.planner.world import FormerPod, Predecessor
 from controller.runtime.freshness import Reach
-from tests.beds.verdicts import refusing
+from tests.beds.dry_runs import refusing
 from tests.beds.worlds import NOW, ds, revision, template
 
 REFUSED = Answer(

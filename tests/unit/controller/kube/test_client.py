@@ -14,8 +14,8 @@ from controller.kube.client import Client, Deleted, Written
 from controller.kube.decode import Bookmark, Page, Seen
 from controller.kube.request import JSON_PATCH, Request, Response
 from controller.kube.sender import Sender
+from tests.beds.sample_kind import THINGS, Thing, bookmark, error_line, line, page, status, thing
 from tests.beds.scripted import Script, Watch, ok
-from tests.beds.things import THINGS, Thing, bookmark, error_line, line, page, status, thing
 from tests.beds.virtual_time import virtual_time_from, virtually
 
 KEY = Key("default", "a")

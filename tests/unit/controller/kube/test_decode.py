@@ -12,7 +12,7 @@ from controller.api.base import JSON, JSONObject
 from controller.api.meta import Key
 from controller.kube.decode import Bookmark, Decoder, ErrorEvent, Malformed, Seen
 from controller.kube.kinds import REVISIONS
-from tests.beds.things import THINGS, Thing, bookmark, error_line, line, page, thing
+from tests.beds.sample_kind import THINGS, Thing, bookmark, error_line, line, page, thing
 
 decoder = Decoder(THINGS)
 A = Key("default", "a")

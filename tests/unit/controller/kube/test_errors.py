@@ -9,7 +9,7 @@ import pytest
 from controller.kube import errors
 from controller.kube.errors import ApiError, refused, unanswered
 from controller.kube.request import NotConnected, Response
-from tests.beds.things import status
+from tests.beds.sample_kind import status
 
 
 def mapped(verb: str, code: int, body: bytes = b"", retry_after: float | None = None) -> ApiError:

@@ -8,7 +8,7 @@ from controller.api.meta import Key
 from controller.kube import nesting
 from controller.kube.decode import Decoder, ErrorEvent, Malformed, Page, Seen
 from controller.kube.raw_documents import UNREADABLE
-from tests.beds.things import THINGS, Thing, line, thing
+from tests.beds.sample_kind import THINGS, Thing, line, thing
 
 decoder = Decoder(THINGS)
 KEY = Key("default", "deep")

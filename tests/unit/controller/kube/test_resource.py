@@ -6,7 +6,7 @@ import pytest
 
 from controller.api.meta import Key, Ref
 from controller.kube.kinds import NODES
-from tests.beds.things import THINGS
+from tests.beds.sample_kind import THINGS
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from controller.kube.errors import ConfigError
 from controller.kube.request import NotConnected, Request, Response
 from controller.kube.sender import Exchange, Sender
 from controller.kube.throttle import Throttle
+from tests.beds.sample_kind import THINGS, bookmark
 from tests.beds.scripted import Script, Slow, Watch, ok
-from tests.beds.things import THINGS, bookmark
 from tests.beds.virtual_time import now, virtual_time_from, virtually
 
 REF = Ref(namespace="default", name="a", uid="u")

@@ -14,8 +14,8 @@ from controller.api.wellknown import KRUISE_POD_READY
 from controller.planner.actions import OpenGates, PrepareDelete
 from controller.planner.in_place.change import InPlaceChange
 from controller.planner.place import Place
+from tests.beds.dry_runs import refusing
 from tests.beds.picture import check
-from tests.beds.verdicts import refusing
 from tests.beds.worlds import NOW, ds, everywhere, failed, node, pod, prepared, revision, taint, world
 
 HELD = {"drain": "wait"}

@@ -15,8 +15,8 @@ from controller.daemonset.status_writer import due_status
 from controller.planner import kstatus_conditions
 from controller.planner.place import Place
 from controller.planner.plan import plan
+from tests.beds.dry_runs import refusing
 from tests.beds.kstatus import FAILED, IN_PROGRESS, READ_AS, kstatus, waited_for
-from tests.beds.verdicts import refusing
 from tests.beds.worlds import ds, everywhere, node, pod, served, taint, world
 from tests.unit.controller.planner.written import BETWEEN, IN_PHASE, conditions, looked_at, shown, words
 

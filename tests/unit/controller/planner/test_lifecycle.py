@@ -15,8 +15,8 @@ from controller.api.wellknown import KRUISE_POD_READY
 from controller.planner.actions import PrepareDelete
 from controller.planner.obstacle_checks import hooked
 from controller.planner.plan import plan
+from tests.beds.dry_runs import refusing
 from tests.beds.picture import check
-from tests.beds.verdicts import refusing
 from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pod, prepared, world
 
 NOT_WINDOWS = {

@@ -9,8 +9,8 @@ import pytest
 
 from controller.api.wellknown import PROGRESS_DEADLINE_ANNOTATION
 from controller.planner.plan import plan
+from tests.beds.dry_runs import refusing
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.verdicts import refusing
 from tests.beds.worlds import NOW, ago, ds, everywhere, node, pending, pod, served, world
 from tests.unit.controller.planner.test_partition import CANARY
 

@@ -11,9 +11,9 @@ import pytest
 from controller.api.wellknown import TEMPLATE_REFUSED
 from controller.planner.place import Place
 from controller.planner.plan import plan
+from tests.beds.dry_runs import refusing
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.verdicts import refusing
 from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pending, pod, revision, served, taint, world
 
 

@@ -13,6 +13,7 @@ from controller.planner.in_place.change import NotPossible
 from controller.planner.place import Place
 from controller.planner.plan import plan
 from controller.planner.world import Unpullable
+from tests.beds.dry_runs import refusing
 from tests.beds.in_place_worlds import (
     BY_LABEL,
     CONTINUES,
@@ -27,7 +28,6 @@ from tests.beds.in_place_worlds import (
     in_place,
 )
 from tests.beds.picture import check
-from tests.beds.verdicts import refusing
 from tests.beds.worlds import LONG, NOW, ago, ds, failed, node, pending, pod, taint, world
 
 FALLBACK = {"kruise-ds/resize-fallback": "Recreate"}

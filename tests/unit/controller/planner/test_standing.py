@@ -8,7 +8,7 @@ from controller.planner.board import lay_out
 from controller.planner.phase import Standing
 from controller.planner.progress import standing_of
 from controller.planner.world import World
-from tests.beds.verdicts import refusing
+from tests.beds.dry_runs import refusing
 from tests.beds.worlds import ds, everywhere, node, pod, revision, served, taint, world
 from tests.unit.controller.planner.test_partition import CANARY
 

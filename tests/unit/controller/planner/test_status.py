@@ -14,8 +14,8 @@ from controller.planner.place import Place
 from controller.planner.plan import Plan, plan
 from controller.planner.status import Status, columns_of
 from controller.planner.world import World
+from tests.beds.dry_runs import refusing
 from tests.beds.picture import picture
-from tests.beds.verdicts import refusing
 from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pending, pod, prepared, served, taint, world
 
 H6_NODES = ["n1", "n2", "n3", "n4", node("n5", taint("x", "NoExecute"))]

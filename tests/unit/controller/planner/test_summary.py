@@ -12,7 +12,7 @@ from controller.planner.place import Place
 from controller.planner.plan import plan
 from controller.planner.summary import Summary
 from controller.planner.world import World
-from tests.beds.verdicts import refusing
+from tests.beds.dry_runs import refusing
 from tests.beds.worlds import (
     NOW,
     ago,

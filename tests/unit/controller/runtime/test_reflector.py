@@ -16,9 +16,9 @@ from controller.kube.sender import Sender
 from controller.runtime.contact import Contact
 from controller.runtime.reflector import CHANGE, TURN, Reflector
 from controller.runtime.store import Change
+from tests.beds.sample_kind import THINGS, Thing, ThingView, bookmark, error_line, line, page, status, thing
 from tests.beds.scripted import Answer, Script, Watch, ok
 from tests.beds.stores import open_store
-from tests.beds.things import THINGS, Thing, ThingView, bookmark, error_line, line, page, status, thing
 from tests.beds.virtual_time import now, virtual_time_from, virtually
 
 FULL = [line("ADDED", thing("a", 3)), line("ADDED", thing("b", 4)), bookmark(10, end=True)]

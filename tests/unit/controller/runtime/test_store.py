@@ -11,8 +11,8 @@ from controller.api.meta import Key
 from controller.kube.decode import Bookmark, Malformed, Seen
 from controller.runtime.store import Change, Store, StoreWriter, open_scoped_store
 from controller.runtime.watch import Init
+from tests.beds.sample_kind import Thing
 from tests.beds.stores import open_store
-from tests.beds.things import Thing
 from tests.beds.virtual_time import virtual_time_from
 
 

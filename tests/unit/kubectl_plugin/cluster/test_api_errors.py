@@ -15,8 +15,8 @@ from kubectl_plugin.cluster.api_errors import ROLES, explained_error
 from kubectl_plugin.cluster.session import session_over
 from kubectl_plugin.failures import CommandError
 from tests.beds.manifests import MANIFESTS
+from tests.beds.sample_kind import status
 from tests.beds.scripted import Script
-from tests.beds.things import status
 
 CLUSTER_INFO = "kubectl config current-context; kubectl cluster-info"
 WHAT = "daemonsets.apps.kruise.io obs/agent"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from controller.api.daemonset import LifecycleHook, Phase
 from controller.planner.obstacles import Obstacle
 from kubectl_plugin.forecast.forecast import Forecast, forecast
-from tests.beds.verdicts import refusing
+from tests.beds.dry_runs import refusing
 from tests.beds.worlds import (
     ago,
     ds,
