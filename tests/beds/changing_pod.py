@@ -30,6 +30,12 @@ def container(tag: str = "v1", name: str = "main", **fields: Any) -> Json:
     return {"name": name, "image": image(tag), **fields}
 
 
+def with_priority(name: str, key: Any) -> Json:
+    """A container whose launch priority is read from this key."""
+    variable = {"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": {"configMapKeyRef": {"name": "x", "key": key}}}
+    return container(name=name, env=[{"name": "OTHER", "value": "p_99"}, variable])
+
+
 def template(*containers: Json, **metadata: Any) -> JSONObject:
     return {"metadata": {"labels": {"app": "demo"}, **metadata}, "spec": {"containers": list(containers)}}
 

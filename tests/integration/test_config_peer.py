@@ -17,7 +17,7 @@ from kubernetes_asyncio.config import load_kube_config
 
 from controller.kube import config
 from controller.kube.transport import open_transport
-from tests.unit.controller.kube.test_config import kubeconfig
+from tests.unit.controller.kube.test_access import kubeconfig
 
 AUTHORITY = trustme.CA()
 MINE = AUTHORITY.issue_cert("me.example")

@@ -18,7 +18,7 @@ import pytest
 from controller.kube import config
 from controller.kube.exec_run import run_program
 from controller.kube.transport import open_transport
-from tests.unit.controller.kube.test_config import kubeconfig
+from tests.unit.controller.kube.test_access import kubeconfig
 
 VERSION = "client.authentication.k8s.io/v1"
 

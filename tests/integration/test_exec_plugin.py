@@ -15,7 +15,7 @@ from controller.kube import config
 from controller.kube.errors import ConfigError
 from controller.kube.exec_plugin import ExecPlugin
 from controller.kube.exec_run import Program
-from tests.unit.controller.kube.test_config import NOW, kubeconfig
+from tests.unit.controller.kube.test_access import NOW, kubeconfig
 
 PLUGIN = """
 import json, pathlib, sys

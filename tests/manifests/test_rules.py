@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
 import pytest
 
 from controller.api.base import JSON, JSONObject
-from tests.beds.manifests import schema
+from tests.beds.control_plane import Binaries
+from tests.beds.manifests import MANIFESTS, documents, schema
 from tests.manifests.conftest import Store
-from tests.manifests.objects import daemonset
+from tests.manifests.objects import POD, ROLLING, daemonset
 from tests.manifests.refusals import REFUSALS, Refusal
 from tests.manifests.server import JSON_PATCH, Server, daemonsets
+from tests.tools.install_yaml import kustomized
 
 
 @pytest.mark.real
@@ -84,3 +91,88 @@ def test_an_unknown_version_and_an_undecodable_body_are_no_server_errors(server:
     assert server.ask("POST", daemonsets("v1"), daemonset()).status == 404
     assert server.ask("POST", daemonsets(), daemonset(version="v1alpha1")).status == 400
     assert server.ask("POST", daemonsets(), "not an object").status == 400
+
+
+pytestmark = pytest.mark.real
+
+SHARED = {f"{POD}.hostNetwork": True, f"{ROLLING}.maxSurge": 1}
+SECONDS = 30.0
+"""A policy is in force some moments after it was stored."""
+
+
+@pytest.fixture(scope="module")
+def warning(server: Server) -> Server:
+    """The server once its policies are in force."""
+    deadline = time.monotonic() + SECONDS
+    while not server.try_out(daemonset(SHARED)).accepted().warnings:
+        assert time.monotonic() < deadline, "no policy is in force"
+        time.sleep(0.1)  # nothing tells when it is
+    return server
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        SHARED,
+        SHARED | {f"{ROLLING}.maxSurge": "30%"},
+        {f"{POD}.hostNetwork": True, f"{ROLLING}.rollingUpdateType": "Surging"},
+    ],
+)
+def test_maxsurge_with_the_nodes_own_network(warning: Server, changes: Mapping[str, object]) -> None:
+    (said,) = warning.try_out(daemonset(changes)).accepted().warnings
+    assert "spec.updateStrategy.rollingUpdate.maxSurge with hostNetwork" in said
+    assert "Set maxSurge to 0 and maxUnavailable to 1 or more" in said
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {f"{POD}.hostNetwork": True},
+        {f"{POD}.hostNetwork": True, f"{ROLLING}.maxSurge": 0, f"{ROLLING}.maxUnavailable": 1},
+        {f"{POD}.hostNetwork": True, f"{ROLLING}.maxSurge": "0%", f"{ROLLING}.maxUnavailable": 1},
+        {f"{POD}.hostNetwork": False, f"{ROLLING}.maxSurge": 1},
+        {f"{POD}.hostNetwork": True, "spec.updateStrategy.type": "OnDelete"},
+    ],
+)
+def test_nothing_is_said_where_nothing_is_shared(warning: Server, changes: Mapping[str, object]) -> None:
+    assert warning.try_out(daemonset(changes)).accepted().warnings == ()
+
+
+ROOT = MANIFESTS.parent
+DELETION = re.compile(r"kubectl\b[^`\n]*? delete [^`\n]*?(?:-k|-f|--kustomize|--filename)[ =]([^\s`]+)")
+ON_PURPOSE = "## Remove everything"
+
+
+def told(text: str) -> list[str]:
+    """The folders and files of all `kubectl delete -k` and `-f` in it, but for those of the section that means it."""
+    sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    return [path for one in sections if not one.startswith(ON_PURPOSE) for path in DELETION.findall(one)]
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Each document by its path, and each of our manifests that has such a command in a comment."""
+    for pattern in ("*.md", "docs/**/*.md", "manifests/**/*.yaml"):
+        for path in ROOT.glob(pattern):
+            yield path.relative_to(ROOT).as_posix(), path.read_text()
+
+
+def holds_a_crd(kubectl: Path, path: Path) -> bool:
+    built = kustomized(kubectl, path) if path.is_dir() else path.read_text()
+    return any(one["kind"] == "CustomResourceDefinition" for one in documents(built))
+
+
+def test_no_deletion_that_is_told_takes_the_crd_along(control_plane_binaries: Binaries) -> None:
+    commands = [(name, path) for name, text in texts() for path in told(text)]
+    assert ("docs/upgrade.md", "manifests/overlays/default-without-crds") in commands
+    for name, path in commands:
+        assert not holds_a_crd(control_plane_binaries.kubectl, ROOT / path), f"{name}: kubectl delete … {path}"
+
+
+def test_such_a_deletion_is_found_wherever_it_stands() -> None:
+    text = "# A\nas in (`kubectl delete -k a/b`).\n```\nkubectl -n x delete --wait=false -f c.yaml\n```\n"
+    assert told(f"{text}{ON_PURPOSE}: this\nkubectl delete -k crds\n## After\nkubectl delete --kustomize=d\n") == [
+        "a/b",
+        "c.yaml",
+        "d",
+    ]

@@ -1,11 +1,20 @@
-"""Lengths of time, as they are given and as they are shown."""
+"""Values on the command line, and documents that are printed."""
 
 from __future__ import annotations
 
-import pytest
+import json
 
+import pytest
+import yaml
+
+from controller.api import number
+from controller.api.base import JSONObject
+from controller.api.number import IntOrPercent
 from kubectl_plugin.durations import seconds_of, short_duration
 from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.flags import Output
+from kubectl_plugin.int_or_percent import int_or_percent
+from kubectl_plugin.printing import as_text
 
 M, H, D = 60, 3600, 86400
 
@@ -48,3 +57,75 @@ def test_anything_else_is_wrong_usage_that_names_the_flag(text: str) -> None:
     with pytest.raises(CommandError, match="invalid --soak") as failed:
         seconds_of(text, "--soak")
     assert failed.value.exit_code == ExitCode.USAGE
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0", 0),
+        ("16", 16),
+        (" 8 ", 8),
+        ("2147483647", 2**31 - 1),
+        ("0%", "0%"),
+        ("30%", "30%"),
+        ("100%", "100%"),
+        ("030%", "30%"),
+    ],
+)
+def test_numbers_and_shares_become_what_the_field_holds(text: str, value: IntOrPercent) -> None:
+    assert int_or_percent(text, "partition") == value
+    assert number.is_well_formed(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["half", "", "-1", "+1", "1.5", "50 %", "101%", "-5%", "%", "1e2", "0x10", "2147483648", "٣", "٣%", "10%%"],
+)
+def test_anything_else_is_refused_with_the_field_and_what_would_be_right(text: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        int_or_percent(text, "partition")
+    assert refused.value.message == (
+        f'invalid partition "{text}": use a number (0 or more) or a percentage from 0% to 100%'
+    )
+    assert refused.value.exit_code == 2
+
+
+def test_the_field_is_called_as_the_caller_says() -> None:
+    with pytest.raises(CommandError, match=r'^invalid maxUnavailable "half"'):
+        int_or_percent("half", "maxUnavailable")
+
+
+DOCUMENT: JSONObject = {
+    "kind": "DaemonSet",
+    "apiVersion": "apps.kruise.io/v1beta1",
+    "metadata": {"name": "demo", "managedFields": [{"manager": "x"}]},
+    "spec": {"list": ["a"], "words": "größer", "time": "2026-01-01T00:00:00Z", "none": None, "yes": "yes"},
+}
+SHOWN = {**DOCUMENT, "metadata": {"name": "demo"}}
+
+
+def test_json_and_yaml_say_the_same_without_managed_fields() -> None:
+    assert json.loads(as_text(DOCUMENT, Output.JSON)) == SHOWN
+    assert yaml.safe_load(as_text(DOCUMENT, Output.YAML)) == SHOWN
+
+
+def test_yaml_looks_like_kubectls() -> None:
+    assert as_text(DOCUMENT, Output.YAML).splitlines()[:6] == [
+        "apiVersion: apps.kruise.io/v1beta1",
+        "kind: DaemonSet",
+        "metadata:",
+        "  name: demo",
+        "spec:",
+        "  list:",
+    ]
+
+
+def test_json_is_indented_and_keeps_letters() -> None:
+    text = as_text(DOCUMENT, Output.JSON)
+    assert text.startswith('{\n    "kind": "DaemonSet",')
+    assert "größer" in text
+
+
+def test_the_document_is_left_as_it_was() -> None:
+    as_text(DOCUMENT, Output.JSON)
+    assert DOCUMENT["metadata"] == {"name": "demo", "managedFields": [{"manager": "x"}]}

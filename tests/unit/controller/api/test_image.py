@@ -1,10 +1,21 @@
-"""One image has many names."""
+"""Names of images, which nodes pull them, and their pullers."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from controller.api.image import canonical, digest_of, same_image
+from controller.api.image_pull_job import JOB_KIND, targets
+from controller.api.puller import Puller, Pulling
+from controller.api.wellknown import TAINT_NOT_READY, TAINT_UNREACHABLE
+from controller.kube.decode import Decoder
+from controller.kube.kinds import PULLERS
+from tests.beds.worlds import node, taint
+from tests.unit.controller.imagepull.worlds import job
 
 DIGEST = "sha256:" + "0" * 64
 
@@ -82,3 +93,142 @@ def test_other_images(one: str, other: str) -> None:
 )
 def test_the_digest_of_a_reference(reference: str, digest: str) -> None:
     assert digest_of(reference) == digest
+
+
+NODES = (node("a", labels={"pool": "gpu"}), node("c"), node("b", labels={"pool": "cpu"}))
+
+
+@pytest.mark.parametrize(
+    ("selector", "wanted"),
+    [
+        (None, ["c", "b", "a"]),
+        ({}, ["c", "b", "a"]),
+        ({"names": ["b", "x"]}, ["b"]),
+        ({"names": []}, ["c", "b", "a"]),
+        ({"matchLabels": {"pool": "gpu"}}, ["a"]),
+        ({"matchExpressions": [{"key": "pool", "operator": "Exists"}]}, ["b", "a"]),
+    ],
+)
+def test_nodes_by_name_or_label_the_last_name_first(selector: dict[str, Any] | None, wanted: list[str]) -> None:
+    asked = job() if selector is None else job(selector=selector)
+    assert list(targets(asked, NODES, None).nodes) == wanted
+
+
+def test_nodes_by_their_pods() -> None:
+    assert list(targets(job(podSelector={}), NODES, {"a", "gone"}).nodes) == ["a"]
+    assert list(targets(job(podSelector={}), NODES, set()).nodes) == []
+
+
+def test_a_node_without_a_machine_is_none() -> None:
+    assert list(targets(job(), [node("v", labels={"type": "virtual-kubelet"})], None).nodes) == []
+
+
+def test_nodes_on_which_nothing_starts_are_known() -> None:
+    away = (node("a", taint(TAINT_UNREACHABLE)), node("b", taint(TAINT_NOT_READY)), node("c", taint("dedicated")))
+    assert targets(job(), away, None).silent == {"a", "b"}
+
+
+def test_nodes_that_list_the_image_have_it_unless_always_is_asked() -> None:
+    there = replace(node("a"), images=("docker.io/library/agent:v2",))
+    assert targets(job(), [there, node("b")], None).having == {"a"}
+    assert targets(job(imagePullPolicy="Always"), [there], None).having == frozenset()
+
+
+OWNER = {"apiVersion": "apps.kruise.io/v1alpha1", "kind": JOB_KIND, "name": "pull", "uid": "j1", "controller": True}
+NOT_FOUND = 'failed to pull and unpack image "agent:v2":\n not found'
+REFUSED = (
+    'failed to pull and unpack image "registry.test/agent:v1": failed to resolve image: failed to do request: '
+    'Head "http://127.0.0.1:9/v2/agent/manifests/v1?ns=%5BREDACTED%5D": dial tcp 127.0.0.1:9: connect: '
+    "connection refused"
+)
+START_ERROR = {"reason": "StartError", "exitCode": 128, "message": "exec: no such file"}
+
+
+def read(status: dict[str, Any], **metadata: Any) -> Puller | None:
+    meta = {"namespace": "default", "name": "pull-x", "uid": "p1", "ownerReferences": [OWNER], **metadata}
+    body = {"metadata": meta, "spec": {"nodeName": "node-1"}, "status": status}
+    return Decoder(PULLERS).single(msgspec.json.encode(body))
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    return {"phase": "Pending", "containerStatuses": [{"name": "pull", "image": "agent:v2", **fields}]}
+
+
+def waiting(reason: str, message: str = "", **fields: Any) -> dict[str, Any]:
+    return container(state={"waiting": {"reason": reason, "message": message}}, imageID="", **fields)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        container(state={"terminated": START_ERROR}, imageID="agent@sha256:00", containerID="c"),
+        container(state={"terminated": START_ERROR}, imageID=""),
+        container(state={"running": {}}, imageID="agent@sha256:00"),
+        waiting("RunContainerError", lastState={"terminated": START_ERROR}),
+        waiting("CreateContainerError", "no command specified"),
+        waiting("CreateContainerConfigError", "image will run as root"),
+        waiting("CrashLoopBackOff", lastState={"terminated": START_ERROR}),
+    ],
+)
+def test_the_image_is_there_once_the_kubelet_has_come_to_the_container(status: dict[str, Any]) -> None:
+    found = read(status)
+    assert found is not None
+    assert (found.state, found.why) == (Pulling.DONE, "")
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (waiting("ErrImagePull", NOT_FOUND), f"ErrImagePull: {NOT_FOUND}".replace("\n", "")),
+        (waiting("ErrImagePull", REFUSED), f"ErrImagePull: {REFUSED}"),
+        (waiting("ImagePullBackOff", "Back-off"), "ImagePullBackOff: Back-off"),
+        (waiting("InvalidImageName"), "InvalidImageName"),
+        (waiting("ErrImageNeverPull"), "ErrImageNeverPull"),
+        ({"phase": "Failed", "reason": "Evicted", "message": "disk"}, "Evicted: disk"),
+        ({"phase": "Failed"}, "the pod ended"),
+        (
+            container(state={"terminated": {"reason": "ContainerStatusUnknown"}}) | {"phase": "Failed"},
+            "the pod ended",
+        ),
+    ],
+)
+def test_it_has_failed_in_the_kubelets_words(status: dict[str, Any], why: str) -> None:
+    found = read(status)
+    assert found is not None
+    assert (found.state, found.why) == (Pulling.FAILED, why)
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        ({}, ""),
+        ({"phase": "Pending"}, ""),
+        (waiting("ContainerCreating"), ""),
+        (
+            {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]},
+            "the scheduler has not bound the pod",
+        ),
+        ({"phase": "Running", "containerStatuses": [{"name": "injected", "imageID": "proxy@sha256:00"}]}, ""),
+    ],
+)
+def test_else_it_goes_on(status: dict[str, Any], why: str) -> None:
+    found = read(status)
+    assert found is not None
+    assert (found.state, found.why) == (Pulling.UNDERWAY, why)
+
+
+def test_a_word_of_a_megabyte_is_cut() -> None:
+    found = read(waiting("ErrImagePull", "x" * 1_000_000))
+    assert found is not None
+    assert len(found.why) <= 500
+
+
+@pytest.mark.parametrize("other", [{"kind": "Job"}, {"apiVersion": "batch/v1"}, {"controller": False}])
+def test_a_pod_of_somebody_else_is_none(other: dict[str, Any]) -> None:
+    assert read({}, ownerReferences=[OWNER | other]) is None
+
+
+def test_a_puller_names_its_job_and_node() -> None:
+    found = read({}, deletionTimestamp="2026-11-22T10:00:00Z")
+    assert found is not None
+    assert (found.job, found.job_uid, found.node, found.dying) == ("pull", "j1", "node-1", True)

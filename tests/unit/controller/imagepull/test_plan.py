@@ -8,12 +8,14 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
-from controller.api.image_pull_job import ImagePullJobStatus
+from controller.api.image_pull_job import ImagePullJobStatus, Targets
 from controller.api.meta import rfc3339
 from controller.api.puller import Pulling
 from controller.imagepull.plan import FAILED_NODES_KEPT, plan
 from controller.imagepull.puller_results import LOST
+from controller.imagepull.state import JobState, begin, lacking
 from controller.imagepull.world import PULLED, DeleteJob, EndPuller, StartPuller, Try
+from controller.planner.world import Unpullable, Unpulled
 from tests.unit.controller.imagepull.worlds import BEGUN, MOMENT, NOW, having, job, puller, started, world
 
 DONE, FAILED = Pulling.DONE, Pulling.FAILED
@@ -263,3 +265,60 @@ def test_a_pass_looks_at_as_many_nodes_as_pull_at_a_time(state: Pulling) -> None
     pullers = tuple(puller(f"{number:05}", state, "ErrImagePull") for number in range(50))
     plan(world(job(parallelism=50), left=left, pullers=pullers))
     assert left.steps <= 200
+
+
+COMPLETED = ImagePullJobStatus(failed=2, failed_nodes=("a", "b"), completion_time="2027-01-15T08:00:00Z")
+OVER = replace(job(), status=COMPLETED)
+SEE = Unpullable(why=f"see ImagePullJob {OVER.name}")
+
+
+def found(memory: JobState | None) -> dict[str, Unpulled]:
+    return dict(lacking(OVER, memory, ("a", "b", "c"), lambda node: True))
+
+
+def test_of_a_finished_job_the_registrys_words_are_told_as_heard() -> None:
+    memory = begin(job())
+    memory.failed = {"a": "ErrImagePull: not found"}
+    memory.clear()
+    assert found(memory) == {"a": Unpullable(why="ErrImagePull: not found"), "b": SEE}
+
+
+def test_who_has_not_heard_them_points_to_the_job() -> None:
+    memory = begin(OVER)
+    memory.clear()
+    assert found(memory) == found(None) == {"a": SEE, "b": SEE}
+
+
+AGAIN = Try(failures=1, due=0.0, why="ErrImagePull", puller="p")
+
+
+def chosen(*nodes: str, having: frozenset[str] = frozenset()) -> JobState:
+    memory = begin(job())
+    memory.choose(Targets(nodes=nodes, having=having), (1,))
+    return memory
+
+
+def test_nothing_is_known_of_a_node_that_has_the_name_of_one_that_is_gone() -> None:
+    memory = chosen("d", "c", "b", "a")
+    memory.left.clear()
+    memory.pulled, memory.failed, memory.tries = {"d", "a"}, {"c": "not found"}, {"b": AGAIN}
+    memory.again = {"c": 600.0}
+    for node in ("d", "c", "b"):
+        memory.forget_node(node)
+    memory.choose(Targets(nodes=("d", "c", "b", "a")), (2,))
+    assert (list(memory.left), memory.pulled, memory.failed, memory.tries) == (["d", "c", "b"], {"a"}, {}, {})
+    assert memory.again == {}
+
+
+def test_a_failed_node_that_tells_of_the_image_has_it() -> None:
+    memory = chosen("b", "a")
+    memory.failed = {"b": "not found", "a": "not found"}
+    memory.choose(Targets(nodes=("b", "a"), having=frozenset("b")), (2,))
+    assert (memory.pulled, memory.failed, memory.left) == ({"b"}, {"a": "not found"}, {})
+
+
+def test_what_was_tried_on_a_node_that_is_not_meant_any_more_is_forgotten() -> None:
+    memory = chosen("c", "b", "a")
+    memory.failed, memory.tries = {"c": "not found"}, {"b": AGAIN}
+    memory.choose(Targets(nodes=("a",)), (2,))
+    assert (memory.failed, memory.tries, list(memory.left)) == ({}, {}, ["a"])

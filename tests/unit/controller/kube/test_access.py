@@ -1,17 +1,22 @@
-"""The connection that kubectl with the same flags would use."""
+"""How a kubeconfig, flags, the environment and a pod become an access to a server."""
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import json
+import os
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from controller.kube import config
 from controller.kube.access import Access
+from controller.kube.connection import Connection
 from controller.kube.errors import ConfigError
-from tests.unit.controller.kube.test_config import kubeconfig
-from tests.unit.controller.kube.test_in_cluster import CA, POD
+from controller.kube.in_cluster import in_cluster
 
 
 async def test_a_server_and_a_token_need_no_kubeconfig(tmp_path: Path) -> None:
@@ -85,3 +90,324 @@ async def test_a_token_that_would_break_its_header_is_refused_and_not_shown(tmp_
     with pytest.raises(ConfigError, match="holds a line break") as raised:
         await config.connection_for(access, environ={"KUBECONFIG": str(tmp_path / "missing")})
     assert "t0k" not in str(raised.value)
+
+
+# self-signed, valid for a hundred years; nobody has the keys
+CA = """\
+-----BEGIN CERTIFICATE-----
+MIIBcjCCARmgAwIBAgIUdrddl/lYGPqrkBEqgAhvPueDjwYwCgYIKoZIzj0EAwIw
+DjEMMAoGA1UEAwwDb25lMCAXDTI2MTEyMTExMDQwMFoYDzIxMjYxMDI4MTEwNDAw
+WjAOMQwwCgYDVQQDDANvbmUwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAARgBSmP
++pyX3etqCPfBFseZeOAdN4DBzz/zdcHo3mJJmbly9OnQf3zusSH5CKL0QcYvUKV5
+/lP0AwwLrk5dlSKQo1MwUTAdBgNVHQ4EFgQUAFezZHJrE0EeE4c+1uPo45cu4Zow
+HwYDVR0jBBgwFoAUAFezZHJrE0EeE4c+1uPo45cu4ZowDwYDVR0TAQH/BAUwAwEB
+/zAKBggqhkjOPQQDAgNHADBEAiAHLMKKpAASqMWpfgzuU4F5pYZ3VCcfxHBhsjlT
+28BdQgIgT1PY+d1DdQZ/d9SUQo8iAhhu+f4/nH/iPZM2Rss2cjc=
+-----END CERTIFICATE-----
+"""
+OTHER_CA = """\
+-----BEGIN CERTIFICATE-----
+MIIBdzCCAR2gAwIBAgIUcaRcc1hRu+8T3dL2ay8uxscyWDUwCgYIKoZIzj0EAwIw
+EDEOMAwGA1UEAwwFb3RoZXIwIBcNMjYxMTIxMTEwNDAwWhgPMjEyNjEwMjgxMTA0
+MDBaMBAxDjAMBgNVBAMMBW90aGVyMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE
+yTpRY/EML8Kjf6s/ln5Ky/lpcyAmaXso2ApkqbVROCeMV3k+Xh7cAL+rOAjjqnrk
+HfYr6kmxTS29dFk5Ky88U6NTMFEwHQYDVR0OBBYEFP1adbjz3XAUDdJxM0jSQbmG
+mUNBMB8GA1UdIwQYMBaAFP1adbjz3XAUDdJxM0jSQbmGmUNBMA8GA1UdEwEB/wQF
+MAMBAf8wCgYIKoZIzj0EAwIDSAAwRQIhALlpWfHuY6kdHwHTt66ZifILwyx2gSpw
+6CV48F3bWtGsAiAgApCH2HRQNdR+bIawbF3rgdlxWkv1NuQzU0O1wFgQYw==
+-----END CERTIFICATE-----
+"""
+POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "token").write_text("t0ken")
+    (tmp_path / "namespace").write_text("kruise-ds-system\n")
+    (tmp_path / "ca.crt").write_text(CA)
+    return tmp_path
+
+
+async def test_a_pod_finds_its_server_and_its_service_account(folder: Path) -> None:
+    connection = in_cluster(POD, folder)
+    assert connection.server == "https://10.96.0.1:6443"
+    assert connection.namespace == "kruise-ds-system"
+    assert await connection.credentials.authorization() == "Bearer t0ken"
+    assert connection.tls is not None
+    assert len(connection.tls.get_ca_certs()) == 1
+
+
+def test_an_ipv6_host_is_put_in_brackets(folder: Path) -> None:
+    assert in_cluster({"KUBERNETES_SERVICE_HOST": "fd00::1"}, folder).server == "https://[fd00::1]:443"
+
+
+async def test_a_rotated_token_is_used(folder: Path) -> None:
+    connection = in_cluster(POD, folder)
+    (folder / "next").write_text("n3xt")
+    (folder / "next").rename(folder / "token")
+    assert await connection.credentials.authorization() == "Bearer n3xt"
+
+
+def project(folder: Path, name: str, authority: str) -> None:
+    """As the kubelet swaps a projected volume: a new directory, and one link that is renamed onto the old one."""
+    (folder / name).mkdir()
+    (folder / name / "ca.crt").write_text(authority)
+    (folder / name / "token").write_text("t0ken")
+    (folder / "next").symlink_to(name)
+    (folder / "next").rename(folder / "..data")
+
+
+def trusted(connection: Connection) -> list[str]:
+    """The common names of the authorities that are trusted now."""
+    assert connection.tls_now is not None
+    authorities: list[Any] = connection.tls_now().get_ca_certs()
+    return [value for found in authorities for ((_, value),) in found["subject"]]
+
+
+def test_a_rotated_authority_is_trusted_and_the_old_one_no_longer(tmp_path: Path) -> None:
+    for name in ("ca.crt", "token"):
+        (tmp_path / name).symlink_to(f"..data/{name}")
+    project(tmp_path, "first", CA)
+    connection = in_cluster(POD, tmp_path)
+    assert trusted(connection) == ["one"]
+    project(tmp_path, "both", CA + OTHER_CA)
+    assert sorted(trusted(connection)) == ["one", "other"]
+    project(tmp_path, "second", OTHER_CA)
+    assert trusted(connection) == ["other"]
+
+
+def test_a_half_written_authority_leaves_the_old_one_until_it_is_whole(folder: Path) -> None:
+    connection = in_cluster(POD, folder)
+    (folder / "ca.crt").write_text(OTHER_CA[:80])
+    assert trusted(connection) == ["one"]
+    (folder / "ca.crt").unlink()
+    assert trusted(connection) == ["one"]
+    (folder / "ca.crt").write_text(OTHER_CA)
+    assert trusted(connection) == ["other"]
+
+
+def test_an_authority_that_stays_keeps_its_context_and_so_its_connections(folder: Path) -> None:
+    connection = in_cluster(POD, folder)
+    assert connection.tls_now is not None
+    assert connection.tls_now() is connection.tls_now()
+
+
+@pytest.mark.parametrize("missing", ["token", "ca.crt"])
+def test_what_is_missing_is_named(folder: Path, missing: str) -> None:
+    (folder / missing).unlink()
+    with pytest.raises(ConfigError, match=missing):
+        in_cluster(POD, folder)
+
+
+def test_outside_a_cluster_it_says_so(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="KUBERNETES_SERVICE_HOST is not set"):
+        in_cluster({}, folder)
+
+
+NOW = 1_000_000_000.0
+TRUSTED: dict[str, object] = {"certificate-authority-data": base64.b64encode(CA.encode()).decode()}
+"""An authority of its own: to read all those of the system takes its time."""
+
+
+def kubeconfig(
+    path: Path,
+    user: dict[str, object],
+    *,
+    name: str = "one",
+    server: str = "https://127.0.0.1:1",
+    current: str | None = None,
+    cluster: dict[str, object] | None = None,
+    asks_for: str | None = None,
+) -> str:
+    path.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": f"cluster-{name}", "cluster": {"server": server, **(cluster or TRUSTED)}}],
+                "users": [{"name": f"user-{name}", "user": user}],
+                "contexts": [
+                    {
+                        "name": name,
+                        "context": {
+                            "cluster": f"cluster-{name}",
+                            "user": asks_for or f"user-{name}",
+                            "namespace": "infra",
+                        },
+                    }
+                ],
+                "current-context": name if current is None else current,
+            }
+        )
+    )
+    return str(path)
+
+
+async def authorization(path: str, context: str | None = None) -> str | None:
+    connection = await config.load(path, context, environ={}, clock=lambda: NOW)
+    return await connection.credentials.authorization()
+
+
+async def test_a_token_in_the_file(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "config", {"token": "t0ken"})
+    connection = await config.load(path, environ={})
+    assert (connection.server, connection.namespace) == ("https://127.0.0.1:1", "infra")
+    assert connection.source == f"context one of {path}"
+    assert await connection.credentials.authorization() == "Bearer t0ken"
+
+
+async def test_name_and_password(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "config", {"username": "me", "password": "pw"})
+    assert await authorization(path) == "Basic " + base64.b64encode(b"me:pw").decode()
+
+
+async def test_a_token_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("old\n")
+    path = kubeconfig(tmp_path / "config", {"tokenFile": "token"})
+    connection = await config.load(path, environ={})
+    assert await connection.credentials.authorization() == "Bearer old"
+    (tmp_path / "next").write_text("new\n")
+    (tmp_path / "next").rename(tmp_path / "token")
+    assert await connection.credentials.authorization() == "Bearer new"
+    (tmp_path / "token").unlink()
+    assert await connection.credentials.authorization() == "Bearer new", "a token that is gone for a moment"
+    with pytest.raises(ConfigError, match="cannot read the token file"):
+        await connection.credentials.refresh()
+
+
+async def test_proxy_and_server_name_come_along(tmp_path: Path) -> None:
+    extra: dict[str, object] = {"proxy-url": "http://proxy:3128", "tls-server-name": "kubernetes.default"}
+    path = kubeconfig(tmp_path / "config", {"token": "t"}, cluster=extra)
+    connection = await config.load(path, environ={})
+    assert (connection.proxy, connection.server_name) == ("http://proxy:3128", "kubernetes.default")
+
+
+async def test_tls_checks_chain_and_name_and_insecure_checks_nothing(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "config", {"token": "t"}, server="https://127.0.0.1:1")
+    tls = (await config.load(path, environ={})).tls
+    assert tls is not None
+    assert (tls.verify_mode, tls.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert not tls.verify_flags & ssl.VERIFY_X509_STRICT
+
+    insecure: dict[str, object] = {"insecure-skip-tls-verify": True}
+    path = kubeconfig(tmp_path / "config", {"token": "t"}, server="https://127.0.0.1:1", cluster=insecure)
+    tls = (await config.load(path, environ={})).tls
+    assert tls is not None
+    assert tls.verify_mode == ssl.CERT_NONE
+
+
+async def test_several_files_are_one_and_the_first_current_context_wins(tmp_path: Path) -> None:
+    one = kubeconfig(tmp_path / "one", {"token": "first"}, name="one")
+    two = kubeconfig(tmp_path / "two", {"token": "second"}, name="two")
+    environ = {"KUBECONFIG": f"{one}:{two}:{tmp_path / 'missing'}"}
+    first = await config.load(environ=environ)
+    assert await first.credentials.authorization() == "Bearer first"
+    second = await config.load(context="two", environ=environ)
+    assert await second.credentials.authorization() == "Bearer second"
+
+
+async def test_what_was_asked_for_wins_over_the_cluster_we_are_in(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "config", {"token": "t"})
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBECONFIG": path}
+    assert (await config.load(path, environ=environ)).server == "https://127.0.0.1:1"
+    assert (await config.load(context="one", environ=environ)).server == "https://127.0.0.1:1"
+    with pytest.raises(ConfigError, match="cluster's CA"):
+        await config.load(environ=environ)  # in a cluster, it seems, but without a service account
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "is empty"),
+        ("- a\n- b\n", "form of a kubeconfig"),
+        ("a: [", "config"),
+        ('{"contexts": [], "clusters": [], "users": []}', "names no current-context"),
+        ('{"current-context": "gone", "contexts": [], "clusters": [], "users": []}', "gone"),
+    ],
+    ids=["empty", "a list", "no YAML", "no context", "unknown context"],
+)
+async def test_a_file_that_does_not_do_is_named_in_one_line(tmp_path: Path, content: str, words: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(content)
+    with pytest.raises(ConfigError) as raised:
+        await config.load(str(path), environ={})
+    assert str(path) in str(raised.value)
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+async def test_no_file_and_no_such_context_and_no_such_user_are_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nowhere does not exist"):
+        await config.load(str(tmp_path / "nowhere"), environ={})
+    path = kubeconfig(tmp_path / "config", {"token": "t"})
+    with pytest.raises(ConfigError, match=f'no context "other" in {path}; there are: one$'):
+        await config.load(path, "other", environ={})
+    path = kubeconfig(tmp_path / "config", {"token": "t"}, asks_for="nobody")
+    with pytest.raises(ConfigError, match=r'no user "nobody" in .*; there are: user-one$'):
+        await config.load(path, environ={})
+
+
+def id_token(expiry: float) -> str:
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": expiry, "name": "ÿþý?>"}).encode()).rstrip(b"=").decode()
+    return f"e30.{claims}.c2ln"
+
+
+def oidc(expiry: float) -> dict[str, object]:
+    return {"auth-provider": {"name": "oidc", "config": {"id-token": id_token(expiry), "refresh-token": "r"}}}
+
+
+async def test_an_oidc_token_is_used_while_it_lasts_and_then_refused_with_advice(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "config", oidc(NOW + 60))
+    assert await authorization(path) == f"Bearer {id_token(NOW + 60)}"
+    path = kubeconfig(tmp_path / "config", oidc(NOW - 60))
+    with pytest.raises(ConfigError, match=r"OIDC token has expired.*kubelogin"):
+        await authorization(path)
+
+
+async def test_other_auth_providers_are_refused_with_advice(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "config", {"auth-provider": {"name": "gcp", "config": {}}})
+    with pytest.raises(ConfigError, match=r"'gcp' is not supported.*exec plugin"):
+        await authorization(path)
+
+
+@pytest.mark.parametrize("text", [None, "", "\n", "---\n# nothing\n"], ids=["/dev/null", "empty", "blank", "comment"])
+async def test_a_file_in_which_nothing_is_written_says_nothing(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "config"
+    if text is not None:
+        path.write_text(text)
+    named = str(path) if text is not None else "/dev/null"
+    for environ, kubeconfig_flag in (({"KUBECONFIG": named}, None), ({}, named)):
+        access = Access(kubeconfig=kubeconfig_flag, server="http://127.0.0.1:1")
+        connection = await config.connection_for(access, environ=environ)
+        assert connection.server == "http://127.0.0.1:1"
+        assert connection.source == "the command line with server http://127.0.0.1:1"
+        with pytest.raises(ConfigError, match=f"^kubeconfig {named} is empty$"):
+            await config.connection_for(Access(kubeconfig=kubeconfig_flag), environ=environ)
+
+
+async def test_an_empty_file_beside_another_one_changes_nothing(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "config", {"token": "t0ken"})
+    connection = await config.connection_for(Access(), environ={"KUBECONFIG": f"/dev/null:{path}"})
+    assert await connection.credentials.authorization() == "Bearer t0ken"
+
+
+async def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    """As in `--kubeconfig <(command)`."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    path = kubeconfig(tmp_path / "config", {"token": "t0ken"})
+    written = asyncio.get_running_loop().run_in_executor(None, lambda: pipe.write_bytes(Path(path).read_bytes()))
+    connection = await config.connection_for(Access(kubeconfig=str(pipe)), environ={})
+    await written
+    assert await connection.credentials.authorization() == "Bearer t0ken"
+
+
+async def test_a_colon_belongs_to_a_files_name_and_separates_the_variable(tmp_path: Path) -> None:
+    """As for kubectl: its flag names one file."""
+    odd = kubeconfig(tmp_path / "a:b", {"token": "odd"})
+    plain = kubeconfig(tmp_path / "plain", {"token": "plain"}, name="two")
+    assert (await config.load(odd, environ={})).source == f"context one of {odd}"
+    environ = {"KUBECONFIG": f"{tmp_path / 'missing'}:{plain}"}
+    assert (await config.load(environ=environ)).source == f"context two of {plain}"
+    with pytest.raises(ConfigError, match="does not exist"):
+        await config.load(f"{plain}:{plain}", environ={})

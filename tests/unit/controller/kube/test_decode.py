@@ -1,17 +1,21 @@
-"""What a line or a page of the API server becomes: an object, a deletion, a bookmark or an error."""
+"""Bytes of the server to objects: lines, nesting, one bad object, and paths of resources."""
 
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 
 import msgspec
 import pytest
 
 from controller.api.base import JSON, JSONObject
-from controller.api.meta import Key
-from controller.kube.decode import Bookmark, Decoder, ErrorEvent, Malformed, Seen
-from controller.kube.kinds import REVISIONS
+from controller.api.meta import Key, Ref
+from controller.kube import nesting
+from controller.kube.decode import Bookmark, Decoder, ErrorEvent, Malformed, Page, Seen
+from controller.kube.kinds import NODES, REVISIONS
+from controller.kube.ndjson import Lines
+from controller.kube.raw_documents import UNREADABLE
 from tests.beds.sample_kind import THINGS, Thing, bookmark, error_line, line, page, thing
 
 decoder = Decoder(THINGS)
@@ -115,3 +119,153 @@ def test_a_large_object_is_decoded_without_garbage_collections_in_between() -> N
     Decoder(REVISIONS).single(body)
     assert gc.get_stats()[0]["collections"] - before < 10
     assert gc.isenabled()
+
+
+def test_lines_come_out_whole_however_the_bytes_are_cut() -> None:
+    lines = [b"a", b"b\r", b"\x85 c"]  # nothing but a line feed ends a line
+    data = b"".join(line + b"\n" for line in lines)
+    for count in range(len(data)):
+        for cuts in itertools.combinations(range(1, len(data)), count):
+            splitter = Lines()
+            pieces = [data[begin:end] for begin, end in itertools.pairwise((0, *cuts, len(data)))]
+            assert [line for piece in pieces for line in splitter.feed(piece)] == lines, pieces
+
+
+def test_a_line_that_was_cut_off_never_comes_out() -> None:
+    assert Lines().feed(b"one\ntw") == [b"one"]
+
+
+def test_empty_lines_between_documents_are_left_out() -> None:
+    assert Lines().feed(b"\none\n\ntwo\n") == [b"one", b"two"]
+
+
+KEY = Key("default", "deep")
+FAR = (1_500, 2_500, 10_000)
+
+
+def nested(levels: int) -> bytes:
+    return b'{"f:a":' * levels + b"[]" + b"}" * levels
+
+
+def deep(levels: int) -> bytes:
+    """As the server writes it: sorted metadata, traps before the name, managedFields as deep as the spec."""
+    return (
+        b'{"apiVersion":"example.com/v1","kind":"Thing","metadata":{'
+        b'"annotations":{"last":"{\\"metadata\\":{\\"name\\":\\"wrong\\"}}","name":"wrong","b":"]}\\\\"},'
+        b'"managedFields":[{"fieldsV1":' + nested(levels) + b',"name":"wrong"}],'
+        b'"name":"deep","namespace":"default","resourceVersion":"7"},'
+        b'"spec":{"size":1,"extra":' + nested(levels) + b',"color":"red"},"status":{"name":"wrong"}}'
+    )
+
+
+def event(kind: bytes, levels: int) -> bytes:
+    return b'{"type":"' + kind + b'","object":' + deep(levels) + b"}\n"
+
+
+def malformed(item: object) -> None:
+    assert isinstance(item, Malformed)
+    assert (item.key, item.version) == (KEY, "7")
+    assert "recursion" in item.reason
+
+
+@pytest.mark.parametrize("levels", FAR)
+@pytest.mark.parametrize("kind", [b"ADDED", b"MODIFIED"])
+def test_an_object_that_nests_too_deep_is_malformed_under_its_own_name(kind: bytes, levels: int) -> None:
+    malformed(decoder.line(event(kind, levels)))
+
+
+@pytest.mark.parametrize("levels", [900, *FAR])
+def test_a_deep_object_can_go(levels: int) -> None:
+    assert decoder.line(event(b"DELETED", levels)) == Seen[Thing](key=KEY, version="7", obj=None)
+
+
+@pytest.mark.parametrize("levels", FAR)
+def test_a_page_with_a_deep_object_keeps_the_others(levels: int) -> None:
+    a, b = (line("ADDED", thing(name))[len(b'{"type":"ADDED","object":') : -2] for name in "ab")
+    body = (
+        b'{"kind":"ThingList","metadata":{"continue":"next","resourceVersion":"9"},"items":['
+        + b" , ".join((a, deep(levels), b))
+        + b"]}"
+    )
+    page: Page[Thing] = decoder.page(body)
+    first, bad, last = page.items
+    assert [(one.key.name, one.obj and one.obj.name) for one in (first, last) if isinstance(one, Seen)] == [
+        ("a", "a"),
+        ("b", "b"),
+    ]
+    malformed(bad)
+    assert (page.version, page.token) == ("9", "next")
+
+
+@pytest.mark.parametrize("levels", FAR)
+def test_a_single_object_that_nests_too_deep_is_unreadable(levels: int) -> None:
+    with pytest.raises(UNREADABLE):
+        decoder.single(deep(levels))
+
+
+def test_nine_hundred_levels_are_read() -> None:
+    seen = decoder.line(event(b"ADDED", 900))
+    assert isinstance(seen, Seen), seen
+    assert seen.obj is not None
+    assert seen.obj.color == "red"
+
+
+def test_a_deep_object_without_a_readable_name_is_malformed_without_one() -> None:
+    got = decoder.line(event(b"ADDED", 2_500).replace(b'"name":"deep"', b'"name":5'))
+    assert isinstance(got, Malformed)
+    assert got.key == Key("", "")
+
+
+def test_a_deep_error_is_still_an_error() -> None:
+    got = decoder.line(b'{"type":"ERROR","object":{"code":410,"details":' + nested(2_500) + b"}}")
+    assert isinstance(got, ErrorEvent)
+
+
+@pytest.mark.parametrize("cut", [2, 3, 50, 40_000])
+def test_half_a_deep_line_is_unreadable(cut: int) -> None:
+    with pytest.raises(UNREADABLE):
+        decoder.line(event(b"ADDED", 2_500)[:-cut])
+
+
+def test_brackets_commas_and_quotes_in_strings_count_for_nothing() -> None:
+    assert nesting.members(rb' { "a,\"}" : "]}{[,\\" , "b":{"c":[1,2]},"d" :null } ') == {
+        'a,"}': rb'"]}{[,\\"',
+        "b": b'{"c":[1,2]}',
+        "d": b"null",
+    }
+    assert nesting.elements(b'[ {"a":[1,2]} ,"x,y",3]') == [b' {"a":[1,2]} ', b'"x,y"', b"3"]
+    assert nesting.members(b"{}") == {}
+    assert nesting.elements(b"[ ]") == []
+
+
+@pytest.mark.parametrize("document", [b"", b"[]", b"null", b'{"a":1', b'{"a', b"{1}"])
+def test_what_is_no_object_is_refused(document: bytes) -> None:
+    with pytest.raises(ValueError, match=r"expected|cut off|no name"):
+        nesting.members(document)
+
+
+def test_one_member_is_found_without_a_look_at_what_stands_behind_it() -> None:
+    assert nesting.member(b'{"a":1,"b":[2],"c":half', "b") == b"[2]"
+    with pytest.raises(KeyError):
+        nesting.member(b'{"a":1}', "b")
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (THINGS.collection(), "/apis/example.com/v1/things"),
+        (THINGS.collection("infra"), "/apis/example.com/v1/namespaces/infra/things"),
+        (THINGS.path(Key("infra", "a")), "/apis/example.com/v1/namespaces/infra/things/a"),
+        (THINGS.path(Key("infra", "a"), "status"), "/apis/example.com/v1/namespaces/infra/things/a/status"),
+        (NODES.collection("ignored"), "/api/v1/nodes"),
+        (NODES.path(Key("", "n1")), "/api/v1/nodes/n1"),
+        (NODES.path(Ref(namespace="", name="../../x?y#z", uid="")), "/api/v1/nodes/..%2F..%2Fx%3Fy%23z"),
+    ],
+)
+def test_paths_are_those_of_the_api_and_names_cannot_leave_them(path: str, expected: str) -> None:
+    assert path == expected
+
+
+def test_people_read_kubectls_words() -> None:
+    assert THINGS.describe(Key("infra", "a"), "status") == "things.example.com/status infra/a"
+    assert NODES.describe(Key("", "n1")) == "nodes n1"

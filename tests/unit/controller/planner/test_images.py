@@ -1,4 +1,4 @@
-"""Nodes that wait for images which go ahead of the rollout."""
+"""Nodes that wait for an image, and updates in place that do not come to their end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
-from controller.api.in_place import Underway
+from controller.api.in_place import Resize, Underway
 from controller.api.pod_problem import PodProblem
 from controller.api.wellknown import TAINT_UNREACHABLE
 from controller.planner.actions import DeletePod, ProbeTemplate
@@ -16,7 +16,7 @@ from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Obstacle
 from controller.planner.plan import plan
 from controller.planner.world import BeingPulled, Unpullable, World, unpulled
-from tests.beds.in_place_worlds import changing, gated, in_place
+from tests.beds.in_place_worlds import DEFERRED, REFUSED, RESTARTING, WANTED, changing, gated, in_place
 from tests.beds.picture import check
 from tests.beds.worlds import ago, ds, everywhere, node, pod, taint, world
 from tests.unit.controller.planner.written import looked_at, words
@@ -108,3 +108,44 @@ def test_missing_images_are_named_beside_unreachable_nodes() -> None:
     status, reason, told = words(looked_at(stuck), "Progressing")
     assert (status, reason) == ("True", "ImagesNotPulled")
     assert "the new image cannot be pulled on node-0: not found; it is the turn of unreachable nodes: node-1" in told
+
+
+ALL_AT_ONCE = in_place(max_unavailable=2)
+
+
+def told(
+    underway: Underway, *, problem: PodProblem | None = None, kind: str = "Progressing", **fields: object
+) -> str:
+    """Of the last node, beside one that is done: no other one waits for its turn."""
+    last = replace(gated(pod("node-0", "v2"), underway=underway), problem=problem)
+    start = changing(ALL_AT_ONCE, pods=[last, gated(pod("node-1", "v2"))], nodes=2, **fields)
+    decided = plan(start).status
+    assert decided is not None
+    [found] = [one for one in decided.conditions if one.type == kind]
+    return f"{found.reason}: {found.message.partition('; ')[2]}"
+
+
+NO_ROOM = replace(DEFERRED, problem="the node lacks cpu")
+
+
+@pytest.mark.parametrize(
+    ("underway", "problem", "words"),
+    [
+        (REFUSED, None, "ResizeRefused: the resize of pods is refused on node-0: no room"),
+        (NO_ROOM, None, "ResizeDeferred: the resize of pods is deferred on node-0: the node lacks cpu"),
+        (DEFERRED, None, f"ResizeDeferred: the resize of pods is deferred on node-0: {Resize.DEFERRED}"),
+        (
+            RESTARTING,
+            PodProblem.CRASH_LOOP,
+            "FailedUpdatePodInPlace: containers do not start again on node-0: CrashLoopBackOff",
+        ),
+        (RESTARTING, None, "Updating: "),
+    ],
+)
+def test_the_last_nodes_are_named_too(underway: Underway, problem: PodProblem | None, words: str) -> None:
+    assert told(underway, problem=problem) == words
+
+
+def test_what_the_server_refuses_is_told_in_its_words() -> None:
+    found = told(WANTED, refused_resizes={"uid-node-0-v2": "exceeds the quota"}, kind="Reconciling")
+    assert found == "ResizeRefused: the resize of pods is refused on node-0: exceeds the quota"

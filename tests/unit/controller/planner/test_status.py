@@ -16,7 +16,21 @@ from controller.planner.status import Status, columns_of
 from controller.planner.world import World
 from tests.beds.dry_runs import refusing
 from tests.beds.picture import picture
-from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pending, pod, prepared, served, taint, world
+from tests.beds.worlds import (
+    NOW,
+    ago,
+    ds,
+    everywhere,
+    failed,
+    node,
+    pending,
+    pod,
+    prepared,
+    revision,
+    served,
+    taint,
+    world,
+)
 
 H6_NODES = ["n1", "n2", "n3", "n4", node("n5", taint("x", "NoExecute"))]
 H6_PODS = [pod("n1", "v2", ready=ago(10)), pod("n2"), pod("n3", "v2", ready=None), pod("n5")]
@@ -268,3 +282,40 @@ def test_while_an_old_pod_terminates_the_new_one_stands_for_the_node() -> None:
     pods = [pod("node-0", dying=True), pod("node-0", "v2")]
     done = counts(world(ds("v2", max_surge=1), nodes=1, pods=pods))
     assert (done.number_ready, done.number_available, done.updated_number_scheduled) == (1, 1, 1)
+
+
+def more(of: World) -> bool:
+    return plan(of).more
+
+
+def test_where_all_is_well_nothing_more_is_to_come() -> None:
+    assert not more(world(pods=everywhere(5)))
+    assert not more(world(fresh=False, revisions=[]))
+
+
+def test_claims_and_history_are_followed_by_the_pods() -> None:
+    assert more(world(nodes=1, orphans=(pod("node-0", owner=""),)))
+    assert more(world(revisions=[]))
+    assert more(world(revisions=[revision("v1", 1), revision("v2", 2)]))
+
+
+def test_what_the_burst_left_over_is_to_come() -> None:
+    assert more(world(ds(burst=2)))
+    assert not more(world(ds(burst=5))), "created pods announce themselves"
+    unwanted = ds(burst=2, nodeSelector={"color": "blue"})
+    assert more(world(unwanted, nodes=3, pods=everywhere(3)))
+    assert not more(world(unwanted, nodes=2, pods=everywhere(2)))
+
+
+def test_old_pods_that_wait_for_their_turn_are_to_come() -> None:
+    assert more(world(ds("v2"), pods=everywhere(5)))
+    assert more(world(ds("v2"), pods=[*everywhere(4), pod("node-4", "v2", ready=None)]))
+    assert more(world(ds("v2"), pods=everywhere(4))), "a pod is made first, then the next old one goes"
+    last = [*served("node-0"), *served("node-1", "node-2", "node-3", "node-4", rev="v2")]
+    assert not more(world(ds("v2"), pods=last)), "the last one goes now"
+
+
+def test_nothing_more_is_to_come_of_a_rollout_that_stands_still_on_purpose() -> None:
+    for still in ({"paused": True}, {"on_delete": True}, {"partition": 5}):
+        assert not more(world(ds("v2", **still), pods=everywhere(5))), still
+        assert not more(world(ds("v2", **still), pods=everywhere(4))), still

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.daemonset import LifecycleHook, Phase
+from controller.api.daemonset import DaemonSetStatus, LifecycleHook, Phase
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE, TAINT_UNREACHABLE
 from controller.planner.node_state import NodeState
 from kubectl_plugin.report.node_choice import choice_of, chosen_rows
-from kubectl_plugin.report.snapshot import PodDetail, Snapshot
+from kubectl_plugin.report.snapshot import PodDetail, Snapshot, Unread
 from kubectl_plugin.report.stated_status import is_unusable
 from kubectl_plugin.report.survey import Survey, survey
 from tests.beds.snapshots import container, crashing, detail, observed, of_world, snapshot
@@ -230,3 +230,37 @@ def test_the_update_order_is_by_name_descending_excluded_nodes_last() -> None:
     nodes = (node("node-0"), node("node-1", taint("gpu")), node("node-2"))
     surveyed = survey(snapshot(ds("v1"), nodes=nodes, pods=served("node-0", "node-2")))
     assert [one.node for one in surveyed.in_update_order] == ["node-2", "node-0", "node-1"]
+
+
+def blinded(partition: int) -> tuple[Snapshot, Snapshot]:
+    """Three old pods and two new ones, whose hashes are another controller's: with the revisions and without."""
+    pods = (*served("node-0", "node-1", "node-2"), *served("node-3", "node-4", rev="v2"))
+    seen = DaemonSetStatus(observed_generation=1, update_revision="v2")
+    whole = of_world(world(replace(ds("v2", partition=partition), status=seen), pods=pods))
+    blind = replace(whole, revisions=(), unread=(Unread(what="controllerrevisions"),))
+    return whole, blind
+
+
+@pytest.mark.parametrize(("partition", "phase"), [(3, Phase.HELD), (2, Phase.PROGRESSING)])
+def test_nodes_stand_as_they_do_with_the_revisions(partition: int, phase: Phase) -> None:
+    whole, blind = (survey(one) for one in blinded(partition))
+    assert [(one.node, one.state, one.why) for one in blind.rows] == [
+        (one.node, one.state, one.why) for one in whole.rows
+    ]
+    assert blind.phase is whole.phase is phase
+    assert blind.board.revision.hash == "v2"
+
+
+def test_no_number_is_made_up() -> None:
+    whole, blind = (survey(one) for one in blinded(3))
+    assert (whole.current, whole.previous_number) == (2, 1)
+    assert (blind.current, blind.previous_number) == (None, None)
+    assert {one.revision for one in blind.rows} == {None}
+
+
+def test_a_hash_of_an_earlier_spec_is_not_taken_for_this_ones() -> None:
+    _, blind = blinded(3)
+    edited = replace(blind, daemonset=replace(blind.daemonset, generation=2))
+    surveyed = survey(edited)
+    assert surveyed.phase is Phase.PENDING
+    assert surveyed.board.revision.hash != "v2"

@@ -8,9 +8,8 @@ import pytest
 
 from controller.api.meta import rfc3339
 from controller.api.wellknown import HASH_LABEL, IN_PLACE_STATE_ANNOTATION, START_IN_PLACE_UPDATE
-from tests.beds.changing_pod import ChangingPod, Json, asks, container, image, template
+from tests.beds.changing_pod import ChangingPod, Json, asks, container, image, template, with_priority
 from tests.beds.worlds import NOW
-from tests.unit.controller.planner.in_place.test_priority import with_priority
 
 
 def images(pod: ChangingPod) -> dict[str, str]:
