@@ -1,7 +1,6 @@
 """The control plane as pytest fixtures; `tests/conftest.py` names this file in `pytest_plugins`.
 
-Where it cannot be had, the tests that ask for it are skipped (under `CI=true` they fail), and the run's last lines
-say so and why.
+Where it cannot be had, the tests that ask for it are skipped, with the reason (under `CI=true` they fail).
 """
 
 from __future__ import annotations
@@ -14,19 +13,14 @@ import pytest
 from tests.beds.absence import not_to_be_had
 from tests.beds.control_plane import Binaries, ControlPlane, ControlPlaneUnavailable, obtain
 
-REAL_BED = pytest.StashKey[str]()
-
 
 @pytest.fixture(scope="session")
-def control_plane_binaries(request: pytest.FixtureRequest) -> Binaries:
+def control_plane_binaries() -> Binaries:
     """The binaries, perhaps without controllers; `python -m tests.beds.control_plane fetch` gets them beforehand."""
     try:
-        binaries = obtain()
+        return obtain()
     except ControlPlaneUnavailable as reason:
-        request.config.stash[REAL_BED] = f"NOT RUN: {reason}"
         not_to_be_had(reason)
-    request.config.stash[REAL_BED] = f"Kubernetes {binaries.version} from {binaries.folder}"
-    return binaries
 
 
 @pytest.fixture(scope="session")
@@ -47,9 +41,3 @@ def control_plane(control_plane_binaries: Binaries) -> Iterator[ControlPlane]:
     asyncio.run(plane.__aenter__())
     yield plane
     asyncio.run(plane.__aexit__(None, None, None))
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say at the end whether tests ran on a real control plane."""
-    terminalreporter.line(f"real control plane: {config.stash.get(REAL_BED, 'no test asked for it')}")
