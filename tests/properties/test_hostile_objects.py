@@ -74,10 +74,13 @@ def test_what_a_server_can_store_costs_that_object_only(place: Place, size: int)
         server = HostileServer(objects)
         gc.collect()  # in no turn: what is collected here are the objects of all tests that ran in this process
         gc.freeze()
-        with asyncio.Runner(loop_factory=partial(_same, loop)) as runner:
-            of_work = unit()
-            parts, sums = runner.run(told(server))
-            of_work = max(of_work, unit())
+        try:
+            with asyncio.Runner(loop_factory=partial(_same, loop)) as runner:
+                of_work = unit()
+                parts, sums = runner.run(told(server))
+                of_work = max(of_work, unit())
+        finally:
+            gc.unfreeze()
         if loop.longest <= LONGEST * of_work:
             break
     bad = [key.name for store in parts.informers.caches.stores.values() for key in store.malformed]

@@ -49,6 +49,15 @@ async def bed(place: Place, plane: ControlPlane) -> AsyncIterator[Bed]:
         yield Bed(place, wire)
 
 
+async def test_the_clock_of_a_load_balancer_is_not_the_servers(bed: Bed) -> None:
+    """It refuses the last request before the write, and the write notes when it was."""
+    bed.wire.faults += [Fault("POST */selfsubjectreviews*", 502, PAGE, date="Tue, 01 Jan 2030 00:00:00 GMT")]
+    code, _, err = await bed.run("pause", "agent")
+    assert code == 0, err
+    noted = json.loads((await bed.agent())["metadata"]["annotations"]["kruise-ds/last-action"])
+    assert not noted["at"].startswith("2030"), noted
+
+
 @pytest.mark.parametrize(
     ("words", "fails", "expected"),
     [

@@ -15,6 +15,14 @@ from tests.plugin.verbs.few_nodes import HOME, KIND, acted, before_request, few_
 from tests.plugin.verbs.planning import manifest, written
 from tests.plugin.verbs.test_pause import images
 
+SECRETS = {
+    "STORAGE": "AccountName=logs;AccountKey=s3cret==;x",
+    "JAVA_OPTS": "-Xmx1g -Ddb.password=s3cret",
+    "SETTINGS": '{"user": "u", "password": "s3cret"}',
+    "CALLBACK": "https://hooks.example/?token=s3cret",
+    "DATABASE": "postgres://u:p@s3cret@host/db",
+}
+
 
 def fresh(name: str = "fresh", **rolling: Any) -> Object:
     """Of a DaemonSet that there is not yet."""
@@ -280,3 +288,16 @@ def test_what_a_manifest_has_no_longer_is_left_to_its_other_owners(scene: Scene,
     assert scene.run("set-partition", name, "3", *HOME).code == 0
     assert scene.run("apply", "-f", path, "-y").out == f"{prefix}{name} unchanged\n"
     assert rolling_of(stored(scene, name))["partition"] == 3
+
+
+@pytest.mark.parametrize("words", [("diff", "node-agent", "-f"), ("apply", "--dry-run=server", "-f")], ids=" ".join)
+def test_a_secret_of_the_manifest_is_not_shown(scene: Scene, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Neither as a value nor in kubectl's note of the manifest, which comes with the first annotation."""
+    wanted = manifest("2.0.0")
+    env = [{"name": name, "value": text} for name, text in SECRETS.items()]
+    wanted["spec"]["template"]["spec"]["containers"][0]["env"] = env
+    wanted["spec"]["template"]["metadata"]["annotations"] = {"example.com/api-key": "s3cret"}
+    scene.do(scene.edit({"metadata": {"annotations": None}}))
+    ran = scene.run(*words, written(tmp_path, wanted), *HOME)
+    assert (ran.code, "STORAGE" in ran.out, "s3cret" in ran.out + ran.err) == (0, True, False), ran
+    assert "last-applied" not in ran.out
