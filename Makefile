@@ -35,11 +35,11 @@ format: $(READY) ## what `check` would complain about and a tool can fix
 # A process for each core. Tests in line share a scene or a server, and those that follow are taken by whoever is free.
 WORKERS := --numprocesses=auto --dist=worksteal
 
-test: $(READY) ## all that Python alone can show: unit tests, laws, controller and plugin on the simulator (4 minutes)
+test: $(READY) ## all that Python alone can show: unit tests, laws, controller and plugin on the simulator (6 minutes)
 	$(PYTEST) $(WORKERS) -m 'not real'
 	@echo 'Not run: what needs a real control plane, real nodes, kubectl, Helm or Prometheus. All of it: make test-all'
 
-test-all: test test-real test-node ## `test`, and on a real control plane and real nodes, with kubectl, Helm and Prometheus (20 minutes)
+test-all: test test-real test-node ## `test`, and on a real control plane and real nodes, with kubectl, Helm and Prometheus (half an hour)
 
 test-programs: $(READY)
 	$(BIN)/python -m tests.beds.control_plane fetch || [ -z "$(CI)" ]
