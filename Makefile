@@ -32,8 +32,10 @@ format: $(READY) ## what `check` would complain about and a tool can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# A process for each core. Tests in line share a scene or a server, and those that follow are taken by whoever is free.
+# A process for each core. On the simulator, tests in line share a scene, and a process that is free takes some of those
+# that wait; on a real server a file stays in one process, because its tests share what they have set up there.
 WORKERS := --numprocesses=auto --dist=worksteal
+WORKERS_BY_FILE := --numprocesses=auto --dist=loadfile
 
 test: $(READY) ## all that Python alone can show: unit tests, laws, controller and plugin on the simulator (6 minutes)
 	$(PYTEST) $(WORKERS) -m 'not real'
@@ -47,7 +49,7 @@ test-programs: $(READY)
 	$(BIN)/python -m tests.beds.helm || [ -z "$(CI)" ]
 
 test-real: test-programs # on a real control plane, with kubectl, Helm and Prometheus
-	$(PYTEST) $(WORKERS) -m real --ignore=tests/real_node
+	$(PYTEST) $(WORKERS_BY_FILE) -m real --ignore=tests/real_node
 
 # With KUBECONFIG on a cluster of this machine that somebody else runs, such as kind; see tests/real_node/external_cluster.py.
 test-node: $(READY) # on real nodes, and with our own image in pods (IMAGE=archive: that one); needs root on Linux

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,11 +9,11 @@ import pytest
 import pytest_asyncio
 
 from tests.beds.absence import not_to_be_had
-from tests.beds.control_plane import Binaries, ControlPlane, ControlPlaneUnavailable
-from tests.beds.manifests import MANIFESTS, SAMPLES, overlay_with
+from tests.beds.control_plane import ControlPlane, ControlPlaneUnavailable
+from tests.beds.manifests import SAMPLES, overlay_with
 from tests.manifests.conftest import SETTLED
 from tests.manifests.operator import KINDS, obtain_operator_crds
-from tests.tools.install_yaml import INSTALL, kustomized, overlays
+from tests.tools.install_yaml import INSTALL, overlays
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
 
@@ -76,18 +74,3 @@ async def test_a_field_that_does_not_exist_would_be_noticed(bare: ControlPlane) 
     result = await bare.run_kubectl("apply", "--server-side", "--dry-run=server", "-f", "-", stdin=misspelt)
     assert result.returncode == 1
     assert "readOnlyRootFileSystem" in result.stderr
-
-
-GUIDE = MANIFESTS.parent / "docs" / "upgrade.md"
-
-
-@pytest.mark.real
-def test_the_overlay_that_is_shown_sets_the_image(control_plane_binaries: Binaries, tmp_path: Path) -> None:
-    (shown,) = re.findall(r"^    apiVersion: kustomize(?:.*\n    )*.*", GUIDE.read_text(), re.MULTILINE)
-    manifests = tmp_path / "manifests"
-    shutil.copytree(MANIFESTS, manifests)
-    ours = manifests / "overlays" / "ours"
-    ours.mkdir()
-    (ours / "kustomization.yaml").write_text(re.sub("^    ", "", shown, flags=re.MULTILINE))
-    built = kustomized(control_plane_binaries.kubectl, ours)
-    assert re.findall("image: (.*)", built) == ["registry.internal.example/kruise-ds:v0.1.0"]

@@ -64,12 +64,13 @@ def plane(control_plane: ControlPlane) -> ControlPlane:
 
     kubectl("apply", "--server-side", "--force-conflicts", "-k", str(CRDS))
     kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/daemonsets.apps.kruise.io")
-    kubectl("create", "namespace", NAMESPACE)
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(space))  # a process may come back to this file
     for name in ("node-agent", "log-shipper"):
-        kubectl("create", "-n", NAMESPACE, "-f", "-", stdin=json.dumps(demo(name)))
+        kubectl("apply", "--server-side", "-n", NAMESPACE, "-f", "-", stdin=json.dumps(demo(name)))
     uid = kubectl("get", "-n", NAMESPACE, "ads/node-agent", "-o", "jsonpath={.metadata.uid}")
     for number, owner in ((3, "node-agent"), (11, "node-agent"), (5, "somebody-else")):
-        kubectl("create", "-f", "-", stdin=json.dumps(revision(number, owner, uid)))
+        kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(revision(number, owner, uid)))
     return control_plane
 
 
