@@ -54,6 +54,7 @@ async def test_without_a_server_it_waits_says_so_once_and_begins_later(bare: Con
             assert (await controller.page("/readyz"))[0] == 200
             assert len(controller.said("API server not reached")) == 1, "said once"
             await controller.says("API server reached")  # once every watch has heard of it
+            assert len(controller.said("API server reached")) == 1
             await controller.says("CRD of imagepulljobs")
             await proxy.shut()
             assert await controller.terminated() == 0, "it ends cleanly also while the server is away"
