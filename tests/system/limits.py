@@ -224,7 +224,7 @@ class Judge:
     def _describe(self, pod: Object) -> str:
         kind = "current" if self.scene.is_current(pod) else "old"
         state = "going" if pod["metadata"].get("deletionTimestamp") else pod["status"].get("phase", "")
-        available = ", available" if self.scene.is_available(pod) else ""
+        available = ", available" if pod in self.scene.live and self.scene.is_available(pod) else ""
         image = image_of(pod).rpartition(":")[2]
         return f"{node_of(pod)}: {pod['metadata']['name']} ({kind}, {image}, {state}{available})"
 
