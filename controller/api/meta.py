@@ -121,4 +121,4 @@ def noted(stamp: str | None) -> float | None:
 
 def rfc3339(moment: float) -> str:
     """`moment` (seconds since 1970) in the form of metav1.Time: UTC, whole seconds."""
-    return datetime.fromtimestamp(int(moment), UTC).replace(tzinfo=None).isoformat() + "Z"
+    return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 
 import pytest
 
 from tests.plugin import scene as scenes
-from tests.plugin.scene import NAME, NAMESPACE, Scene
-
-Opened = Callable[[], AbstractContextManager[Scene]]
+from tests.plugin.scene import NAME, NAMESPACE
+from tests.plugin.verbs.sample_status import Opened
+from tests.plugin.verbs.test_status import CODES
 
 HERE = (NAME, "-n", NAMESPACE)
-STATES: tuple[Opened, ...] = (
-    scenes.canary,
-    scenes.stalled,
-    scenes.held,
-    scenes.paused,
-    scenes.healthy,
-    scenes.refused,
-    scenes.on_delete,
-    scenes.first_deployment,
-    scenes.surge,
-    scenes.in_place,
-    scenes.preparing,
-    scenes.abandoned,
-)
 TEXTS: list[tuple[Opened, tuple[str, ...]]] = [
-    *((state, ("status", *HERE)) for state in STATES),
+    *((state, ("status", *HERE)) for state in CODES),
     (scenes.canary, ("diff", NAME, "4", "7", "-n", NAMESPACE)),
     (scenes.canary, ("history", *HERE, "--revision", "7")),
 ]
