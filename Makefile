@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 
+# Where it is set, each process that a test starts, and each of pytest's own, would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help help-all setup check format test test-all test-programs test-real test-node test-deep test-failover test-mutants test-versions test-cost test-coverage test-release image test-image demo demo-real demo-node cluster bench plugin packages docs manifests release-manifest bundle lock clean
 
 help: # the commands of every day

@@ -24,7 +24,7 @@ settings.register_profile(
 )
 """`make test-deep`: new examples each time, in CI too. How many there are every day: `tests.properties.size`."""
 
-gc.set_threshold(20_000, 20, 20)
+gc.set_threshold(200_000, 20, 20)
 """A simulated cluster makes and drops many objects: with Python's own limits every tenth second of a run is spent on
 looking for cycles."""
 
@@ -37,6 +37,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not PROGRAMS.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("real")
+
+
+def pytest_collection_finish() -> None:
+    """Leave all that was imported out of the search for cycles from now on."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)

@@ -250,7 +250,7 @@ QUICK = (
 
 @pytest.mark.parametrize("case", QUICK)
 async def test_a_running_pod_changes_in_place(bed: ApiServer, case: str) -> None:
-    behaviour = Behaviour(missing_images=(image(MISSING),))
+    behaviour = Behaviour(missing_images=(image(MISSING),), back_off=2.0)
     async with bed.nodes(behaviour=behaviour) as (nodes, (node,)):
 
         async def environment(pod: Object) -> Mapping[str, str]:

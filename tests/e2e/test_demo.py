@@ -15,6 +15,7 @@ import pytest
 from tests.beds.control_plane import Binaries
 from tests.tools.demo.running import SECONDS, children_of, demo, read_until, running
 
+pytestmark = pytest.mark.real  # each waits for a process that plays in real time
 FAST = ("--pace", "0.05")
 FACTS = (
     "24 nodes have their pod",

@@ -48,6 +48,7 @@ main()
 """Handlers run in the thread of the event loop. Once the Lease has run out, another process may lead."""
 
 
+@pytest.mark.real  # a Lease runs out in real time
 async def test_a_leader_whose_loop_is_blocked_ends_before_its_lease_does(tmp_path: Path) -> None:
     cluster, renewals = Cluster(system_clock), set[str]()
     api = Api(InProcess(cluster), "kruise-ds-system")

@@ -23,7 +23,6 @@ from tests.beds.simulator.faults import Hang, Rule
 from tests.system.in_place import by_priority, container_of, identities, in_place, is_open, restarts, runs
 from tests.system.monitor import monitoring
 
-NODES = 2
 GRACE = {"kruise-ds/in-place-grace-seconds": "5"}
 HOOK: Object = {"preDelete": {"labelsHandler": {"app": "agent"}, "markPodNotReady": True}}
 QUICK = Behaviour(notice=0.1, terminate=0.2, start=0.2, gate=0.1)
@@ -61,7 +60,9 @@ class Case:
     done: Callable[[Object], bool]
     restarts: int = 1
     unready: int = 1
-    """Pods at most at a time: the second node waits for the first."""
+    """Pods at most at a time."""
+    nodes: int = 1
+    """Of two the second one waits for the first."""
     pod: Object = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     spec: Mapping[str, Any] = field(default_factory=dict)
@@ -71,7 +72,7 @@ class Case:
 
 
 CASES = {
-    "an image": Case(containers(V2), lambda pod: runs(pod, V2)),
+    "an image": Case(containers(V2), lambda pod: runs(pod, V2), nodes=2),
     "a label": Case(BY_LABEL, lambda pod: pod["metadata"]["labels"]["team"] == "blue", restarts=0, unready=0),
     "an image after a grace period": Case(containers(V2), lambda pod: runs(pod, V2), annotations=GRACE),
     "an image and resources": Case(
@@ -112,7 +113,7 @@ CASES = {
 async def test_a_controller_cut_off_at_any_write_is_carried_on(case: Case, done: bool) -> None:
     for number in itertools.count(1):
         if not await cut_off(case, number, done=done):
-            assert number > NODES, "there are as many writes as pods at least"
+            assert number > case.nodes, "there are as many writes as pods at least"
             return
 
 
@@ -123,7 +124,7 @@ async def cut_off(case: Case, number: int, *, done: bool) -> bool:
         settings = msgspec.structs.replace(bed.controller.settings, gates=FeatureGates(resize=True))
         await bed.controller.stop()
         bed.controller.start(settings)
-        nodes = await bed.add_nodes(NODES)
+        nodes = await bed.add_nodes(case.nodes)
         new = in_place(pod=dict(case.pod), **case.spec)
         new["metadata"]["annotations"] = dict(case.annotations)
         await bed.deploy(new)
@@ -144,7 +145,7 @@ async def cut_off(case: Case, number: int, *, done: bool) -> bool:
         after = await bed.runs_on(*nodes)
         where = f"cut off at write {number}\n{bed.journal}"
         same = {*identities(after).values()} & {*identities(before).values()}
-        assert len(same) == (NODES if case.stays else 0), where
+        assert len(same) == (case.nodes if case.stays else 0), where
         assert len({*bed.journal.deleted}) == len(bed.journal.deleted), f"none was deleted twice; {where}"
         for pod in after.values():
             assert case.done(pod), where

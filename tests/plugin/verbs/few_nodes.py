@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from tests.beds.api import DAEMONSETS, Object
 from tests.beds.simulator.route import route
 from tests.plugin.kept import story
 from tests.plugin.playing import Meanwhile, Ran, Scene
-from tests.plugin.scene import daemonset_named, join
+from tests.plugin.scene import MINUTE, PACE, daemonset_named, join, rolling, template
 from tests.plugin.user_transport import UserTransport
 
 NODES = ("a-01", "a-02", "a-03", "a-04")
@@ -30,12 +31,37 @@ ends_it = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (si
 
 
 @story
-def few_nodes(scene: Scene, /, *others: str, **rolling: Any) -> None:
+def few_nodes(scene: Scene, /, *others: str, **limits: Any) -> None:
     """`node-agent`, and further DaemonSets with the names `others`, in namespace `observability`."""
     scene.do(join(scene, NODES))
     for name in ("node-agent", *others):
-        scene.do(scene.api.create(DAEMONSETS, daemonset_named(name, **rolling)))
+        scene.do(scene.api.create(DAEMONSETS, daemonset_named(name, **limits)))
         scene.do(scene.until(lambda one: (one.get("status") or {}).get("numberAvailable") == len(NODES), name))
+
+
+@story
+def moving(scene: Scene, /) -> None:
+    """Revision 2 goes to two of them: a-04 has it for a minute, the new pod of a-03 does not get ready."""
+    few_nodes.play(scene)
+    scene.nodes.behave("*", PACE)
+    scene.nodes.behave("a-03", replace(PACE, ready=None))
+    metadata = {"annotations": {"kruise-ds/steps": "3,2,1,0"}}
+    scene.do(scene.edit({"metadata": metadata, "spec": {"template": template("1.9.0"), **rolling(partition=2)}}))
+    scene.pass_time(100.0)
+
+
+async def few_recover(scene: Scene) -> None:
+    """Of `moving`: the pod that does not get ready does so after 20 seconds."""
+    await asyncio.sleep(20.0)
+    scene.nodes.behave("a-03", PACE)
+
+
+@story
+def at_half(scene: Scene, /) -> None:
+    """Revision 2 has been on two of them for 18 minutes, which completes the second of four steps."""
+    moving.play(scene)
+    scene.nodes.behave("a-03", PACE)
+    scene.pass_time(18 * MINUTE + PACE.ready)
 
 
 def stored(scene: Scene, name: str = "node-agent") -> Object:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.plugin.playing import Ran, Scene
-from tests.plugin.scene import canary
-from tests.plugin.verbs.few_nodes import HOME, acted, few_nodes, get_between, patches, paused_ones
+from tests.plugin.verbs.few_nodes import HOME, acted, few_nodes, get_between, moving, patches, paused_ones
 
 
 @pytest.fixture
@@ -47,7 +46,7 @@ def test_it_goes_ahead(scene: Scene, words: tuple[str, ...], options: dict[str, 
 
 @pytest.mark.parametrize(
     "words",
-    [("restart",), ("rollback",), ("promote", "--full", "--force"), ("set-partition", "24")],
+    [("restart",), ("rollback",), ("promote", "--full", "--force"), ("set-partition", "4")],
     ids=lambda words: words[0],
 )
 @pytest.mark.parametrize(
@@ -56,7 +55,7 @@ def test_it_goes_ahead(scene: Scene, words: tuple[str, ...], options: dict[str, 
 def test_a_question_that_cannot_be_read_and_answered_is_a_refusal(
     words: tuple[str, ...], elsewhere: tuple[str, ...]
 ) -> None:
-    with canary() as scene:
+    with moving() as scene:
         ran = acted(scene, *words, terminal=True, typed="y\n", elsewhere=elsewhere)
         assert (ran.code, ran.out, patches(scene)) == (6, "", [])
         assert ran.err.endswith(

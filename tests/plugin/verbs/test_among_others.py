@@ -13,7 +13,8 @@ import pytest
 from tests.beds.api import MERGE_PATCH, NODES, Object
 from tests.plugin import scene as scenes
 from tests.plugin.playing import Meanwhile, Ran
-from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, held, rolling, template
+from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, rolling, template
+from tests.plugin.verbs import few_nodes
 from tests.plugin.verbs.few_nodes import KIND, stored
 
 HOME = ("-n", NAMESPACE)
@@ -33,7 +34,7 @@ def others(seed: int) -> Meanwhile:
     async def change(scene: Scene) -> None:
         match chance.randrange(0 if seed % 2 else 4, 7):
             case 0:
-                await scene.edit({"spec": rolling(partition=chance.choice([0, 8, 16, 22, "30%"]))})
+                await scene.edit({"spec": rolling(partition=chance.choice([0, 1, 2, 3, "30%"]))})
             case 1:
                 await scene.edit({"spec": {"template": template(f"2.0.{chance.randrange(3)}")}})
             case 2:
@@ -43,7 +44,7 @@ def others(seed: int) -> Meanwhile:
                 await scene.edit({"spec": rolling(selector=selector)})
             case 4:
                 label = {"metadata": {"labels": {"track": chance.choice(["canary", None])}}}
-                await scene.api.patch(NODES, chance.choice(scenes.NODES), label, content_type=MERGE_PATCH)
+                await scene.api.patch(NODES, chance.choice(few_nodes.NODES), label, content_type=MERGE_PATCH)
             case 5:
                 await scenes.join(scene, [f"d-{chance.randrange(10**6)}"])
             case 6 if chance.random() < 0.3:
@@ -97,9 +98,9 @@ class End:
 
 
 def ended(words: tuple[str, ...], seed: int) -> End:
-    with held() as scene:
+    with few_nodes.at_half() as scene:
         scene.nodes.behave("*", PACE)
-        scene.do(scene.edit({**DEADLINE, "spec": rolling(partition=14)}))
+        scene.do(scene.edit({**DEADLINE, "spec": rolling(partition=1)}))
         before, began = stored(scene)["metadata"]["generation"], scene.now()
         patience = PATIENCE[seed % len(PATIENCE)]
         ran = scene.run(*words, "--timeout", f"{patience:.0f}s", *HOME, meanwhile=others(seed))
@@ -113,7 +114,7 @@ def ended(words: tuple[str, ...], seed: int) -> End:
     [
         (("status", NAME, "-w"), {0, 3, 4, 5}),
         (("promote", NAME, "--wait"), {0, 3, 4, 6}),
-        (("set-partition", NAME, "12", "--wait"), {0, 3, 4, 6}),
+        (("set-partition", NAME, "0", "--wait"), {0, 3, 4, 6}),
     ],
     ids=lambda one: one[0] if isinstance(one, tuple) else "",
 )

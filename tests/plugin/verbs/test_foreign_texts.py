@@ -12,8 +12,8 @@ import yaml
 
 from tests.beds.api import DAEMONSETS
 from tests.plugin.playing import Ran, Scene
-from tests.plugin.scene import NAME, NAMESPACE, PACE, canary, rolling, template
-from tests.plugin.verbs.few_nodes import acted, few_nodes, get_between
+from tests.plugin.scene import NAME, NAMESPACE, PACE, rolling, template
+from tests.plugin.verbs.few_nodes import acted, few_nodes, get_between, moving
 
 HOME = ("-n", NAMESPACE)
 LIE = "error: all is lost"
@@ -57,7 +57,7 @@ def lines(ran: Ran) -> list[str]:
     ids=" ".join,
 )
 def test_it_makes_no_line_of_its_own(words: tuple[str, ...]) -> None:
-    with canary() as scene:
+    with moving() as scene:
         scene.door.user = "bob"
         scene.do(lie(scene))
         scene.pass_time(2.0)
@@ -67,7 +67,7 @@ def test_it_makes_no_line_of_its_own(words: tuple[str, ...]) -> None:
 
 
 def test_neither_in_the_words_for_a_change_by_somebody_else() -> None:
-    with canary() as scene:
+    with moving() as scene:
         get_between(scene, lambda: lie(scene))
         ran = scene.run("pause", NAME, *HOME)
     assert (ran.code, len(ran.err.splitlines())) == (6, 2), ran.err
@@ -78,7 +78,7 @@ def test_neither_in_the_words_for_a_change_by_somebody_else() -> None:
 @pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
 def test_in_a_document_it_stands_as_it_is_escaped(form: str, read: object) -> None:
     assert callable(read)
-    with canary() as scene:
+    with moving() as scene:
         scene.do(lie(scene))
         ran = scene.run("pause", NAME, "--dry-run=client", "-o", form, *HOME)
     assert TURN not in ran.out

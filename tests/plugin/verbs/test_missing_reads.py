@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.beds.simulator.faults import Answer, Effect, Hang, Rule
-from tests.plugin.scene import NAME, NAMESPACE, Scene, canary, held, paused, settled
-from tests.plugin.verbs.few_nodes import KIND, acted, rolling_of, stored
+from tests.plugin.scene import NAME, NAMESPACE, Scene, canary, held, rolling, settled
+from tests.plugin.verbs.few_nodes import KIND, acted, moving, rolling_of, stored
 from tests.plugin.verbs.test_rollback import selected
 
 SECONDS = 2.5
 """Until the write at the most."""
-VERBS = (("pause",), ("resume",), ("rollback", "-y", "--to-revision=6"), ("promote", "--force"))
+VERBS = (("pause",), ("resume",), ("rollback", "-y", "--to-revision=1"), ("promote", "--force"))
 NODES_HANG = Rule(Hang(), verb="list", resource="nodes")
 
 
@@ -50,7 +50,9 @@ async def _loop_time() -> float:
 def test_it_is_written_within_two_seconds(
     verb: tuple[str, ...], rules: tuple[Rule, ...], told: tuple[str, ...]
 ) -> None:
-    with paused() if verb[0] == "resume" else canary() as scene:
+    with moving() as scene:
+        if verb[0] == "resume":
+            scene.do(scene.edit({"spec": rolling(paused=True)}))
         for rule in rules:
             scene.door.link.faults.add(rule)
         until_written, until_end, err = written_after(scene, *verb)
@@ -62,7 +64,7 @@ def test_it_is_written_within_two_seconds(
 
 
 def test_pause_does_not_wait_for_the_revisions_either() -> None:
-    with canary() as scene:
+    with moving() as scene:
         scene.door.link.faults.add(Rule(Hang(), verb="list", resource="*"))
         until_written, _, err = written_after(scene, "pause")
     assert until_written <= SECONDS

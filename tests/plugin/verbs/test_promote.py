@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.plugin.scene import NAME, NAMESPACE, Scene, canary, first_deployment, held, refused, stalled
-from tests.plugin.verbs.few_nodes import KIND, before_request
+from tests.plugin.verbs.few_nodes import KIND, at_half, before_request, moving
 from tests.plugin.verbs.promoting import LINE, WHERE, done, live, partition, promote, written
 
 
@@ -44,42 +44,42 @@ def test_a_dry_run_changes_nothing() -> None:
 
 
 async def two_canaries_crash(scene: Scene) -> None:
-    for node in ("c-08", "c-07"):
+    for node in ("a-04", "a-03"):
         await scene.nodes.crash(await scene.pod_on(node))
 
 
 def test_health_is_judged_again_after_the_answer() -> None:
     """They crash while the question is open: before the pods are listed for the second time."""
-    with held() as scene:
+    with at_half() as scene:
         before_request(scene, "list pods", 2, lambda: two_canaries_crash(scene))
         ran = promote(scene, "--full", terminal=True, typed="y\n")
         assert (ran.code, ran.out, written(scene)) == (6, "", [])
         assert "Promote node-agent fully?" in ran.err
-        assert "error: step 2 is not finished: 6 of 8 nodes updated" in ran.err
+        assert "error: step 2 is not finished: 0 of 2 nodes updated" in ran.err
 
 
 @pytest.mark.parametrize("more", [("--full", "-y"), ("--wait", "--full", "-y")])
 def test_health_is_judged_again_before_a_write_is_repeated(more: tuple[str, ...]) -> None:
     async def crash() -> None:
         await two_canaries_crash(scene)
-        await scene.until(lambda one: one["status"]["numberAvailable"] == 22)
+        await scene.until(lambda one: one["status"]["numberAvailable"] == 2)
 
-    with held() as scene:
+    with at_half() as scene:
         before_request(scene, f"patch {KIND}", 1, crash)
         ran = promote(scene, *more)
-        assert (ran.code, partition(scene)) == (6, 16)
-        assert "error: step 2 is not finished: 6 of 8 nodes updated" in ran.err
+        assert (ran.code, partition(scene)) == (6, 2)
+        assert "error: step 2 is not finished: 0 of 2 nodes updated" in ran.err
 
 
 def test_with_force_it_is_not_judged_again_either() -> None:
-    with held() as scene:
+    with at_half() as scene:
         before_request(scene, f"patch {KIND}", 1, lambda: two_canaries_crash(scene))
         assert promote(scene, "--full", "--force", terminal=True, typed="y\n").code == 0
         assert partition(scene) == 0
 
 
 def test_only_fully_is_asked() -> None:
-    with held() as scene:
+    with at_half() as scene:
         ran = promote(scene, "--full", terminal=True, typed="no\n")
         assert (ran.code, ran.out) == (6, "")
         assert ran.err.startswith("Promote node-agent fully?\n")
@@ -87,15 +87,15 @@ def test_only_fully_is_asked() -> None:
         assert promote(scene, terminal=True).code == 0
 
 
-@pytest.mark.parametrize("steps", ["22,16,8,0", "90%,67%,33%,0"])
+@pytest.mark.parametrize("steps", ["3,2,1,0", "90%,50%,33%,0"])
 def test_with_force_it_goes_on_blindly_by_the_controllers_own_count(steps: str) -> None:
-    with held() as scene:
+    with at_half() as scene:
         scene.do(scene.edit({"metadata": {"annotations": {"kruise-ds/steps": steps}}}))
         scene.door.forbid("list", "pods")
         scene.door.forbid("list", "nodes")
         ran = promote(scene, "--force")
         assert (ran.code, ran.err) == (0, "")
-        assert partition(scene) == (8 if steps.startswith("22") else "33%")
+        assert partition(scene) == (1 if steps.startswith("3") else "33%")
 
 
 @pytest.mark.parametrize(("state", "scene_of"), [("unfinished", stalled), ("promoted", held)])
@@ -148,7 +148,7 @@ def test_a_step_asked_for_by_its_value_needs_the_present_one_finished(way: list[
     ],
 )
 def test_what_contradicts_itself_is_wrong_usage(way: list[str]) -> None:
-    with held() as scene:
+    with at_half() as scene:
         assert promote(scene, *way).code == 2
         assert not written(scene)
 
@@ -176,7 +176,7 @@ def test_a_soak_that_is_not_over_refuses() -> None:
 )
 @pytest.mark.parametrize("way", [[], ["--full"], ["--wait"], ["--wait", "--force"]], ids=" ".join)
 def test_a_gate_that_cannot_see_stays_closed(kinds: tuple[str, ...], told: str, way: list[str]) -> None:
-    with canary() as scene:
+    with moving() as scene:
         for kind in kinds:
             scene.door.forbid("list", kind)
         ran = promote(scene, *way)

@@ -20,6 +20,7 @@ from tests.plugin.scene import (
     settled,
     start_canary,
 )
+from tests.plugin.verbs.few_nodes import at_half, moving
 from tests.plugin.verbs.promoting import LINE, WHERE, done, live, partition, promote, written
 
 
@@ -32,12 +33,19 @@ def under_way(scene: Scene) -> None:
     scene.do(scene.edit({"spec": rolling(partition=16)}))
 
 
+@story
+def few_moving(scene: Scene) -> None:
+    """The same with four nodes: 1 of 2 is done, the other one will be in more than a minute."""
+    moving.play(scene)
+    scene.nodes.behave("a-03", replace(PACE, ready=180.0))
+
+
 def test_a_right_that_is_lost_while_it_waits_ends_the_wait() -> None:
     async def forbid(scene: Scene) -> None:
         await asyncio.sleep(5.0)
         scene.door.forbid("list", "nodes")
 
-    with held() as scene:
+    with at_half() as scene:
         ran = promote(scene, "--wait", "--soak", "1h", meanwhile=forbid)
         assert ran.code == 6
         assert ran.err.splitlines()[-1] == ("error: cannot see whether step 2 is finished: no right to list nodes")
@@ -60,9 +68,9 @@ def test_it_waits_for_step_and_soak_promotes_and_waits_for_the_next() -> None:
 
 
 def test_a_pod_that_was_lost_begins_the_soak_anew() -> None:
-    with held() as scene:
+    with at_half() as scene:
         began = scene.now()
-        lost = scene.do(scene.pod_on("c-08"))["metadata"]["name"]
+        lost = scene.do(scene.pod_on("a-04"))["metadata"]["name"]
         scene.do(scene.api.delete(PODS, lost))
         ran = promote(scene, "--wait", "--soak", "10m", "--timeout", "1h")
         assert ran.code == 0
@@ -97,13 +105,13 @@ def test_for_a_pause_it_does_not_wait() -> None:
 def test_what_somebody_else_makes_of_it_is_not_waited_for() -> None:
     async def promote_too(scene: Scene) -> None:
         await asyncio.sleep(30.0)
-        await scene.edit({"spec": rolling(partition=8)})
+        await scene.edit({"spec": rolling(partition=1)})
 
-    with under_way() as scene:
+    with few_moving() as scene:
         ran = promote(scene, "--wait", meanwhile=promote_too)
         assert ran.code == 6
         assert ran.err.splitlines()[-2] == "error: node-agent was changed by somebody else while this waited"
-        assert partition(scene) == 8
+        assert partition(scene) == 1
         assert not written(scene)
 
 
@@ -115,9 +123,9 @@ def test_a_server_that_is_away_for_a_moment_does_not_end_the_wait() -> None:
         await asyncio.sleep(20.0)
         scene.door.link.up = True
 
-    with under_way() as scene:
+    with few_moving() as scene:
         assert promote(scene, "--wait", meanwhile=fail).code == 0
-        assert partition(scene) == 8
+        assert partition(scene) == 1
 
 
 def test_what_is_deleted_meanwhile_is_not_waited_for() -> None:
@@ -125,7 +133,7 @@ def test_what_is_deleted_meanwhile_is_not_waited_for() -> None:
         await asyncio.sleep(30.0)
         await scene.api.delete(DAEMONSETS, NAME, options={"propagationPolicy": "Orphan"})
 
-    with under_way() as scene:
+    with few_moving() as scene:
         ran = promote(scene, "--wait", meanwhile=delete)
         assert (ran.code, ran.err.splitlines()[-1]) == (1, "error: node-agent was deleted while this waited")
 
@@ -149,7 +157,7 @@ def test_nor_does_it_where_the_controller_goes_away_before_the_next_step() -> No
         await asyncio.sleep(5.0)
         await scene.controller.kill()
 
-    with held() as scene:
+    with at_half() as scene:
         ran = promote(scene, "--wait", "--soak", "20m", "--timeout", "1h", meanwhile=die)
         assert ran.code == 4
         assert "error: nothing happens to node-agent: no controller is active: lease " in ran.err
@@ -157,7 +165,7 @@ def test_nor_does_it_where_the_controller_goes_away_before_the_next_step() -> No
 
 
 def test_fully_is_asked_before_the_wait() -> None:
-    with under_way() as scene:
+    with few_moving() as scene:
         began = scene.now()
         ran = promote(scene, "--wait", "--full", terminal=True, typed="n\n")
         assert (ran.code, scene.now()) == (6, began)

@@ -10,8 +10,8 @@ import pytest
 
 from tests.beds.simulator.faults import Hang, Rule
 from tests.plugin.playing import Ran
-from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, healthy, held, paused, rolling, template
-from tests.plugin.verbs.few_nodes import KIND, acted, few_nodes, get_between, patches, stored
+from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, rolling, template
+from tests.plugin.verbs.few_nodes import KIND, acted, at_half, few_nodes, get_between, moving, patches, stored
 
 NEW = "agent=registry.example.com/agent:2.0.0"
 LINE = f"daemonset.apps.kruise.io/{NAME}"
@@ -27,15 +27,15 @@ def phase(scene: Scene) -> tuple[str, bool]:
 @pytest.mark.parametrize(
     ("words", "code", "ends"),
     [
-        (("set-image", NEW, "--hold-at", "22"), 0, "Held"),
-        (("set-partition", "8"), 0, "Held"),
+        (("set-image", NEW, "--hold-at", "3"), 0, "Held"),
+        (("set-partition", "1"), 0, "Held"),
         (("restart", "-y"), 0, "Held"),
         (("rollback", "-y"), 0, "Healthy"),
     ],
     ids=lambda words: words[0] if isinstance(words, tuple) else str(words),
 )
 def test_it_ends_when_the_controller_says_that_it_is_done(words: tuple[str, ...], code: int, ends: str) -> None:
-    with held() as scene:
+    with at_half() as scene:
         scene.nodes.behave("*", PACE)
         ran = acted(scene, *words, "--wait", "--timeout", "1h")
         assert (ran.code, phase(scene)) == (code, (ends, True)), ran.err
@@ -44,8 +44,9 @@ def test_it_ends_when_the_controller_says_that_it_is_done(words: tuple[str, ...]
 
 
 def test_resume_waits_too() -> None:
-    with paused() as scene:
-        scene.nodes.behave("*", PACE)
+    with moving() as scene:
+        scene.do(scene.edit({"spec": rolling(paused=True)}))
+        scene.nodes.behave("a-03", PACE)
         assert acted(scene, "resume", "--wait", "--timeout", "1h").code == 0
         assert phase(scene) == ("Held", True)
 
@@ -60,27 +61,28 @@ def test_what_never_gets_ready_ends_it_with_3_or_4() -> None:
 
 def test_another_change_takes_over() -> None:
     async def overtakes(scene: Scene) -> None:
-        await scene.until(lambda one: one["spec"]["template"] != template("1.9.0"))
+        await scene.until(lambda one: one["spec"]["template"] != template("1.8.0", "debug", certs=False))
         await asyncio.sleep(30.0)
         await scene.edit({"spec": rolling(maxUnavailable=3)})
 
-    with healthy() as scene:
+    with few_nodes() as scene:
+        scene.nodes.behave("*", PACE)
         ran = acted(scene, "set-image", NEW, "--wait", meanwhile=overtakes)
     assert ran.code == 6
     assert f"error: {NAME} was changed by somebody else meanwhile" in ran.err
 
 
 def test_what_is_so_already_is_waited_for_as_well() -> None:
-    with held() as scene:
-        ran = acted(scene, "set-partition", "16", "--wait")
+    with at_half() as scene:
+        ran = acted(scene, "set-partition", "2", "--wait")
         assert (ran.code, patches(scene)) == (0, [])
-        assert "Held 8/8 updated" in ran.out
+        assert "Held 2/2 updated" in ran.out
 
 
 def test_a_document_stays_alone_on_stdout() -> None:
-    with held() as scene:
+    with at_half() as scene:
         scene.nodes.behave("*", PACE)
-        ran = acted(scene, "set-partition", "8", "--wait", "-o", "json")
+        ran = acted(scene, "set-partition", "1", "--wait", "-o", "json")
         assert (ran.code, phase(scene)) == (0, ("Held", True))
     assert json.loads(ran.out)["kind"] == "DaemonSet"
 
@@ -101,9 +103,9 @@ def test_wrong_usage(scene: Scene, more: tuple[str, ...], words: str) -> None:
 def test_status_waits_for_the_generation_that_another_tool_has_applied() -> None:
     async def applies(scene: Scene) -> None:
         await asyncio.sleep(5.0)
-        await scene.edit({"spec": {"template": template("2.0.0"), **rolling(partition=22)}})
+        await scene.edit({"spec": {"template": template("2.0.0"), **rolling(partition=3)}})
 
-    with healthy() as scene:
+    with few_nodes() as scene:
         scene.nodes.behave("*", PACE)
         now = stored(scene)["metadata"]["generation"]
         status = ("status", NAME, "-n", NAMESPACE, "-w", "--generation")
@@ -116,24 +118,24 @@ def test_status_waits_for_the_generation_that_another_tool_has_applied() -> None
 def test_status_waits_for_the_image_that_another_tool_has_applied(image: str) -> None:
     async def applies(scene: Scene) -> None:
         await asyncio.sleep(5.0)
-        await scene.edit({"spec": {"template": template("2.0.0"), **rolling(partition=22)}})
+        await scene.edit({"spec": {"template": template("2.0.0"), **rolling(partition=3)}})
 
-    with healthy() as scene:
+    with few_nodes() as scene:
         scene.nodes.behave("*", PACE)
         status = ("status", NAME, "-n", NAMESPACE, "--image")
         assert scene.run(*status, image, "-w", "--timeout", "3s").code == 3, "Healthy, but on another one"
         assert scene.run(*status, image, "--exit-code").code == 3
         ran = scene.run(*status, image, "-w", "--timeout", "10m", meanwhile=applies)
         assert (ran.code, phase(scene)) == (0, ("Held", True))
-        assert scene.run(*status, "agent:1.9.0", "-w", "--timeout", "3s").code == 3, "no longer"
+        assert scene.run(*status, "agent:1.8.0", "-w", "--timeout", "3s").code == 3, "no longer"
 
 
 def test_an_image_that_is_taken_back_meanwhile_ends_it_with_6() -> None:
     async def takes_back(scene: Scene) -> None:
         await asyncio.sleep(20.0)
-        await scene.edit({"spec": {"template": template("1.9.0")}})
+        await scene.edit({"spec": {"template": template("1.8.0", "debug", certs=False)}})
 
-    with healthy() as scene:
+    with few_nodes() as scene:
         scene.nodes.behave("*", PACE)
         scene.do(scene.edit({"spec": {"template": template("2.0.0")}}))
         words = ("status", NAME, "-n", NAMESPACE, "--image", "agent:2.0.0", "-w", "--timeout", "20m")
@@ -170,7 +172,7 @@ def test_reads_before_a_repeated_write_end_at_the_deadline_too(hangs: tuple[str,
         await scene.edit({"metadata": {"labels": {"x": "y"}}})
         scene.door.link.faults.add(Rule(Hang(), verb=hangs[0], resource=hangs[1]))
 
-    with held() as scene:
+    with at_half() as scene:
         get_between(scene, lambda: changes(scene))
         ran, seconds = timed(scene, "promote", "--wait", "--timeout", "3s")
     assert (ran.code, round(seconds, 1)) == (3, 3.5), ran.err
