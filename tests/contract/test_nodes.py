@@ -237,7 +237,6 @@ async def test_a_node_has_a_heartbeat_unless_it_is_dead(bed: ApiServer) -> None:
 
 QUICK = (
     "a_new_image_without_probe",
-    "an_image_that_is_not_there",
     "an_init_container",
     "a_label_that_the_environment_reads",
     "a_readiness_gate",
@@ -250,7 +249,7 @@ QUICK = (
 
 @pytest.mark.parametrize("case", QUICK)
 async def test_a_running_pod_changes_in_place(bed: ApiServer, case: str) -> None:
-    behaviour = Behaviour(missing_images=(image(MISSING),), back_off=2.0)
+    behaviour = Behaviour(missing_images=(image(MISSING),))
     async with bed.nodes(behaviour=behaviour) as (nodes, (node,)):
 
         async def environment(pod: Object) -> Mapping[str, str]:
