@@ -126,7 +126,6 @@ async def test_without_a_probe_a_pod_is_unavailable_while_its_image_is_pulled(be
     assert await serving(bed, V2) == {*nodes}
 
 
-@both_beds
 async def test_two_edits_in_a_row_are_not_finished_by_the_first_one_s_container(bed: Bed) -> None:
     """The second comes while the kubelet pulls the first one's image, which it starts before it looks again."""
     await bed.deploy(in_place(), nodes=2)

@@ -12,7 +12,6 @@ from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, V3
 from tests.beds.pods import image_of
 from tests.beds.simulator.faults import Answer, Effect, Hang, LoseAnswer, Rule
-from tests.system.both import both_beds
 from tests.system.in_place import (
     GATE,
     SLOW,
@@ -38,7 +37,6 @@ def writes(bed: Bed) -> int:
     return len([one for one in bed.journal.writes if one.resource.startswith("pods")])
 
 
-@both_beds
 async def test_three_launch_priorities_take_three_steps_then_traffic(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
 

@@ -30,7 +30,6 @@ async def test_what_restarts_nothing_writes_no_condition(bed: Bed, gated: bool) 
     assert [bool(condition(pod, updates.GATE)) for pod in (await bed.pods()).values()] == [gated] * 2
 
 
-@both_beds
 async def test_a_grace_period_lets_traffic_leave_before_the_restart(bed: Bed) -> None:
     grace = 30 if bed.plane is None else 3
     nodes = await bed.deploy(updates.with_grace(grace), nodes=2)
@@ -57,7 +56,6 @@ def asked(bed: Bed) -> Counter[str]:
     return Counter(write.name for write in bed.journal.work if write.verb == "probe")
 
 
-@both_beds
 async def test_where_updates_are_refused_traffic_comes_back_once(bed: Bed) -> None:
     """Whether the server would take them is asked by dry runs from then on."""
     nodes = await bed.deploy(updates.in_place(), nodes=2)

@@ -47,7 +47,6 @@ async def test_an_update_prepares_one_pod_after_the_other_and_waits_for_each(bed
     await bed.event("PreparingDelete", f"label {BLOCK}=true")
 
 
-@both_beds
 async def test_a_users_controller_that_takes_its_time_never_sees_two_pods(bed: Bed) -> None:
     await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}), nodes=4)
     async with user_controller(bed, most=5.0) as nodes, monitoring(bed, most_unavailable=1), one_at_a_time(bed):

@@ -187,7 +187,6 @@ async def test_deferred_waits_within_the_budget_and_goes_on_by_itself(bed: Bed) 
     await bed.settled()
 
 
-@both_beds
 @pytest.mark.parametrize("fallback", [False, True], ids=["left as it is", "recreated"])
 async def test_a_resize_refused_by_the_kubelet_is_recreated_where_wanted(bed: Bed, fallback: bool) -> None:
     await deployed(bed, 3, annotations={"kruise-ds/resize-fallback": "Recreate"} if fallback else {})
