@@ -135,7 +135,7 @@ class Instrumentation:
 
     def status_changed(self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
         self.passes.did(daemonset.key, "status_written")
-        if self._caches.daemonset_of(daemonset.uid) is not None:
+        if not self._caches.is_gone(daemonset):
             self._metrics.tally.wrote_status(daemonset.uid, before, after)
 
     def acted(self, daemonset: DaemonSet, action: Action, error: ApiError | None) -> None:
@@ -147,7 +147,7 @@ class Instrumentation:
         about = {"object": action.name, "node": getattr(action, "node", ""), "why": error.message if error else ""}
         self._log.debug("write", action=type(action).__name__, **{name: said for name, said in about.items() if said})
         tally, uid = self._metrics.tally, daemonset.uid
-        if self._caches.daemonset_of(uid) is None:
+        if self._caches.is_gone(daemonset):
             return
         if operation := action.traits.operation:
             tally.count(uid, OF_OPERATIONS, operation, "success" if error is None else "error")

@@ -12,7 +12,10 @@ from collections.abc import Mapping
 from controller.api import canonical
 from controller.api.base import JSON, JSONObject, View, as_bytes, fields_of
 from controller.api.meta import Named, ObjectMeta, ownership_of
-from controller.api.wellknown import HASH_LABEL
+from controller.api.wellknown import HASH_LABEL, NEVER_RAN_ANNOTATION
+
+HIGHEST_NUMBER = 2**62
+"""Numbers are counted up to this one. A stored number beyond it, or below 1, counts as 0."""
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """The alphabet of generated names in Kubernetes (apimachinery `SafeEncodeString`): no vowels, no look-alikes."""
@@ -37,10 +40,17 @@ class Revision(Named):
     owner_index: int
     labels: Mapping[str, str]
     number: int
+    """From 1 to `HIGHEST_NUMBER`; 0 if the stored number is out of range."""
     template: JSONObject
     identity: str
     """The meaning of the template (`canonical.identity`), by which revisions are compared."""
     dying: bool = False
+    created: str = ""
+    """When, in RFC 3339."""
+    annotated: bool = False
+    """Whether it has annotations."""
+    never_ran: bool = False
+    """Whether it was adopted although no pod had it."""
 
     @property
     def hash(self) -> str:
@@ -63,10 +73,13 @@ def project(view: RevisionView) -> Revision | None:
         owner_uid=owner.uid,
         owner_index=owner.index,
         labels=meta.labels or {},
-        number=view.revision,
+        number=view.revision if 0 < view.revision <= HIGHEST_NUMBER else 0,
         template=template,
         identity=canonical.identity(template),
         dying=meta.deletion_timestamp is not None,
+        created=meta.creation_timestamp or "",
+        annotated=bool(meta.annotations),
+        never_ran=NEVER_RAN_ANNOTATION in (meta.annotations or {}),
     )
 
 

@@ -26,6 +26,8 @@ def request_words(verb: str, what: str) -> str:
 
 
 HASH_LABEL: Final = "controller-revision-hash"
+NEVER_RAN_ANNOTATION: Final = "kruise-ds/never-ran"
+"""On a ControllerRevision that was adopted although no pod had it: it is history, but no node falls back to it."""
 LIFECYCLE_STATE_LABEL: Final = "lifecycle.apps.kruise.io/state"
 PREPARING_DELETE: Final = "PreparingDelete"
 LIFECYCLE_TIMESTAMP_ANNOTATION: Final = "lifecycle.apps.kruise.io/timestamp"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
+from typing import Protocol
 
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
@@ -32,6 +33,20 @@ class Cached(Value):
     """Why a pod of the DaemonSet cannot be decoded; empty: all can."""
 
 
+class Dependent(Protocol):
+    """An object that a DaemonSet may control."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def owner_uid(self) -> str: ...
+
+
+def _owner(dependent: Dependent) -> tuple[str, str] | None:
+    """Namespace and uid of its controller."""
+    return (dependent.namespace, dependent.owner_uid) if dependent.owner_uid else None
+
+
 class Caches:
     """Reads the stores of DaemonSets, pods, nodes and revisions, by indexes."""
 
@@ -53,10 +68,10 @@ class Caches:
         self._fleet: tuple[Node, ...] | None = None
         self._by_uid = daemonsets.index(lambda ds: ds.uid)
         self._by_namespace = daemonsets.index(lambda ds: ds.namespace)
-        self._pods_by_owner = pods.index(lambda pod: pod.owner_uid or None)
+        self._pods_by_owner = pods.index(_owner)
         self._pods_by_node = pods.index(lambda pod: pod.node if pod.owner_uid else None)
         self._orphans = pods.index(lambda pod: None if pod.owner_uid else pod.namespace)
-        self._revisions_by_owner = revisions.index(lambda revision: revision.owner_uid or None)
+        self._revisions_by_owner = revisions.index(_owner)
         self._orphan_revisions = revisions.index(lambda revision: None if revision.owner_uid else revision.namespace)
 
     def placement_changed(self) -> None:
@@ -97,22 +112,29 @@ class Caches:
             unreadable=self._unreadable(daemonset),
         )
 
-    def daemonset_of(self, uid: str) -> DaemonSet | None:
-        """The DaemonSet with this uid, whatever its name or the API version that a reference to it used."""
-        return next(iter(self._by_uid.get(uid).values()), None)
+    def daemonset_of(self, dependent: Dependent) -> DaemonSet | None:
+        """The DaemonSet that controls this object, whatever its name or the API version of the reference. As for
+        Kubernetes' garbage collector, an owner counts only in its own namespace."""
+        owners = self._by_uid.get(dependent.owner_uid).values()
+        return next((one for one in owners if one.namespace == dependent.namespace), None)
+
+    def is_gone(self, daemonset: DaemonSet) -> bool:
+        """Whether the cache does not show this DaemonSet any more, or another one of its name."""
+        return not self._by_uid.get(daemonset.uid)
 
     def daemonsets_in(self, namespace: str) -> Iterable[DaemonSet]:
         return self._by_namespace.get(namespace).values()
 
     def pods_of(self, daemonset: DaemonSet) -> tuple[Pod, ...]:
-        return tuple(self._pods_by_owner.get(daemonset.uid).values())
+        return tuple(self._pods_by_owner.get((daemonset.namespace, daemonset.uid)).values())
 
-    def owners_on(self, node: str) -> set[str]:
-        """The uids of all owners that have a pod on the node, or one that can only run there."""
-        return {pod.owner_uid for pod in self._pods_by_node.get(node).values()}
+    def has_pod_on(self, node: str) -> Callable[[DaemonSet], bool]:
+        """Returns a test for DaemonSets: whether one has a pod on the node, or one that can only run there."""
+        owners = {_owner(pod) for pod in self._pods_by_node.get(node).values()}
+        return lambda daemonset: (daemonset.namespace, daemonset.uid) in owners
 
     def revisions_of(self, daemonset: DaemonSet) -> tuple[Revision, ...]:
-        return tuple(self._revisions_by_owner.get(daemonset.uid).values())
+        return tuple(self._revisions_by_owner.get((daemonset.namespace, daemonset.uid)).values())
 
     def aliveness(self, daemonset: DaemonSet) -> Callable[[str], bool]:
         """Returns a test for pod uids: whether the cache shows this pod, and does not show it as being deleted."""

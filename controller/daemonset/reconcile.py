@@ -142,7 +142,7 @@ class Reconciler:
             status_due = await status_writer.settle(daemonset, decided, dependencies, control)
         except ApiError as error:
             errors.append(error)
-        if self._caches.daemonset_of(daemonset.uid) is None:
+        if self._caches.is_gone(daemonset):
             self.forget(daemonset.uid)  # drops what was noted of the answers
             return Done()
         now = this.now + elapsed() - this.moment
@@ -185,7 +185,7 @@ class Reconciler:
         """Learn an answer that came after its pass. If the spec was edited meanwhile, a failure is dropped, because
         the edit may have cured it; what was done, or may have been, counts all the same."""
         uid = daemonset.uid
-        if self._caches.daemonset_of(uid) is None:
+        if self._caches.is_gone(daemonset):
             self.forget(uid)  # drops what was noted of the answer
             return
         state = self._states.of(uid)

@@ -84,7 +84,7 @@ class Triggers:
                 self._enqueue(daemonset.key, "urgent", f"malformed pod {change.key.name}")
             return
         if old is not None and old.owner_uid and (new is None or new.owner_uid != old.owner_uid):
-            owner = self._caches.daemonset_of(old.owner_uid)
+            owner = self._caches.daemonset_of(old)
             if owner is not None:
                 if Key("", old.node) in self._caches.nodes:  # else nothing would make us forget the pod
                     self._states.of(owner.uid).lost(old)
@@ -92,7 +92,7 @@ class Triggers:
         if new is None:
             return
         if new.owner_uid:
-            owner = self._caches.daemonset_of(new.owner_uid)
+            owner = self._caches.daemonset_of(new)
             if owner is not None:
                 self._listeners.pod_seen(owner, new)
                 self._enqueue(owner.key, self._urgency(old, new, owner), f"pod {new.name} changed")
@@ -108,7 +108,7 @@ class Triggers:
         if old is not None and new is not None and old.same_placement(new):
             return
         self._caches.placement_changed()
-        owners = self._caches.owners_on(change.key.name)
+        has_pod = self._caches.has_pod_on(change.key.name)
         for daemonset in self._caches.daemonsets.values():
             compiled = self._states.of(daemonset.uid).compiled_for(daemonset)
             if compiled.rules.problems:
@@ -117,7 +117,7 @@ class Triggers:
             before, after = _verdict(compiled.rules, older, old), _verdict(compiled.rules, older, new)
             if before == after:
                 continue
-            if {before, after} <= UNWANTED and daemonset.uid not in owners:
+            if {before, after} <= UNWANTED and not has_pod(daemonset):
                 continue
             self._enqueue(daemonset.key, "urgent", f"node {change.key.name} changed")
         if new is None:
@@ -128,7 +128,7 @@ class Triggers:
         """A revision that vanished may have to be created again; one that somebody else created, adopted."""
         for revision in {one.uid: one for one in (change.old, change.new) if one is not None}.values():
             if revision.owner_uid:
-                owner = self._caches.daemonset_of(revision.owner_uid)
+                owner = self._caches.daemonset_of(revision)
                 if owner is not None:
                     self._enqueue(owner.key, "urgent", f"revision {revision.name} changed")
             elif change.new is not None:
@@ -149,7 +149,7 @@ class Triggers:
         """The DaemonSet to which an unreadable object probably belongs: by its last good state, else by its name."""
         caches = self._caches
         pod = caches.pods.get(key) if plural == PODS.plural else None
-        owner = caches.daemonset_of(pod.owner_uid) if pod is not None else None
+        owner = caches.daemonset_of(pod) if pod is not None else None
         if owner is not None:
             return [owner]
         if plural == DAEMONSETS.plural:

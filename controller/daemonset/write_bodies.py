@@ -7,7 +7,7 @@ from typing import assert_never
 from controller.api import patch, revision
 from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
-from controller.api.wellknown import HASH_LABEL
+from controller.api.wellknown import HASH_LABEL, NEVER_RAN_ANNOTATION
 from controller.planner.actions import (
     AdoptPod,
     AdoptRevision,
@@ -27,20 +27,25 @@ def metadata_patch(
     match action:
         case AdoptPod(pod=ref) | AdoptRevision(revision=ref):
             reference = owner_reference(daemonset)
-            operation = (
+            operations: patch.JsonPatch = (
                 patch.add(reference, "metadata", "ownerReferences", "-")
                 if action.owners
-                else patch.add([reference], "metadata", "ownerReferences")
+                else patch.add([reference], "metadata", "ownerReferences"),
             )
+            if isinstance(action, AdoptRevision) and action.never_ran:
+                have: dict[str, str] | None = {} if action.annotated else None
+                operations += patch.merged("annotations", {NEVER_RAN_ANNOTATION: "true"}, have)
         case ReleasePod(pod=ref):
-            operation = patch.remove("metadata", "ownerReferences", str(action.owner_index))
+            operations = (patch.remove("metadata", "ownerReferences", str(action.owner_index)),)
         case RenumberRevision(revision=ref):
-            operation = patch.add(action.number, "revision")
+            operations = (patch.add(action.number, "revision"),)
+            if action.never_ran:
+                operations += (patch.remove("metadata", "annotations", NEVER_RAN_ANNOTATION),)
         case RelabelPod(pod=ref):
             return patch.guarded_by_uid(ref.uid, patch.add(action.hash, "metadata", "labels", HASH_LABEL))
         case _:
             assert_never(action)
-    return patch.guarded_by_version(ref.version, operation)
+    return patch.guarded_by_version(ref.version, *operations)
 
 
 def revision_body(daemonset: DaemonSet, action: CreateRevision) -> JSONObject:

@@ -173,7 +173,7 @@ class ImagePullParts:
 
     def on_revision(self, change: Change[Revision]) -> None:
         revision = change.new or change.old
-        owner = self._daemonsets.daemonset_of(revision.owner_uid) if revision is not None else None
+        owner = self._daemonsets.daemonset_of(revision) if revision is not None else None
         if owner is not None:
             self.rollout_queue.add_after(owner.key, SETTLES_SECONDS, "revision changed")
 

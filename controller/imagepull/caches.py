@@ -45,7 +45,7 @@ class JobCaches:
 
     def owner_of(self, job: ImagePullJob) -> DaemonSet | None:
         """The DaemonSet whose rollout created the job; None: no rollout did."""
-        return self._daemonsets.daemonset_of(job.owner_uid)
+        return self._daemonsets.daemonset_of(job)
 
     def nodes_of_rollout(self, job: ImagePullJob) -> frozenset[str] | None:
         """The nodes for which a rollout created the job; None: no rollout is known."""

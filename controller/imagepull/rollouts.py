@@ -88,7 +88,7 @@ class Rollouts:
         image of a job, as in `state.lacking`. `did` is called for each successful write."""
         self._client, self._caches, self._jobs, self._say = client, caches, jobs, say
         self._wake, self._rules_of, self._lacking, self._did = wake, rules_of, lacking, did
-        self._by_owner = jobs.index(lambda job: job.owner_uid or None)
+        self._by_owner = jobs.index(lambda job: (job.namespace, job.owner_uid))
         self._known: dict[str, _KnownRollout] = {}
         """The known rollouts by uid of the DaemonSet."""
         self._removed: set[str] = set()
@@ -108,7 +108,7 @@ class Rollouts:
         there = ((job.image, self._ours(daemonset, job)) for job in asked.jobs)
         known.seen.update(image for image, ours in there if ours is not None and known.relies_on(ours))
         try:
-            for job in list(self._by_owner.get(daemonset.uid).values()):
+            for job in list(self._by_owner.get((daemonset.namespace, daemonset.uid)).values()):
                 if not job.dying and not (asked.jobs and known.relies_on(job)):
                     await _collected(self._remove(client, daemonset, job), errors)
             await self._make(client, daemonset, asked, known, errors)
@@ -139,7 +139,8 @@ class Rollouts:
 
     def saw(self, job: ImagePullJob) -> None:
         """Note that this job exists."""
-        known = self._known.get(job.owner_uid)
+        owner = self._caches.daemonset_of(job)
+        known = self._known.get(owner.uid) if owner is not None else None
         if known is not None and known.relies_on(job) and job.uid not in self._removed:
             known.seen.add(job.spec.image)
 

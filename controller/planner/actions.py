@@ -108,6 +108,10 @@ class AdoptRevision(OnRevision):
 
     owners: int
     """Number of owner references that the revision has already."""
+    annotated: bool = False
+    """Whether the revision has annotations already."""
+    never_ran: bool = False
+    """Record that no pod has this revision."""
 
 
 class CreateRevision(Value):
@@ -127,6 +131,8 @@ class RenumberRevision(OnRevision):
     """Give an earlier revision the highest number, as it is the current one again."""
 
     number: int
+    never_ran: bool = False
+    """Whether that is recorded of it, and true no longer."""
 
 
 class DeleteRevision(OnRevision):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from controller.api.pod import Pod
+from controller.api.revision import Revision
 from controller.planner.actions import (
     Action,
     AdoptPod,
@@ -19,6 +20,7 @@ from controller.planner.board import Board
 from controller.planner.place import Place
 from controller.planner.placement import place_pods
 from controller.planner.step import Step
+from controller.planner.world import World
 
 
 def claim(board: Board) -> Step:
@@ -37,7 +39,7 @@ def claim(board: Board) -> Step:
         if not pod.dying and not pod.ended and matches(pod.labels) and Place.of_object(pod.uid) not in world.held_back
     ]
     histories = [
-        AdoptRevision(revision=revision.ref, owners=revision.owner_index)
+        _adopt(revision, world)
         for revision in world.orphan_revisions
         if not revision.dying and matches(revision.labels) and Place.of_object(revision.uid) not in world.held_back
     ]
@@ -48,6 +50,19 @@ def claim(board: Board) -> Step:
     )
     claims = actions[: board.budget.burst]
     return Step(actions=(*claims, *_creates_beside(board, claims)), more=bool(actions))
+
+
+def _adopt(revision: Revision, world: World) -> AdoptRevision:
+    """The adoption of a revision, with a record if it is only history: it is not of the current template, and no pod
+    has it. A pod has the revision with its hash that was adopted or created first."""
+    ran = any(pod.hash == revision.hash for pod in (*world.pods, *world.orphans))
+    ran = ran and all(one.hash != revision.hash for one in world.revisions)
+    return AdoptRevision(
+        revision=revision.ref,
+        owners=revision.owner_index,
+        annotated=revision.annotated,
+        never_ran=not ran and revision.identity != world.daemonset.identity,
+    )
 
 
 def _creates_beside(board: Board, claims: tuple[Action, ...]) -> list[CreatePod]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller.api.daemonset import DaemonSet
-from controller.api.revision import Revision, new_hash
+from controller.api.revision import HIGHEST_NUMBER, Revision, new_hash
 from controller.planner.world import World
 
 
@@ -23,7 +23,7 @@ def stored_current(daemonset: DaemonSet, revisions: Iterable[Revision]) -> Revis
 def current_revision(world: World) -> tuple[Revision, tuple[Revision, ...]]:
     """The current revision, and all others, newest first. If it is not stored, it is the one that will be."""
     daemonset = world.daemonset
-    stored = sorted(world.revisions, key=_order, reverse=True)
+    stored = sorted(_originals(world.revisions), key=_order, reverse=True)
     current = stored_current(daemonset, stored)
     if current is not None:
         return current, tuple(one for one in stored if one is not current)
@@ -36,13 +36,21 @@ def current_revision(world: World) -> tuple[Revision, tuple[Revision, ...]]:
         owner_uid=daemonset.uid,
         owner_index=0,
         labels={"controller-revision-hash": hash_},
-        number=stored[0].number + 1 if stored else 1,
+        number=min(stored[0].number + 1, HIGHEST_NUMBER) if stored else 1,
         template=daemonset.spec.template,
         identity=daemonset.identity,
     )
     return future, tuple(stored)
 
 
-def _order(revision: Revision) -> tuple[int, str]:
+def _originals(revisions: Iterable[Revision]) -> Iterable[Revision]:
+    """Without those whose hash stands for another content: pods with a hash have the content that had it first."""
+    contents: dict[str, str] = {}
+    for one in sorted(revisions, key=lambda one: (one.never_ran, one.created, one.number, one.name)):
+        contents.setdefault(one.hash, one.identity)
+    return (one for one in revisions if one.identity == contents[one.hash])
+
+
+def _order(revision: Revision) -> tuple[int, str, str]:
     """Greater for a newer revision."""
-    return revision.number, revision.name
+    return revision.number, revision.created, revision.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from controller.api.revision import HIGHEST_NUMBER
 from controller.planner.actions import (
     Action,
     CreateRevision,
@@ -35,8 +36,10 @@ def settle_history(board: Board) -> Step:
         create = CreateRevision(name=revision.name, hash=revision.hash, number=revision.number)
         return _unless_held_back(board, (create,), more=True)
     newest = board.older[0].number if board.older else 0
-    if revision.number <= newest:
-        return _unless_held_back(board, (RenumberRevision(revision=revision.ref, number=newest + 1),), more=True)
+    highest = min(max(revision.number, newest + 1), HIGHEST_NUMBER)
+    if revision.number < highest or revision.never_ran:
+        renumber = RenumberRevision(revision=revision.ref, number=highest, never_ran=revision.never_ran)
+        return _unless_held_back(board, (renumber,), more=True)
     twins = of_template(board.world.daemonset, board.older)
     if not twins:
         return Step()

@@ -205,14 +205,16 @@ class _WorldAfter:
         match action:
             case actions.AdoptRevision():
                 found = self._orphan_revisions.pop(action.revision.uid)
-                self._revisions[found.uid] = replace(found, owner_uid=self._world.daemonset.uid)
+                self._revisions[found.uid] = replace(
+                    found, owner_uid=self._world.daemonset.uid, never_ran=action.never_ran
+                )
             case actions.CreateRevision():
                 future, _ = current_revision(self._world)
                 stored = replace(future, uid=f"planned-{future.name}")
                 self._revisions[stored.uid] = stored
             case actions.RenumberRevision():
                 found = self._revisions[action.revision.uid]
-                self._revisions[found.uid] = replace(found, number=action.number)
+                self._revisions[found.uid] = replace(found, number=action.number, never_ran=False)
             case actions.DeleteRevision():
                 del self._revisions[action.revision.uid]
             case _:

@@ -128,7 +128,7 @@ class ToyCluster:
                 found = next(one for one in world.orphan_revisions if one.uid == action.revision.uid)
                 rest = tuple(one for one in world.orphan_revisions if one is not found)
                 self.world = replace(world, orphan_revisions=rest)
-                self._store(replace(found, owner_uid=OURS))
+                self._store(replace(found, owner_uid=OURS, never_ran=action.never_ran))
             case actions.CreateRevision():
                 assert action.name not in {one.name for one in world.revisions}, f"{action.name} is taken"
                 pod_template = world.daemonset.spec.template
@@ -138,7 +138,7 @@ class ToyCluster:
             case actions.RenumberRevision():
                 found = next(one for one in world.revisions if one.uid == action.revision.uid)
                 rest = tuple(one for one in world.revisions if one is not found)
-                self.world = replace(world, revisions=(*rest, replace(found, number=action.number)))
+                self.world = replace(world, revisions=(*rest, replace(found, number=action.number, never_ran=False)))
             case actions.DeleteRevision():
                 rest = tuple(one for one in world.revisions if one.uid != action.revision.uid)
                 self.world = replace(world, revisions=rest)

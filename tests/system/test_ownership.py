@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from tests.beds.api import DAEMONSETS, DAEMONSETS_ALPHA, PODS, REVISIONS, Object
+import msgspec
+
+from tests.beds.api import DAEMONSETS, DAEMONSETS_ALPHA, NAMESPACES, PODS, REVISIONS, Api, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.garbage import garbage_collector_knows
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V2, bare_pod, daemonset, names, owner
+from tests.beds.objects import V1, V2, V3, bare_pod, daemonset, names, owner
 from tests.beds.pods import condition, controller_of
 from tests.system.both import both_beds
 from tests.system.in_place import in_place, is_open, runs
 
 HASH = "controller-revision-hash"
+
+
+def limits(**fields: object) -> Object:
+    return {"type": "RollingUpdate", "rollingUpdate": fields}
 
 
 @both_beds
@@ -246,3 +252,58 @@ def other_data(revision: Object) -> Object:
     template = revision["data"]["spec"]["template"]
     containers = [{**template["spec"]["containers"][0], "image": "registry.example/agent:older"}]
     return {"spec": {"template": {**template, "spec": {**template["spec"], "containers": containers}}}}
+
+
+@both_beds
+async def test_an_owner_counts_in_its_own_namespace_only(bed: Bed) -> None:
+    """In a namespace of his own a tenant claims that the DaemonSet controls what he has made there."""
+    await bed.controller.stop()
+    bed.controller.start(msgspec.structs.replace(bed.controller.settings, namespaces=()))
+    await bed.deploy(daemonset(updateStrategy=limits(partition=2)), nodes=2)
+    one, (first,) = await bed.daemonset(), await bed.revisions()
+    tenant = Api(bed.api.transport, f"{bed.api.namespace}-tenant")
+    await tenant.create(NAMESPACES, {"metadata": {"name": tenant.namespace}})
+    claim = {"ownerReferences": [owner(one, block=False)]}
+    stays = {"finalizers": ["example.com/stays"]}  # or the garbage collector would take it
+    template = {**daemonset(image=V3)["spec"]["template"], "$patch": "replace"}
+    for number, of in ((2**63 - 1, "planted"), (5, first["metadata"]["labels"][HASH])):
+        metadata = {"name": f"agent-{of}", "labels": {"app": "agent", HASH: of}, **claim, **stays}
+        planted = {"metadata": metadata, "data": {"spec": {"template": template}}, "revision": number}
+        await tenant.create(REVISIONS, planted)
+    stuck = bare_pod("agent-stuck", "node-0", image=V3)
+    stuck["metadata"] |= {**claim, **stays}
+    await tenant.create(PODS, stuck)
+
+    await bed.set_image(V2)
+    await bed.seen()
+    for pod in (await bed.pods()).values():
+        await bed.api.delete(PODS, pod["metadata"]["name"])
+    await bed.runs_on("node-0", "node-1", image=V1)
+    await bed.edit({"updateStrategy": limits(partition=0)})
+    await bed.runs_on("node-0", "node-1", image=V2)
+    assert [one["revision"] for one in await bed.revisions()] == [1, 2]
+    assert {"agent-stuck", "agent-planted"}.isdisjoint(write.name for write in bed.journal.writes)
+    for kind in (PODS, REVISIONS):
+        for left in await tenant.list(kind):
+            await tenant.patch(kind, left["metadata"]["name"], {"metadata": {"finalizers": None}})
+
+
+async def test_a_revision_that_no_pod_had_is_nothing_to_fall_back_to(bed: Bed) -> None:
+    """What a workload with the same labels has left is adopted as history; nodes that the selector keeps from the
+    newest revision do not get it."""
+    foreign = {**daemonset(image=V3)["spec"]["template"], "$patch": "replace"}
+    for name, notes in (("left-1", {"team": "net"}), ("left-2", {})):
+        metadata = {"name": name, "labels": {"app": "agent", HASH: name}, "annotations": notes}
+        await bed.api.create(
+            REVISIONS, {"metadata": metadata, "data": {"spec": {"template": foreign}}, "revision": 7}
+        )
+    await bed.deploy(daemonset(updateStrategy=limits(selector={"matchLabels": {"track": "canary"}})), nodes=2)
+    await bed.runs_on("node-0", "node-1", image=V1)
+    adopted = [one for one in await bed.revisions() if one["metadata"]["name"].startswith("left")]
+    assert [controller_of(one)["name"] for one in adopted] == ["agent"] * 2, "it is history all the same"
+
+    await bed.controller.stop()
+    for pod in (await bed.pods()).values():
+        await bed.api.delete(PODS, pod["metadata"]["name"])
+    bed.controller.start()
+    await bed.runs_on("node-0", "node-1", image=V1)

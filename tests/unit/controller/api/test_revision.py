@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from controller.api import canonical, revision
-from controller.api.meta import Key
+from controller.api.meta import Key, ObjectMeta
 from controller.api.revision import Revision, RevisionView, encode, new_hash, payload, short_hash, template_of
 from controller.api.selector import LabelSelector, Requirement, as_text, parse, requirement
 from tests.beds.worlds import matching, where
@@ -67,6 +67,16 @@ def test_projection() -> None:
     assert (found.ref.uid, found.ref.version) == ("u", "7")
     assert found.template == {"spec": {"hostNetwork": False}}
     assert found.identity == canonical.identity({"spec": {}}), "identity is by meaning"
+
+
+@pytest.mark.parametrize(
+    ("stored", "counts"), [(2**63 - 1, 0), (2**62 + 1, 0), (2**62, 2**62), (1, 1), (0, 0), (-1, 0), (-(2**63), 0)]
+)
+def test_a_number_out_of_range_counts_as_0(stored: int, counts: int) -> None:
+    meta = ObjectMeta(name="demo-abc")
+    found = revision.project(RevisionView(metadata=meta, data=payload({"spec": {"containers": []}}), revision=stored))
+    assert found is not None
+    assert found.number == counts
 
 
 def test_an_orphan_revision_is_kept_and_one_of_another_workload_dropped() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.api.revision import Revision, new_hash
+from controller.api.revision import HIGHEST_NUMBER, Revision, new_hash
 from controller.planner.actions import CreateRevision, RenumberRevision
 from controller.planner.board import lay_out
 from controller.planner.current_revision import current_revision
@@ -162,6 +162,16 @@ def test_an_unlabelled_revision_is_known_by_its_name() -> None:
 
 def test_history_is_settled_with_one_current_revision_numbered_highest() -> None:
     assert settle_history(lay_out(world(nodes=numbered(1)))).actions == ()
+
+
+def test_the_highest_number_is_shared_and_not_gone_beyond() -> None:
+    top = revision("v1", HIGHEST_NUMBER)
+    cluster = ToyCluster(world(ds("v2"), nodes=1, pods=everywhere(1), revisions=[top]))
+    cluster.settle()
+    assert [one.number for one in cluster.world.revisions] == [HIGHEST_NUMBER] * 2
+    cluster.edit(ds("v1"))
+    cluster.settle()
+    assert {pod.hash for pod in cluster.world.pods} == {"v1"}
 
 
 def test_of_two_highest_revisions_the_current_one_gets_a_higher_number() -> None:

@@ -108,8 +108,8 @@ def test_a_pod_follows_the_label_of_its_node() -> None:
     cluster.expect("+node-1 v1", "")
     cluster.set_nodes(node("node-1", labels={"color": "green"}))
     cluster.expect("-node-1 v1", "")
-    cluster.edit(ds(nodeSelector={"color": "green"}))
-    cluster.expect("+node-1 v1", "")
+    cluster.edit(ds("v2", nodeSelector={"color": "green"}))
+    cluster.expect("+node-1 v2", "")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from controller.planner.plan import plan
 from tests.beds.in_place_worlds import RESTARTING, gated
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import ds, everywhere, failed, pending, pod, prepared, revision, template, where, world
+from tests.beds.worlds import OURS, ds, everywhere, failed, pending, pod, prepared, revision, template, where, world
 
 
 def by_the_api_server(of: JSONObject) -> JSONObject:
@@ -70,6 +70,52 @@ def test_an_image_edit_after_the_take_over_rolls_normally() -> None:
     cluster.settle()
     cluster.edit(ds("v2"))
     cluster.expect("-node-1 v1", "+node-1 v2", "")
+
+
+FOREIGN = revision("v7", 7, owner_uid="", created="2025-01-02T00:00:00Z")
+"""Left by another workload with our labels."""
+
+
+@pytest.mark.parametrize("held", [{"partition": 3}, {"selector": {"track": "canary"}}, {"paused": True}], ids=str)
+def test_history_that_no_pod_ever_had_is_nothing_to_fall_back_to(held: dict[str, Any]) -> None:
+    cluster = ToyCluster(world(ds("v1", **held), nodes=3, revisions=(), orphan_revisions=(FOREIGN,)))
+    cluster.expect("adopt demo-v7", "store v1 as 8", "+node-0 v1, +node-1 v1, +node-2 v1", "")
+    assert [one.never_ran for one in cluster.world.revisions] == [True, False]
+
+
+def test_history_of_which_pods_are_is_fallen_back_to() -> None:
+    cluster = ToyCluster(world(ds("v1"), **native(2)))
+    cluster.settle()
+    cluster.edit(ds("v2", partition=2))
+    cluster.expect("")
+    cluster.lose("node-0-v1")
+    cluster.expect("+node-0 v1", "")
+
+
+def test_once_rolled_out_adopted_history_is_as_good_as_any() -> None:
+    cluster = ToyCluster(world(ds("v1"), nodes=1, orphan_revisions=(FOREIGN,)))
+    cluster.settle()
+    cluster.edit(ds("v7"))
+    cluster.settle()
+    assert [one.never_ran for one in cluster.world.revisions if one.hash == "v7"] == [False]
+
+
+@pytest.mark.parametrize("owner", ["", OURS], ids=["adopted", "ours at once"])
+@pytest.mark.parametrize("number", [0, 9])
+@pytest.mark.parametrize("content", ["v2", "v7"], ids=["of the new template", "of another one"])
+def test_a_hash_stands_for_the_content_that_had_it_first(content: str, number: int, owner: str) -> None:
+    """Another revision claims to be the one that the pods have."""
+    first, second = "2025-01-01T00:00:00Z", "2025-01-02T00:00:00Z"
+    liar = revision("v1", number, of=template(content), name="liar", uid="uid-liar", created=second, owner_uid=owner)
+    stored = (revision("v1", created=first), *((liar,) if owner else ()))
+    held = ds("v2", partition=2, max_unavailable=2)
+    orphans = () if owner else (liar,)
+    cluster = ToyCluster(world(held, nodes=2, pods=everywhere(2), revisions=stored, orphan_revisions=orphans))
+    cluster.settle()
+    assert {pod.hash for pod in cluster.world.pods} == {"v1"}, "none was changed, or counts as updated"
+    for one in cluster.world.pods:
+        cluster.lose(one.name)
+    assert cluster.settle() == ["+node-0 v1", "+node-1 v1"]
 
 
 def test_a_hidden_change_in_the_hand_written_manifest_is_still_a_change() -> None:
