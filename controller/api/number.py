@@ -29,12 +29,21 @@ _SUFFIX = {
     **{f"{s}i": Decimal(1024) ** power for power, s in enumerate("KMGTPE", start=1)},
 }
 
+_DECIMAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+
 
 def is_well_formed(value: IntOrPercent) -> bool:
     """Whether `value` is an int >= 0 or a percentage. 150% is well formed; the CRD limits percentages."""
     if isinstance(value, str):
         return _PERCENT.fullmatch(value) is not None
     return value >= 0
+
+
+def decimal_integer(text: str) -> int | None:
+    """An int64 in canonical form, without leading zeros or a plus, as the operators Gt and Lt of a toleration compare
+    it; None for any other text."""
+    number = int(text) if _DECIMAL_INTEGER.fullmatch(text) else None
+    return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 def scaled(value: IntOrPercent | None, total: int, *, round_up: bool) -> int:

@@ -17,6 +17,7 @@ import msgspec
 from controller.api import selector
 from controller.api.base import JSONObject, Value, View
 from controller.api.node import ZONE_LABELS, Node, Taint
+from controller.api.number import decimal_integer
 from controller.api.pod import AffinityView, NodeTerm
 from controller.api.selector import LabelSelector, Matcher
 from controller.api.wellknown import (
@@ -163,6 +164,11 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
         return False
     if toleration.operator == "Exists":
         return True
+    if toleration.operator in ("Gt", "Lt"):
+        bound, value = decimal_integer(toleration.value), decimal_integer(taint.value)
+        if bound is None or value is None:
+            return False
+        return value > bound if toleration.operator == "Gt" else value < bound
     return bool(toleration.key) and toleration.operator in ("", "Equal") and toleration.value == taint.value
 
 

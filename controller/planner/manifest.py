@@ -113,10 +113,15 @@ def aimed(affinity: JSONObject, node: JSON) -> JSONObject:
 
 
 def _tolerations(spec: JSONObject) -> list[JSON]:
-    own = spec.get("tolerations")
-    automatic: list[JSON] = [
-        {"key": toleration.key, "operator": "Exists", "effect": toleration.effect}
-        for toleration in daemon_tolerations(spec.get("hostNetwork") is True)
+    """Those of the template and the automatic ones. As in the native controller, an automatic one replaces another of
+    the same key, operator, value and effect, whose `tolerationSeconds` would end the pod on a node that is away."""
+    automatic = daemon_tolerations(spec.get("hostNetwork") is True)
+    replaced = {(one.key, "Exists", "", one.effect) for one in automatic}
+    kept = [
+        one
+        for one in items_of(spec.get("tolerations"))
+        if (one.get("key") or "", one.get("operator"), one.get("value") or "", one.get("effect") or "")
+        not in replaced
     ]
-    kept = [one for one in own if one not in automatic] if isinstance(own, list) else []
-    return [*kept, *automatic]
+    added: list[JSON] = [{"key": one.key, "operator": "Exists", "effect": one.effect} for one in automatic]
+    return [*kept, *added]

@@ -13,6 +13,7 @@ import msgspec
 from controller.api import number, selector
 from controller.api.base import JSONObject, fields_of
 from controller.api.daemonset import DaemonSet
+from controller.api.number import decimal_integer
 from controller.api.pod import AffinityView
 from controller.api.selector import Requirement, is_label_key, is_label_value, is_subdomain, requirement
 from controller.api.text import LONGEST_ITEM, shortened
@@ -156,8 +157,8 @@ def _tolerations(tolerations: Iterable[Toleration]) -> Iterator[str]:
 
 def _toleration_problem(one: Toleration) -> str:
     """The first problem of a toleration; empty: none."""
-    if one.operator not in ("", "Equal", "Exists"):
-        return f"operator: {one.operator!r} is not one of Equal, Exists"
+    if one.operator not in ("", "Equal", "Exists", "Gt", "Lt"):
+        return f"operator: {one.operator!r} is not one of Equal, Exists, Gt, Lt"
     if one.effect not in _EFFECTS:
         return f"effect: {one.effect!r} is not one of NoSchedule, PreferNoSchedule, NoExecute"
     if one.operator == "Exists" and one.value:
@@ -166,4 +167,6 @@ def _toleration_problem(one: Toleration) -> str:
         return "" if one.operator == "Exists" else "operator: must be Exists when the key is empty"
     if not is_label_key(one.key):
         return f"key: {one.key!r} is not a label key"
+    if one.operator in ("Gt", "Lt"):
+        return "" if decimal_integer(one.value) is not None else f"value: {one.value!r} is not a decimal integer"
     return "" if is_label_value(one.value) else f"value: {one.value!r} is not a label value"

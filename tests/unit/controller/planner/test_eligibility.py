@@ -113,6 +113,32 @@ def test_a_toleration_of_the_template(toleration: dict[str, str], expected: Fit)
 
 
 @pytest.mark.parametrize(
+    ("tainted", "operator", "value", "tolerated"),
+    [
+        ("951", "Gt", "950", True),
+        ("950", "Gt", "950", False),
+        ("-951", "Lt", "-950", True),
+        ("-950", "Lt", "-950", False),
+        (str(2**63 - 1), "Gt", "0", True),
+        (str(2**63), "Gt", "0", False),
+        ("0951", "Gt", "950", False),
+        ("+951", "Gt", "950", False),
+        ("٩٥١", "Gt", "950", False),
+        ("", "Lt", "950", False),
+        ("gold", "Gt", "950", False),
+        ("951", "Gt", "gold", False),
+    ],
+)
+def test_numbers_are_compared_with_the_value_of_the_taint(
+    tainted: str, operator: str, value: str, tolerated: bool
+) -> None:
+    """As `ToleratesTaint` of Kubernetes 1.35 does where comparison operators are enabled."""
+    toleration = {"key": "sla", "operator": operator, "value": value}
+    verdict = fit(node("a", taint("sla", "NoSchedule", tainted)), tolerations=[toleration])
+    assert verdict is (Fit.RUN if tolerated else Fit.STAY)
+
+
+@pytest.mark.parametrize(
     "tainted",
     [
         taint("node.kubernetes.io/not-ready", "NoExecute"),

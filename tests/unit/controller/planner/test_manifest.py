@@ -100,6 +100,14 @@ def test_fields_that_nobody_here_has_heard_of_reach_the_pod() -> None:
     assert spec["containers"] == [{"name": "main", "image": "demo:v1"}]
 
 
+@pytest.mark.parametrize("key", ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"])
+def test_an_automatic_toleration_replaces_one_that_ends_the_pod_after_a_while(key: str) -> None:
+    """Or taint eviction would delete the pod again and again."""
+    brief = {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+    wider = {"key": key, "operator": "Exists", "tolerationSeconds": 5}
+    assert made(template("v1", tolerations=[brief, wider]))["spec"]["tolerations"] == [wider, *AUTOMATIC]
+
+
 def test_automatic_tolerations_are_added_once() -> None:
     own = {"key": "gpu", "operator": "Exists"}
     assert made()["spec"]["tolerations"] == AUTOMATIC
