@@ -18,7 +18,7 @@ from controller.api.container import Amounts, ContainerStatusView, ContainerView
 from controller.api.gates import PodCondition
 from controller.api.image import digest_of, same_image
 from controller.api.in_place_state import InPlaceState
-from controller.api.meta import epoch, noted
+from controller.api.meta import epoch
 from controller.api.number import at_least, canonical_quantity
 from controller.api.text import LONGEST_ITEM, shortened
 
@@ -109,7 +109,7 @@ def underway_of(
     wanted = {one.name: one for one in containers}
     if former := _former(state, of, wanted):
         return Underway(until=inf, taken_back=former)
-    since = noted(state.update_timestamp) or 0.0  # an unreadable time counts as long ago
+    since = epoch(state.update_timestamp) or 0.0  # an unreadable time counts as long ago
     proofs = {
         name: _proof(state, name, shown.get(name), wanted[name].image, since, observed=observed)
         for name in state.last_container_statuses or {}

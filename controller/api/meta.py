@@ -105,20 +105,22 @@ def ownership_of(meta: ObjectMeta) -> Ownership | None:
     return Ownership(uid="", index=len(references))
 
 
+_LAST_MOMENT = 253_402_300_799
+"""9999-12-31T23:59:59Z: four digits of year are all that RFC 3339 has."""
+
+
 def epoch(stamp: str | None) -> float | None:
-    """An RFC 3339 time, as the API server writes it, in seconds since 1970; None for None or "". Raises
-    ValueError."""
-    return datetime.fromisoformat(stamp).timestamp() if stamp else None
-
-
-def noted(stamp: str | None) -> float | None:
-    """The same for a time that anybody may have written, as in an annotation; None for any other text."""
+    """An RFC 3339 time in seconds since 1970; None for None and for any other text. The time zone may move it beyond
+    the years that `rfc3339` can write."""
     try:
-        return epoch(stamp)
+        found = datetime.fromisoformat(stamp or "")
+        return found.timestamp() if found.tzinfo is not None else None
     except (ValueError, OverflowError):
         return None
 
 
 def rfc3339(moment: float) -> str:
-    """`moment` (seconds since 1970) in the form of metav1.Time: UTC, whole seconds."""
-    return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """`moment` (seconds since 1970) in the form of metav1.Time: UTC, whole seconds. What lies before 1970 or after
+    9999 becomes the first or the last moment that can be written."""
+    within = min(max(int(moment), 0), _LAST_MOMENT)
+    return datetime.fromtimestamp(within, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -17,7 +17,7 @@ from controller.api.container import ContainerStatusView, ContainerView
 from controller.api.gates import PodCondition, ReadinessGate, ReadinessGateView, gates_of
 from controller.api.in_place import Underway, underway_of
 from controller.api.in_place_state import InPlaceState, state_of
-from controller.api.meta import Named, ObjectMeta, epoch, noted, ownership_of
+from controller.api.meta import Named, ObjectMeta, epoch, ownership_of
 from controller.api.pod_problem import PodProblem, complaint_of, problem_of_container
 from controller.api.selector import Requirement
 from controller.api.wellknown import (
@@ -219,7 +219,7 @@ def project(view: PodView) -> Pod | None:
         has_node_agent=NODE_AGENT_ANNOTATION in (meta.annotations or ()),
         drained=marked and not unseen and _would_be_ready(gates, conditions),
         drained_for_update=underway is None and _is_drained_for_update(gates, conditions),
-        held_since=noted((meta.annotations or {}).get(LIFECYCLE_TIMESTAMP_ANNOTATION)) if held else None,
+        held_since=epoch((meta.annotations or {}).get(LIFECYCLE_TIMESTAMP_ANNOTATION)) if held else None,
     )
 
 

@@ -6,8 +6,8 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 
+from controller.api.meta import rfc3339
 from controller.kube.errors import ConfigError
 from controller.kube.exec_run import Credential, Program
 
@@ -49,7 +49,7 @@ class ExecPlugin:
         if (failed := await asyncio.shield(self._renewing())) is not None:
             raise failed
         if (expiry := self._credential.expiry) is not None and self._has_expired():
-            words = f"hands out a credential that expired at {datetime.fromtimestamp(expiry, UTC):%Y-%m-%dT%H:%M:%SZ}"
+            words = f"hands out a credential that expired at {rfc3339(expiry)}"
             raise ConfigError(f"{self._program.source}: {self._program.name} {words}", hint="log in again")
 
     @asynccontextmanager

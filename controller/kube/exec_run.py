@@ -92,9 +92,12 @@ class Program:
         if credential["apiVersion"] != version:
             raise self._broken(f"plugin api version {credential['apiVersion']} does not match {version}")
         try:
-            return msgspec.convert(credential["status"], _Status)
+            status = msgspec.convert(credential["status"], _Status)
         except msgspec.ValidationError as error:
             raise self._broken(f"malformed response. status: {error}") from error
+        if status.expiration_timestamp and epoch(status.expiration_timestamp) is None:
+            raise self._broken("malformed response. status: expirationTimestamp is no RFC 3339 time")
+        return status
 
     def _broken(self, words: str) -> ConfigError:
         return self._failed(f"failed: {words}", "log in again")

@@ -48,11 +48,10 @@ def last_action(annotations: Mapping[str, str]) -> LastAction | None:
     is invalid."""
     try:
         found = msgspec.json.decode(annotations.get(LAST_ACTION, ""), type=LastAction)
-        for one in (found, found.pause):
-            epoch(one.at if one is not None else None)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    return found
+    readable = all(epoch(one.at) is not None for one in (found, found.pause) if one is not None and one.at)
+    return found if readable else None
 
 
 def pause_of(snapshot: Snapshot) -> LastAction | None:
@@ -80,7 +79,7 @@ def _pause_written(meta: JSONObject) -> float:
         entries = msgspec.convert(meta.get("managedFields") or (), tuple[ManagedFields, ...])
         owners = (one for one in entries if value_at(one.fields_v1, *_PAUSED) is not None)
         return max((epoch(one.time) or 0.0 for one in owners), default=0.0)
-    except (msgspec.ValidationError, ValueError):
+    except msgspec.ValidationError:
         return 0.0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from controller.api.meta import epoch
@@ -16,6 +18,7 @@ from tests.system.both import both_beds
 from tests.system.monitor import monitoring
 from tests.system.pre_delete import (
     BLOCK,
+    DAY,
     HOOK,
     OURS,
     SINCE,
@@ -45,6 +48,23 @@ async def test_an_update_prepares_one_pod_after_the_other_and_waits_for_each(bed
         await bed.settled()
     assert await layout(bed) == "v2 v2 v2"
     await bed.event("PreparingDelete", f"label {BLOCK}=true")
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00", "0001-01-01T00:00:00Z", "2025-11-20", "soon", ""],
+)
+async def test_a_time_that_is_none_or_far_away_ends_no_pass(bed: Bed, stamp: str) -> None:
+    await bed.deploy(hooked(), nodes=2)
+    await bed.set_image(V2)
+    pod = (await prepared(bed, "node-1"))["node-1"]
+    await bed.api.patch(PODS, pod["metadata"]["name"], {"metadata": {"annotations": {SINCE: stamp}}})
+    await asyncio.sleep(2 * DAY)
+    await bed.api.delete(PODS, (await bed.pods())["node-0"]["metadata"]["name"])
+    await bed.runs_on("node-0", "node-1")
+    await release(bed, pod)
+    await bed.settled()
+    assert await layout(bed) == "v2 v2"
 
 
 async def test_a_users_controller_that_takes_its_time_never_sees_two_pods(bed: Bed) -> None:

@@ -144,10 +144,7 @@ def _asks_for_restart(was: str | None, will: str | None) -> bool:
     """Whether the annotation was changed to restart pods; a value from before an earlier restart asks for none."""
     if will is None or was == will:
         return False
-    try:
-        before, after = epoch(was), epoch(will)
-    except ValueError:
-        return True
+    before, after = epoch(was), epoch(will)
     return before is None or after is None or after > before
 
 
