@@ -16,7 +16,7 @@ from controller.api.daemonset import RollingUpdate
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.planner.budget import Budget, budget_of
-from controller.planner.current_revision import current_revision
+from controller.planner.current_revision import current_revision, rolled_out
 from controller.planner.eligibility import Fit
 from controller.planner.fallback import Fallback
 from controller.planner.quota import is_frozen, nodes_for_current
@@ -34,8 +34,10 @@ class Board(Value, dict=True, gc=True):
     world: World
     revision: Revision
     """The current revision; its uid is empty while it is not stored yet."""
-    older: tuple[Revision, ...]
+    history: tuple[Revision, ...]
     """All other stored revisions, newest first."""
+    older: tuple[Revision, ...]
+    """Those of them that have been rolled out: to these a node may come back."""
     slots: tuple[Slot, ...]
     """One slot for each node, by node name ascending; nodes that have vanished come last."""
     unmatched: tuple[Pod, ...]
@@ -153,6 +155,11 @@ class Board(Value, dict=True, gc=True):
         leaves."""
         return max(self.budget.most - self.in_use, 0)
 
+    def room_for(self, young: int) -> int:
+        """The same for so many nodes whose old pod serves, but is younger than minReadySeconds: they are in use
+        already."""
+        return max(self.budget.most - self.in_use + young, 0)
+
     @property
     def verdict(self) -> TemplateVerdict:
         """The result of the dry run of the current revision."""
@@ -219,7 +226,7 @@ class Board(Value, dict=True, gc=True):
 
 def lay_out(world: World) -> Board:
     """Make the Board. Raises ValueError for a malformed number, which `Rules.problems` reports before."""
-    revision, older = current_revision(world)
+    revision, history = current_revision(world)
     owned, unmatched = split_unmatched(world)
     by_node: dict[str, list[Pod]] = {}
     for pod in owned:
@@ -236,7 +243,8 @@ def lay_out(world: World) -> Board:
     return Board(
         world=world,
         revision=revision,
-        older=older,
+        history=history,
+        older=rolled_out(world, history),
         slots=tuple(slots),
         unmatched=unmatched,
         budget=budget_of(world.daemonset, desired),

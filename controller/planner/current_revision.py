@@ -43,6 +43,15 @@ def current_revision(world: World) -> tuple[Revision, tuple[Revision, ...]]:
     return future, tuple(stored)
 
 
+def rolled_out(world: World, revisions: tuple[Revision, ...]) -> tuple[Revision, ...]:
+    """Without those that were adopted as mere history and that no pod has had since."""
+    if not any(one.never_ran for one in revisions):
+        return revisions
+    has_run = {pod.hash for pod in world.pods}
+    has_run |= {gone.pod.hash for gone in world.predecessors.values() if gone.pod is not None}
+    return tuple(one for one in revisions if not one.never_ran or one.hash in has_run)
+
+
 def _originals(revisions: Iterable[Revision]) -> Iterable[Revision]:
     """Without those whose hash stands for another content: pods with a hash have the content that had it first."""
     contents: dict[str, str] = {}

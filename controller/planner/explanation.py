@@ -112,7 +112,7 @@ class Explainer:
             return found
         if slot.unreachable:
             return Obstacle.UNREACHABLE
-        if self._used_up and slot.old_available:
+        if slot.old_serves and (self._used_up if slot.old_available else self._none_young):
             return Obstacle.BUDGET
         if self._stale is None and not self.board.revision.uid:
             return Obstacle.UNSTORED  # without it, nobody could roll back to it
@@ -217,6 +217,21 @@ class Explainer:
     @cached_property
     def _used_up(self) -> bool:
         return not self.board.room
+
+    @cached_property
+    def _none_young(self) -> bool:
+        """Whether the limit leaves no room for nodes whose old pod is Ready, but not yet available."""
+        if self.board.surging:
+            return self._used_up
+        young = [
+            slot
+            for slot in self.board.outdated
+            if slot.old_serves
+            and not slot.old_available
+            and not slot.unreachable
+            and obstacle_to_update(self.board, slot) is None
+        ]
+        return not self.board.room_for(len(young))
 
     @cached_property
     def target(self) -> frozenset[str]:

@@ -25,7 +25,7 @@ class Fallback(Value, dict=True, gc=True):
     world: World
     current: Revision
     older: tuple[Revision, ...]
-    """All other stored revisions, newest first."""
+    """As `Board.older`."""
     slots: tuple[Slot, ...]
     quota: int
     """How many nodes may hold the current revision."""
@@ -61,8 +61,7 @@ class Fallback(Value, dict=True, gc=True):
 
     @cached_property
     def most_run(self) -> Revision | None:
-        """The older revision with most live pods; of equals the newest. None: no older one is stored that has been
-        rolled out."""
+        """The older revision with most live pods; of equals the newest. None: no older one is stored."""
         if not self._others:
             return None
         live = Counter(pod.hash for slot in self.slots for pod in slot.pods if not pod.dying and not pod.ended)
@@ -70,16 +69,8 @@ class Fallback(Value, dict=True, gc=True):
 
     @cached_property
     def _others(self) -> tuple[Revision, ...]:
-        """Stored revisions that have been rolled out, other than the current one and its duplicates, which are about
-        to be deleted."""
-        has_run = {pod.hash for slot in self.slots for pod in slot.pods} | {slot.last for slot in self.slots}
-        return tuple(
-            [
-                one
-                for one in self.older
-                if one.identity != self.current.identity and (not one.never_ran or one.hash in has_run)
-            ]
-        )
+        """Stored revisions other than the current one and its duplicates, which are about to be deleted."""
+        return tuple([one for one in self.older if one.identity != self.current.identity])
 
     @cached_property
     def _stored(self) -> Mapping[str, Revision]:

@@ -35,12 +35,12 @@ def settle_history(board: Board) -> Step:
     if not revision.uid:
         create = CreateRevision(name=revision.name, hash=revision.hash, number=revision.number)
         return _unless_held_back(board, (create,), more=True)
-    newest = board.older[0].number if board.older else 0
+    newest = board.history[0].number if board.history else 0
     highest = min(max(revision.number, newest + 1), HIGHEST_NUMBER)
     if revision.number < highest or revision.never_ran:
         renumber = RenumberRevision(revision=revision.ref, number=highest, never_ran=revision.never_ran)
         return _unless_held_back(board, (renumber,), more=True)
-    twins = of_template(board.world.daemonset, board.older)
+    twins = of_template(board.world.daemonset, board.history)
     if not twins:
         return Step()
     hashes = {one.hash for one in twins} - {revision.hash}
@@ -57,7 +57,7 @@ def trim_history(board: Board) -> Step:
     While partition, selector or pause keep nodes on older revisions, the revisions are kept from which pods may be
     recreated there: the one with the most pods, and the last one of each empty node.
     """
-    surplus = len(board.older) - board.world.daemonset.spec.history_limit
+    surplus = len(board.history) - board.world.daemonset.spec.history_limit
     if surplus <= 0:
         return Step()
     in_use = {pod.hash for pod in board.world.pods}
@@ -65,5 +65,5 @@ def trim_history(board: Board) -> Step:
         in_use |= {slot.last for slot in board.slots if slot.fit is Fit.RUN and slot.last is not None}
         if board.fallback.most_run is not None:
             in_use.add(board.fallback.most_run.hash)
-    idle = [one for one in reversed(board.older) if one.hash not in in_use and not one.dying]
+    idle = [one for one in reversed(board.history) if one.hash not in in_use and not one.dying]
     return _unless_held_back(board, (DeleteRevision(revision=one.ref) for one in idle[:surplus]), more=False)

@@ -75,18 +75,23 @@ def roll_out(board: Board) -> Step:
 
 
 def _within_budget(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
-    """The candidates that are updated now: all whose old pod is unavailable, the others as the limit allows.
+    """The candidates that are updated now: all whose old pod does not serve, the others as the limit allows, those
+    that are younger than minReadySeconds first.
 
     An unreachable node is left out, because a write there would change nothing; it only counts. While surging, a pod
     that is held before its deletion counts as one that serves: a new pod beside it is not urgent.
     """
-    surging, at_once, within = board.surging, list[Slot](), list[Slot]()
+    surging, at_once, young, within = board.surging, list[Slot](), list[Slot](), list[Slot]()
     for slot in candidates:
         if slot.unreachable or (surging and in_the_way(board, slot)):
             continue
-        serves = slot.old_available or (surging and only_held(slot))
-        (within if serves else at_once).append(slot)
-    return at_once + within[: board.room]
+        if slot.old_available or (surging and only_held(slot)):
+            within.append(slot)
+        else:
+            (young if slot.old_serves else at_once).append(slot)
+    if surging:
+        return at_once + (young + within)[: board.room]
+    return at_once + young[: board.room_for(len(young))] + within[: board.room]
 
 
 def _asked_first(board: Board, verdict: Unasked | TemplateRefused, first: Slot, candidates: Sequence[Slot]) -> Step:

@@ -55,6 +55,12 @@ class Slot(Value):
         return self.current_available or self.old_available
 
     @property
+    def old_serves(self) -> bool:
+        """Whether the old pod gets traffic: it is available, or Ready and only younger than minReadySeconds."""
+        old = self.old
+        return self.old_available or (old is not None and old.ready and not old.held_by_hook and old.underway is None)
+
+    @property
     def only_old(self) -> bool:
         """Whether a live old pod is here and no live current one."""
         return self.old is not None and self.current is None

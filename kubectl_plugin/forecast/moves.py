@@ -105,7 +105,7 @@ def _in_place(board: Board, action: UpdateInPlace | DrainPod, slot: Slot | None)
     old = slot.old if slot is not None else None
     change = in_place_change_of(board, old) if old is not None else None
     detail = what_it_restarts(change) if isinstance(change, InPlaceChange) else None
-    why = "" if slot is None or slot.old_available or (old is not None and old.draining) else AT_ONCE
+    why = "" if slot is None or slot.old_serves or (old is not None and old.draining) else AT_ONCE
     number = board.revision.number
     return NodeMove(node=action.node, how=How.IN_PLACE, why=why, detail=detail, revision=number)
 
@@ -115,7 +115,7 @@ def _deletion(board: Board, action: DeletePod | PrepareDelete, slot: Slot | None
     how = How.FINISH if action.why is DeleteReason.SURGED else How.REMOVE
     why, detail = "" if how is How.FINISH else str(action.why), None
     if action.why is DeleteReason.OUTDATED:
-        why = "" if slot is None or slot.old_available or (old is not None and old.held_by_hook) else AT_ONCE
+        why = "" if slot is None or slot.old_serves or (old is not None and old.held_by_hook) else AT_ONCE
         if isinstance(action, DeletePod) and action.refusal is not None and old is not None:
             change = in_place_change_of(board, old)
             detail = change.why if isinstance(change, NotPossible) else None
@@ -125,7 +125,7 @@ def _deletion(board: Board, action: DeletePod | PrepareDelete, slot: Slot | None
 def _creation(action: CreatePod, slot: Slot | None) -> NodeMove:
     number = action.revision.number
     if slot is not None and slot.old is not None:
-        why = "" if slot.old_available else AT_ONCE
+        why = "" if slot.old_serves else AT_ONCE
         return NodeMove(node=action.node, how=How.SURGE, why=why, pod=slot.old.name, revision=number)
     was_there = slot is not None and (slot.had_current or slot.had_old)
     why = "its pod is gone" if was_there else "no pod yet"

@@ -66,14 +66,14 @@ def planned_moves(board: Board) -> Moves:
         obstacle = explainer.obstacle(slot) if slot.only_old else None
         if obstacle is not None and slot.node not in in_turn:
             held.setdefault(obstacle, []).append(slot.node)
-    at_once = _names([slot for slot in going if not slot.old_available])
+    at_once = _names([slot for slot in going if not slot.old_serves])
     starting = _names([slot for slot in board.may_hold_current if slot.current is None and slot.old is None])
     cared_for = {*at_once, *starting}
     spent_by = tuple([node for node in board.unserved_nodes if node not in cared_for])
     limit = board.budget.max_surge if board.surging else max(board.budget.max_unavailable - len(spent_by), 0)
     return Moves(
         at_once=at_once,
-        later=_names([slot for slot in going if slot.old_available]),
+        later=_names([slot for slot in going if slot.old_serves]),
         wave=limit,
         starting=starting,
         staying=_names([slot for slot in reversed(board.eligible) if slot.current is not None]),

@@ -168,7 +168,7 @@ class RowReader:
             return "no pod yet"
         against = self._hindrance(slot) if one.state is NodeState.NEXT else ""
         way = f"; not {IN_PLACE}: {against}" if against else ""
-        if slot.old is not None and obstacle is None and not slot.old_available:
+        if slot.old is not None and obstacle is None and not slot.old_serves:
             return f"at once: its old pod is not available{ails}{way}"
         row = (obstacle or Obstacle.BUDGET).row
         older = self._board.barred.get(slot.node)

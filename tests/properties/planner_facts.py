@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from controller.api.daemonset import RollingUpdate
@@ -46,6 +48,18 @@ def served(world: World) -> set[str]:
     return {node for node in eligible(world) if any(is_available(world, one) for one in live(world, node))}
 
 
+def serving(world: World) -> set[str]:
+    """These, and those whose old pod is Ready and only younger than minReadySeconds."""
+    found = served(world)
+    for node in eligible(world):
+        pods = live(world, node)
+        if not any(of_current(world, one) for one in pods) and any(
+            one.ready and not one.held_by_hook and one.underway is None for one in pods
+        ):
+            found.add(node)
+    return found
+
+
 def of_current(world: World, pod: Pod) -> bool:
     return pod.hash == current_revision(world)[0].hash
 
@@ -69,10 +83,16 @@ def last_hash(world: World, node: str) -> str | None:
     return youngest.hash
 
 
+def have_run(world: World, stored: Iterable[Revision]) -> list[Revision]:
+    """Those that were not only adopted as history: a pod has them, or the last pod of a node had."""
+    hashes = {one.hash for one in world.pods} | {one.pod.hash for one in world.predecessors.values() if one.pod}
+    return [one for one in stored if not one.never_ran or one.hash in hashes]
+
+
 def promised(world: World, node: str) -> Revision:
     """What an empty node gets that may not hold the current revision."""
     current, stored = current_revision(world)
-    older = [one for one in stored if one.identity != current.identity]
+    older = [one for one in have_run(world, stored) if one.identity != current.identity]
     known = {one.hash: one for one in (*reversed(older), current)}.get(last_hash(world, node) or "unknown")
     if known or not older:
         return known or current

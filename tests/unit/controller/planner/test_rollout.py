@@ -105,10 +105,22 @@ def test_quick_edits_within_min_ready_seconds_keep_the_others_serving() -> None:
         cluster.pass_time(10)
 
 
-def test_after_a_kubelet_restart_an_edit_replaces_unavailable_pods() -> None:
-    """As the native controller does: unavailable old pods are replaced at once, whatever made them so."""
-    pods = everywhere(3, ready=ago(5))
-    check(world(ds("v2", min_ready=60), nodes=3, pods=pods), "-node-2 v1", "-node-1 v1", "-node-0 v1")
+def test_pods_that_are_ready_but_not_yet_available_go_within_the_limit() -> None:
+    """They serve. The native controller would replace all of them at once."""
+    cluster = ToyCluster(world(ds("v2", min_ready=60), nodes=3, pods=everywhere(3, ready=ago(5))))
+    cluster.expect("-node-2 v1", "+node-2 v2", "")
+    cluster.ready()
+    cluster.expect("")
+    cluster.pass_time(61)
+    cluster.expect("-node-1 v1", "+node-1 v2", "")
+
+
+def test_of_pods_that_serve_those_not_yet_available_go_first() -> None:
+    young = pod("node-0", ready=ago(5))
+    updating = ds("v2", min_ready=60, max_unavailable=2)
+    check(world(updating, nodes=3, pods=[young, pod("node-1"), pod("node-2")]), "-node-0 v1", "-node-2 v1")
+    down = pod("node-1", ready=None)
+    check(world(updating, nodes=3, pods=[young, down, pod("node-2")]), "-node-1 v1", "-node-0 v1")
 
 
 def test_after_a_kubelet_restart_available_pods_wait_for_new_ones() -> None:
