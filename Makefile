@@ -57,7 +57,7 @@ test-real: test-programs # on a real control plane, with kubectl, Helm and Prome
 # With KUBECONFIG on a cluster of this machine that somebody else runs, such as kind; see tests/real_node/external_cluster.py.
 test-node: $(READY) # on real nodes, and with our own image in pods (IMAGE=archive: that one); needs root on Linux
 	[ -n "$(KUBECONFIG)" ] || $(BIN)/python -m tests.beds.real_node fetch || [ -z "$(CI)" ]
-	CLUSTER=$(KUBECONFIG) IMAGE=$(abspath $(IMAGE)) $(PYTEST) tests/real_node $(if $(KUBECONFIG),,--numprocesses=2 --dist=loadfile)
+	CLUSTER=$(KUBECONFIG) IMAGE=$(abspath $(IMAGE)) $(PYTEST) tests/real_node $(if $(KUBECONFIG),,--numprocesses=3 --dist=loadfile)
 
 # Random stories: new ones each time, and the same ones again with the SEED that a failure prints.
 ifndef SEED
