@@ -3,6 +3,7 @@ Kubernetes; names of our own start with `kruise-ds/`."""
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Final
 
@@ -14,9 +15,13 @@ LEASE_NAME: Final = "kruise-ds-controller"
 """The Lease that the leader holds; manifests/base/leader-election.yaml grants it by this name."""
 
 
+_FULL_QUOTA: Final = re.compile(r'(?:create [^:"]+: )?[a-z.]+ "[^"]*" is forbidden: exceeded quota: ')
+
+
 def tells_of_full_quota(words: str) -> bool:
-    """Whether this is the message for a ResourceQuota that is used up: a 403 that has no reason of its own."""
-    return "exceeded quota" in words
+    """Whether this is the API server's own message for a ResourceQuota that is used up, also behind `request_words`.
+    Such a 403 has no reason of its own. Policies and webhooks may use the same words, but not at the beginning."""
+    return _FULL_QUOTA.match(words) is not None
 
 
 def request_words(verb: str, what: str) -> str:

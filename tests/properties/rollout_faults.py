@@ -28,7 +28,8 @@ REVERT = "a revert under a partition"
 PLACEMENT = "a template with another placement"
 RELEASE = "a pod that a hook has let go"
 DOWN = Answer(500, reason="InternalError", message='failed calling webhook "policy.example.com": no endpoints')
-COUNTED = Answer(403, reason="Forbidden", message="exceeded quota: objects, used: count/controllerrevisions=1")
+WORDS = 'controllerrevisions.apps "x" is forbidden: exceeded quota: objects, used: count/controllerrevisions.apps=1'
+COUNTED = Answer(403, reason="Forbidden", message=WORDS)
 TROUBLES = {
     "late watches": Rule(verb="watch", effect=LateWatch(seconds=3)),
     "very late pods": Rule(verb="watch", resource="pods", effect=LateWatch(seconds=20)),

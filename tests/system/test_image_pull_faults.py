@@ -155,7 +155,7 @@ async def test_a_node_that_goes_in_mid_pull_takes_its_puller_along() -> None:
         assert counts(await over(bed)) == (1, 0, 1, 0)
 
 
-FORBIDDEN = Answer(403, reason="Forbidden", message="pods are forbidden: exceeded quota")
+FORBIDDEN = Answer(403, reason="Forbidden", message='pods "x" is forbidden: exceeded quota: pods')
 
 
 async def test_creates_that_are_refused_back_off_and_are_told() -> None:

@@ -14,7 +14,7 @@ from tests.beds.objects import V2, daemonset
 from tests.beds.pods import image_of, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.kinds import PODS as POD_KIND
-from tests.beds.simulator.refusal import Refused
+from tests.beds.simulator.refusal import Refused, forbidden
 from tests.beds.virtual_time import now
 
 HOUR = 3600.0
@@ -28,7 +28,15 @@ ANSWERS = {
 }
 
 
-def refuse(bed: Bed, verb: str, nodes: Collection[str], answer: str = "forbidden", *, after: int = 0) -> None:
+def refuse(
+    bed: Bed,
+    verb: str,
+    nodes: Collection[str],
+    answer: str = "forbidden",
+    *,
+    after: int = 0,
+    words: str = "the policy webhook says no",
+) -> None:
     """Such a write to a pod of these nodes is refused, once `after` went through."""
     code, reason = ANSWERS[answer]
     seen: list[str] = []
@@ -37,7 +45,7 @@ def refuse(bed: Bed, verb: str, nodes: Collection[str], answer: str = "forbidden
         if attempt.kind is POD_KIND and attempt.verb == verb and node_of(attempt.object) in nodes:
             seen.append(attempt.name)
             if len(seen) > after:
-                raise Refused(code, reason, "the policy webhook says no", retry_after=1 if code == 429 else None)
+                raise Refused(code, reason, words, retry_after=1 if code == 429 else None)
 
     bed.simulator.cluster.admission.append(admit)
 
@@ -57,6 +65,16 @@ async def test_many_nodes_that_get_no_pod_and_come_first_delay_no_other_one(coun
         await bed.api.delete(PODS, (await bed.pods())[served[0]]["metadata"]["name"])
         await bed.runs_on(*served)
         assert now() - began < 2.0, "seconds; a lost pod among them"
+
+
+async def test_a_policy_that_speaks_of_a_quota_keeps_its_own_node_alone(bed: Bed) -> None:
+    nodes = sorted(await bed.add_nodes(6))
+    words = 'admission webhook "budget.example.com" denied the request: exceeded quota: pods, requested: pods=1'
+    refuse(bed, "create", nodes[:1], words=words)
+    began = now()
+    await bed.api.create(DAEMONSETS, daemonset())
+    await bed.runs_on(*nodes[1:])
+    assert now() - began < 5.0
 
 
 async def test_nodes_that_get_no_pod_are_tried_again_ever_less_often() -> None:
@@ -190,7 +208,7 @@ async def test_a_raised_quota_is_seen_within_half_a_minute() -> None:
 
         def admit(attempt: Attempt) -> None:
             if attempt.kind is POD_KIND and attempt.verb == "create" and len(cluster.store.objects[POD_KIND]) >= 4:
-                raise Refused(403, "Forbidden", "exceeded quota: pods, used: pods=4")
+                raise forbidden(POD_KIND, attempt.name, "exceeded quota: pods, used: pods=4")
 
         cluster.admission.append(admit)
         await bed.api.create(DAEMONSETS, daemonset())

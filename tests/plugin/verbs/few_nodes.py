@@ -61,7 +61,7 @@ def at_half(scene: Scene, /) -> None:
     """Revision 2 has been on two of them for 18 minutes, which completes the second of four steps."""
     moving.play(scene)
     scene.nodes.behave("a-03", PACE)
-    scene.pass_time(18 * MINUTE + PACE.ready)
+    scene.pass_time(18 * MINUTE + 30.0)
 
 
 def stored(scene: Scene, name: str = "node-agent") -> Object:

@@ -134,7 +134,7 @@ def test_the_time_is_over_while_it_is_made(done: bool) -> None:
 def test_what_keeps_pullers_from_being_made_is_told(terminal: bool) -> None:
     def admit(attempt: Attempt) -> None:
         if (attempt.kind.plural, attempt.verb) == ("pods", "create"):
-            raise Refused(403, "Forbidden", "exceeded quota: pods")
+            raise Refused(403, "Forbidden", f'pods "{attempt.name}" is forbidden: exceeded quota: pods')
 
     with ready() as scene:
         scene.cluster.admission.append(admit)

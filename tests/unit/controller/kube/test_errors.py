@@ -95,7 +95,13 @@ def test_a_terminating_namespace_is_told_from_other_refusals() -> None:
 def test_a_full_quota_is_told_from_other_refusals() -> None:
     words = 'pods "a" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=4, limited: pods=4'
     assert type(mapped("create", 403, status(403, "Forbidden", words))) is errors.QuotaExceeded
-    assert type(mapped("create", 403, status(403, "Forbidden", 'pods "a" is forbidden: no'))) is errors.Forbidden
+    for other in (
+        'pods "a" is forbidden: no',
+        'admission webhook "w" denied the request: exceeded quota: pods',
+        f'admission webhook "w" denied the request: {words}',
+        "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' denied request: exceeded quota: pods",
+    ):
+        assert type(mapped("create", 403, status(403, "Forbidden", other))) is errors.Forbidden, other
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ def degraded(reason: str, message: str, *, generation: int = 3) -> DaemonSet:
 
 
 FORBIDDEN = "create pods default/demo-x: violates PodSecurity"
-QUOTA = "create pods default/demo-x: exceeded quota: pods"
+QUOTA = 'create pods default/demo-x: pods "demo-x" is forbidden: exceeded quota: pods'
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ QUOTA = "create pods default/demo-x: exceeded quota: pods"
         (degraded("WritesFail", FORBIDDEN), NOT_ASKED, FORBIDDEN),
         (degraded("WritesFail", FORBIDDEN), YES, ""),
         (degraded("WritesFail", QUOTA), YES, QUOTA),
-        (degraded("WritesFail", "delete pods default/demo-x: exceeded quota"), YES, ""),
+        (degraded("WritesFail", "create pods default/demo-x: policy: exceeded quota: pods"), YES, ""),
         (degraded("AsExpected", ""), NOT_ASKED, ""),
     ],
 )
