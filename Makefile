@@ -40,7 +40,7 @@ format: $(READY) ## what `check` would complain about and a tool can fix
 WORKERS := --numprocesses=auto --dist=worksteal
 WORKERS_BY_FILE := --numprocesses=auto --dist=loadfile
 
-test: $(READY) ## all that Python alone can show: unit tests, laws, controller and plugin on the simulator (6 minutes)
+test: $(READY) ## all that Python alone can show: unit tests, laws, controller and plugin on the simulator (5 minutes)
 	$(PYTEST) $(WORKERS) -m 'not real'
 	@echo 'Not run: what needs a real control plane, real nodes, kubectl, Helm or Prometheus. All of it: make test-all'
 
