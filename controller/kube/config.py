@@ -133,7 +133,17 @@ async def _chosen(files: Files, access: Access, clock: Callable[[], float]) -> C
 
 
 async def _credentials(chosen: ClusterAndUser, clock: Callable[[], float]) -> Credentials:
+    """As kubectl chooses: a token goes before a plugin, and one in a file that can be read before one that is not."""
     cluster, user, source = chosen.cluster, chosen.user, chosen.source
+    token = Fixed(_checked(f"Bearer {user['token']}", source)) if user.get("token") else None
+    if user.get("tokenFile"):
+        try:
+            return TokenFile(Path(user["tokenFile"]))
+        except ConfigError:
+            if token is None:
+                raise
+    if token is not None:
+        return token
     if user.get("exec"):
 
         def tls_with(credential: Credential) -> ssl.SSLContext:
@@ -141,10 +151,6 @@ async def _credentials(chosen: ClusterAndUser, clock: Callable[[], float]) -> Cr
 
         program = Program(user["exec"], source)
         return ExecPlugin(program, await program.run(), tls_with, clock)
-    if user.get("token"):
-        return Fixed(_checked(f"Bearer {user['token']}", source))
-    if user.get("tokenFile"):
-        return TokenFile(Path(user["tokenFile"]))
     if "username" in user and "password" in user:
         return Fixed("Basic " + base64.b64encode(f"{user['username']}:{user['password']}".encode()).decode())
     return Fixed()

@@ -1,4 +1,7 @@
-"""What kubernetes_asyncio, a client of another make, finds in a kubeconfig, we find there too."""
+"""What kubernetes_asyncio, a client of another make, finds in a kubeconfig, we find there too.
+
+Where there is more than one way to log in, kubectl is the judge: tests/plugin/cluster/test_logins.py.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,6 @@ FILES = {"token": "from-a-file", "me.crt": CERTIFICATE, "me.key": KEY, "ca.crt":
 USERS: dict[str, dict[str, Any]] = {
     "nobody": {},
     "a token": {"token": "t0ken"},
-    "a token beside a file": {"token": "t0ken", "tokenFile": "token"},
     "a token in a file": {"tokenFile": "token"},
     "a password": {"username": "me", "password": "pä:ss"},
     "a name alone": {"username": "me"},
@@ -51,7 +53,6 @@ USERS: dict[str, dict[str, Any]] = {
     "a plugin's token": plugin(token="untold", expirationTimestamp="2100-01-01T00:00:00Z"),
     "a plugin's certificate": plugin(clientCertificateData=CERTIFICATE, clientKeyData=KEY),
     "a plugin's token and certificate": plugin(token="untold", clientCertificateData="", clientKeyData=""),
-    "a plugin, and a token": {"token": "t0ken", **plugin(token="untold")},
 }
 CLUSTERS: dict[str, dict[str, Any]] = {
     "a slash": {"server": "https://127.0.0.1:1/"},

@@ -261,6 +261,21 @@ async def test_name_and_password(tmp_path: Path) -> None:
     assert await authorization(path) == "Basic " + base64.b64encode(b"me:pw").decode()
 
 
+@pytest.mark.parametrize(
+    ("user", "sent"),
+    [
+        ({"token": "written", "exec": {"command": "/nonexistent"}}, "Bearer written"),
+        ({"token": "written", "tokenFile": "token"}, "Bearer of-the-file"),
+        ({"tokenFile": "token", "exec": {"command": "/nonexistent"}}, "Bearer of-the-file"),
+        ({"token": "written", "tokenFile": "missing"}, "Bearer written"),
+    ],
+)
+async def test_of_several_tokens_one_is_sent(tmp_path: Path, user: dict[str, object], sent: str) -> None:
+    """The one that kubectl sends; see tests/plugin/cluster/test_logins.py."""
+    (tmp_path / "token").write_text("of-the-file")
+    assert await authorization(kubeconfig(tmp_path / "config", user)) == sent
+
+
 async def test_a_token_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("old\n")
     path = kubeconfig(tmp_path / "config", {"tokenFile": "token"})
