@@ -154,6 +154,7 @@ class DaemonSetState(msgspec.Struct):
         first = [one for one in creates if one.is_full_quota or one.place not in self.places.failing]
         for one in first:
             if isinstance(one.action, CreatePod) and one.error is None:
+                self.verdicts.created(one.action.revision.hash, moment)
                 same = one.action.revision.hash == self.accepted_of
                 self.accepted, self.accepted_of = (self.accepted + 1 if same else 1), one.action.revision.hash
         refused = len(first) > 1 and not late and all(one.error is not None for one in first)

@@ -74,7 +74,7 @@ def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
         predecessors=state.predecessors.copy(),
         ready_seen=state.ready_seen.since(now, moment),
         restarts_seen=state.restarts_seen.since(now, moment),
-        verdicts=state.verdicts.by_revision.copy(),
+        verdicts=state.verdicts.known(moment),
         asked=state.verdicts.asked,
         ask_at=now + state.verdicts.ask_at - moment,
         held_back=held_back,

@@ -31,7 +31,7 @@ async def test_what_restarts_nothing_writes_no_condition(bed: Bed, gated: bool) 
 
 
 async def test_a_grace_period_lets_traffic_leave_before_the_restart(bed: Bed) -> None:
-    grace = 30 if bed.plane is None else 3
+    grace = 20
     nodes = await bed.deploy(updates.with_grace(grace), nodes=2)
     bed.journal.clear()
     async with monitoring(bed, most_unavailable=1):

@@ -18,7 +18,8 @@ from controller.daemonset.reconcile import Reconciler
 from controller.daemonset.state import DaemonSetStates
 from controller.daemonset.world_of import NOTHING
 from controller.kube.decode import Bookmark, Seen
-from controller.planner.world import Accepted, Unpulled
+from controller.planner.world import Unpulled
+from controller.runtime.clock import elapsed
 from controller.runtime.pacing import Pacer
 from controller.runtime.watch import Init
 from controller.runtime.workers import Outcome, Work
@@ -57,7 +58,10 @@ class Passes:
             history.feed(Seen(key=stored.key, version="1", obj=stored))
         self.acting = Acting(daemonset=self.daemonset)
         self.states, self.pacer = DaemonSetStates(), Pacer[Key]()
-        self.states.of(OURS).verdicts.by_revision = {one.hash: Accepted() for one in revisions}
+        state = self.states.of(OURS)
+        state.generation = self.daemonset.generation
+        for stored in revisions:
+            state.verdicts.learn(stored.hash, None, elapsed())
         self.woken: list[str] = []
         self.left: dict[asyncio.Task[Any] | None, Callable[[Exception | None], None]] = {}
         self.statuses, self.told = self.acting.statuses, self.acting.told

@@ -145,7 +145,7 @@ def test_in_a_namespace_that_ends_a_place_is_left_alone_and_nothing_told() -> No
     for _ in range(2):
         assert acting.carry_out([PROBE], ENDING) == ()
     verdicts = acting.state.verdicts
-    assert (verdicts.by_revision, verdicts.ask_at) == ({}, 0.0), "it does not refuse the template"
+    assert (verdicts.known(NOW), verdicts.ask_at) == ({}, 0.0), "it does not refuse the template"
     assert acting.notes == []
 
 
@@ -270,7 +270,7 @@ def test_only_the_deletion_of_a_failed_pod_is_a_strike_of_its_node() -> None:
 def test_what_a_dry_run_says_of_the_template(answer: Answer, verdict: TemplateVerdict | None, failures: int) -> None:
     acting = Acting()
     assert len(acting.carry_out([PROBE], answer)) == failures
-    assert acting.state.verdicts.by_revision.get("v1") == verdict
+    assert acting.state.verdicts.known(NOW).get("v1") == verdict
 
 
 def test_a_template_counts_as_refused_when_two_nodes_may_not_have_it() -> None:
@@ -278,7 +278,7 @@ def test_a_template_counts_as_refused_when_two_nodes_may_not_have_it() -> None:
     verdicts = acting.state.verdicts
     for _ in range(2):
         acting.carry_out([PROBE], DENIED)
-    assert verdicts.by_revision == refusing("v1", "not on this node")
+    assert verdicts.known(NOW) == refusing("v1", "not on this node")
     assert verdicts.ask_at == NOW + 60
     for answer in (DENIED, DENIED, ok(), DENIED, DENIED):
         acting.carry_out([PROBE], answer)

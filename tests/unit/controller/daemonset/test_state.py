@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSetStatus
 from controller.api.status_writers import StatusWriters
 from controller.daemonset.answers import Answer
-from controller.daemonset.dry_run_results import ASK_AGAIN_AT_MOST, ASK_AGAIN_SECONDS
+from controller.daemonset.dry_run_results import ASK_AGAIN_AT_MOST, ASK_AGAIN_SECONDS, Verdicts
 from controller.daemonset.own_status import OwnStatus
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.daemonset.status_conflict import STAND_BACK_FIRST
@@ -17,7 +17,7 @@ from controller.kube.errors import Invalid
 from controller.planner.actions import CreatePod, ProbeTemplate
 from controller.planner.place import Place
 from controller.planner.plan import Plan
-from controller.planner.world import FormerPod, Predecessor
+from controller.planner.world import Accepted, FormerPod, Predecessor
 from controller.runtime.freshness import Reach
 from tests.beds.dry_runs import refusing
 from tests.beds.worlds import NOW, ds, revision, template
@@ -93,7 +93,29 @@ def test_a_refused_template_is_asked_about_ever_more_seldom() -> None:
         asked.append(state.verdicts.ask_at - now)
         now = state.verdicts.ask_at
     assert asked == [60.0, 120.0, 240.0, 480.0, ASK_AGAIN_AT_MOST, ASK_AGAIN_AT_MOST]
-    assert state.verdicts.by_revision == refusing("v2")
+    assert state.verdicts.known(now) == refusing("v2")
+
+
+def test_an_acceptance_is_trusted_for_a_minute_and_one_generation() -> None:
+    verdicts = Verdicts()
+    verdicts.learn("v1", None, 100.0)
+    assert verdicts.known(159.9) == {"v1": Accepted()}
+    assert verdicts.known(160.0) == {}
+    verdicts.created("v1", 170.0)
+    assert verdicts.known(229.9) == {"v1": Accepted()}, "a pod that was created says the same"
+    verdicts.created("v2", 229.9)
+    assert verdicts.known(229.9) == {"v1": Accepted()}, "nothing of another revision"
+    verdicts.ask_anew()
+    assert verdicts.known(229.9) == {}
+    verdicts.created("v1", 230.0)
+    assert verdicts.known(230.0) == {}, "each generation is asked about"
+
+
+def test_one_verdict_is_kept_however_many_edits_there_were() -> None:
+    verdicts = Verdicts()
+    for number in range(300):
+        verdicts.learn(f"v{number}", None, float(number))
+    assert verdicts.known(299.0) == {"v299": Accepted()}
 
 
 def test_another_generation_begins_with_a_clean_page() -> None:
