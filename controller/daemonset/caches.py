@@ -42,8 +42,8 @@ class Dependent(Protocol):
     def owner_uid(self) -> str: ...
 
 
-def _owner(dependent: Dependent) -> tuple[str, str] | None:
-    """Namespace and uid of its controller."""
+def owner_key(dependent: Dependent) -> tuple[str, str] | None:
+    """The key of indexes by owner: namespace and uid of its controller; None: it has none."""
     return (dependent.namespace, dependent.owner_uid) if dependent.owner_uid else None
 
 
@@ -68,10 +68,10 @@ class Caches:
         self._fleet: tuple[Node, ...] | None = None
         self._by_uid = daemonsets.index(lambda ds: ds.uid)
         self._by_namespace = daemonsets.index(lambda ds: ds.namespace)
-        self._pods_by_owner = pods.index(_owner)
+        self._pods_by_owner = pods.index(owner_key)
         self._pods_by_node = pods.index(lambda pod: pod.node if pod.owner_uid else None)
         self._orphans = pods.index(lambda pod: None if pod.owner_uid else pod.namespace)
-        self._revisions_by_owner = revisions.index(_owner)
+        self._revisions_by_owner = revisions.index(owner_key)
         self._orphan_revisions = revisions.index(lambda revision: None if revision.owner_uid else revision.namespace)
 
     def placement_changed(self) -> None:
@@ -130,7 +130,7 @@ class Caches:
 
     def has_pod_on(self, node: str) -> Callable[[DaemonSet], bool]:
         """Returns a test for DaemonSets: whether one has a pod on the node, or one that can only run there."""
-        owners = {_owner(pod) for pod in self._pods_by_node.get(node).values()}
+        owners = {owner_key(pod) for pod in self._pods_by_node.get(node).values()}
         return lambda daemonset: (daemonset.namespace, daemonset.uid) in owners
 
     def revisions_of(self, daemonset: DaemonSet) -> tuple[Revision, ...]:

@@ -14,7 +14,7 @@ from controller.api.daemonset import DaemonSet
 from controller.api.image_pull_job import ImagePullJob
 from controller.api.meta import Key
 from controller.api.wellknown import CREATED_IMAGE_PULL_JOB, FAILED_CREATE_IMAGE_PULL_JOB
-from controller.daemonset.caches import Cached, Caches
+from controller.daemonset.caches import Cached, Caches, owner_key
 from controller.imagepull.wanted_jobs import (
     WantedImages,
     WantedJob,
@@ -88,7 +88,7 @@ class Rollouts:
         image of a job, as in `state.lacking`. `did` is called for each successful write."""
         self._client, self._caches, self._jobs, self._say = client, caches, jobs, say
         self._wake, self._rules_of, self._lacking, self._did = wake, rules_of, lacking, did
-        self._by_owner = jobs.index(lambda job: (job.namespace, job.owner_uid))
+        self._by_owner = jobs.index(owner_key)
         self._known: dict[str, _KnownRollout] = {}
         """The known rollouts by uid of the DaemonSet."""
         self._removed: set[str] = set()

@@ -13,7 +13,6 @@ import msgspec
 from controller.api import number, selector
 from controller.api.base import JSONObject, fields_of
 from controller.api.daemonset import DaemonSet
-from controller.api.number import decimal_integer
 from controller.api.pod import AffinityView
 from controller.api.selector import Requirement, is_label_key, is_label_value, is_subdomain, requirement
 from controller.api.text import LONGEST_ITEM, shortened
@@ -168,5 +167,7 @@ def _toleration_problem(one: Toleration) -> str:
     if not is_label_key(one.key):
         return f"key: {one.key!r} is not a label key"
     if one.operator in ("Gt", "Lt"):
-        return "" if decimal_integer(one.value) is not None else f"value: {one.value!r} is not a decimal integer"
+        return (
+            "" if number.decimal_integer(one.value) is not None else f"value: {one.value!r} is not a decimal integer"
+        )
     return "" if is_label_value(one.value) else f"value: {one.value!r} is not a label value"
