@@ -29,7 +29,6 @@ from controller.kube.reviews import Reviews
 from controller.kube.sender import Sender
 from controller.kube.throttle import Throttle
 from controller.planner.step import Note
-from controller.runtime.backoff import failed_pod_backoff
 from controller.runtime.clock import Clock, system_clock
 from controller.runtime.freshness import Ledger, Stale
 from controller.runtime.lease import ServerLease
@@ -109,7 +108,6 @@ class Parts:
         dependencies = Dependencies(
             client=self.client,
             ledger=Ledger(),
-            failed_pods=failed_pod_backoff(),
             say=self._say,
             clock=self.clock,
             did=instrumentation.acted,

@@ -149,7 +149,7 @@ class Instrumentation:
         tally, uid = self._metrics.tally, daemonset.uid
         if self._caches.is_gone(daemonset):
             return
-        if operation := action.traits.operation:
+        if operation := action.operation:
             tally.count(uid, OF_OPERATIONS, operation, "success" if error is None else "error")
         means = None if error is None else meaning_of(error).write
         if isinstance(action, CreateRevision) and means is not ForWrite.EXISTS:

@@ -34,6 +34,8 @@ HASH_LABEL: Final = "controller-revision-hash"
 NEVER_RAN_ANNOTATION: Final = "kruise-ds/never-ran"
 """On a ControllerRevision that was adopted although no pod had it: it is history, but no node falls back to it."""
 LIFECYCLE_STATE_LABEL: Final = "lifecycle.apps.kruise.io/state"
+OWN_LABELS: Final = frozenset({HASH_LABEL, LIFECYCLE_STATE_LABEL})
+"""Labels of pods that the controller writes. A selector that asks for one would lose and find its pods in turn."""
 PREPARING_DELETE: Final = "PreparingDelete"
 LIFECYCLE_TIMESTAMP_ANNOTATION: Final = "lifecycle.apps.kruise.io/timestamp"
 """On pods: when the state changed, in RFC 3339."""
@@ -94,6 +96,7 @@ CONDITION_TYPES: Final = (PROGRESSING, AVAILABLE, DEGRADED, READY, RECONCILING, 
 
 WRITES_FAIL: Final = "WritesFail"
 PODS_UNAVAILABLE: Final = "PodsUnavailable"
+PODS_DO_NOT_LAST: Final = "PodsDoNotLast"
 PARTITION_REACHED: Final = "PartitionReached"
 SELECTOR_REACHED: Final = "SelectorReached"
 """Condition reasons that no Event has. The plugin also reads them to describe a rollout."""

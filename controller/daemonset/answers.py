@@ -65,7 +65,7 @@ def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
     if error is None:
         return Accepted()
     match meaning_of(error).write:
-        case ForWrite.REFUSED | ForWrite.DENIED:
+        case ForWrite.REFUSED | ForWrite.DENIED | ForWrite.ALTERED:
             return TemplateRefused(words=error.message)
         case ForWrite.EXISTS | ForWrite.NO_ROOM:
             return Accepted()

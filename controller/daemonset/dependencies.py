@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import msgspec
 
@@ -13,12 +13,8 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.planner.actions import Action
 from controller.planner.step import Note
-from controller.runtime.backoff import BackoffTable
 from controller.runtime.clock import Clock
 from controller.runtime.freshness import Ledger, Stale
-
-FailedPods: TypeAlias = BackoffTable[tuple[str, int, str]]
-"""The back-off of replacing failed pods, by DaemonSet uid, its generation and node name."""
 
 
 class Dependencies(msgspec.Struct, frozen=True):
@@ -26,7 +22,6 @@ class Dependencies(msgspec.Struct, frozen=True):
 
     client: Client
     ledger: Ledger
-    failed_pods: FailedPods
     clock: Clock
     say: Callable[[DaemonSet, Note], None]
     """Reports to users, by log and event."""

@@ -117,7 +117,6 @@ class Reconciler:
             compiled,
             cached,
             state,
-            self._dependencies.failed_pods,
             this.now,
             this.moment,
             fresh=this.fresh,

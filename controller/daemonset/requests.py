@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import assert_never
 
 from controller.api import revision
+from controller.api.meta import Key, Ref
+from controller.api.wellknown import HASH_LABEL
 from controller.daemonset.answers import ExecutionContext
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.in_place import InPlaceWrites
 from controller.daemonset.write_bodies import metadata_patch, revision_body
 from controller.kube.client import Written
+from controller.kube.errors import Altered, ApiError
 from controller.kube.kinds import PODS, REVISIONS
 from controller.planner import actions
 from controller.runtime.clock import elapsed
@@ -33,11 +37,8 @@ class Requests:
                 written = await client.create(PODS, daemonset.namespace, body, name=action.name, dry_run=probes)
                 if not probes:
                     self._wrote(PODS.name, written)
+                await self._check(action, written)
             case actions.DeletePod():
-                if action.why is actions.DeleteReason.FAILED:
-                    key = (daemonset.uid, daemonset.generation, action.node)
-                    # before the request: if its answer is lost, it may have been done
-                    self._dependencies.failed_pods.strike(key, elapsed())
                 seen = action.pod.version if action.as_seen else ""
                 deleted = await client.delete(PODS, action.pod, version=seen)
                 ledger.deleted(daemonset.uid, action.pod.uid, elapsed(), deleted.version)
@@ -64,6 +65,22 @@ class Requests:
                 await self._in_place.carry_out(action)
             case _:
                 assert_never(action)
+
+    async def _check(self, action: actions.CreatePod | actions.ProbeTemplate, written: Written) -> None:
+        """Raise Altered if a webhook has changed the labels by which the pod is ours and of its revision. A pod that
+        the selector does not match is deleted: otherwise each attempt would leave one behind."""
+        labels, rules = written.labels or {}, self._context.compiled.rules
+        client, ledger, daemonset = self._dependencies.client, self._dependencies.ledger, self._context.daemonset
+        call = ("create", f"{PODS.name} {Key(daemonset.namespace, action.name)}")
+        if not rules.owns(labels):
+            if isinstance(action, actions.CreatePod):
+                stray = Ref(namespace=daemonset.namespace, name=action.name, uid=written.uid)
+                with suppress(ApiError):
+                    deleted = await client.delete(PODS, stray)
+                    ledger.deleted(daemonset.uid, stray.uid, elapsed(), deleted.version)
+            raise Altered(*call, "a webhook changes its labels, so that spec.selector does not match them")
+        if labels.get(HASH_LABEL) != action.revision.hash:
+            raise Altered(*call, f"a webhook removes or changes its label {HASH_LABEL}")
 
     def _wrote(self, resource: str, written: Written) -> None:
         self._dependencies.ledger.wrote(self._context.daemonset.uid, resource, written.version, elapsed())

@@ -1,47 +1,58 @@
-"""Writes that the server accepts and somebody else takes back: a webhook, or another controller. Each would be made
-again as soon as that is seen, without end."""
+"""Writes that the server accepts and that have to be made again and again.
+
+A webhook or another controller may take a write back, or two writes of ours may undo each other. Each would be made
+again as soon as that is seen, without end. Whatever the cycle, each of its writes repeats: so the same write to one
+object is counted, and beyond a few a minute it counts as failed, and its place is left alone for ever longer times.
+Creates of pods have `node_backoff`, because each makes another object.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
 
 import msgspec
 
-from controller.api.base import Value
 from controller.daemonset.answers import Answer
 from controller.daemonset.places import Failing
 from controller.kube.errors import ApiError, Conflict
-from controller.kube.kinds import PODS
-from controller.planner.actions import Action, CancelDelete, OnPod
+from controller.kube.kinds import PODS, REVISIONS
+from controller.planner.actions import (
+    Action,
+    CancelDelete,
+    CreatePod,
+    DeletePod,
+    DeleteRevision,
+    DrainPod,
+    OnPod,
+    OnRevision,
+    OpenGates,
+    ProbeTemplate,
+)
 from controller.planner.place import Place
-from controller.planner.traits import Effect
 
+MOST = 2
+"""How often the same write to one object may be made before it counts as reverted."""
 SECONDS = 60.0
-"""If a write is due again within this many seconds after the server accepted it, somebody has taken it back. If its
-place is held back for longer, twice the hold time applies instead."""
+"""Writes that are this many seconds apart do not count as repeated. If their place is held back for longer, twice the
+hold time applies instead."""
 KEPT = 10_000
 """Number of writes that are remembered of one DaemonSet. Beyond that all are forgotten, which bounds the memory."""
-
-Which: TypeAlias = tuple[str, Effect]
-"""The uid of a pod, and what was done to it."""
 
 
 class Reverted(Conflict):
     """A write was accepted, and its effect is gone again."""
 
 
-class RecentWrite(Value):
-    variant: str
-    """The variant of the action."""
+class _Repeated(msgspec.Struct):
+    times: int
     at: float
-    """When it was accepted, by `elapsed`."""
+    """When it was accepted last, by `elapsed`."""
 
 
 class RevertedWrites(msgspec.Struct):
-    """The recent writes to the pods of one DaemonSet that should not be due again. All moments by `elapsed`."""
+    """The recent writes of one DaemonSet, of one generation. All moments by `elapsed`."""
 
-    done: dict[Which, RecentWrite] = msgspec.field(default_factory=dict)
+    done: dict[tuple[type[Action], Place, str], _Repeated] = msgspec.field(default_factory=dict)
     contested: set[Place] = msgspec.field(default_factory=set)
     """Places where the last write repeated one that was taken back."""
 
@@ -50,38 +61,49 @@ class RevertedWrites(msgspec.Struct):
         self.contested.clear()
 
     def reverted(self, action: Action, failing: Mapping[Place, Failing], moment: float) -> ApiError | None:
-        """The error to report for an accepted action that repeats a recent one; None: it repeats none."""
-        if not isinstance(action, OnPod) or (effect := action.traits.leaves) is None:
+        """The error to report for an accepted action that was made too often; None: it was not."""
+        known = self.done.get(_which(action))
+        if known is None or known.times < MOST or not _is_recent(known, action, failing, moment):
             return None
-        known = self.done.get((action.pod.uid, effect))
-        if known is None or known.variant != action.variant:
-            return None
-        alone = failing[action.place].delay if action.place in failing else 0.0
-        if moment - known.at > max(SECONDS, 2 * alone):
-            return None
-        words = "it is accepted each time, and taken back by a webhook or by another controller"
-        return Reverted("patch", PODS.describe(action.pod), words)
+        words = (
+            "it is accepted each time, and taken back by a webhook or by another controller, "
+            "or undone by another part of the spec"
+        )
+        match action:
+            case OnPod():
+                return Reverted(
+                    "delete" if isinstance(action, DeletePod) else "patch", PODS.describe(action.pod), words
+                )
+            case OnRevision():
+                verb = "delete" if isinstance(action, DeleteRevision) else "patch"
+                return Reverted(verb, REVISIONS.describe(action.revision), words)
+            case _:
+                return Reverted("create", f"{REVISIONS.name} {action.name}", words)
 
     def learn(self, answer: Answer, failing: Mapping[Place, Failing], moment: float) -> None:
-        """Note a write that was accepted, and forget the earlier one that it ends. A cancelled deletion is not noted
-        if its preparation failed: then it takes nothing back."""
+        """Count a write that was accepted. What only makes up for a failed write is not counted: the writes that fail
+        have their own back-off. A gate that has to be opened again shows that closing it was not taken back."""
         action = answer.action
-        if not isinstance(action, OnPod):
+        if isinstance(action, CreatePod | ProbeTemplate) or not (
+            answer.error is None or isinstance(answer.error, Reverted)
+        ):
             return
-        uid, traits = action.pod.uid, action.traits
-        self._end(uid, traits.may_end)
-        if answer.error is not None and not isinstance(answer.error, Reverted):
-            return
-        if isinstance(action, CancelDelete) and Place.of_object(uid) in failing:
-            return
-        self._end(uid, traits.ends)
-        if traits.leaves is None:
+        if isinstance(action, CancelDelete | OpenGates) and (place := Place.of_object(action.pod.uid)) in failing:
+            if isinstance(action, OpenGates):
+                self.done.pop((DrainPod, place, ""), None)
             return
         if len(self.done) > KEPT:
             self.forget()
-        self.done[uid, traits.leaves] = RecentWrite(variant=action.variant, at=moment)
+        known = self.done.get(which := _which(action))
+        recent = known is not None and _is_recent(known, action, failing, moment)
+        self.done[which] = _Repeated(times=known.times + 1 if known is not None and recent else 1, at=moment)
         (self.contested.discard if answer.error is None else self.contested.add)(answer.place)
 
-    def _end(self, uid: str, effect: Effect | None) -> None:
-        if effect is not None:
-            self.done.pop((uid, effect), None)
+
+def _which(action: Action) -> tuple[type[Action], Place, str]:
+    return type(action), action.place, action.variant if isinstance(action, OnPod) else ""
+
+
+def _is_recent(known: _Repeated, action: Action, failing: Mapping[Place, Failing], moment: float) -> bool:
+    alone = failing[action.place].delay if action.place in failing else 0.0
+    return moment - known.at <= max(SECONDS, 2 * alone)

@@ -19,6 +19,7 @@ from controller.daemonset.answers import Answer
 from controller.daemonset.clock_skew import ReadySeen, RestartsSeen
 from controller.daemonset.compiled import Compiled
 from controller.daemonset.dry_run_results import Verdicts
+from controller.daemonset.node_backoff import NodeBackoff
 from controller.daemonset.places import Places
 from controller.daemonset.redaction import KnownSecrets
 from controller.daemonset.reverted_writes import RevertedWrites
@@ -75,7 +76,9 @@ class DaemonSetState(msgspec.Struct):
     places: Places[Place] = msgspec.field(default_factory=Places)
     """The places where writes failed."""
     reverted_writes: RevertedWrites = msgspec.field(default_factory=RevertedWrites)
-    """Writes to pods that somebody may take back."""
+    """How often the same write was made to one object."""
+    node_backoff: NodeBackoff = msgspec.field(default_factory=NodeBackoff)
+    """The nodes whose pods do not last."""
     accepted: int = 0
     """Creates of the revision `accepted_of` that were accepted since a pass whose creates were all refused."""
     accepted_of: str = ""
@@ -117,6 +120,7 @@ class DaemonSetState(msgspec.Struct):
             self.verdicts.ask_anew()
             self.places.clear()
             self.reverted_writes.forget()
+            self.node_backoff.clear()
             self.refused_resizes.clear()
             self.no_resize = ""
             self.write_failure = None
@@ -169,6 +173,8 @@ class DaemonSetState(msgspec.Struct):
             if not answer.is_full_quota:
                 self._learn_of_place(answer, moment)
             self._learn_of_names(answer, daemonset)
+            if isinstance(answer.action, CreatePod) and (answer.error is None or answer.means is ForWrite.UNKNOWN):
+                self.node_backoff.created(answer.action.node, answer.action.name, moment)
             if isinstance(answer.action, ProbeTemplate):
                 self.verdicts.learn(answer.action.revision.hash, answer.error, moment)
             if isinstance(answer.action, ResizePod):
@@ -178,8 +184,9 @@ class DaemonSetState(msgspec.Struct):
         """Update the failure to report, after these answers were learnt."""
         self.write_failure = failure_after(self.write_failure, decided, answers, self.places.failing)
 
-    def lost(self, pod: Pod) -> None:
+    def lost(self, pod: Pod, moment: float) -> None:
         """A pod is gone from its node. If a quota was full, there is room for one more pod now."""
+        self.node_backoff.ended(pod, moment)
         self.predecessors[pod.node] = predecessor(pod)
         self.places.went_well(ROOM)
         self.refused_resizes.pop(pod.uid, None)
@@ -188,6 +195,7 @@ class DaemonSetState(msgspec.Struct):
         """Forget a node that is gone. A new pod for a new node of that name may have the old name."""
         self.predecessors.pop(name, None)
         self.unanswered_names.pop(name, None)
+        self.node_backoff.forget_node(name)
         self.places.went_well(Place.of_node(name))
 
     def stand_back(self, moment: float) -> None:
@@ -227,7 +235,7 @@ class DaemonSetState(msgspec.Struct):
         if isinstance(answer.action, CreatePod):
             if answer.means is ForWrite.UNKNOWN:
                 self.unanswered_names[answer.action.node] = answer.action.name
-            elif answer.means in (None, ForWrite.EXISTS):
+            elif answer.means in (None, ForWrite.EXISTS, ForWrite.ALTERED):
                 self.unanswered_names.pop(answer.action.node, None)
         if not answer.taken:
             return

@@ -56,15 +56,17 @@ class Triggers:
         states: DaemonSetStates,
         enqueue: Enqueue,
         listeners: Listeners,
+        moment: Callable[[], float] = elapsed,
     ) -> None:
         self._caches, self._states, self._enqueue, self._listeners = caches, states, enqueue, listeners
+        self._moment = moment
 
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
         old, new = change.old, change.new
         if old is not None and new is None:
             self._listeners.daemonset_gone(old.uid)
         if old is not None and new is not None and (rival := new.status_writers.rival_since(old.status_writers)):
-            self._states.of(new.uid).stand_back(elapsed())
+            self._states.of(new.uid).stand_back(self._moment())
             self._listeners.foreign_status(new, rival)
         same_wish = (
             old is not None
@@ -87,7 +89,7 @@ class Triggers:
             owner = self._caches.daemonset_of(old)
             if owner is not None:
                 if Key("", old.node) in self._caches.nodes:  # else nothing would make us forget the pod
-                    self._states.of(owner.uid).lost(old)
+                    self._states.of(owner.uid).lost(old, self._moment())
                 self._enqueue(owner.key, "urgent", f"pod {old.name} gone")
         if new is None:
             return
@@ -95,6 +97,8 @@ class Triggers:
             owner = self._caches.daemonset_of(new)
             if owner is not None:
                 self._listeners.pod_seen(owner, new)
+                if new.ended:
+                    self._states.of(owner.uid).node_backoff.ended(new, self._moment())
                 self._enqueue(owner.key, self._urgency(old, new, owner), f"pod {new.name} changed")
         elif old is None or old.owner_uid or old.labels != new.labels:
             self._wake_matching(new.namespace, new.labels, f"orphan pod {new.name}")

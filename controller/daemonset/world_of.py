@@ -11,7 +11,6 @@ from controller.api.daemonset import DaemonSet
 from controller.api.pod import Pod
 from controller.daemonset.caches import Cached
 from controller.daemonset.compiled import Compiled
-from controller.daemonset.dependencies import FailedPods
 from controller.daemonset.state import DaemonSetState
 from controller.planner.actions import CreatePod, DeletePod, InDoubt, Unready, UpdateInPlace
 from controller.planner.world import FormerPod, Predecessor, Unpulled, World
@@ -24,7 +23,6 @@ def world_of(
     compiled: Compiled,
     cached: Cached,
     state: DaemonSetState,
-    failed_pods: FailedPods,
     now: float,
     moment: float,
     *,
@@ -54,7 +52,6 @@ def world_of(
         orphan_revisions=cached.orphan_revisions,
         now=now,
         fresh=fresh,
-        not_before=_not_before(daemonset, pods, failed_pods, now, moment),
         unreadable=cached.unreadable,
     )
     known, possible = _with_state(seen, state, moment), state.possible(moment)
@@ -64,6 +61,7 @@ def world_of(
 def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
     """`world` with what earlier passes have learnt and the objects do not show, or show too late."""
     now, status = world.now, world.daemonset.status
+    not_before, short_lived = state.node_backoff.known(moment)
     held_back = {what: now + until - moment for what, until in state.held_back(moment).items()}
     return replace(
         world,
@@ -79,6 +77,8 @@ def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
         ask_at=now + state.verdicts.ask_at - moment,
         held_back=held_back,
         due_again={what: now + since - moment for what, since in state.places.due_again(moment).items()},
+        not_before={node: now + end - moment for node, end in not_before.items()},
+        short_lived={node: now + end - moment for node, end in short_lived.items()},
         write_failure=state.write_failure.words if state.write_failure is not None else "",
         contested=not state.reverted_writes.contested.isdisjoint(held_back),
         collisions=max(state.collisions, (status.collision_count or 0) if status is not None else 0),
@@ -139,14 +139,3 @@ def _coming(
         for one in creates
     }
     return {**known, **coming} if coming else known
-
-
-def _not_before(
-    daemonset: DaemonSet, pods: tuple[Pod, ...], failed_pods: FailedPods, now: float, moment: float
-) -> dict[str, float]:
-    """When the failed pod of a node may be replaced (seconds since 1970), by node."""
-    return {
-        pod.node: now + failed_pods.remaining((daemonset.uid, daemonset.generation, pod.node), moment)
-        for pod in pods
-        if pod.phase == "Failed"
-    }

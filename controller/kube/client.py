@@ -32,6 +32,7 @@ class Written(View):
 
     uid: str = ""
     version: str = msgspec.field(default="", name="resourceVersion")
+    labels: dict[str, str] | None = None
 
 
 class Deleted(Value):

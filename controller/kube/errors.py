@@ -2,9 +2,9 @@
 
 ApiError
 ├─ NotFound  AlreadyExists  Conflict  Gone             about this object
-├─ Invalid  Forbidden  Unauthorized                    about this request
-│           ├─ NamespaceTerminating                    about its namespace
-│           └─ QuotaExceeded
+├─ Altered  Invalid  Forbidden  Unauthorized           about this request
+│                    ├─ NamespaceTerminating                    about its namespace
+│                    └─ QuotaExceeded
 ├─ Busy  ServerError  Unreadable                       about the server
 ├─ Unreachable                                         nothing was done
 └─ Unknown                                             nobody knows whether it was done
@@ -111,6 +111,10 @@ class Conflict(ApiError):
 
 class Gone(ApiError):
     """410: the version or continue token is too old. List again."""
+
+
+class Altered(ApiError):
+    """An object was created, but a webhook has changed what makes it ours."""
 
 
 class Invalid(ApiError):

@@ -10,6 +10,7 @@ from typing import Final
 from controller.api.base import Value
 from controller.kube.errors import (
     AlreadyExists,
+    Altered,
     ApiError,
     Busy,
     Conflict,
@@ -51,6 +52,9 @@ class ForWrite(Enum):
     intervals."""
     DENIED = auto()
     """The same, but perhaps only here: a policy may allow it on another node."""
+    ALTERED = auto()
+    """Done, but a webhook has made something else of it, that is of no use: reported, held back at its place, retried
+    at growing intervals."""
     ENDING = auto()
     """The namespace is being deleted, and so will the DaemonSet be: not reported, held back at its place."""
     NO_ROOM = auto()
@@ -72,8 +76,8 @@ class ForWrite(Enum):
 
     @property
     def refused(self) -> bool:
-        """Whether the server has said no to this request."""
-        return self in (ForWrite.REFUSED, ForWrite.DENIED, ForWrite.ENDING, ForWrite.NO_ROOM)
+        """Whether the server does not do what was asked for, and will not."""
+        return self in (ForWrite.REFUSED, ForWrite.DENIED, ForWrite.ALTERED, ForWrite.ENDING, ForWrite.NO_ROOM)
 
     @property
     def settles_itself(self) -> bool:
@@ -121,6 +125,7 @@ MEANINGS: Final[Mapping[type[ApiError], Meaning]] = {
     AlreadyExists: Meaning(write=ForWrite.EXISTS),
     Conflict: Meaning(write=ForWrite.OVERTAKEN),
     Gone: Meaning(write=ForWrite.FAILED, read=ForRead.ANEW),
+    Altered: Meaning(write=ForWrite.ALTERED),
     Invalid: Meaning(write=ForWrite.REFUSED, read=ForRead.REFUSED),
     Forbidden: Meaning(write=ForWrite.DENIED, read=ForRead.FORBIDDEN),
     NamespaceTerminating: Meaning(write=ForWrite.ENDING, read=ForRead.FORBIDDEN),

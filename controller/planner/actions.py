@@ -1,7 +1,8 @@
 """The actions that the planner may ask for: one action is one write to one object, with what its precondition needs.
 
-What is known of a kind of action is said once, by its class: the name of its object, its place and its `Traits`. The
-type checker demands them of each member of `Action`.
+What is known of a kind of action is said once, by its class: the name of its object, its place, and the `operation`
+under which the metrics count it (empty: it is a part of another operation, or about no pod). The type checker demands
+them of each member of `Action`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from controller.api.revision import Revision
 from controller.api.wellknown import InPlaceRefusal
 from controller.planner.in_place.change import InPlaceChange
 from controller.planner.place import Place
-from controller.planner.traits import Traits
 
 
 class DeleteReason(StrEnum):
@@ -58,7 +58,7 @@ class OnPod(Value):
 class OnRevision(Value):
     """An action on a stored revision."""
 
-    traits = Traits()
+    operation = ""
     revision: Ref
 
     @property
@@ -73,7 +73,7 @@ class OnRevision(Value):
 class AdoptPod(OnPod):
     """Make the DaemonSet the owner of a pod that has none."""
 
-    traits = Traits(operation="adopt", leaves="adopted")
+    operation = "adopt"
     owners: int
     """Number of owner references that the pod has already."""
 
@@ -81,7 +81,7 @@ class AdoptPod(OnPod):
 class ReleasePod(OnPod):
     """Remove the DaemonSet's owner reference from a pod that its selector does not match any more."""
 
-    traits = Traits(operation="orphan", ends="adopted")
+    operation = "orphan"
     owner_index: int
     """Position of that reference among the pod's."""
 
@@ -89,7 +89,7 @@ class ReleasePod(OnPod):
 class RelabelPod(OnPod):
     """Give a pod the hash of another revision with the same content; no container restarts."""
 
-    traits = Traits(leaves="relabelled")
+    operation = ""
     hash: str
     taken_back: bool = False
     """The hash is that of its former revision: somebody has taken back what its update in place had changed."""
@@ -117,7 +117,7 @@ class AdoptRevision(OnRevision):
 class CreateRevision(Value):
     """Store the template as a ControllerRevision."""
 
-    traits = Traits()
+    operation = ""
     name: str
     hash: str
     number: int
@@ -142,7 +142,7 @@ class DeleteRevision(OnRevision):
 class ProbeTemplate(Value):
     """Ask the server, by a dry run, whether it would accept a pod of this revision on this node."""
 
-    traits = Traits()
+    operation = ""
     node: str
     name: str
     revision: Revision
@@ -155,7 +155,7 @@ class ProbeTemplate(Value):
 class CreatePod(Value):
     """Create a pod of this revision on this node."""
 
-    traits = Traits(operation="create")
+    operation = "create"
     node: str
     name: str
     """Derived from the world: a create that is repeated is refused, and makes no second pod."""
@@ -167,7 +167,7 @@ class CreatePod(Value):
 
 
 class DeletePod(OnPod):
-    traits = Traits(operation="delete")
+    operation = "delete"
     node: str
     why: DeleteReason
     refusal: InPlaceRefusal | None = None
@@ -179,7 +179,7 @@ class DeletePod(OnPod):
 class PrepareDelete(OnPod):
     """Put a pod into the lifecycle state PreparingDelete: those whom the preDelete hook names are to let it go."""
 
-    traits = Traits(leaves="prepared", ends="kept")
+    operation = ""
     node: str
     why: DeleteReason
     mark: bool
@@ -193,7 +193,7 @@ class PrepareDelete(OnPod):
 class CancelDelete(OnPod):
     """Undo what `PrepareDelete` did: the pod stays."""
 
-    traits = Traits(leaves="kept", ends="prepared")
+    operation = ""
     labels: Mapping[str, str] = {}
     """Labels to be set again: they were changed to let the pod go, and the selector asks for them."""
 
@@ -205,14 +205,14 @@ class CancelDelete(OnPod):
 class DrainPod(OnPod):
     """Close the readiness gate of a pod some seconds before it is updated in place, so that it loses its traffic."""
 
-    traits = Traits(leaves="drained", may_end="opened")
+    operation = ""
     node: str
 
 
 class UpdateInPlace(OnPod):
     """Change a running pod to the revision. If that restarts a container, its readiness gate is closed before."""
 
-    traits = Traits(operation="update", leaves="updated", ends="relabelled", may_end="opened")
+    operation = "update"
     node: str
     before: str
     """Hash of the revision that the pod has. A pod that has another one by now is left alone."""
@@ -229,7 +229,7 @@ class UpdateInPlace(OnPod):
 class ContinueInPlace(OnPod):
     """Go on with an update in place, at the containers of the next launch priority."""
 
-    traits = Traits(leaves="continued")
+    operation = ""
     node: str
     revision: Revision
     """The pod's revision, or the current one where that is not stored any more: it tells the order of containers."""
@@ -244,14 +244,14 @@ class ContinueInPlace(OnPod):
 class ResizePod(OnPod):
     """Give the containers the cpu and memory that the pod's state annotation asks for."""
 
-    traits = Traits(operation="resize", leaves="resized")
+    operation = "resize"
     node: str
 
 
 class OpenGates(OnPod):
     """Set the conditions of readiness gates to True: of those that are closed and ours."""
 
-    traits = Traits(leaves="opened", ends="drained")
+    operation = ""
     gates: tuple[ReadinessGate, ...]
 
     @property

@@ -12,6 +12,7 @@ from controller.api.wellknown import (
     INVALID_SPEC,
     LONGEST_PROGRESS_DEADLINE,
     PARTITION_REACHED,
+    PODS_DO_NOT_LAST,
     PODS_UNAVAILABLE,
     PROGRESS_DEADLINE_ANNOTATION,
     PROGRESS_DEADLINE_EXCEEDED,
@@ -217,4 +218,8 @@ def _degraded(board: Board) -> Condition:
     write_failure = board.world.write_failure or board.world.unreadable
     if write_failure:
         return Condition(type=DEGRADED, status="True", reason=WRITES_FAIL, message=write_failure)
+    if board.world.short_lived:
+        nodes = some(sorted(board.world.short_lived))
+        text = f"pods do not last on {nodes}: they end or are deleted, and each next one comes after a longer wait"
+        return Condition(type=DEGRADED, status="True", reason=PODS_DO_NOT_LAST, message=text)
     return Condition(type=DEGRADED, status="False", reason="AsExpected", message="")

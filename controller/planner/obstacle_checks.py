@@ -70,9 +70,15 @@ def obstacle_to_deletion(board: Board, pod: Pod) -> Obstacle | None:
     return obstacle_to_write(board.world, Place.of_object(pod.uid))
 
 
+def waits_for_back_off(world: World, node: str) -> bool:
+    """Whether the pods of this node do not last, so that its next one is not due yet."""
+    return world.now < world.not_before.get(node, 0.0)
+
+
 def obstacle_to_removal(board: Board, pod: Pod) -> Obstacle | None:
-    """The obstacle to deleting a pod that is in the way of another one. A Failed pod waits for its back-off."""
-    waits = pod.phase == "Failed" and board.world.now < board.world.not_before.get(pod.node, 0.0)
+    """The obstacle to deleting a pod that is in the way of another one. A pod that has ended stays while its node
+    waits for its back-off: its log can be read so long."""
+    waits = pod.ended and waits_for_back_off(board.world, pod.node)
     return Obstacle.BACK_OFF if waits else obstacle_to_deletion(board, pod)
 
 
@@ -88,6 +94,8 @@ def obstacle_to_update(board: Board, slot: Slot) -> Obstacle | None:
     old = slot.old
     if old is not None and not board.surging and waits_for_hook(board, old) and not is_updated_in_place(board, old):
         return Obstacle.HOOK
+    if waits_for_back_off(board.world, slot.node) and not (old is not None and is_updated_in_place(board, old)):
+        return Obstacle.BACK_OFF
     found = obstacle_to_write(board.world, Place.of_node(slot.node), first_write_of_update(board, slot))
     found = found or obstacle_to_image(board, slot)
     if found is None and drained_until(board, slot) is not None:
@@ -139,6 +147,8 @@ def obstacle_to_creation(board: Board, slot: Slot) -> Obstacle | None:
     if slot.pods and not board.surging:
         asked = is_unanswered(world, *(Place.of_object(pod.uid) for pod in slot.pods))
         return Obstacle.UNANSWERED if asked else Obstacle.TERMINATING
+    if waits_for_back_off(world, slot.node):
+        return Obstacle.BACK_OFF
     if not world.held_back:
         return None
     found = obstacle_to_write(world, Place.of_node(slot.node))

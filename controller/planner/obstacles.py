@@ -157,7 +157,9 @@ class Obstacle(StrEnum):
     )
     RESOURCE_QUOTA = Row(name="quota", why="a ResourceQuota is used up", ends="room in the quota")
     UNSTORED = Row(name="unstored", why="the new revision is not stored yet", ends="storing it")
-    BACK_OFF = Row(name="back_off", why="its failed pod waits for its back-off", ends="the end of the back-off")
+    BACK_OFF = Row(
+        name="back_off", why="its pods do not last, so it waits for its back-off", ends="the end of the back-off"
+    )
     TERMINATING = Row(name="terminating", why="old pod is terminating", ends="the end of that pod")
     STARTING = Row(name="starting", why="its new pod is not available yet", ends="that pod becoming available")
     STALE = Row(

@@ -80,11 +80,9 @@ def _creates(board: Board) -> tuple[list[CreatePod], bool]:
 
 
 def _replace_ended(slot: Slot, needs: _Needs) -> None:
-    """Delete pods that have ended: Succeeded ones at once, Failed ones when their back-off is over."""
-    world = needs.board.world
+    """Delete pods that have ended, once the back-off of the node is over."""
     for pod in slot.ended:
         if obstacle_to_removal(needs.board, pod) is Obstacle.BACK_OFF:
-            needs.wake(world.not_before[slot.node])
             continue
         succeeded = pod.phase == "Succeeded"
         reason, why = (

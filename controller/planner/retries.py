@@ -47,6 +47,9 @@ def others_first(
 
 
 def next_retry(world: World) -> float | None:
-    """When a place that is held back may be tried again, the earliest (seconds since 1970); None: there is none."""
-    moments = [until for until in world.held_back.values() if until < inf]
-    return max(min(moments), world.now + NEXT_RETRIES) if moments else None
+    """The earliest end of a wait (seconds since 1970): of a place that is held back, or of a node whose pods do not
+    last; None: there is none."""
+    held = [until for until in world.held_back.values() if until < inf]
+    retry = [max(min(held), world.now + NEXT_RETRIES)] if held else []
+    ends = (end for ends in (world.not_before, world.short_lived) for end in ends.values() if end > world.now)
+    return min([*retry, *ends], default=None)

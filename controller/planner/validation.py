@@ -15,7 +15,8 @@ from controller.api.base import JSONObject, fields_of
 from controller.api.daemonset import DaemonSet
 from controller.api.pod import AffinityView
 from controller.api.selector import Requirement, is_label_key, is_label_value, is_subdomain, requirement
-from controller.api.text import LONGEST_ITEM, shortened
+from controller.api.text import LONGEST_ITEM, listed, shortened
+from controller.api.wellknown import OWN_LABELS
 from controller.planner.eligibility import Placement, PlacementSpec, Rules, Toleration
 
 _SPEC: Final = "spec.template.spec"
@@ -69,6 +70,10 @@ def problems(daemonset: DaemonSet) -> tuple[str, ...]:
 
 
 def _selector_problems(daemonset: DaemonSet) -> list[str]:
+    asked = daemonset.spec.selector
+    keys = {*(asked.match_labels or ()), *(one.key for one in asked.match_expressions or ())}
+    if own := sorted(keys & OWN_LABELS):
+        return [f"spec.selector: must not ask for {listed(own)}: the controller itself writes that label to its pods"]
     labels = fields_of(fields_of(daemonset.spec.template.get("metadata")).get("labels"))
     texts = {key: str(value) for key, value in labels.items()}
     try:

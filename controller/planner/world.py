@@ -108,7 +108,10 @@ class World(Value):
     fresh: bool = True
     """Whether the caches have seen all of our own writes. If not, only look and do not act."""
     not_before: Mapping[str, float] = {}
-    """When a failed pod may be replaced (seconds since 1970), by node."""
+    """When nodes whose pods do not last may have their next one (seconds since 1970), by node."""
+    short_lived: Mapping[str, float] = {}
+    """Nodes whose pods have not lasted several times in a row, and until when the next one has to (seconds since
+    1970)."""
     unanswered_names: Mapping[str, str] = {}
     """Names of pods whose create got no answer and may yet be done, by node."""
     predecessors: Mapping[str, Predecessor] = {}

@@ -86,13 +86,3 @@ class BackoffTable(Generic[K]):
 
     def __len__(self) -> int:
         return len(self._strikes)
-
-
-def failed_pod_backoff() -> BackoffTable[tuple[str, int, str]]:
-    """How long a Failed pod stays before it is replaced, by DaemonSet uid, its generation and node name.
-
-    The first Failed pod of a node goes at once; then 1 s, doubling to 15 min; it is forgotten after 30 min without
-    another. These are the constants of the native controller. The generation is in the key because a new template
-    deserves a new try.
-    """
-    return BackoffTable(first=1.0, cap=900.0, quiet=1800.0)

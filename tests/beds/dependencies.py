@@ -20,7 +20,6 @@ from controller.kube.request import Response
 from controller.kube.sender import Sender
 from controller.planner.actions import Action
 from controller.planner.step import Note
-from controller.runtime.backoff import failed_pod_backoff
 from controller.runtime.freshness import Ledger
 from tests.beds.scripted import Answer, Script
 from tests.beds.virtual_time import run
@@ -59,7 +58,6 @@ class Acting:
         self.dependencies = Dependencies(
             client=Client(Sender(self.script)),
             ledger=Ledger(),
-            failed_pods=failed_pod_backoff(),
             say=lambda _, note: self.notes.append(note),
             clock=lambda: self.now,
             did=lambda _, action, error: self.did.append((action, error)),

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
+
 from controller.kube.request import Request, Response
 
 
@@ -63,11 +65,11 @@ class Script:
         await asyncio.sleep(0)
         match self._next(request):
             case Response() as response:
-                return response
+                return _with_labels(request, response)
             case Slow(seconds, then):
                 async with asyncio.timeout(request.timeout):
                     await asyncio.sleep(seconds)
-                return then
+                return _with_labels(request, then)
             case part if callable(part):
                 return await part(request)
             case Watch():
@@ -86,6 +88,15 @@ class Script:
                 raise error
             case other:
                 raise AssertionError(f"the script has {other!r} where a watch came: {dict(request.query)}")
+
+
+def _with_labels(request: Request, response: Response) -> Response:
+    """The answer to a create, with the labels that were sent, as a server has them."""
+    if request.method != "POST" or b'"labels"' not in request.body or response.status >= 300:
+        return response
+    answer = msgspec.json.decode(response.body)
+    answer["metadata"].setdefault("labels", msgspec.json.decode(request.body)["metadata"].get("labels"))
+    return msgspec.structs.replace(response, body=msgspec.json.encode(answer))
 
 
 def ok(body: bytes = b'{"metadata":{"name":"a","uid":"u","resourceVersion":"7"}}', status: int = 200) -> Response:

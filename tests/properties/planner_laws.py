@@ -101,16 +101,12 @@ def a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time(world: World, 
             assert not [one for one in ours(world) if one.node == node and not one.ended], f"{node} is not free yet"
 
 
-def the_node_of_a_failed_pod_waits_out_its_back_off(world: World, plan: Plan) -> None:
-    """The failed pod stays so long, and no other is made: neither there nor, while surging, beside an old one.
-    Beside a failed pod of an older revision the successor comes all the same."""
-    for node, moment in world.not_before.items():
-        failed = [one for one in ours(world) if one.node == node and one.phase == "Failed" and not one.dying]
-        if world.now >= moment or not failed or node not in eligible(world):
-            continue
-        assert not {one.uid for one in failed} & {one.pod.uid for one in deletes(plan)}, f"{node} waits"
-        if not live(world, node) or any(of_current(world, one) for one in failed):
-            assert node not in {one.node for one in creates(plan)}, f"{node} waits"
+def a_node_whose_pods_do_not_last_waits_out_its_back_off(world: World, plan: Plan) -> None:
+    """No pod is made there, and none goes to be replaced: it runs, or can be looked at, so long."""
+    waiting = {node for node, moment in world.not_before.items() if world.now < moment} & eligible(world)
+    assert not waiting & {one.node for one in creates(plan)}
+    replaced = {actions.DeleteReason.FAILED, actions.DeleteReason.SUCCEEDED, actions.DeleteReason.OUTDATED}
+    assert not waiting & {one.node for one in deletes(plan) if one.why in replaced}
 
 
 def the_name_of_a_new_pod_is_free(world: World, plan: Plan) -> None:
@@ -281,7 +277,7 @@ LAWS: tuple[Law, ...] = (
     a_hooked_pod_is_never_deleted,
     what_is_prepared_goes_or_stays_and_never_both,
     a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time,
-    the_node_of_a_failed_pod_waits_out_its_back_off,
+    a_node_whose_pods_do_not_last_waits_out_its_back_off,
     the_name_of_a_new_pod_is_free,
     the_update_takes_down_no_more_than_max_unavailable,
     surging_keeps_its_limit,

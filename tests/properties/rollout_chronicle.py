@@ -72,12 +72,12 @@ class Departure:
 
 
 @dataclass(frozen=True)
-class Strike:
-    """The controller has deleted a failed pod where another one comes."""
+class Create:
+    """The controller has created a pod."""
 
     version: int
     generation: int
-    node: str
+    node_uid: str
     at: float
 
 
@@ -105,7 +105,7 @@ class Chronicle:
     """Versions that the controller has written, and knows that it has."""
     beside_the_sick: set[str] = field(default_factory=set)
     """uids of pods that were created beside an old one that served nobody."""
-    strikes: list[Strike] = field(default_factory=list)
+    creates: list[Create] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
     """uids of the pods that it knew when it decided."""
     _entries: list[Entry] = field(default_factory=list)
@@ -134,15 +134,16 @@ class Chronicle:
                 if entry.at < at - PROMPT:
                     self.deaf.append(f"of a change of {entry.kind.resource} at {entry.at:.1f} it has not heard")
 
-    def backs_off_until(self, generation: int, node: str) -> float:
-        """When the next failed pod of the node may go, by what the controller surely knows of those before: the first
-        one at once, then 1 s, doubling to a quarter of an hour; half an hour of quiet forgets them."""
-        delay, last = 0.0, float("-inf")
-        for one in self.strikes:
-            if (one.generation, one.node) == (generation, node) and one.version in self.answered:
-                delay = min(delay * 2, 900.0) if delay and one.at - last <= 1800 else 1.0
+    def backs_off_until(self, generation: int, node_uid: str) -> float:
+        """When the node may have its next pod, by what the controller surely knows of those before: the first
+        replacement comes at once, then 1 s after the create before, doubling to a quarter of an hour, unless a pod
+        may have lasted for a minute and for longer than the wait."""
+        wait, last = 0.0, float("-inf")
+        for one in self.creates:
+            if (one.generation, one.node_uid) == (generation, node_uid) and one.version in self.answered:
+                wait = min(max(wait * 2, 1.0), 900.0) if one.at - last < max(wait, 60.0) else 0.0
                 last = one.at
-        return last + delay
+        return last + wait
 
     @property
     def decision(self) -> Decision:

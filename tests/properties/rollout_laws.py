@@ -10,7 +10,7 @@ Strict by what the controller had been told when it made the plan, and by what i
 fault on its watches that is what the server holds (`Chronicle`):
 - a pod that the preDelete hook matches is not deleted; what is prepared for that counts as deleted for all that
   follows;
-- the node of a failed pod waits out its back-off;
+- a node whose pods do not last waits out its back-off;
 - a pod is created only on a free node where one should run, or beside an old one while surging;
 - by its hand no more than maxUnavailable nodes are without an available pod, and no more than maxSurge nodes
   have two, other than those whose old pod served nobody;
@@ -31,7 +31,7 @@ from collections.abc import Iterator
 from tests.beds.api import Object
 from tests.beds.simulator.history import HistoryEntry
 from tests.beds.simulator.kinds import DAEMONSETS, PODS
-from tests.properties.rollout_chronicle import Chronicle, Strike
+from tests.properties.rollout_chronicle import Chronicle, Create
 from tests.properties.rollout_facts import Pod, is_ours, pod_of
 from tests.properties.rollout_scene import State
 
@@ -51,6 +51,10 @@ def broken(change: HistoryEntry, server: Chronicle) -> Iterator[str]:
             yield from _crowd(after, server)
             yield from _burst("create", told, server)
             yield from _creation(after, told, basis, server)
+            yield from _back_off(after, told, server)
+            if after.node in told.nodes:
+                uid = told.nodes[after.node].uid
+                server.creates.append(Create(change.version, told.spec.generation, uid, server.cluster.clock()))
         elif before.live and (change.type == "DELETED" or after.dying):
             server.decision.written_since.append("delete")
             yield from _burst("delete", told, server)
@@ -64,7 +68,7 @@ def broken(change: HistoryEntry, server: Chronicle) -> Iterator[str]:
             server.decision.written_since.append("delete")
             yield from _burst("delete", told, server)
             yield from _unhooked(told.pods.get(before.uid, before), told)
-            yield from _back_off(before, change.version, told, server)
+            yield from _back_off(before, told, server)
 
 
 def _unhooked(pod: Pod, told: State) -> Iterator[str]:
@@ -76,15 +80,15 @@ CLOCK_GRAIN = 0.001
 """Seconds: two kinds of time, one of them counted from 1970, do not agree to the last digit."""
 
 
-def _back_off(failed: Pod, version: int, told: State, server: Chronicle) -> Iterator[str]:
-    """The deletion of a pod that ended. Where none may be it goes at once."""
-    node, generation = failed.node, told.spec.generation
-    if failed.phase != "Failed" or node not in told.nodes or told.leaves(node):
+def _back_off(pod: Pod, told: State, server: Chronicle) -> Iterator[str]:
+    """The deletion of a pod that ended, or a new pod. Where none may be it goes at once."""
+    node = pod.node
+    if node not in told.nodes or told.leaves(node):
         return
-    moment = server.backs_off_until(generation, node)
+    moment = server.backs_off_until(told.spec.generation, told.nodes[node].uid)
     if told.at < moment - CLOCK_GRAIN:
-        yield f"the failed {failed.name} of {node} goes {moment - told.at:.1f} s before its back-off is over"
-    server.strikes.append(Strike(version, generation, node, server.cluster.clock()))
+        what = "goes" if pod.ended else "is created"
+        yield f"{pod.name} of {node} {what} {moment - told.at:.1f} s before the back-off of its node is over"
 
 
 def _status(daemonset: Object) -> Iterator[str]:

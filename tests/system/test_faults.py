@@ -112,7 +112,7 @@ async def deploy_and_update(bed: Bed) -> None:
 @pytest.mark.parametrize("cell", MATRIX)
 async def test_r_one_node_never_has_two_pods_and_ends_with_one(cell: str) -> None:
     async with simulated(*MATRIX[cell], latency=LATENCY, behaviour=SLOW) as bed:
-        bed.patience = 600.0
+        bed.patience = 1200.0  # a node whose pods do not last waits for up to 15 minutes
         await bed.add_nodes(1)
         history = await film(bed)
         await bed.api.create(DAEMONSETS, daemonset())

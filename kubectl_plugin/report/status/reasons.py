@@ -14,6 +14,7 @@ from controller.api.wellknown import (
     DEGRADED,
     INVALID_SPEC,
     PARTITION_REACHED,
+    PODS_DO_NOT_LAST,
     PODS_UNAVAILABLE,
     PROGRESS_DEADLINE_EXCEEDED,
     PROGRESSING,
@@ -98,9 +99,9 @@ def without_pod_name(words: str) -> str:
 
 
 def refused_writes_words(daemonset: DaemonSet) -> str:
-    """Why the server refuses the controller's writes; empty while they succeed."""
+    """Why the controller's writes fail, or its pods do not last; empty while neither is so."""
     found = condition(daemonset, DEGRADED)
-    if found.status != "True" or found.reason != WRITES_FAIL:
+    if found.status != "True" or found.reason not in (WRITES_FAIL, PODS_DO_NOT_LAST):
         return ""
     return found.message or "the server refuses what the controller writes"
 

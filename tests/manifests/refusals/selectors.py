@@ -15,6 +15,7 @@ _KEY = "must be a label key"
 _LABEL_MISSING = "`selector` does not match template `labels`: every label"
 _NOT_SATISFIED = "`selector` does not match template `labels`: spec.template"
 _EMPTY = "empty selector is invalid for daemonset"
+_OURS = "the controller itself writes these labels"
 _NO_VALUES = "must have at least one value with operator In or NotIn"
 
 
@@ -26,12 +27,26 @@ def _pods(key: str, operator: str, *values: str) -> dict[str, object]:
     return {"spec.selector.matchExpressions": [_requirement(key, operator, *values)]}
 
 
+def _ours(key: str) -> dict[str, object]:
+    """Beside the label that the template has, as the selector must match it."""
+    labels = {"app": "agent", key: "x"}
+    return {"spec.selector.matchLabels": labels, _LABELS: {**labels, "tier": "a"}}
+
+
 def _nodes(key: str, operator: str, *values: str) -> dict[str, object]:
     return {f"{_BY_NODE}.matchExpressions": [_requirement(key, operator, *values)]}
 
 
 SELECTOR: Final = (
     Refusal("a selector that the labels miss", {"spec.selector.matchLabels": {"app": "x"}}, _LABELS, _LABEL_MISSING),
+    Refusal("a label of ours", _ours("controller-revision-hash"), "spec.selector.matchLabels", _OURS),
+    Refusal("the state of a hook", _ours("lifecycle.apps.kruise.io/state"), "spec.selector.matchLabels", _OURS),
+    Refusal(
+        "a label of ours in an expression",
+        _pods("controller-revision-hash", "DoesNotExist"),
+        "spec.selector.matchExpressions",
+        _OURS,
+    ),
     Refusal("a template without labels", {_LABELS: ABSENT}, _LABELS, _LABEL_MISSING),
     Refusal("a template without metadata", {"spec.template.metadata": ABSENT}, _LABELS, _LABEL_MISSING),
     Refusal("In with other values", _pods("tier", "In", "b", "c"), _LABELS, _NOT_SATISFIED),

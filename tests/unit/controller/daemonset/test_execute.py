@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE, SUCCESSFUL_DELETE
+from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE
 from controller.daemonset.places import FAILING_FIRST
 from controller.daemonset.state import ENDING_SECONDS, PROOF
 from controller.kube.errors import (
@@ -39,7 +39,7 @@ from controller.runtime.freshness import OF_PODS, Reach
 from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.dry_runs import refusing
 from tests.beds.scripted import Answer, Script, ok
-from tests.beds.worlds import NOW, OURS, ds, pod, revision
+from tests.beds.worlds import NOW, OURS, pod, revision
 
 QUOTA = refusal(403, "Forbidden", 'pods "demo-0" is forbidden: exceeded quota: pods, requested: pods=1, limited: 4')
 DENIED = refusal(403, "Forbidden", "not on this node")
@@ -239,18 +239,6 @@ def test_of_very_many_actions_a_limited_number_is_under_way() -> None:
     creates = [create(number) for number in range(3 * CEILING)]
     assert acting.carry_out(creates, *[ok()] * len(creates)) == ()
     assert (len(acting.asked), most) == (len(creates), CEILING)
-
-
-def test_only_the_deletion_of_a_failed_pod_is_a_strike_of_its_node() -> None:
-    acting = Acting(daemonset=ds(generation=4))
-    for why in DeleteReason:
-        if why is not DeleteReason.FAILED:
-            acting.carry_out([delete(why)], ok())
-    assert len(acting.dependencies.failed_pods) == 0
-    acting.carry_out([delete(DeleteReason.FAILED)], ok())
-    waits = acting.dependencies.failed_pods.remaining((OURS, 4, "node-0"), NOW)
-    assert (len(acting.dependencies.failed_pods), waits) == (1, 1.0)
-    assert [note.reason for note in acting.notes] == [SUCCESSFUL_DELETE] * len(DeleteReason)
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ class Woken:
                 malformed=lambda plural, malformed: None,
                 say=lambda daemonset, note: None,
             ),
+            moment=lambda: 0.0,
         )
         for one in daemonsets or (ds(),):
             self.daemonset(one)

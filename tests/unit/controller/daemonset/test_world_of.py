@@ -24,10 +24,9 @@ from controller.planner.actions import Action, DeletePod, DeleteReason, PrepareD
 from controller.planner.place import Place
 from controller.planner.plan import Plan, plan
 from controller.planner.world import World
-from controller.runtime.backoff import failed_pod_backoff
 from controller.telemetry.daemonset_gauges import measured
 from tests.beds.stores import open_store
-from tests.beds.worlds import NOW, OURS, ds, failed, pod, world
+from tests.beds.worlds import NOW, OURS, ds, pod, world
 
 
 def caches_with(
@@ -56,11 +55,8 @@ class Awaiting(Unanswered):
 
 def world_seen(caches: Caches, state: DaemonSetState | None = None) -> World:
     (daemonset,) = caches.daemonsets.values()
-    backoff = failed_pod_backoff()
-    for _ in range(3):
-        backoff.strike((OURS, 4, "node-0"), NOW - 1)
     cached, state = caches.snapshot(daemonset), state or DaemonSetState()
-    return world_of(daemonset, state.compiled_for(daemonset), cached, state, backoff, NOW, NOW, fresh=True)
+    return world_of(daemonset, state.compiled_for(daemonset), cached, state, NOW, NOW, fresh=True)
 
 
 def changeable(held: object) -> Iterator[object]:
@@ -83,14 +79,6 @@ def test_a_world_holds_nothing_of_the_state_that_is_changed_later() -> None:
     found = world_seen(caches_with([pod("node-0")]), state)
     assert len(kept) > 10
     assert [name for name in World.__struct_fields__ if id(getattr(found, name)) in kept] == []
-
-
-@pytest.mark.parametrize(("generation", "moment"), [(4, NOW + 3), (5, NOW)], ids=["its own", "another"])
-def test_a_failed_pod_waits_for_the_rest_of_its_back_off_in_its_generation(generation: int, moment: float) -> None:
-    """4 seconds at the third time, a second ago. A new template deserves a new try."""
-    pods = [failed("node-0"), pod("node-1"), pod("node-2", phase="Succeeded")]
-    found = world_seen(caches_with(pods, daemonset=ds(generation=generation)))
-    assert found.not_before == {"node-0": moment}
 
 
 @pytest.mark.parametrize(("remembered", "written"), [(3, 1), (1, 3), (3, None)])

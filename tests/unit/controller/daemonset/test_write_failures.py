@@ -1,23 +1,21 @@
-"""What follows from the errors of writes: what counts, what is left, where writes pause, what the status tells, and
-which writes another controller takes back."""
+"""What follows from the errors of writes: what counts, what is left, where writes pause, what the status tells,
+which writes are made again and again, and how long a node waits whose pods do not last."""
 
 from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
 
-from controller.api.gates import ReadinessGate
-from controller.api.wellknown import IN_PLACE_UPDATE_READY, KRUISE_POD_READY
 from controller.daemonset.after_error import CountsAsFailure, Left, counts_after, left_after
 from controller.daemonset.answers import Answer
+from controller.daemonset.node_backoff import LASTING_SECONDS, MOST_SECONDS, QUIET_SECONDS, NodeBackoff
 from controller.daemonset.places import FAILING_AT_MOST, FAILING_KEPT, MOST_INCONCLUSIVE, Failing, Places
-from controller.daemonset.reverted_writes import SECONDS, RevertedWrites
+from controller.daemonset.reverted_writes import MOST, SECONDS, RevertedWrites
 from controller.daemonset.write_failure import WriteFailure, failure_after
 from controller.kube.errors import ApiError, Conflict, Forbidden
 from controller.kube.meaning import ForWrite
 from controller.planner import actions
 from controller.planner.actions import Action, CreatePod, DeletePod, DeleteReason
-from controller.planner.in_place.change import InPlaceChange
 from controller.planner.place import Place
 from controller.planner.plan import Plan
 from tests.beds.worlds import NOW, pod, revision
@@ -51,6 +49,7 @@ COUNTS = {
     ForWrite.OVERTAKEN: (NO, NO, NO, NO),
     ForWrite.REFUSED: (UNLESS, UNLESS, YES, YES),
     ForWrite.DENIED: (UNLESS, UNLESS, YES, YES),
+    ForWrite.ALTERED: (YES, YES, YES, YES),
     ForWrite.ENDING: (YES, YES, YES, YES),
     ForWrite.NO_ROOM: (YES, UNLESS, YES, YES),
     ForWrite.FAILED: (UNLESS, UNLESS, YES, YES),
@@ -64,6 +63,7 @@ LEFT = {
     ForWrite.OVERTAKEN: (AGAIN, AGAIN, AGAIN, AGAIN),
     ForWrite.REFUSED: (TOLD, TOLD, NOTHING, AGAIN),
     ForWrite.DENIED: (TOLD, TOLD, NOTHING, AGAIN),
+    ForWrite.ALTERED: (TOLD, TOLD, NOTHING, AGAIN),
     ForWrite.ENDING: (NOTHING, NOTHING, NOTHING, NOTHING),
     ForWrite.NO_ROOM: (TOLD, TOLD, NOTHING, AGAIN),
     ForWrite.FAILED: (TOLD, TOLD, AGAIN, AGAIN),
@@ -193,105 +193,112 @@ def test_an_error_that_passes_is_told_where_it_repeats() -> None:
     assert "changed meanwhile" in told.words
 
 
-# writes that have to be done again were taken back
+# writes that are made again and again
 
 PREPARE = actions.PrepareDelete(pod=REF, node="node-0", why=DeleteReason.OUTDATED, mark=True, held_by="label a=b")
 CANCEL = actions.CancelDelete(pod=REF)
-RELABEL = actions.RelabelPod(pod=REF, hash="v1")
-ADOPT = actions.AdoptPod(pod=REF, owners=0)
-DRAIN = actions.DrainPod(pod=REF, node="node-0")
-RESIZE = actions.ResizePod(pod=REF, node="node-0")
+FAILING = {PREPARE.place: Failing(until=0.0, delay=SECONDS)}
 
 
-def updating(to: str) -> actions.UpdateInPlace:
-    return actions.UpdateInPlace(pod=REF, node="node-0", before="v1", revision=revision(to), change=InPlaceChange())
-
-
-def going_on(*waiting: str) -> actions.ContinueInPlace:
-    return actions.ContinueInPlace(pod=REF, node="node-0", revision=revision("v2"), waiting=waiting)
-
-
-def opening(*types: str) -> actions.OpenGates:
-    return actions.OpenGates(
-        pod=REF, gates=tuple(ReadinessGate(type=one, open=False, present=True, index=0) for one in types)
-    )
-
-
-def done(*carried_out: Action, failing: tuple[Place, ...] = (), delay: float = 0.0) -> RevertedWrites:
-    taken_back = RevertedWrites()
-    for action in carried_out:
-        taken_back.learn(Answer(action=action), dict.fromkeys(failing, Failing(until=0.0, delay=delay)), 0.0)
-    return taken_back
+def repeated(*cycle: Action, times: int = MOST) -> RevertedWrites:
+    writes = RevertedWrites()
+    for _ in range(times):
+        for action in cycle:
+            writes.learn(Answer(action=action), {}, 0.0)
+    return writes
 
 
 @pytest.mark.parametrize(
-    ("before", "action", "taken_back"),
+    "cycle",
     [
-        ((), PREPARE, False),
-        ((PREPARE,), PREPARE, True),
-        ((CANCEL,), CANCEL, True),
-        ((PREPARE, CANCEL), PREPARE, False),
-        ((CANCEL, PREPARE), CANCEL, False),
-        ((opening(KRUISE_POD_READY),), opening(KRUISE_POD_READY), True),
-        ((opening(IN_PLACE_UPDATE_READY),), opening(IN_PLACE_UPDATE_READY), True),
-        ((opening(IN_PLACE_UPDATE_READY),), opening(KRUISE_POD_READY), False),
-        ((opening(IN_PLACE_UPDATE_READY), DRAIN), opening(IN_PLACE_UPDATE_READY), False),
-        ((opening(IN_PLACE_UPDATE_READY), updating("v2")), opening(IN_PLACE_UPDATE_READY), False),
-        ((DRAIN,), DRAIN, True),
-        ((DRAIN, opening(IN_PLACE_UPDATE_READY)), DRAIN, False),
-        ((RESIZE,), RESIZE, True),
-        ((updating("v2"), RESIZE), updating("v2"), True),
-        ((updating("v2"), RELABEL), updating("v2"), True),
-        ((RELABEL, updating("v2")), RELABEL, False),
-        ((going_on("b", "c"),), going_on("b", "c"), True),
-        ((going_on("b", "c"),), going_on("c"), False),
-        ((PREPARE,), opening(KRUISE_POD_READY), False),
-        ((DELETE,), DELETE, False),
-        ((updating("v2"),), updating("v2"), True),
-        ((updating("v2"), updating("v1")), updating("v2"), False),
-        ((RELABEL,), RELABEL, True),
-        ((RELABEL,), actions.RelabelPod(pod=REF, hash="v2"), False),
-        ((ADOPT,), ADOPT, True),
-        ((ADOPT, actions.ReleasePod(pod=REF, owner_index=0)), ADOPT, False),
+        (PREPARE,),
+        (PREPARE, CANCEL),
+        (actions.AdoptPod(pod=REF, owners=0), actions.ReleasePod(pod=REF, owner_index=0)),
+        (actions.RelabelPod(pod=REF, hash="v1"), actions.RelabelPod(pod=REF, hash="v2"), PREPARE),
+        (actions.CreateRevision(name="demo-v1", hash="v1", number=1),),
+        (actions.RenumberRevision(revision=REF, number=3),),
     ],
 )
-def test_the_same_write_twice_in_a_row_was_taken_back(
-    before: tuple[Action, ...], action: Action, taken_back: bool
-) -> None:
-    assert (done(*before).reverted(action, {}, 1.0) is not None) is taken_back
+def test_a_cycle_of_writes_however_long_counts_as_reverted(cycle: tuple[Action, ...]) -> None:
+    fewer, enough = repeated(*cycle, times=MOST - 1), repeated(*cycle)
+    for action in cycle:
+        assert fewer.reverted(action, {}, 1.0) is None, action
+        assert action.name in str(enough.reverted(action, {}, 1.0))
 
 
-def test_an_action_that_makes_up_for_a_failure_ends_nothing() -> None:
-    taken_back = done(PREPARE, CANCEL, failing=(Place.of_object(REF.uid),))
-    assert taken_back.reverted(PREPARE, {}, 1.0) is not None
-    assert taken_back.reverted(CANCEL, {}, 1.0) is None
+def test_other_writes_and_creates_of_pods_do_not_count() -> None:
+    assert repeated(create("node-0")).reverted(create("node-0"), {}, 1.0) is None
+    assert repeated(PREPARE).reverted(CANCEL, {}, 1.0) is None
+    waiting = [
+        actions.ContinueInPlace(pod=REF, node="node-0", revision=revision("v2"), waiting=names)
+        for names in (("b", "c"), ("c",))
+    ]
+    assert repeated(waiting[0]).reverted(waiting[1], {}, 1.0) is None, "the next containers"
 
 
-@pytest.mark.parametrize("closing", [DRAIN, updating("v2")])
-def test_an_update_that_failed_may_have_closed_the_gate(closing: Action) -> None:
-    taken_back = done(opening(IN_PLACE_UPDATE_READY))
-    taken_back.learn(refused(closing), {}, 0.0)
-    assert taken_back.reverted(opening(IN_PLACE_UPDATE_READY), {}, 1.0) is None
-
-
-def test_a_write_that_was_refused_was_not_done() -> None:
-    taken_back = RevertedWrites()
-    taken_back.learn(refused(PREPARE), {}, 0.0)
-    assert taken_back.reverted(PREPARE, {}, 1.0) is None
+def test_a_write_that_was_refused_and_one_that_makes_up_for_it_do_not_count() -> None:
+    writes = RevertedWrites()
+    for _ in range(MOST):
+        writes.learn(refused(PREPARE), FAILING, 0.0)
+        writes.learn(Answer(action=CANCEL), FAILING, 0.0)
+    assert writes.reverted(PREPARE, {}, 1.0) is None
+    assert writes.reverted(CANCEL, {}, 1.0) is None
 
 
 def test_long_ago_does_not_count_unless_its_place_was_left_alone() -> None:
-    taken_back = done(PREPARE)
-    assert taken_back.reverted(PREPARE, {}, SECONDS) is not None
-    assert taken_back.reverted(PREPARE, {}, SECONDS + 1) is None
-    assert taken_back.reverted(PREPARE, {PREPARE.place: Failing(until=0.0, delay=SECONDS)}, SECONDS + 1) is not None
+    writes = repeated(PREPARE)
+    assert writes.reverted(PREPARE, {}, SECONDS) is not None
+    assert writes.reverted(PREPARE, {}, SECONDS + 1) is None
+    assert writes.reverted(PREPARE, FAILING, SECONDS + 1) is not None
 
 
 def test_a_place_is_contested_while_the_last_write_repeated_another() -> None:
-    taken_back = done(PREPARE)
-    assert taken_back.contested == set()
-    error = taken_back.reverted(PREPARE, {}, 1.0)
-    taken_back.learn(Answer(action=PREPARE, error=error, left=error), {}, 1.0)
-    assert taken_back.contested == {PREPARE.place}
-    taken_back.learn(Answer(action=PREPARE), {}, 200.0)
-    assert taken_back.contested == set()
+    writes = repeated(PREPARE)
+    assert writes.contested == set()
+    error = writes.reverted(PREPARE, {}, 1.0)
+    writes.learn(Answer(action=PREPARE, error=error, left=error), {}, 1.0)
+    assert writes.contested == {PREPARE.place}
+    writes.learn(Answer(action=PREPARE), {}, 200.0)
+    assert writes.contested == set()
+
+
+# how long a node waits whose pods do not last
+
+
+def lives(backoff: NodeBackoff, *seconds: float) -> list[float]:
+    """The waits between a pod's end and the next create, for pods that live for so many seconds."""
+    waits, moment = [], 0.0
+    for number, lived in enumerate(seconds):
+        backoff.created("node-0", f"demo-{number}", moment)
+        moment += lived
+        backoff.ended(pod("node-0", name=f"demo-{number}"), moment)
+        due = max(backoff.known(moment)[0].get("node-0", moment), moment)
+        waits.append(due - moment)
+        moment = due
+    return waits
+
+
+def test_the_first_replacement_is_immediate_and_the_others_wait_ever_longer() -> None:
+    assert lives(NodeBackoff(), *[0.0] * 6) == [0.0, 1.0, 2.0, 4.0, 8.0, 16.0]
+    assert lives(NodeBackoff(), *[0.0] * 20)[-1] == MOST_SECONDS
+    assert lives(NodeBackoff(), *[5.0] * 6) == [0.0, 0.0, 0.0, 0.0, 3.0, 11.0], "the wait is counted from the create"
+
+
+def test_a_pod_that_lasts_for_a_minute_and_longer_than_its_wait_ends_the_back_off() -> None:
+    assert lives(NodeBackoff(), 0.0, 0.0, 0.0, LASTING_SECONDS, 0.0, 0.0) == [0.0, 1.0, 2.0, 0.0, 0.0, 1.0]
+    grown = NodeBackoff()
+    assert lives(grown, *[0.0] * 9)[-1] == 128.0
+    assert grown.known(1000.0) == ({}, {"node-0": 128.0 + QUIET_SECONDS})
+    grown.created("node-0", "demo-next", 260.0)
+    assert grown.known(260.0 + 255.0)[1] == {"node-0": 261.0 + 256.0}, "until the pod has lasted for its wait"
+    assert grown.known(260.0 + 256.0) == ({}, {})
+
+
+def test_the_end_of_another_pod_and_a_repeated_create_change_nothing() -> None:
+    backoff = NodeBackoff()
+    backoff.created("node-0", "demo-0", 0.0)
+    backoff.ended(pod("node-0", name="demo-old"), 1.0)
+    backoff.created("node-0", "demo-0", 2.0)
+    assert (backoff.created_on["node-0"].at, backoff.created_on["node-0"].lasted) == (0.0, None)
+    assert backoff.known(LASTING_SECONDS) == ({}, {})
+    assert not backoff.created_on, "what lasts is forgotten"

@@ -149,6 +149,7 @@ MEANS: dict[type[ApiError], tuple[ForWrite, ForRead, Resend]] = {
     errors.AlreadyExists: (ForWrite.EXISTS, ForRead.BACK_OFF, Resend.NEVER),
     errors.Conflict: (ForWrite.OVERTAKEN, ForRead.BACK_OFF, Resend.NEVER),
     errors.Gone: (ForWrite.FAILED, ForRead.ANEW, Resend.NEVER),
+    errors.Altered: (ForWrite.ALTERED, ForRead.BACK_OFF, Resend.NEVER),
     errors.Invalid: (ForWrite.REFUSED, ForRead.REFUSED, Resend.NEVER),
     errors.Forbidden: (ForWrite.DENIED, ForRead.FORBIDDEN, Resend.NEVER),
     errors.NamespaceTerminating: (ForWrite.ENDING, ForRead.FORBIDDEN, Resend.NEVER),
@@ -168,6 +169,7 @@ JUDGED = {
     ForWrite.OVERTAKEN: (False, False, True, False),
     ForWrite.REFUSED: (True, True, False, False),
     ForWrite.DENIED: (True, True, False, False),
+    ForWrite.ALTERED: (True, True, False, False),
     ForWrite.ENDING: (True, True, False, False),
     ForWrite.NO_ROOM: (True, True, False, False),
     ForWrite.FAILED: (True, False, False, False),
@@ -183,6 +185,7 @@ OF_A_WRITE = {
     ForWrite.OVERTAKEN: "somebody was quicker: decide anew",
     ForWrite.REFUSED: "refused: reported, held back at its place",
     ForWrite.DENIED: "refused, perhaps only for this node: reported, held back at its place",
+    ForWrite.ALTERED: "done, but not as asked: reported, held back at its place",
     ForWrite.ENDING: "refused: not reported, held back at its place",
     ForWrite.NO_ROOM: (
         "refused until something is deleted: reported; a create of a pod holds back all creates, "

@@ -131,8 +131,9 @@ def test_failed_pods_go_and_of_several_running_ones_the_oldest_stays(
     assert all(note.warning and "Found failed daemon pod" in note.message for note in decided.notes)
 
 
-def test_inside_the_back_off_a_failed_pod_stays_and_the_plan_wakes_up() -> None:
-    pods = [failed("node-0"), pod("node-1")]
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_inside_the_back_off_an_ended_pod_stays_and_the_plan_wakes_up(phase: str) -> None:
+    pods = [pod("node-0", phase=phase), pod("node-1")]
     early = world(nodes=2, pods=pods, not_before={"node-0": NOW + 2})
     decided = check(early)
     assert decided.wake_at == NOW + 2
@@ -145,6 +146,13 @@ def test_a_failed_pod_waits_for_itself_only() -> None:
     check(waiting, "+node-0 v1")
 
 
+def test_inside_the_back_off_an_empty_node_stays_empty_and_an_old_pod_stays() -> None:
+    pods = [pod("node-1", "v1"), pod("node-2", "v1", ready=False)]
+    waiting = {f"node-{number}": NOW + 60 for number in range(3)}
+    decided = check(world(ds("v2", max_unavailable=3), nodes=3, pods=pods, not_before=waiting))
+    assert decided.wake_at == NOW + 60
+
+
 def test_after_the_failed_pod_its_node_gets_a_new_one_with_another_name() -> None:
     cluster = ToyCluster(world(nodes=1))
     cluster.expect("+node-0 v1")
@@ -154,9 +162,9 @@ def test_after_the_failed_pod_its_node_gets_a_new_one_with_another_name() -> Non
     assert cluster.world.pods[0].name != first
 
 
-def test_a_succeeded_pod_is_replaced_at_once() -> None:
+def test_a_succeeded_pod_is_replaced() -> None:
     done = pod("node-0", phase="Succeeded")
-    decided = check(world(nodes=1, pods=[done], not_before={"node-0": NOW + 60}), "-node-0 v1")
+    decided = check(world(nodes=1, pods=[done]), "-node-0 v1")
     assert [(note.reason, note.warning) for note in decided.notes] == [(SUCCEEDED_DAEMON_POD, False)]
     assert "Found succeeded daemon pod" in decided.notes[0].message
     assert [action.why for action in decided.actions if isinstance(action, DeletePod)] == [DeleteReason.SUCCEEDED]

@@ -1,0 +1,244 @@
+"""Work that would never end: others undo what we write, or pods do not last. In virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from copy import deepcopy
+
+import pytest
+
+from tests.beds.api import DAEMONSETS, PODS, REVISIONS, Object, Refusal, Resource
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.opening import simulated
+from tests.beds.objects import V1, V2, bare_pod, daemonset
+from tests.beds.pods import condition, node_of
+from tests.beds.simulator.cluster import Attempt
+from tests.system.in_place import in_place
+from tests.system.pre_delete import HOOK, hooked
+from tests.system.webhook import judged
+
+HASH = "controller-revision-hash"
+HOUR = 3600.0
+MINUTES = 600.0
+AT_FIRST, LATER = 80, 20
+"""Writes to one object, or creates on one node, in the first `MINUTES` and in the next: ever fewer."""
+
+
+def most_written(bed: Bed) -> tuple[object, int]:
+    """The object, or the node of new pods, with the most writes of the controller, and their number."""
+    counted: Counter[object] = Counter()
+    for write in bed.journal.work:
+        if write.verb == "create" and write.resource == "pods":
+            counted["new pods on", write.node] += 1
+        else:
+            counted[write.verb, write.resource, write.name] += 1
+    return max(counted.items(), key=lambda one: one[1], default=(None, 0))
+
+
+async def it_costs_ever_less(bed: Bed) -> None:
+    for most in (AT_FIRST, LATER):
+        await asyncio.sleep(MINUTES)
+        what, count = most_written(bed)
+        assert count <= most, what
+        bed.journal.clear()
+
+
+async def degraded(bed: Bed, *words: str) -> None:
+    def lacks(found: list[Object]) -> str:
+        said = condition(found[0], "Degraded")
+        text = f"{said.get('status')} {said.get('reason')} {said.get('message')}"
+        return "" if all(word in text for word in ("True", *words)) else text
+
+    await bed.until(DAEMONSETS, lacks, f"Degraded says {words}")
+
+
+# pods that are not ours, or of no revision, as soon as they are made
+
+
+def rename(labels: dict[str, str]) -> None:
+    labels["app"] = "renamed"
+
+
+def strip(labels: dict[str, str]) -> None:
+    labels.pop(HASH, None)
+
+
+def rehash(labels: dict[str, str]) -> None:
+    labels[HASH] = "of-a-policy"
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "left"),
+    [
+        (rename, "spec.selector does not match", 0),
+        (strip, f"removes or changes its label {HASH}", 1),
+        (rehash, f"removes or changes its label {HASH}", 1),
+    ],
+)
+async def test_pods_that_a_webhook_relabels_at_creation_count_as_failed_creates(
+    change: Callable[[dict[str, str]], None], words: str, left: int
+) -> None:
+    def judge(attempt: Attempt) -> None:
+        if attempt.verb == "create":
+            change(attempt.object["metadata"]["labels"])
+
+    async with simulated() as bed:
+        bed.patience = HOUR
+        await bed.add_nodes(1)
+        with judged(bed, judge):
+            await bed.api.create(DAEMONSETS, daemonset())
+            await degraded(bed, words)
+            await it_costs_ever_less(bed)
+            assert len(await bed.api.list(PODS)) == left, "no strays are left, and a pod of ours serves"
+        await bed.runs_on("node-0")
+
+
+async def test_a_new_template_whose_pods_lose_their_labels_replaces_no_old_pod(bed: Bed) -> None:
+    await bed.deploy(daemonset(), nodes=3)
+    before = {pod["metadata"]["uid"] for pod in (await bed.pods()).values()}
+
+    def judge(attempt: Attempt) -> None:
+        if attempt.verb == "create":
+            strip(attempt.object["metadata"]["labels"])
+
+    with judged(bed, judge):
+        await bed.set_image(V2)
+        await degraded(bed, "TemplateRefused", HASH)
+        assert {pod["metadata"]["uid"] for pod in (await bed.pods()).values()} == before
+
+
+# pods that do not last
+
+
+@pytest.mark.parametrize("end", ["Succeeded", "Failed", "deleted"])
+async def test_pods_that_do_not_last_come_back_ever_later(end: str) -> None:
+    async with simulated() as bed:
+        bed.patience = HOUR
+        await bed.deploy(daemonset(), nodes=2)
+        ending = asyncio.create_task(_end_pods(bed, "node-1", end))
+        await degraded(bed, "PodsDoNotLast", "node-1")
+        await it_costs_ever_less(bed)
+        ending.cancel()
+        await bed.runs_on("node-0", "node-1")
+
+        def lacks(found: list[Object]) -> str:
+            said = condition(found[0], "Degraded")
+            return "" if said["status"] == "False" else str(said)
+
+        await bed.until(DAEMONSETS, lacks, "Degraded ends once the pod has lasted")
+
+
+async def _end_pods(bed: Bed, node: str, end: str) -> None:
+    """A second after each new pod of the node, it ends."""
+    while True:
+        for pod in await bed.api.list(PODS):
+            name = pod["metadata"]["name"]
+            if node_of(pod) != node or "deletionTimestamp" in pod["metadata"]:
+                continue
+            if end == "deleted":
+                await bed.api.delete(PODS, name, options={"gracePeriodSeconds": 0})
+            elif pod.get("status", {}).get("phase") != end:
+                await bed.api.patch(PODS, name, {"status": {"phase": end}}, sub="status")
+        await asyncio.sleep(1.0)
+
+
+async def test_the_first_replacement_of_a_lost_pod_is_immediate(bed: Bed) -> None:
+    await bed.deploy(daemonset(), nodes=1)
+    name = (await bed.pods())["node-0"]["metadata"]["name"]
+    began = asyncio.get_running_loop().time()
+    await bed.api.delete(PODS, name, options={"gracePeriodSeconds": 0})
+    await bed.runs_on("node-0")
+    assert asyncio.get_running_loop().time() - began < 1.0
+
+
+# writes that are taken back
+
+
+class TakesBack:
+    """Another controller: whatever ours writes to a pod or a revision is a moment later as it was before."""
+
+    def __init__(self, bed: Bed) -> None:
+        self.bed, self.known = bed, dict[str, Object]()
+
+    async def run(self) -> None:
+        seen = len(self.bed.journal.work)
+        while True:
+            written = {(write.resource, write.name) for write in self.bed.journal.work[seen:] if write.status < 300}
+            seen = len(self.bed.journal.work)
+            for resource, plural in ((PODS, "pods"), (REVISIONS, "controllerrevisions.apps")):
+                for found in await self.bed.api.list(resource):
+                    name = found["metadata"]["name"]
+                    if (plural, name) not in written and (f"{plural}/status", name) not in written:
+                        self.known[found["metadata"]["uid"]] = deepcopy(found)
+                    else:
+                        await self._restore(resource, found, self.known.get(found["metadata"]["uid"]))
+            await asyncio.sleep(0.2 if len(self.bed.journal.work) > seen else 0.5)
+
+    async def _restore(self, resource: Resource, found: Object, before: Object | None) -> None:
+        with suppress(Refusal):
+            if before is None:
+                if resource is REVISIONS:
+                    await self.bed.api.delete(REVISIONS, found["metadata"]["name"])
+                return
+            meta = {**before["metadata"], "resourceVersion": found["metadata"]["resourceVersion"]}
+            stored = await self.bed.api.replace(resource, {**before, "metadata": meta})
+            if before.get("status"):
+                meta = stored["metadata"]
+                await self.bed.api.replace(resource, {**before, "metadata": meta}, sub="status")
+
+
+async def _update(bed: Bed) -> None:
+    await bed.set_image(V2)
+
+
+async def _roll_back(bed: Bed) -> None:
+    await bed.set_image(V1)
+
+
+async def _relabel(bed: Bed) -> None:
+    pod = (await bed.pods())["node-0"]["metadata"]["name"]
+    await bed.api.patch(PODS, pod, {"metadata": {"labels": {"app": "kept-for-a-look"}}})
+
+
+async def _orphan(bed: Bed) -> None:
+    await bed.api.delete(PODS, (await bed.pods())["node-0"]["metadata"]["name"])
+    await bed.api.create(PODS, bare_pod("orphan", "node-0"))
+
+
+async def _drop_revision(bed: Bed) -> None:
+    await bed.api.delete(REVISIONS, (await bed.revisions())[-1]["metadata"]["name"])
+
+
+GRACE = {"kruise-ds/in-place-grace-seconds": "2"}
+UNREADY: Object = {**HOOK, "markPodNotReady": True}
+
+
+@pytest.mark.parametrize(
+    ("made", "edits"),
+    [
+        pytest.param(daemonset(), [_update], id="create a revision"),
+        pytest.param(daemonset(), [_update, _roll_back], id="renumber a revision"),
+        pytest.param(daemonset(), [_drop_revision], id="a revision that is deleted"),
+        pytest.param(daemonset(), [_relabel], id="release"),
+        pytest.param(daemonset(), [_orphan], id="adopt"),
+        pytest.param(hooked(), [_update], id="prepare a deletion"),
+        pytest.param(hooked(hook=UNREADY), [_update, _roll_back], id="prepare, cancel and open gates"),
+        pytest.param(in_place(), [_update], id="update in place"),
+        pytest.param(in_place(annotations=GRACE), [_update, _roll_back], id="drain and update in place"),
+    ],
+)
+async def test_what_another_controller_takes_back_is_written_ever_less_often(
+    made: Object, edits: list[Callable[[Bed], Awaitable[None]]]
+) -> None:
+    async with simulated() as bed:
+        bed.patience = HOUR
+        await bed.deploy(deepcopy(made), nodes=2)
+        other = asyncio.create_task(TakesBack(bed).run())
+        await asyncio.sleep(1.0)
+        for edit in edits:
+            await edit(bed)
+            await it_costs_ever_less(bed)
+        other.cancel()
