@@ -130,6 +130,11 @@ class Pod(Named):
         return self.phase in ("Failed", "Succeeded")
 
     @property
+    def adoptable(self) -> bool:
+        """Whether a DaemonSet whose selector matches it may adopt it: it has no controller and is a live pod."""
+        return not (self.owner_uid or self.dying or self.ended)
+
+    @property
     def held_by_hook(self) -> bool:
         """Whether it is prepared for its deletion: the preDelete hook was asked to release it."""
         return self.labels.get(LIFECYCLE_STATE_LABEL) == PREPARING_DELETE

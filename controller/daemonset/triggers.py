@@ -7,7 +7,7 @@ all others change only counts, and are handled in batches (`runtime/pacing.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -78,8 +78,9 @@ class Triggers:
         self._enqueue(change.key, "lazy" if same_wish else "urgent", "daemonset changed")
 
     def on_pod(self, change: Change[Pod]) -> None:
-        """A pod with an owner wakes it; a pod that changes its owner wakes the old one too. A pod without an owner
-        wakes all DaemonSets whose selector matches it. One that can be read no more, or again, wakes by its name."""
+        """A pod with an owner wakes it; a pod that changes its owner wakes the old one too. A pod that may be adopted
+        wakes all DaemonSets whose selector matches it, as does its end: its node may get another pod then. One that
+        can be read no more, or again, wakes by its name."""
         old, new = change.old, change.new
         if old is new:
             for daemonset in self._named_in(change.key):
@@ -91,6 +92,9 @@ class Triggers:
                 if Key("", old.node) in self._caches.nodes:  # else nothing would make us forget the pod
                     self._states.of(owner.uid).lost(old, self._moment())
                 self._enqueue(owner.key, "urgent", f"pod {old.name} gone")
+        if old is not None and old.adoptable and not (new is not None and new.adoptable):
+            taken_by = None if new is None else self._caches.daemonset_of(new)
+            self._wake_matching(old.namespace, (old.labels,), f"orphan pod {old.name} gone", but=taken_by)
         if new is None:
             return
         if new.owner_uid:
@@ -100,8 +104,9 @@ class Triggers:
                 if new.ended:
                     self._states.of(owner.uid).node_backoff.ended(new, self._moment())
                 self._enqueue(owner.key, self._urgency(old, new, owner), f"pod {new.name} changed")
-        elif old is None or old.owner_uid or old.labels != new.labels:
-            self._wake_matching(new.namespace, new.labels, f"orphan pod {new.name}")
+        elif new.adoptable and (old is None or old.owner_uid or old.labels != new.labels):
+            before = () if old is None or old.owner_uid else (old.labels,)
+            self._wake_matching(new.namespace, (*before, new.labels), f"orphan pod {new.name}")
 
     def on_node(self, change: Change[Node]) -> None:
         """A node wakes only those DaemonSets for which its eligibility changes, or which older revisions run there.
@@ -136,7 +141,7 @@ class Triggers:
                 if owner is not None:
                     self._enqueue(owner.key, "urgent", f"revision {revision.name} changed")
             elif change.new is not None:
-                self._wake_matching(revision.namespace, revision.labels, f"orphan revision {revision.name}")
+                self._wake_matching(revision.namespace, (revision.labels,), f"orphan revision {revision.name}")
 
     def on_malformed(self, plural: str, malformed: Malformed) -> None:
         self._listeners.malformed(plural, malformed)
@@ -175,9 +180,13 @@ class Triggers:
             return "urgent"
         return "soon" if self._states.of(owner.uid).eager else "lazy"
 
-    def _wake_matching(self, namespace: str, labels: Labels, reason: str) -> None:
+    def _wake_matching(
+        self, namespace: str, labels: Iterable[Labels], reason: str, *, but: DaemonSet | None = None
+    ) -> None:
+        """Wake the DaemonSets whose selector matches any of these sets of labels."""
         for daemonset in self._caches.daemonsets_in(namespace):
-            if self._states.of(daemonset.uid).compiled_for(daemonset).rules.owns(labels):
+            owns = self._states.of(daemonset.uid).compiled_for(daemonset).rules.owns
+            if daemonset is not but and any(owns(one) for one in labels):
                 self._enqueue(daemonset.key, "urgent", reason)
 
 

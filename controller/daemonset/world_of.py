@@ -35,14 +35,15 @@ def world_of(
     same instant by `elapsed`, in which the state keeps all times. The World has only seconds since 1970: times are
     converted anew in each pass, so that setting the wall clock changes no duration.
     """
-    pods, revisions = _with_adopted(cached, state.unanswered.adopted, daemonset.uid), cached.revisions
+    pods, orphans = _with_adopted(cached, state.unanswered.adopted, daemonset.uid)
+    revisions = cached.revisions
     resizable = compiled.gates.resize and not state.no_resize
     seen = World(
         daemonset=daemonset,
         rules=compiled.rules,
         nodes=cached.nodes,
         pods=pods,
-        orphans=cached.orphans,
+        orphans=orphans,
         revisions=revisions,
         placements=compiled.placements(revisions),
         changes=compiled.changes(daemonset, revisions, resizable=resizable),
@@ -85,10 +86,12 @@ def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
     )
 
 
-def _with_adopted(cached: Cached, adopted: Collection[str], owner: str) -> tuple[Pod, ...]:
+def _with_adopted(cached: Cached, adopted: Collection[str], owner: str) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
+    """Our pods, with those that we may have adopted; and the other orphans."""
     if not adopted:
-        return cached.pods
-    return (*cached.pods, *(replace(one, owner_uid=owner) for one in cached.orphans if one.uid in adopted))
+        return cached.pods, cached.orphans
+    ours = (replace(one, owner_uid=owner) for one in cached.orphans if one.uid in adopted)
+    return (*cached.pods, *ours), tuple([one for one in cached.orphans if one.uid not in adopted])
 
 
 def _as_if_done(world: World, possible: Collection[InDoubt]) -> World:

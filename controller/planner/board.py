@@ -22,7 +22,7 @@ from controller.planner.fallback import Fallback
 from controller.planner.quota import is_frozen, nodes_for_current
 from controller.planner.slot import Slot, SlotReader
 from controller.planner.surge import mid_surge_of, surplus_of
-from controller.planner.world import TemplateRefused, TemplateVerdict, Unasked, World, split_unmatched
+from controller.planner.world import TemplateRefused, TemplateVerdict, Unasked, World, adoptable, split_unmatched
 
 _UNASKED = Unasked()
 
@@ -131,6 +131,12 @@ class Board(Value, dict=True, gc=True):
         """Eligible nodes that have no live pod, nor one that has ended, ascending."""
         lacking = [slot for slot in self._lacking if slot.current is None and slot.old is None]
         return [slot for slot in lacking if not slot.pods or not slot.ended]
+
+    @cached_property
+    def adoptable(self) -> Mapping[str, Pod]:
+        """The pods that this DaemonSet may adopt, by node. Their nodes count as taken until they are adopted, gone,
+        or known to be none of ours."""
+        return {pod.node: pod for pod in adoptable(self.world)}
 
     @cached_property
     def fallback(self) -> Fallback:

@@ -20,7 +20,7 @@ from controller.planner.board import Board
 from controller.planner.place import Place
 from controller.planner.placement import place_pods
 from controller.planner.step import Step
-from controller.planner.world import World
+from controller.planner.world import World, adoptable
 
 
 def claim(board: Board) -> Step:
@@ -30,18 +30,19 @@ def claim(board: Board) -> Step:
     the DaemonSet itself is read from the server.
     """
     world = board.world
-    matches = world.rules.owns
     unmatched = [pod for pod in board.unmatched if Place.of_object(pod.uid) not in world.held_back]
     releases = [_release(pod, world.held_back) for pod in unmatched if not pod.dying]
     adopted = [
         AdoptPod(pod=pod.ref, owners=pod.owner_index)
-        for pod in world.orphans
-        if not pod.dying and not pod.ended and matches(pod.labels) and Place.of_object(pod.uid) not in world.held_back
+        for pod in adoptable(world)
+        if Place.of_object(pod.uid) not in world.held_back
     ]
     histories = [
         _adopt(revision, world)
         for revision in world.orphan_revisions
-        if not revision.dying and matches(revision.labels) and Place.of_object(revision.uid) not in world.held_back
+        if not revision.dying
+        and world.rules.owns(revision.labels)
+        and Place.of_object(revision.uid) not in world.held_back
     ]
     actions: tuple[Action, ...] = (
         *sorted(releases, key=lambda one: one.pod.name),
@@ -73,8 +74,7 @@ def _creates_beside(board: Board, claims: tuple[Action, ...]) -> list[CreatePod]
     """
     if not (claims and board.revision.uid and all(isinstance(action, AdoptPod) for action in claims)):
         return []
-    taken = {pod.node for pod in board.world.orphans}
-    return [one for one in place_pods(board).actions if isinstance(one, CreatePod) and one.node not in taken]
+    return [one for one in place_pods(board).actions if isinstance(one, CreatePod)]
 
 
 def _release(pod: Pod, held_back: Collection[Place]) -> CancelDelete | OpenGates | ReleasePod:

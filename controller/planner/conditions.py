@@ -102,7 +102,7 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
             waits = f"{waiting} of {standing.target} nodes still wait for {revision}" if waiting else ""
             parts = [waits, going] if waits or going else [generation]
             parts += [blocker.text] if blocker is not None else []
-    return joined(*parts, staying_empty(board), holding(explainer))
+    return joined(*parts, _unadopted(board), staying_empty(board), holding(explainer))
 
 
 def staying_empty(board: Board) -> str:
@@ -113,6 +113,15 @@ def staying_empty(board: Board) -> str:
     nodes = "1 node stays" if len(board.barred) == 1 else f"{len(board.barred)} nodes stay"
     revisions = f"revision {hashes[0]} does" if len(hashes) == 1 else f"revisions {some(hashes)} do"
     return f"{nodes} empty: {revisions} not run there"
+
+
+def _unadopted(board: Board) -> str:
+    """On how many nodes a pod has to be adopted before they get one of the current revision; empty if on none."""
+    nodes = [slot.node for slot in board.eligible if slot.node in board.adoptable and slot.current is None]
+    if not nodes:
+        return ""
+    wait = "1 node waits" if len(nodes) == 1 else f"{len(nodes)} nodes wait"
+    return f"{wait} until a pod without a controller is adopted or gone: {some(nodes)}"
 
 
 def unreadable_deadline(daemonset: DaemonSet) -> str:
@@ -132,7 +141,7 @@ def _progressing(explainer: Explainer, counts: Counts, standing: Standing, block
     updated, desired = counts.updated_number_scheduled, counts.desired_number_scheduled
     status, reason, why = _how_it_stands(explainer, counts, standing, blocker)
     text = f"{updated} of {desired} nodes have a pod of revision {board.revision.hash}"
-    words = joined(text, why, staying_empty(board), holding(explainer))
+    words = joined(text, why, _unadopted(board), staying_empty(board), holding(explainer))
     return Condition(type=PROGRESSING, status=status, reason=reason, message=words)
 
 

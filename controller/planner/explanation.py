@@ -52,7 +52,8 @@ class Explainer:
         self._paused = board.rolling_update is not None and board.rolling_update.paused
         world = board.world
         of_daemonset = world.daemonset.pre_delete or world.daemonset.in_place_grace
-        self._particular = bool(world.held_back or world.not_before or world.unpulled or of_daemonset)
+        waits = world.held_back or world.not_before or world.unpulled or board.adoptable
+        self._particular = bool(waits or of_daemonset)
         self._stale = None if world.fresh else Obstacle.STALE
 
     def explain(self, slot: Slot) -> Explanation:

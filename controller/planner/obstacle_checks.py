@@ -94,6 +94,8 @@ def obstacle_to_update(board: Board, slot: Slot) -> Obstacle | None:
     old = slot.old
     if old is not None and not board.surging and waits_for_hook(board, old) and not is_updated_in_place(board, old):
         return Obstacle.HOOK
+    if slot.node in board.adoptable and (old is None or not is_updated_in_place(board, old)):
+        return Obstacle.ADOPTABLE  # a new pod would be a second one
     if waits_for_back_off(board.world, slot.node) and not (old is not None and is_updated_in_place(board, old)):
         return Obstacle.BACK_OFF
     found = obstacle_to_write(board.world, Place.of_node(slot.node), first_write_of_update(board, slot))
@@ -147,6 +149,8 @@ def obstacle_to_creation(board: Board, slot: Slot) -> Obstacle | None:
     if slot.pods and not board.surging:
         asked = is_unanswered(world, *(Place.of_object(pod.uid) for pod in slot.pods))
         return Obstacle.UNANSWERED if asked else Obstacle.TERMINATING
+    if slot.node in board.adoptable:
+        return Obstacle.ADOPTABLE
     if waits_for_back_off(world, slot.node):
         return Obstacle.BACK_OFF
     if not world.held_back:

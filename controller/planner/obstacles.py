@@ -148,6 +148,12 @@ class Obstacle(StrEnum):
         block=BlockReason.TEMPLATE_REFUSED,
         planned="the server refuses its pods: nothing moves on {who}",
     )
+    ADOPTABLE = Row(
+        name="adoptable",
+        why="a pod without a controller is there, which has to be adopted first",
+        ends="its adoption, or its deletion",
+        planned="pods without a controller have to be adopted first on {who}",
+    )
     HELD_BACK = Row(name="held_back", why="a write failed there, and is tried again later", ends="the next attempt")
     UNANSWERED = Row(
         name="unanswered",

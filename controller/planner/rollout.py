@@ -55,13 +55,9 @@ def roll_out(board: Board) -> Step:
         return Step()
     free: Sequence[Slot] = board.outdated
     daemonset = board.world.daemonset
-    if (
-        board.world.held_back
-        or board.world.not_before
-        or board.world.unpulled
-        or daemonset.in_place_grace
-        or daemonset.pre_delete
-    ):
+    world = board.world
+    particular = world.held_back or world.not_before or world.unpulled or board.adoptable
+    if particular or daemonset.in_place_grace or daemonset.pre_delete:
         free = [slot for slot in free if obstacle_to_update(board, slot) is None]
     candidates = others_first(board.world, free, partial(first_write_of_update, board))
     chosen = _within_budget(board, candidates)[: board.budget.burst]

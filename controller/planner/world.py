@@ -168,6 +168,12 @@ def split_unmatched(world: World) -> tuple[Sequence[Pod], tuple[Pod, ...]]:
     return [pod for pod in world.pods if pod.uid not in uids], tuple(unmatched)
 
 
+def adoptable(world: World) -> list[Pod]:
+    """The orphans that this DaemonSet may adopt."""
+    matches = world.rules.owns
+    return [pod for pod in world.orphans if pod.adoptable and matches(pod.labels)]
+
+
 def taken_away(world: World, pod: Pod) -> Mapping[str, str]:
     """Labels whose removal has released this pod from the hook, and that the selector requires too. A prepared pod
     counts as ours without them: otherwise it would go on with no controller, beside its successor."""

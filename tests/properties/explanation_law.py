@@ -210,6 +210,7 @@ REMOVALS: Final[Mapping[Obstacle, Callable[[World, str], World]]] = {
     Obstacle.HOOK: _unhooked,
     Obstacle.UNREACHABLE: _untainted,
     Obstacle.REFUSED: lambda world, node: replace(world, verdicts=dict.fromkeys(world.verdicts, Accepted())),
+    Obstacle.ADOPTABLE: lambda world, node: replace(world, orphans=()),
     Obstacle.HELD_BACK: _cleared,
     Obstacle.UNANSWERED: _cleared,
     Obstacle.RESOURCE_QUOTA: _cleared,

@@ -91,6 +91,7 @@ def a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time(world: World, 
     nodes = [one.node for one in creates(plan)]
     assert len(nodes) == len(set(nodes))
     assert set(nodes) <= eligible(world)
+    assert not set(nodes) & {one.node for one in world.orphans if one.adoptable and world.rules.owns(one.labels)}
     for node in nodes:
         there = live(world, node)
         if rolling(world).max_surge:

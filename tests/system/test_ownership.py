@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+
 import msgspec
+import pytest
 
 from tests.beds.api import DAEMONSETS, DAEMONSETS_ALPHA, NAMESPACES, PODS, REVISIONS, Api, Object
 from tests.beds.controller.bed import Bed, uids
+from tests.beds.controller.opening import simulated
 from tests.beds.garbage import garbage_collector_knows
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, V3, bare_pod, daemonset, names, owner
 from tests.beds.pods import condition, controller_of
+from tests.beds.simulator.cluster import Attempt
+from tests.beds.simulator.faults import Answer, Rule
+from tests.beds.simulator.kinds import PODS as POD_KIND
+from tests.beds.simulator.refusal import forbidden
+from tests.beds.virtual_time import now
 from tests.system.both import both_beds
 from tests.system.in_place import in_place, is_open, runs
 
@@ -156,6 +166,79 @@ async def test_a_pod_that_is_released_while_a_hook_holds_it_is_held_no_more(bed:
         return "" if condition(pod, "KruisePodReady")["status"] == "True" else "kept from its traffic"
 
     await bed.until(PODS, let_go, f"{taken} released")
+
+
+async def test_orphans_wait_while_the_read_before_their_adoption_fails() -> None:
+    fault = Rule(verb="get", resource="daemonsets.apps.kruise.io", times=3, effect=Answer(500))
+    async with simulated() as bed:
+        bed.patience = 60.0
+        nodes = await bed.deploy(daemonset(), nodes=6)
+        before = uids(await bed.pods())
+        await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Orphan"})
+        await bed.until(DAEMONSETS, lambda found: "still there" if found else "", "agent gone")
+        bed.simulator.link.faults.add(fault)
+        await bed.deploy(daemonset())
+        assert uids(await bed.runs_on(*nodes)) == before
+        assert bed.simulator.link.faults.fired(fault) == 3
+        assert bed.journal.of("pods", "create") == []
+
+
+async def _deleted(bed: Bed, name: str) -> None:
+    await bed.api.delete(PODS, name)
+
+
+async def _relabelled(bed: Bed, name: str) -> None:
+    await bed.api.patch(PODS, name, {"metadata": {"labels": {"app": "other"}}})
+
+
+async def _taken(bed: Bed, name: str) -> None:
+    foreign = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "other", "uid": "0-0", "controller": True}
+    await bed.api.patch(PODS, name, {"metadata": {"ownerReferences": [foreign]}})
+
+
+async def _terminating(bed: Bed, name: str) -> None:
+    await bed.api.patch(PODS, name, {"metadata": {"finalizers": ["example.com/hold"]}})
+    await bed.api.delete(PODS, name)
+
+
+@pytest.mark.parametrize("end", [_deleted, _relabelled, _taken, _terminating])
+async def test_a_node_has_no_pod_beside_an_orphan_that_may_not_be_adopted(
+    end: Callable[[Bed, str], Awaitable[None]],
+) -> None:
+    """Until the orphan is known to be none of ours. A lost pod elsewhere comes back meanwhile."""
+
+    def refuse(attempt: Attempt) -> None:
+        adopts = controller_of(attempt.object).get("name") == "agent"
+        if (attempt.kind, attempt.verb, attempt.subresource) == (POD_KIND, "update", "") and adopts:
+            raise forbidden(POD_KIND, attempt.name, "the policy keeps it")
+
+    async with simulated() as bed:
+        bed.patience = 600.0
+        nodes = await bed.add_nodes(4)
+        orphans = {node: await bed.api.create(PODS, bare_pod(f"orphan-{node}", node)) for node in nodes[:3]}
+        bed.simulator.cluster.admission.append(refuse)
+        await bed.api.create(DAEMONSETS, daemonset())
+        await bed.runs_on(nodes[3])
+        await bed.condition("Degraded", "WritesFail")
+        await asyncio.sleep(1800)
+        assert bed.journal.created == [nodes[3]]
+        conditions = {one["type"]: one for one in (await bed.daemonset())["status"]["conditions"]}
+        said = "3 nodes wait until a pod without a controller is adopted or gone: node-0, node-1, node-2"
+        assert said in conditions["Progressing"]["message"]
+        assert "the policy keeps it" in conditions["Degraded"]["message"]
+
+        began = now()
+        await end(bed, orphans[nodes[1]]["metadata"]["name"])
+        await bed.runs_on(nodes[1], nodes[3])
+        assert now() - began < 2.0, "seconds: it does not wait for the next attempt"
+        assert bed.journal.created == [nodes[3], nodes[1]]
+
+        bed.simulator.cluster.admission.remove(refuse)
+        after = uids(await bed.runs_on(*nodes))
+        assert [after[node] for node in (nodes[0], nodes[2])] == [
+            orphans[node]["metadata"]["uid"] for node in (nodes[0], nodes[2])
+        ]
+        assert bed.journal.created == [nodes[3], nodes[1]]
 
 
 async def test_a_pod_whose_owner_is_taken_away_by_hand_is_adopted_again(bed: Bed) -> None:

@@ -240,21 +240,48 @@ def test_a_released_pod_wakes_its_old_owner_and_possible_adopters() -> None:
     woken.pod(replace(RUNNING, owner_uid="", labels={"app": "other"}))
     assert woken.told() == [*URGENT, ("other", "urgent")]
     woken.pod(replace(RUNNING, owner_uid=""))
-    assert woken.told() == URGENT, "and now the first one may"
+    assert sorted(woken.told()) == [*URGENT, ("other", "urgent")], "now the first one may, and the other may not"
     woken = Woken(ds(), TWIN, pods=[RUNNING])
     woken.pod(replace(RUNNING, owner_uid=""))
     assert sorted(woken.told()) == [*URGENT, *URGENT, ("twin", "urgent")], "its labels are as they were"
 
 
+ORPHAN = replace(RUNNING, owner_uid="")
+
+
 def test_an_orphan_wakes_those_it_matches_once_and_its_status_none() -> None:
     woken = Woken(ds(), OTHER)
-    orphan = replace(RUNNING, owner_uid="")
-    woken.pod(orphan)
+    woken.pod(ORPHAN)
     assert woken.told() == URGENT
-    woken.pod(replace(orphan, ready=False))
-    woken.pod(replace(orphan, labels={"app": "none's"}))
-    woken.pod(None, orphan.key)
+    woken.pod(replace(ORPHAN, ready=False))
     assert woken.told() == []
+
+
+@pytest.mark.parametrize(
+    ("after", "woken_too"),
+    [
+        (None, []),
+        (replace(ORPHAN, dying=True), []),
+        (replace(ORPHAN, phase="Failed"), []),
+        (replace(ORPHAN, labels={"app": "none's"}), []),
+        (replace(ORPHAN, owner_uid=OTHER.uid), [("other", "lazy")]),
+    ],
+    ids=["gone", "terminating", "ended", "relabelled", "adopted by another"],
+)
+def test_an_orphan_that_is_none_any_more_wakes_those_it_matched_once(
+    after: Pod | None, woken_too: list[tuple[str, str]]
+) -> None:
+    woken = Woken(ds(), OTHER, pods=[ORPHAN])
+    woken.pod(after, ORPHAN.key)
+    assert woken.told() == [*URGENT, *woken_too]
+    woken.pod(None, ORPHAN.key)
+    assert [key for key, _ in woken.told()] == [key for key, _ in woken_too], "of its owner it is a pod"
+
+
+def test_an_adopted_orphan_wakes_its_new_owner_as_any_pod_does() -> None:
+    woken = Woken(ds(), OTHER, pods=[ORPHAN])
+    woken.pod(RUNNING)
+    assert woken.told() == [("demo", "lazy")]
 
 
 def test_a_broken_daemonset_does_not_hide_others() -> None:
@@ -271,7 +298,7 @@ def test_a_broken_daemonset_does_not_hide_others() -> None:
 @pytest.mark.parametrize("readable_before", [True, False])
 def test_a_pod_that_cannot_be_read_wakes_by_its_name_and_so_does_its_end(readable_before: bool) -> None:
     """The name alone decides whose condition Degraded tells it."""
-    before = [replace(RUNNING, name="other-x1y2", owner_uid="")] if readable_before else []
+    before = [replace(RUNNING, name="other-x1y2", owner_uid="", labels={"app": "none's"})] if readable_before else []
     woken = Woken(ds(), OTHER, pods=before)
     woken.malformed_pod("other-x1y2")
     assert woken.told() == [("other", "urgent")]

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from controller.api import canonical
 from controller.api.base import JSONObject
+from controller.api.daemonset import DaemonSet
 from controller.api.pod import Pod
 from controller.planner.actions import AdoptPod
 from controller.planner.place import Place
@@ -16,7 +17,20 @@ from controller.planner.plan import plan
 from tests.beds.in_place_worlds import RESTARTING, gated
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import OURS, ds, everywhere, failed, pending, pod, prepared, revision, template, where, world
+from tests.beds.worlds import (
+    NOW,
+    OURS,
+    ds,
+    everywhere,
+    failed,
+    pending,
+    pod,
+    prepared,
+    revision,
+    template,
+    where,
+    world,
+)
 
 
 def by_the_api_server(of: JSONObject) -> JSONObject:
@@ -138,6 +152,35 @@ def test_a_successor_adopts_what_an_orphaning_delete_left() -> None:
 def test_a_lost_pod_does_not_wait_for_an_orphan_on_another_node() -> None:
     left = replace(everywhere(2)[1], owner_uid="")
     check(world(nodes=3, pods=everywhere(1), orphans=(left,)), "adopt node-1-v1", "+node-2 v1")
+
+
+ORPHAN = pod("node-0", name="orphan", owner="")
+
+
+@pytest.mark.parametrize(
+    ("daemonset", "pods", "node_0"),
+    [
+        (ds(), (), "nothing"),
+        (ds("v2"), everywhere(1), "nothing"),
+        (ds("v2", max_surge=1), everywhere(1), "nothing"),
+        (ds(), (failed("node-0"),), "-node-0 v1"),
+    ],
+    ids=["empty", "old pod", "surging", "failed pod"],
+)
+def test_a_node_with_an_orphan_that_cannot_be_adopted_now_is_taken(
+    daemonset: DaemonSet, pods: tuple[Pod, ...], node_0: str
+) -> None:
+    held = {Place.of_object(ORPHAN.uid): NOW + 9}
+    cluster = ToyCluster(world(daemonset, nodes=2, pods=pods, orphans=(ORPHAN,), held_back=held))
+    done = [one for _ in range(5) for one in cluster.step()]
+    assert [one for one in done if "node-0" in one] == ([] if node_0 == "nothing" else [node_0])
+    assert any(one.startswith("+node-1") for one in done), "another node waits for none of this"
+    status = cluster.plan.status
+    assert status is not None
+    said = "1 node waits until a pod without a controller is adopted or gone: node-0"
+    assert all(said in one.message for one in status.conditions if one.type in ("Progressing", "Reconciling"))
+    cluster.world = replace(cluster.world, held_back={})
+    assert cluster.step() == ["adopt orphan"]
 
 
 def test_dying_ended_and_unmatching_orphans_are_not_adopted() -> None:
