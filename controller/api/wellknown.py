@@ -91,6 +91,8 @@ HOOK_UNMATCHED: Final = "HookUnmatched"
 READY: Final = "Ready"
 RECONCILING: Final = "Reconciling"
 STALLED: Final = "Stalled"
+NODES_UNREACHABLE: Final = "NodesUnreachable"
+"""Reason of Progressing while everything that is left of a rollout waits for unreachable nodes."""
 CONDITION_TYPES: Final = (PROGRESSING, AVAILABLE, DEGRADED, READY, RECONCILING, STALLED, HOOK_UNMATCHED)
 """The condition types that this controller owns; every other entry of `status.conditions` is left alone."""
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Final
+
 from controller.api.base import Value
 from controller.api.text import joined
-from controller.api.wellknown import FAILED_IN_PLACE, HELD_BY_HOOK, RESIZE_DEFERRED, RESIZE_REFUSED
+from controller.api.wellknown import FAILED_IN_PLACE, HELD_BY_HOOK, NODES_UNREACHABLE, RESIZE_DEFERRED, RESIZE_REFUSED
 from controller.planner.board import Board
 from controller.planner.explanation import Explainer
 from controller.planner.hook_messages import holding, some
 from controller.planner.obstacle_checks import resize_deferral, resize_refusal
 from controller.planner.obstacles import Obstacle
+from controller.planner.progress import awaited_nodes
 from controller.planner.world import Unpullable
+
+WAITS_FOR: Final = "waits for "
+"""How `awaiting` begins."""
 
 
 class Blocker(Value):
@@ -22,15 +29,17 @@ class Blocker(Value):
 
 _WAITS = {
     Obstacle.UNPULLED: Blocker(reason="ImagesNotPulled", text="the new image cannot be pulled on"),
-    Obstacle.UNREACHABLE: Blocker(reason="NodesUnreachable", text="it is the turn of unreachable nodes:"),
     Obstacle.UNANSWERED: Blocker(reason="ServerSilent", text="the server has not answered what was asked for"),
     Obstacle.PULLING: Blocker(reason="PullingImages", text="the new image is being pulled on"),
+    Obstacle.UNREACHABLE: Blocker(reason=NODES_UNREACHABLE, text="it is the turn of unreachable nodes:"),
 }
 
 
 def blocker_of(explainer: Explainer) -> Blocker | None:
     """The blocker of a rollout: why nodes that should be updated now wait, if that is neither a pod nor the budget;
     None: the rollout moves."""
+    if names := awaited_nodes(explainer.board):
+        return Blocker(reason=NODES_UNREACHABLE, text=awaiting(names))
     if Obstacle.HOOK in explainer.waiting or _holds_a_node(explainer):
         return Blocker(reason=HELD_BY_HOOK, text=holding(explainer))
     if explainer.board.in_place and (stuck := _stuck_in_place(explainer.board)) is not None:
@@ -38,12 +47,19 @@ def blocker_of(explainer: Explainer) -> Blocker | None:
     return _all_wait(explainer)
 
 
+def awaiting(names: Collection[str]) -> str:
+    """Such as `waits for 3 unreachable nodes: node-2, node-1, node-0`."""
+    return f"{WAITS_FOR}{len(names)} unreachable {'node' if len(names) == 1 else 'nodes'}: {some(names)}"
+
+
 def _all_wait(explainer: Explainer) -> Blocker | None:
-    """The blocker of a rollout in which every node waits for somebody else to act. Its reason is the first in the
-    order of `_WAITS`."""
+    """The blocker of a rollout in which every node waits for somebody else to act, though not all of them for
+    unreachable nodes. Its reason is the first in the order of `_WAITS`."""
     board, waiting = explainer.board, explainer.waiting
     found = [(one, slots) for one in _WAITS if (slots := waiting.get(one))]
-    if not found or sum(len(slots) for _, slots in found) < len(board.outdated):
+    if {one for one, _ in found} <= {Obstacle.UNREACHABLE} or sum(len(slots) for _, slots in found) < len(
+        board.outdated
+    ):
         return None
     parts = []
     for obstacle, slots in found:

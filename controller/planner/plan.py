@@ -85,8 +85,9 @@ def plan(world: World) -> Plan:
         wakes.append(board.next_available + _CLOCK_GRAIN)
     explainer = Explainer(board)
     status = status_of(explainer, observed=observed)
-    if status.rollout.phase == Phase.PROGRESSING:
-        wakes.append(due_at(status.rollout, daemonset.progress_deadline) + _CLOCK_GRAIN)
+    due = due_at(status.rollout, daemonset.progress_deadline)
+    if status.rollout.phase == Phase.PROGRESSING and due > world.now:  # else it waits for unreachable nodes
+        wakes.append(due + _CLOCK_GRAIN)
     return Plan(
         actions=actions,
         notes=tuple(note for step in steps for note in step.notes),

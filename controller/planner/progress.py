@@ -10,9 +10,12 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.meta import epoch, rfc3339
+from controller.api.wellknown import NODES_UNREACHABLE, PROGRESSING
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
+from controller.planner.obstacle_checks import obstacle_to_update
 from controller.planner.phase import Standing, phase_of
+from controller.planner.slot import Slot
 from controller.planner.world import TemplateRefused
 
 CLOCK_RUNS = (Phase.PROGRESSING, Phase.STALLED)
@@ -49,7 +52,43 @@ def standing_of(board: Board, *, observed: bool) -> Standing:
         outdated=outdated,
         leaving=len(board.surplus),
         kept=without - waiting,
+        awaited=len(awaited_nodes(board)),
     )
+
+
+def awaited_nodes(board: Board) -> list[str]:
+    """The unreachable nodes for which everything that is left of the rollout waits, in update order; empty if
+    anything else is left.
+
+    A node waits for them too if they use up the budget. While a pod of the current revision fails, or does not get
+    ready where it could, the rollout waits for that pod.
+    """
+    left = [slot for slot in board.target if slot.old is not None or not slot.current_available]
+    awaited = {slot.node for slot in left if _awaits_contact(slot)}
+    reachable = [slot for slot in left if slot.node not in awaited]
+    if board.surplus:
+        return []
+    if reachable:
+        users = set(board.mid_surge if board.surging else board.unserved_nodes)
+        silent = {slot.node for slot in board.slots if slot.node in users and _awaits_contact(slot)}
+        waits_for_them = not board.room and len(users - silent) < board.budget.most
+        if not (waits_for_them and all(_lacks_only_budget(board, slot) for slot in reachable)):
+            return []
+        awaited |= silent
+    return sorted(awaited, reverse=True)
+
+
+def _lacks_only_budget(board: Board, slot: Slot) -> bool:
+    return slot.only_old and slot.old_serves and obstacle_to_update(board, slot) is None
+
+
+def _awaits_contact(slot: Slot) -> bool:
+    """Whether the node lacks contact with its kubelet, or is not ready and serves nobody, and no pod is to blame."""
+    if slot.node_object is None or not slot.node_object.silent:
+        return False
+    if slot.current is not None and slot.current.problem is not None:
+        return False
+    return slot.unreachable or not (slot.serves or slot.ended)
 
 
 def advance(
@@ -58,12 +97,14 @@ def advance(
     """The next record. `before` is the newest known status; `deadline` is in seconds, `now` in seconds since 1970.
 
     The deadline counts while the phase is Progressing. It starts again with the rollout, when more nodes than ever
-    are done or have their new pod, when the target changes, and when the rollout goes on after another phase.
+    are done or have their new pod, when the target changes, and when the rollout goes on after another phase, or
+    after it waited for unreachable nodes only: then no deadline applies.
     """
     last = _record(before)
     stamp = rfc3339(now)
     if before is None or before.update_revision != revision_hash or not last.start_time:
         last = Rollout(phase=last.phase, last_transition_time=last.last_transition_time, start_time=stamp)
+    awaits = standing.awaited > 0
     done = standing.done >= standing.target and not standing.leaving
     completed = last.completion_time or (stamp if done else None)
     record = replace(
@@ -76,9 +117,10 @@ def advance(
     )
     phase = phase_of(replace(standing, completed=record.completion_time is not None))
     moved = (record.target, record.most_done, record.most_updated) != (last.target, last.most_done, last.most_updated)
-    if moved or last.last_progress_time is None or _starts_clock(last, phase, deadline):
+    back = phase in CLOCK_RUNS and _awaited_nodes_before(before) and not awaits
+    if moved or back or last.last_progress_time is None or _starts_clock(last, phase, deadline):
         record = replace(record, last_progress_time=stamp)
-    if phase is Phase.PROGRESSING and now >= due_at(record, deadline):
+    if phase is Phase.PROGRESSING and not awaits and now >= due_at(record, deadline):
         phase = Phase.STALLED
     return _in_phase(record, phase, stamp)
 
@@ -92,12 +134,19 @@ def halted(before: DaemonSetStatus | None, now: float) -> Rollout:
 
 
 def due_at(record: Rollout, deadline: float) -> float:
-    """When a rollout that is Progressing becomes Stalled unless it makes progress (seconds since 1970)."""
+    """When a rollout that is Progressing becomes Stalled (seconds since 1970), unless it makes progress or waits for
+    unreachable nodes only."""
     return (epoch(record.last_progress_time) or 0.0) + deadline
 
 
 def _record(status: DaemonSetStatus | None) -> Rollout:
     return (status.rollout if status is not None else None) or Rollout()
+
+
+def _awaited_nodes_before(status: DaemonSetStatus | None) -> bool:
+    """Whether the rollout waited for unreachable nodes only, by the condition of the last pass."""
+    conditions = (status.conditions if status is not None else None) or ()
+    return any(one.get("type") == PROGRESSING and one.get("reason") == NODES_UNREACHABLE for one in conditions)
 
 
 def _starts_clock(last: Rollout, phase: Phase, deadline: float) -> bool:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
+import pytest
+
 from controller.api.meta import epoch
 from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.controller.bed import Bed, rollout_of
+from tests.beds.controller.opening import simulated
 from tests.beds.controller.waves import UNREADY, all_ready, roll, unready
 from tests.beds.kstatus import READ_AS, TERMINATING, kstatus
 from tests.beds.objects import V2, daemonset
@@ -112,6 +115,33 @@ async def test_stalled_when_a_new_pod_does_not_get_ready_and_back_on_progress(be
     await all_ready(bed)
     await stands(bed, "Healthy")
     assert await progressing(bed) == ("True", "RolloutComplete")
+
+
+@pytest.mark.parametrize(("silent", "most", "updated"), [(1, 1, 0), (1, 2, 5), (2, 2, 0), (3, 1, 0)])
+async def test_nodes_that_cannot_be_reached_stall_no_rollout(silent: int, most: int, updated: int) -> None:
+    """The template tolerates everything, as that of most node agents. The limit counts the silent nodes."""
+    async with simulated() as bed:
+        bed.patience = 86400.0
+        everything = {"tolerations": [{"operator": "Exists"}]}
+        made = daemonset(pod=everything, rolling={"maxUnavailable": most}, minReadySeconds=10)
+        nodes = await bed.deploy(made, nodes=6)
+        for name in nodes[:silent]:
+            await bed.nodes.lose(name)
+        await bed.set_image(V2)
+        await bed.condition("Progressing", "NodesUnreachable")
+        await bed.idle(60)
+        bed.journal.clear()
+        await bed.idle(6 * 3600)
+        assert bed.journal.writes == [], "time alone changes nothing"
+        one = await bed.daemonset()
+        assert (rollout_of(one)["phase"], rollout_of(one)["done"]) == ("Progressing", updated)
+        who = f"{silent} unreachable {'node' if silent == 1 else 'nodes'}: "
+        assert f"waits for {who}{', '.join(nodes[:silent][::-1])}" in condition(one, "Reconciling")["message"]
+
+        for name in nodes[:silent]:
+            await bed.nodes.regain(name)
+        await stands(bed, "Healthy")
+        assert "Stalled" not in told(bed)
 
 
 @both_beds

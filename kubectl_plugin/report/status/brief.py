@@ -15,6 +15,7 @@ from kubectl_plugin.report.node_row import NodeCounts
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.stated_status import phase_in, refusal_of, stated_rollout
 from kubectl_plugin.report.status.reasons import (
+    awaited_nodes_words,
     failing_words,
     reason_of,
     refused_writes_words,
@@ -78,6 +79,12 @@ class Brief(Value):
         return refused_writes_words(self.daemonset)
 
     @property
+    def awaited_nodes(self) -> str:
+        """The unreachable nodes for which everything that is left waits, in words; empty if something else is
+        left."""
+        return awaited_nodes_words(self.snapshot, self.survey)
+
+    @property
     def progress(self) -> str:
         """`Progressing 4/8 updated`."""
         return f"{self.phase} {self.done}/{self.counts.target} updated"
@@ -95,7 +102,7 @@ class Brief(Value):
         """A key that changes when `line` is worth printing again, which is not at every pod that comes or goes."""
         if self.phase is not Phase.PROGRESSING:
             return self.line
-        return f"{self.progress} {self.failing} {bool(self.writes)}"
+        return f"{self.progress} {self.failing} {bool(self.writes)} {self.awaited_nodes}"
 
 
 def brief_of(survey: Survey) -> Brief:
@@ -171,7 +178,8 @@ def _moving_words(survey: Survey) -> str:
 def _why_words(survey: Survey) -> str:
     paused = paused_words(survey.snapshot)
     if survey.phase is Phase.PROGRESSING:
-        return refused_writes_words(survey.daemonset) or paused
+        awaited = awaited_nodes_words(survey.snapshot, survey)
+        return refused_writes_words(survey.daemonset) or awaited or paused
     if survey.phase is Phase.PAUSED:
         return reason_of(survey).text
     return "; ".join(filter(None, (reason_of(survey).text, paused)))

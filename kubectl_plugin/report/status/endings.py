@@ -65,7 +65,8 @@ def unfinished_ending(brief: Brief, after: str = "") -> Ending:
     one."""
     timed = f"timed out after {after}: " if after else ""
     words = f"daemonset.apps.kruise.io/{brief.daemonset.name} is at {_done_words(brief)} ({brief.phase})"
-    return _failed_ending(ExitCode.TIMED_OUT, f"{timed}{words}{_refused_writes_words(brief)}")
+    waits = _refused_writes_words(brief) or (f", {brief.awaited_nodes}" if brief.awaited_nodes else "")
+    return _failed_ending(ExitCode.TIMED_OUT, f"{timed}{words}{waits}")
 
 
 def with_namespaces(endings: Sequence[Ending], namespaces: Sequence[str]) -> list[Ending]:

@@ -13,6 +13,7 @@ from controller.api.text import parts_of
 from controller.api.wellknown import (
     DEGRADED,
     INVALID_SPEC,
+    NODES_UNREACHABLE,
     PARTITION_REACHED,
     PODS_DO_NOT_LAST,
     PODS_UNAVAILABLE,
@@ -23,11 +24,12 @@ from controller.api.wellknown import (
     TEMPLATE_REFUSED,
     WRITES_FAIL,
 )
-from controller.planner.blocker import blocker_of
+from controller.planner.blocker import WAITS_FOR, awaiting, blocker_of
 from controller.planner.conditions import keeper_of, staying_empty
 from controller.planner.hook_messages import some
 from controller.planner.node_state import NodeState
 from controller.planner.obstacles import Obstacle
+from controller.planner.progress import awaited_nodes
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.last_action import pause_of, paused_words
@@ -106,12 +108,27 @@ def refused_writes_words(daemonset: DaemonSet) -> str:
     return found.message or "the server refuses what the controller writes"
 
 
+def awaited_nodes_words(snapshot: Snapshot, survey: Survey | None = None) -> str:
+    """`waits for 3 unreachable nodes: c-02, c-01, c-00` if nothing else is left of a rollout that goes on. Without
+    the nodes, in the words of the controller."""
+    if survey is not None and snapshot.nodes is not None:
+        names = awaited_nodes(survey.board) if survey.phase is Phase.PROGRESSING else ()
+        return awaiting(names) if names else ""
+    stated = condition(snapshot.daemonset, PROGRESSING)
+    goes_on = phase_in(stated_rollout(snapshot.daemonset)) is Phase.PROGRESSING
+    if not goes_on or stated.reason != NODES_UNREACHABLE:
+        return ""
+    return next((part for part in parts_of(stated.message) if part.startswith(WAITS_FOR)), "")
+
+
 def waits_for_words(survey: Survey) -> str:
     """What the rollout waits for: pods that may become ready by themselves, then the nodes that are next; where only
     a person can end it, what to do."""
     coming = [row.node for row in survey.rows_in(NodeState.NEXT)]
     if survey.phase is Phase.MANUAL:
         return f"the old pods of {some(coming)} to be deleted"
+    if words := awaited_nodes_words(survey.snapshot, survey):
+        return words.removeprefix(WAITS_FOR)
     pending = survey.rows_in(NodeState.UPDATING) or survey.rows_in(NodeState.FAILING)
     if survey.phase is not Phase.PROGRESSING or not pending:
         return ""
@@ -186,6 +203,8 @@ def _progressing_reason(survey: Survey) -> PhaseReason:
     stopped = blocker_of(survey.explainer)
     if stopped is not None:
         return PhaseReason(word=stopped.reason, text=stopped.text)
+    if words := awaited_nodes_words(survey.snapshot, survey):
+        return PhaseReason(word=NODES_UNREACHABLE, text=words)
     if (rival := _rival_reason(survey.daemonset)) is not None:
         return rival
     board, text = survey.board, _waiting_words(survey)
@@ -220,7 +239,7 @@ def _stated_trouble_words(snapshot: Snapshot, phase: Phase, status: DaemonSetSta
     daemonset = snapshot.daemonset
     if phase is Phase.STALLED and (words := refusal_of(daemonset)):
         return _refusal_reason(daemonset, words).text
-    if words := refused_writes_words(daemonset) or _pods_trouble_words(snapshot):
+    if words := refused_writes_words(daemonset) or awaited_nodes_words(snapshot) or _pods_trouble_words(snapshot):
         return words
     parts = parts_of(condition(daemonset, PROGRESSING).message)
     if phase is not Phase.DEGRADED and len(parts) > 1:

@@ -57,6 +57,18 @@ async def few_recover(scene: Scene) -> None:
 
 
 @story
+def unreachable(scene: Scene, /, silent: int) -> None:
+    """Revision 2, which tolerates everything, goes to all that can be reached, since an hour. So many cannot."""
+    few_nodes.play(scene)
+    for name in NODES[:silent]:
+        scene.do(scene.nodes.lose(name))
+    made = template("1.9.0")
+    made["spec"]["tolerations"] = [{"operator": "Exists"}]
+    scene.do(scene.edit({"spec": {"template": made, **rolling(maxUnavailable=2)}}))
+    scene.pass_time(3600.0)
+
+
+@story
 def at_half(scene: Scene, /) -> None:
     """Revision 2 has been on two of them for 18 minutes, which completes the second of four steps."""
     moving.play(scene)

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from tests.beds.api import DAEMONSETS, NAMESPACES
 from tests.plugin import scene as scenes
 from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, canary, held, paused, template
-from tests.plugin.verbs.few_nodes import few_nodes, few_recover, moving
+from tests.plugin.verbs.few_nodes import few_nodes, few_recover, moving, unreachable
 from tests.plugin.verbs.sample_status import WATCH, all_recovers, recovers
 
 
@@ -95,6 +95,24 @@ def test_how_it_ends(
         took = scene.now() - began
     assert (ran.code, words in ran.err) == (code, True), ran.err
     assert took == pytest.approx(90.0 if code == 3 else 0.0, abs=1.0)
+
+
+@pytest.mark.parametrize("forbidden", ["", "nodes", "pods"])
+@pytest.mark.parametrize(
+    ("silent", "at", "who"), [(1, 3, "1 unreachable node: a-01"), (2, 0, "2 unreachable nodes: ")]
+)
+def test_unreachable_nodes_are_waited_for_until_time_is_up(silent: int, at: int, who: str, forbidden: str) -> None:
+    with unreachable(silent) as scene:
+        if forbidden:
+            scene.door.forbid("list", forbidden)
+        ran = scene.run(*WATCH, "--timeout", "90s", "--fail-fast")
+        shown = scene.run("status", NAME, "-n", NAMESPACE)
+        listed = scene.run("list", "-n", NAMESPACE)
+    assert ran.code == 3, ran.err
+    assert f"is at {at} of 4 nodes (Progressing), waits for {who}" in ran.err
+    if forbidden != "pods":  # without them it is one line
+        assert f"Waits for {who}" in " ".join(shown.out.split())
+    assert "Progressing" in listed.out
 
 
 def test_another_revision_takes_over() -> None:

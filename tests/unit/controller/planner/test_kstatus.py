@@ -113,7 +113,7 @@ def test_an_unusable_spec_is_stalled_and_its_generation_not_observed() -> None:
 def test_a_blocker_is_the_reason_of_reconciling() -> None:
     silent = [node(name, taint(TAINT_UNREACHABLE, "NoExecute")) for name in ("node-0", "node-1")]
     stuck = looked_at(world(ds("v2"), nodes=silent, pods=everywhere(2)))
-    told = "2 of 2 nodes still wait for an available pod of revision v2; it is the turn of unreachable nodes: "
+    told = "2 of 2 nodes still wait for an available pod of revision v2; waits for 2 unreachable nodes: "
     assert words(stuck, "Reconciling") == ("True", "NodesUnreachable", f"{told}node-1, node-0")
     assert words(stuck, "Ready")[:2] == ("False", "Progressing")
 

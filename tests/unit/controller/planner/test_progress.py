@@ -10,17 +10,28 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.meta import rfc3339
-from controller.api.wellknown import PROGRESS_DEADLINE_ANNOTATION
+from controller.api.node import Taint
+from controller.api.pod import Pod
+from controller.api.pod_problem import PodProblem
+from controller.api.wellknown import PROGRESS_DEADLINE_ANNOTATION, TAINT_NOT_READY, TAINT_UNREACHABLE
 from controller.planner.phase import Standing
+from controller.planner.place import Place
 from controller.planner.plan import plan
 from controller.planner.progress import advance, halted
+from controller.planner.world import World
 from tests.beds.dry_runs import refusing
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import NOW, ago, ds, everywhere, node, pending, pod, served, world
+from tests.beds.worlds import NOW, ago, ds, everywhere, node, numbered, pending, pod, served, taint, world
 from tests.unit.controller.planner.test_partition import CANARY
+from tests.unit.controller.planner.written import looked_at, words
 
 DEADLINE = 600.0
 GOING = Standing(desired=5, target=5, updated=2, done=1, available=4, outdated=3)
+
+
+def phase_of_world(found: World) -> str:
+    status = found.daemonset.status
+    return status.rollout.phase if status is not None and status.rollout is not None else ""
 
 
 class Story:
@@ -250,6 +261,80 @@ def test_the_plan_wakes_up_at_the_deadline_and_says_what_it_waited_for() -> None
     cluster.settle()
     assert phase(cluster) == "Progressing"
     assert progressing(cluster)[:2] == ("True", "Updating")
+
+
+GONE = taint(TAINT_UNREACHABLE, "NoExecute")
+NOT_READY = taint(TAINT_NOT_READY, "NoExecute")
+CRASHING = replace(pod("node-0", "v2", ready=None), problem=PodProblem.CRASH_LOOP)
+ONE, TWO, THREE = (f"waits for {one}" for one in ("1 unreachable node: ", "2 unreachable nodes: ", "3 unreachable "))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pods", "spec", "waits"),
+    [
+        ([GONE, None], [pod("node-0"), pod("node-1", "v2")], {}, f"{ONE}node-0"),
+        ([GONE, None], [pod("node-0", ready=None), pod("node-1", "v2")], {}, f"{ONE}node-0"),
+        ([GONE, None], [pod("node-0", "v2", ready=None), pod("node-1", "v2")], {}, f"{ONE}node-0"),
+        ([GONE, None], [pod("node-0", dying=True), pod("node-1", "v2")], {}, f"{ONE}node-0"),
+        ([NOT_READY, None], [pod("node-0", "v2", ready=None), pod("node-1", "v2")], {}, f"{ONE}node-0"),
+        ([GONE, None, None], everywhere(3), {}, f"{ONE}node-0"),
+        ([GONE, GONE, None], everywhere(3), {"max_unavailable": 2}, f"{TWO}node-1, node-0"),
+        ([GONE, GONE, GONE, None], everywhere(4), {}, f"{THREE}nodes: node-2, node-1, node-0"),
+        ([GONE, None, None], everywhere(3), {"partition": 2}, f"{ONE}node-0"),
+        ([GONE, None], [*everywhere(2), pod("node-0", "v2", ready=None)], {"max_surge": 1}, f"{ONE}node-0"),
+        ([GONE, None], everywhere(2), {"max_unavailable": 2}, ""),
+        ([GONE, None], [pod("node-0"), pod("node-1", "v2", ready=None)], {}, ""),
+        ([GONE, None], [CRASHING, pod("node-1")], {}, ""),
+        ([NOT_READY, None], [CRASHING, pod("node-1", "v2")], {}, ""),
+        ([None, None], [pod("node-0", "v2", ready=None), pod("node-1")], {}, ""),
+    ],
+    ids=[
+        "an old pod",
+        "an old pod that is not ready",
+        "a new pod",
+        "a pod that goes",
+        "a new pod where the kubelet is not ready",
+        "the budget, which one uses up",
+        "the budget, which two use up",
+        "the budget, which is overdrawn",
+        "the budget, from a node that the partition keeps",
+        "the budget of a surge",
+        "another node has its turn",
+        "another node's pod starts",
+        "its pod failed before",
+        "its pod fails and its kubelet is not ready",
+        "no node is silent",
+    ],
+)
+def test_a_rollout_that_waits_for_nodes_alone_is_never_late(
+    nodes: list[Taint | None], pods: list[Pod], spec: dict[str, Any], waits: str
+) -> None:
+    fleet = [node(f"node-{number}", *([one] if one else [])) for number, one in enumerate(nodes)]
+    found = looked_at(looked_at(world(ds("v2", **spec), nodes=fleet, pods=pods)))
+    later = replace(found, now=NOW + 601)
+    decided = plan(later)
+    status, reason, said = words(looked_at(later), "Progressing")
+    assert (waits in said, reason == "NodesUnreachable") == (True, bool(waits)), said
+    assert decided.status is not None
+    assert decided.status.rollout.phase == ("Progressing" if waits else "Stalled"), said
+    assert status == ("True" if waits else "False")
+    assert not waits or decided.wake_at is None or decided.wake_at > later.now, "or it would never rest"
+
+
+def test_a_write_that_fails_elsewhere_is_waited_for_too() -> None:
+    held_back = {Place.of_object(pod("node-1").uid): NOW + 3600}
+    fleet = [node("node-0", GONE), node("node-1")]
+    found = looked_at(looked_at(world(ds("v2"), nodes=fleet, pods=everywhere(2), held_back=held_back)))
+    assert phase_of_world(looked_at(replace(found, now=NOW + 601))) == "Stalled"
+
+
+def test_after_waiting_for_a_node_the_deadline_starts_anew() -> None:
+    pods = (*everywhere(1), pod("node-1", "v2"))
+    waiting = looked_at(world(ds("v2"), nodes=[node("node-0", GONE), node("node-1")], pods=pods))
+    back = looked_at(looked_at(replace(waiting, nodes=numbered(2), now=NOW + 3600)))
+    assert phase_of_world(back) == "Progressing"
+    assert phase_of_world(looked_at(replace(back, now=NOW + 3600 + 599))) == "Progressing"
+    assert phase_of_world(looked_at(replace(back, now=NOW + 3600 + 601))) == "Stalled"
 
 
 @pytest.mark.parametrize(

@@ -148,12 +148,6 @@ def test_nothing_is_done_or_said_for_a_daemonset_on_its_way_out() -> None:
     assert plan(world(ds(dying=True))) == Plan()
 
 
-def test_one_silent_node_is_not_what_the_others_wait_for() -> None:
-    nodes = ["node-0", node("node-1", taint("node.kubernetes.io/unreachable", "NoExecute"))]
-    waiting = world(ds("v2"), nodes=nodes, pods=everywhere(2))
-    assert condition(waiting, "Progressing")[1] == "Updating"
-
-
 def test_trouble_is_over_where_nothing_is_left_to_be_written() -> None:
     well = world(pods=everywhere(5), held_back={Place.of_node("gone"): ago(-60)}, write_failure="no")
     assert plan(well).all_written
