@@ -3,7 +3,7 @@ was about to be stored. All moments are by `runtime.clock.elapsed`. Why: docs/de
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 import msgspec
@@ -89,6 +89,11 @@ class Places(msgspec.Struct, Generic[K]):
     def due_again(self, moment: float) -> dict[K, float]:
         """Places where writes failed that may be tried again now, and since when."""
         return {place: one.until for place, one in self.failing.items() if one.until <= moment}
+
+    def keep(self, is_there: Callable[[K], bool]) -> None:
+        """Forget the places of what is gone."""
+        self.failing = {place: one for place, one in self.failing.items() if is_there(place)}
+        self.inconclusive = {place: number for place, number in self.inconclusive.items() if is_there(place)}
 
     def clear(self) -> None:
         """Forget all failures, because the spec was edited, which may have removed their cause."""

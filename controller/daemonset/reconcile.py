@@ -108,6 +108,7 @@ class Reconciler:
         daemonset, state, cached = this.daemonset, this.state, this.cached
         compiled = state.compiled_for(daemonset)
         state.begin(daemonset.generation, cached.reach)
+        state.forget_gone(cached, this.moment)
         current = {one.hash for one in of_template(daemonset, cached.revisions)}
         state.ready_seen.look(cached.pods, current, this.now, this.moment)
         state.restarts_seen.look(cached.pods, this.moment)

@@ -16,6 +16,7 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
 from controller.api.pod import Pod
 from controller.daemonset.answers import Answer
+from controller.daemonset.caches import Cached
 from controller.daemonset.clock_skew import ReadySeen, RestartsSeen
 from controller.daemonset.compiled import Compiled
 from controller.daemonset.dry_run_results import Verdicts
@@ -166,8 +167,6 @@ class DaemonSetState(msgspec.Struct):
             self.accepted = 0
         if any(one.is_full_quota for one in answers):  # once, however many creates it refused
             self.places.failed(ROOM, moment, ROOM_AT_MOST)
-        if self.unsure:
-            self.unsure = {place: one for place, one in self.unsure.items() if one.until > moment}
         for answer in answers:
             self.reverted_writes.learn(answer, self.places.failing, moment)
             if not answer.is_full_quota:
@@ -189,7 +188,23 @@ class DaemonSetState(msgspec.Struct):
         self.node_backoff.ended(pod, moment)
         self.predecessors[pod.node] = predecessor(pod)
         self.places.went_well(ROOM)
-        self.refused_resizes.pop(pod.uid, None)
+
+    def forget_gone(self, cached: Cached, moment: float) -> None:
+        """Forget what is about nodes, pods and revisions that are gone; an answer may have come after they went.
+        `moment` is `elapsed`."""
+        places = self.places.failing or self.places.inconclusive or self.unsure
+        by_name = self.refused_resizes or self.unanswered_names or len(self.predecessors) > len(cached.nodes)
+        if not (places or by_name):
+            return
+        nodes = {node.name for node in cached.nodes}
+        objects = (*cached.pods, *cached.orphans, *cached.revisions, *cached.orphan_revisions)
+        uids = {one.uid for one in objects}
+        self.places.keep(lambda place: place.is_among(nodes, uids))
+        unsure = ((place, one) for place, one in self.unsure.items() if one.until > moment)
+        self.unsure = {place: one for place, one in unsure if place.is_among(nodes, uids)}
+        self.refused_resizes = {uid: why for uid, why in self.refused_resizes.items() if uid in uids}
+        self.unanswered_names = {node: name for node, name in self.unanswered_names.items() if node in nodes}
+        self.predecessors = {node: one for node, one in self.predecessors.items() if node in nodes}
 
     def forget_node(self, name: str) -> None:
         """Forget a node that is gone. A new pod for a new node of that name may have the old name."""

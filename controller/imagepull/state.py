@@ -107,6 +107,8 @@ class JobState(msgspec.Struct):
         self.lost = {node: uid for uid, node in gone}
         self.here = here
         self.ended &= here.keys()
+        if self.places.failing or self.places.inconclusive:
+            self.places.keep({STATUS, self.uid, *self.since, *self.awaited, *self.left, *self.failed}.__contains__)
 
     def learn(self, decided: JobPlan, moment: float) -> None:
         self.tries |= decided.tries

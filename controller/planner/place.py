@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Container
+from typing import Literal, assert_never
 
 from controller.api.base import Value
 
@@ -47,6 +48,18 @@ class Place(Value):
     def of_template(cls, revision_hash: str) -> Place:
         """The place where a dry run asks the server about this revision."""
         return cls(kind="template", name=revision_hash)
+
+    def is_among(self, nodes: Container[str], uids: Container[str]) -> bool:
+        """Whether its node or object is one of these; True for a place that has neither."""
+        match self.kind:
+            case "node":
+                return self.name in nodes
+            case "object" | "gates" | "label" | "kept":
+                return self.name in uids
+            case "revision" | "template" | "room":
+                return True
+            case _:
+                assert_never(self.kind)
 
 
 ROOM = Place(kind="room", name="pods")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
 
 from controller import app
@@ -11,6 +12,7 @@ from controller.kube.request import Transport
 from controller.runtime.clock import Clock, system_clock
 from controller.settings import Settings
 from controller.telemetry.exposition import encoded
+from tests.beds.controller.memory import entries
 
 SHARED = app.ProcessCare(measures_lag=False, freezes_garbage=False, watchdog=None)
 """For a controller in the process of a test."""
@@ -57,6 +59,10 @@ class Controller:
         """Of how many objects it still keeps its own writes, since a cache may have to show them."""
         assert self._parts is not None
         return len(self._parts.reconciler._ledger)
+
+    def remembers(self) -> Counter[str]:
+        """How many entries each of its collections has; see `memory.entries`."""
+        return entries(self._parts)
 
     def scrape(self) -> str:
         """What /metrics would say now; raises ConnectionError where nobody listens."""

@@ -8,19 +8,20 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSetStatus
 from controller.api.status_writers import StatusWriters
 from controller.daemonset.answers import Answer
+from controller.daemonset.caches import Cached
 from controller.daemonset.dry_run_results import ASK_AGAIN_AT_MOST, ASK_AGAIN_SECONDS, Verdicts
 from controller.daemonset.own_status import OwnStatus
-from controller.daemonset.state import DaemonSetState, DaemonSetStates
+from controller.daemonset.state import DaemonSetState, DaemonSetStates, Unsure
 from controller.daemonset.status_conflict import STAND_BACK_FIRST
 from controller.daemonset.write_failure import WriteFailure
 from controller.kube.errors import Invalid
 from controller.planner.actions import CreatePod, ProbeTemplate
-from controller.planner.place import Place
+from controller.planner.place import ROOM, Place
 from controller.planner.plan import Plan
 from controller.planner.world import Accepted, FormerPod, Predecessor
 from controller.runtime.freshness import Reach
 from tests.beds.dry_runs import refusing
-from tests.beds.worlds import NOW, ds, revision, template
+from tests.beds.worlds import NOW, ds, node, pod, revision, template
 
 REFUSED = Answer(
     action=ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v2")),
@@ -35,6 +36,39 @@ def test_a_node_that_is_gone_leaves_nothing_behind() -> None:
     state.places.failed(Place.of_node("node-3"), 1.0)
     states.forget_node("node-3")
     assert (state.predecessors, state.places.failing) == ({}, {})
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_an_answer_about_what_is_gone_is_kept_no_longer_than_a_pass(gone: bool) -> None:
+    """An answer may come after the watch has shown that its pod or node is gone."""
+    there = () if gone else (pod("node-0"),)
+    uid, names = pod("node-0").uid, () if gone else (node("node-0"),)
+    cached = Cached(
+        reach=Reach(),
+        nodes=names,
+        pods=there,
+        orphans=(),
+        revisions=(),
+        orphan_revisions=(),
+        unreadable="",
+    )
+    state = DaemonSetState()
+    about = [Place.of_node("node-0"), Place.of_object(uid), Place.of_gates(uid), Place.of_label(uid)]
+    others = [Place.of_template("v2"), Place.of_revision("v2"), ROOM]
+    for place in (*about, Place.of_keeping(uid), *others):
+        state.places.failed(place, 1.0)
+        state.places.note_inconclusive(place)
+    made = CreatePod(node="node-0", name="demo-1", revision=revision("v2"))
+    state.unsure = {made.place: Unsure(action=made, until=9.0)}
+    state.refused_resizes, state.unanswered_names = {uid: "no"}, {"node-0": "demo-1"}
+    state.predecessors = {"node-0": Predecessor(uid="p")}
+    state.forget_gone(cached, 2.0)
+    left = [*state.unsure.values(), *state.refused_resizes, *state.unanswered_names, *state.predecessors]
+    assert len(left) == (0 if gone else 4)
+    kept = {*others} if gone else {*about, Place.of_keeping(uid), *others}
+    assert (set(state.places.failing), set(state.places.inconclusive)) == (kept, kept)
+    state.forget_gone(cached, 9.0)
+    assert state.unsure == {}, "by now it is done or lost"
 
 
 def test_our_own_status_counts_until_the_cache_shows_it_or_a_later_one() -> None:
