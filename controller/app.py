@@ -67,6 +67,9 @@ async def main_loop(settings: Settings) -> int:
     except* LeadershipLost as errors:
         logger.error("leadership lost, ending: a standby goes on", why=innermost(errors))
         code = 1
+    except* Exception as errors:  # a bug; Python itself would print its text
+        logger.critical("ended by an error", exc_info=errors)
+        code = 1
     else:
         logger.info("stopped")
         code = 0

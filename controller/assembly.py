@@ -13,7 +13,6 @@ from controller.api.wellknown import LEASE_NAME
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.reconcile import Reconciler
 from controller.daemonset.recorder import Recorder
-from controller.daemonset.redaction import redacted_error
 from controller.daemonset.state import DaemonSetStates
 from controller.daemonset.status_conflict import foreign_note
 from controller.daemonset.triggers import Listeners, Triggers
@@ -76,7 +75,7 @@ class Parts:
         sender = Sender(
             transport, throttle=throttle, on_response=on_response, refresh=refresh, permission=self.fence.permit
         )
-        self.client = Client(sender).retelling(redacted_error)
+        self.client = Client(sender)
         dropped = self.metrics.dropped_events.inc
         self.recorder = Recorder(self.client.apart(), clock, self.identity, dropped)
         self.queue = PacedQueue[Key]()

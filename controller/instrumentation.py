@@ -82,10 +82,10 @@ class Instrumentation:
             case "missing" if resource.startswith((DAEMONSETS.name, IMAGE_PULL_JOBS.name)):
                 self._log.error(f"the CRD of {resource.split()[0]} is not installed", install_with=INSTALL_COMMAND)
             case "missing" | "forbidden":
-                self._log.error(f"cannot watch {resource}", state=contact.state, why=contact.reason)
+                self._log.error(f"cannot watch {resource}", state=contact.state, why=contact.error)
             case "unreachable":
                 if "unreachable" not in others:
-                    self._log.error("API server not reached, retrying", why=contact.reason)
+                    self._log.error("API server not reached, retrying", why=contact.error)
 
     def heard(self, plural: str, reflector: str) -> None:
         self._metrics.heard[plural][reflector] = self._clock()
@@ -99,7 +99,7 @@ class Instrumentation:
             "object cannot be read, its last good state is kept",
             resource=resource,
             object=str(malformed.key),
-            why=malformed.reason,
+            field=malformed.field,
         )
 
     def stale(self, key: Key, stale: Stale) -> None:
@@ -124,11 +124,11 @@ class Instrumentation:
 
     def noted(self, daemonset: DaemonSet, note: Note) -> None:
         if note.warning:
-            self._log.warning(note.message, daemonset=str(daemonset.key), event_reason=note.reason)
+            self._log.warning("Event occurred", daemonset=str(daemonset.key), event_reason=note.reason)
 
     def job_noted(self, job: ImagePullJob, note: Note) -> None:
         if note.warning:
-            self._log.warning(note.message, image_pull_job=str(job.key), event_reason=note.reason)
+            self._log.warning("Event occurred", image_pull_job=str(job.key), event_reason=note.reason)
 
     def job_stale(self, key: Key, stale: Stale) -> None:
         self._log.debug("own writes not seen yet", image_pull_job=str(key), waiting_for=stale.waiting_for)
@@ -144,7 +144,7 @@ class Instrumentation:
         Nothing is counted for a DaemonSet or node that is gone, because nothing would remove the count again.
         """
         self.passes.did(daemonset.key, type(action).__name__ if error is None else f"{type(action).__name__}_failed")
-        about = {"object": action.name, "node": getattr(action, "node", ""), "why": error.message if error else ""}
+        about = {"object": action.name, "node": getattr(action, "node", ""), "why": error}
         self._log.debug("write", action=type(action).__name__, **{name: said for name, said in about.items() if said})
         tally, uid = self._metrics.tally, daemonset.uid
         if self._caches.is_gone(daemonset):
@@ -208,7 +208,7 @@ class Instrumentation:
 
     def unreviewed(self, error: ApiError) -> None:
         """Log that the API server could not be asked whether somebody may read /metrics."""
-        self._log.warning("requests to /metrics cannot be authorized", why=str(error))
+        self._log.warning("requests to /metrics cannot be authorized", why=error)
 
     def leading(self, sentence: str) -> None:
         self._log.info(sentence, lease=LEASE_NAME)

@@ -58,15 +58,12 @@ class PassLog:
         did, seconds = self._did[done.taken.key], round(done.work_seconds, 6)
         match done.outcome:
             case Retry(error=error) if done.crashed:
-                why = str(error) or type(error).__name__
-                self._log.error(
-                    "reconciled", result=RESULT_OF[Retry], panic=True, seconds=seconds, why=why, exc_info=error
-                )
+                fields = {"result": RESULT_OF[Retry], "panic": True, "seconds": seconds}
+                self._log.error("reconciled", **fields, why=error, exc_info=error)
             case Retry(error=error):
-                why = str(error) or type(error).__name__
                 settles_itself = isinstance(error, ApiError) and meaning_of(error).write.settles_itself
                 say = self._log.info if settles_itself else self._log.warning
-                say("reconciled", result=RESULT_OF[Retry], why=why, seconds=seconds, **did)
+                say("reconciled", result=RESULT_OF[Retry], why=error, seconds=seconds, **did)
             case ComeBack(after=after, reason=reason):
                 say = self._log.info if did else self._log.debug
                 fields = {"requeue_after": round(after, 3), "requeue_reason": reason}

@@ -14,7 +14,6 @@ from controller.daemonset.answers import Answer, ExecutionContext
 from controller.daemonset.caches import Cached, Caches
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.execute import PlanExecution
-from controller.daemonset.redaction import redacted_error
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.daemonset.world_of import NOTHING, world_of
 from controller.kube.errors import ApiError
@@ -132,8 +131,9 @@ class Reconciler:
         daemonset, status_writer = this.daemonset, this.state.status_writer
         for note in decided.notes:
             self._dependencies.say(daemonset, note)
-        dependencies = await self._redacting(this)
         control.only_waits()
+        client = self._dependencies.client.apart()  # so that it waits for no other pass at the throttle
+        dependencies = msgspec.structs.replace(self._dependencies, client=client)
         answers, unanswered = await self._carry_out(this, decided, dependencies, control)
         errors = [answer.left for answer in answers if answer.left is not None]
         again = unanswered or (decided.again and not errors)
@@ -194,18 +194,6 @@ class Reconciler:
         state.learn((answer,), daemonset, elapsed(), late=True)
         if answer.left is not None:
             state.concluded(Plan(), (answer,))
-
-    async def _redacting(self, this: _Pass) -> Dependencies:
-        """Our dependencies with a client for this pass alone, which waits for no other pass at the throttle.
-
-        Its errors are free of the values of the templates, so that they may be repeated in log, event and status.
-        That goes for every request: a webhook that judges the status is shown the template too.
-        """
-        revisions = (*this.cached.revisions, *this.cached.orphan_revisions)
-        templates = {revision.identity: revision.template for revision in revisions}
-        secrets = await this.state.secrets.of(templates | {this.daemonset.identity: this.daemonset.spec.template})
-        client = self._dependencies.client.apart().retelling(lambda error: redacted_error(error, secrets))
-        return msgspec.structs.replace(self._dependencies, client=client)
 
 
 def due_in(wakes_in: float | None, status_due: float | None, *, again: bool, fresh: bool) -> float | None:

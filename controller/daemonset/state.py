@@ -22,7 +22,6 @@ from controller.daemonset.compiled import Compiled
 from controller.daemonset.dry_run_results import Verdicts
 from controller.daemonset.node_backoff import NodeBackoff
 from controller.daemonset.places import Places
-from controller.daemonset.redaction import KnownSecrets
 from controller.daemonset.reverted_writes import RevertedWrites
 from controller.daemonset.status_conflict import StatusConflict, conflict_after, conflict_found
 from controller.daemonset.status_writer import StatusWriter
@@ -62,7 +61,6 @@ class DaemonSetState(msgspec.Struct):
     generation: int = -1
     compiled: Compiled | None = None
     """The computed parts of the newest known generation; None: nothing yet."""
-    secrets: KnownSecrets = msgspec.field(default_factory=KnownSecrets)
     unanswered: Unanswered = msgspec.field(default_factory=Unanswered)
     status_writer: StatusWriter = msgspec.field(default_factory=StatusWriter)
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)

@@ -12,11 +12,11 @@ import msgspec
 from controller.api.base import JSON, JSONObject, Value, View, as_bytes
 from controller.api.meta import Ref
 from controller.kube.decode import Decoder, ErrorEvent, Page, WatchEvent
-from controller.kube.errors import Unreadable
+from controller.kube.errors import Unreadable, refused
 from controller.kube.raw_documents import UNREADABLE
 from controller.kube.request import JSON_PATCH, PAGE_SIZE, Query, Request, Response
 from controller.kube.resource import GroupVersionResource, Resource, Target, W
-from controller.kube.sender import Call, Retell, Sender
+from controller.kube.sender import Call, Sender
 
 T = TypeVar("T")
 
@@ -55,12 +55,6 @@ class Client:
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
         self._decoders: dict[Resource[Any, Any], Decoder[Any, Any]] = {}
-
-    def retelling(self, retell: Retell) -> Client:
-        """A client of the same server; `retell` may change the message of each error."""
-        other = copy(self)
-        other._sender = self._sender.retelling(retell)
-        return other
 
     def apart(self) -> Client:
         """A client of the same server with a permit of its own, besides those that all clients share."""
@@ -202,7 +196,7 @@ class Client:
             except UNREADABLE as error:
                 raise _unreadable(call, error) from error
             if isinstance(event, ErrorEvent):
-                raise self._sender.refused(call, Response(status=event.status, body=event.body))
+                raise refused(call.verb, call.what, Response(status=event.status, body=event.body))
             yield event
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Callable
 from functools import wraps
 from math import isinf
@@ -25,6 +26,8 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends the initial state of a watch (metav1.InitialEventsAnnotationKey)."""
 _LARGE = 64 * 1024
 """Bytes of JSON. A smaller document has too few objects to cause many garbage collections."""
+_IN_FIELD = re.compile(r" - at `\$\.([^`]+)`\Z")
+"""The end of a message of the decoder."""
 
 
 class Seen(Value, Generic[T]):
@@ -41,6 +44,9 @@ class Malformed(Value):
     key: Key
     version: str
     reason: str
+    """May quote a value of the object."""
+    field: str = ""
+    """The field that cannot be decoded; empty if not known."""
 
 
 class Bookmark(Value):
@@ -179,7 +185,10 @@ def _float(text: str) -> float:
 
 
 def _malformed(key: Key, version: str, error: Exception) -> Malformed:
-    return Malformed(key=key, version=version, reason=shortened(str(error), LONGEST_ITEM))
+    words = str(error)
+    found = _IN_FIELD.search(words)
+    field = shortened(found[1], LONGEST_ITEM) if found is not None else ""
+    return Malformed(key=key, version=version, reason=shortened(words, LONGEST_ITEM), field=field)
 
 
 def _gone(wire: W) -> Seen[T]:

@@ -17,6 +17,7 @@ import re
 import msgspec
 
 from controller.api.base import View
+from controller.api.text import listed
 from controller.api.wellknown import request_words, tells_of_full_quota
 from controller.kube.request import NotConnected, Response
 
@@ -168,11 +169,32 @@ _CLASSES: dict[int, type[ApiError]] = {
     429: Busy,
 }
 
+_FIELD = re.compile(r"[A-Za-z]\w*(?:\.\w+|\[[\w./-]*\])*")
+"""The path of a field. A webhook may send any text in its place."""
+
 _NO_SUCH_PATH = "the server rejected our request due to an error in our request"
 """The answer to a JSON Patch whose operations cannot be carried out. Its resourceVersion was not checked yet."""
 
 _TIMED_OUT_INSIDE = ("etcdserver:", "context deadline exceeded", "timed out")
 """Texts in a 500 after which the storage may have the write nevertheless."""
+
+
+def log_words(error: BaseException) -> str:
+    """An error as it is logged: names, the kind of error, the HTTP status and the fields that are refused.
+
+    Not its text, which may quote what a server, a webhook or a kubelet says; unless that text is always our own.
+    """
+    if isinstance(error, ConfigError | NotConnected):
+        return str(error)
+    if not isinstance(error, ApiError):
+        return type(error).__name__
+    words = f"{request_words(error.verb, error.what)}: {type(error).__name__}"
+    if error.status:
+        words += f" (HTTP {error.status})"
+    if error.__cause__ is not None:
+        words += f": {log_words(error.__cause__)}"
+    fields = {cause.field: None for cause in error.causes if _FIELD.fullmatch(cause.field)}
+    return f"{words}: {listed(fields)}" if fields else words
 
 
 def refused(verb: str, what: str, response: Response) -> ApiError:

@@ -7,7 +7,7 @@ import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from copy import copy
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -27,10 +27,6 @@ CALL_SECONDS = 30.0
 PERMIT_SHARE = 0.8
 """Fraction of `CALL_SECONDS` within which a call must get its permit. A request that is sent at the last moment may
 be carried out although its answer comes too late; a call without a permit has certainly done nothing."""
-
-
-Retell: TypeAlias = Callable[[ApiError], ApiError]
-"""Returns the same kind of error, with words that may be repeated in logs and events."""
 
 
 class Call(Value):
@@ -88,14 +84,6 @@ class Sender:
         self._permission = permission
         self._call_seconds = call_seconds
         self._request_seconds = request_seconds
-        self._retell: Retell = lambda error: error
-
-    def retelling(self, retell: Retell) -> Sender:
-        """A sender whose errors are changed by `retell`; their tracebacks do not contain the original words
-        either."""
-        other = copy(self)
-        other._retell = retell
-        return other
 
     def apart(self) -> Sender:
         """A sender with a permit of its own, besides those that all senders share."""
@@ -113,7 +101,7 @@ class Sender:
             response = await self._exchange(call, request, turn, deadline)
             if 200 <= response.status < 300:
                 return response
-            error = self.refused(call, response)
+            error = errors.refused(call.verb, call.what, response)
             resend = meaning_of(error).resend
             if resend is Resend.RENEWED and self._refresh and not refreshed:
                 refreshed = True
@@ -135,10 +123,6 @@ class Sender:
                 lost = ConnectionError(f"unreadable answer: {error}")
                 raise errors.unanswered(call.verb, call.what, lost) from error
             raise errors.Unreadable(call.verb, call.what, str(error)) from error
-
-    def refused(self, call: Call, response: Response) -> ApiError:
-        """The error for an answer other than 2xx."""
-        return self._retell(errors.refused(call.verb, call.what, response))
 
     @asynccontextmanager
     async def stream(self, call: Call, request: Request) -> AsyncIterator[AsyncIterator[list[bytes]]]:
@@ -164,7 +148,7 @@ class Sender:
         except (OSError, TimeoutError):
             body = b""  # the status code alone says enough
         response = Response(status=stream.status, body=body, retry_after=stream.retry_after)
-        error = self.refused(call, response)
+        error = errors.refused(call.verb, call.what, response)
         if meaning_of(error).resend is Resend.RENEWED:
             await self._renew(error)  # for the next stream
         return error

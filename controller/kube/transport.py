@@ -215,7 +215,7 @@ def _promised(error: ClientError | OSError) -> OSError:
         case ConnectionTimeoutError():
             return NotConnected(f"no connection within {CONNECT_SECONDS:g} s")
         case ClientHttpProxyError():
-            return NotConnected(str(error) or type(error).__name__)
+            return NotConnected(f"the proxy answers {error.status}")
         case TimeoutError():
             return TimeoutError(str(error) or "no answer in time")
         case OSError():

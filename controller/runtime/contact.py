@@ -20,8 +20,8 @@ class Contact(Value):
     """Whether one reflector can reach what it watches."""
 
     state: ContactState
-    reason: str = ""
-    """The error in words; empty while reachable."""
+    error: ApiError | None = None
+    """None while reachable."""
 
 
 def restart_reason(end: End) -> RestartReason | None:
@@ -45,8 +45,8 @@ def contact_after(error: ApiError) -> Contact:
     """The contact that a failed request shows."""
     match meaning_of(error).read:
         case ForRead.MISSING:
-            return Contact(state="missing", reason=str(error))
+            return Contact(state="missing", error=error)
         case ForRead.FORBIDDEN | ForRead.NO_ENTRY:
-            return Contact(state="forbidden", reason=str(error))
+            return Contact(state="forbidden", error=error)
         case ForRead.ANEW | ForRead.REFUSED | ForRead.FAILING | ForRead.AWAY | ForRead.BACK_OFF:
-            return Contact(state="unreachable", reason=str(error))
+            return Contact(state="unreachable", error=error)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import NoReturn, TypeVar
 
-from controller.kube.errors import ApiError
+from controller.kube.errors import ApiError, log_words
 from controller.runtime.clock import Clock
 from controller.runtime.lease import LeaseAPI
 from controller.runtime.lease_rules import (
@@ -229,5 +229,5 @@ class Election:
             self._say(state if error is None else f"{state}: {_words(error)}")
 
 
-def _words(error: BaseException) -> str:
-    return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
+def _words(error: Exception) -> str:
+    return "no answer in time" if isinstance(error, TimeoutError) else log_words(error)

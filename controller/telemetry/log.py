@@ -5,19 +5,24 @@ from __future__ import annotations
 import logging
 import re
 import sys
+from collections.abc import Iterator
+from traceback import walk_tb
 from typing import BinaryIO
 
 import msgspec
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from controller.daemonset.redaction import MASK
+from controller.kube.errors import log_words
 from controller.settings import LogFormat
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
-SECRET_KEYS = frozenset({"authorization", "token", "password", "client_key", "client-key-data", "secret"})
-_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}")
+_FIXED = re.compile(r"[\w ,.'%-]*")
+"""The beginning of a library's message that it has not composed from anything."""
+
+MOST_FRAMES = 40
+"""Frames of a traceback that are logged, the innermost ones: an endless recursion has a thousand."""
 
 
 def configure(level: str, lines: LogFormat, out: BinaryIO | None = None) -> None:
@@ -36,8 +41,7 @@ def configure(level: str, lines: LogFormat, out: BinaryIO | None = None) -> None
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
-            structlog.processors.format_exc_info,
-            hide_secrets,
+            errors_without_texts,
             *_rendering(lines, colors=stream.isatty()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
@@ -49,14 +53,32 @@ def configure(level: str, lines: LogFormat, out: BinaryIO | None = None) -> None
     root.setLevel(max(number, logging.WARNING) if number > logging.DEBUG else logging.INFO)
 
 
-def hide_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Mask credentials, by the names of their keys and inside error messages, so that none reaches the log."""
+def errors_without_texts(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Log of each error what `log_words` has of it, and of a traceback the types and frames: the text of an error may
+    quote what a server, a webhook or a kubelet says."""
+    raised = event.pop("exc_info", None)
+    error = raised[1] if isinstance(raised, tuple) else sys.exception() if raised is True else raised
     for key, value in event.items():
-        if key.lower() in SECRET_KEYS:
-            event[key] = MASK
-        elif isinstance(value, str) and ("earer " in value or "asic " in value):
-            event[key] = _BEARER.sub(rf"\1 {MASK}", value)
+        if isinstance(value, BaseException):
+            event[key] = log_words(value)
+    if isinstance(error, BaseException):
+        event["exception"] = "\n".join(_trace(error))
     return event
+
+
+def _trace(error: BaseException) -> Iterator[str]:
+    """The traceback as Python prints it, but without texts and lines of code."""
+    if error.__cause__ is not None:
+        yield from (*_trace(error.__cause__), "caused:")
+    elif error.__context__ is not None and not error.__suppress_context__:
+        yield from (*_trace(error.__context__), "while it was handled:")
+    for frame, line in list(walk_tb(error.__traceback__))[-MOST_FRAMES:]:
+        code = frame.f_code
+        yield f'  File "{code.co_filename}", line {line}, in {code.co_qualname}'
+    yield log_words(error)
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from (f"    {line}" for line in _trace(inner))
 
 
 def _rendering(lines: LogFormat, *, colors: bool) -> tuple[Processor, ...]:
@@ -76,8 +98,11 @@ def _encode(event: EventDict, **_: object) -> bytes:
 
 
 class _FromLibraries(logging.Handler):
-    """Sends log lines of the standard library (asyncio, aiohttp) through structlog, in the form of ours."""
+    """Sends log lines of libraries (asyncio, aiohttp) through structlog, in the form of ours. Of a message only the
+    fixed beginning is logged: the rest may quote an error or bytes of an answer."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        found = _FIXED.match(str(record.msg))
+        message = found[0].strip() if found is not None else ""
         log = structlog.get_logger()
-        log.log(record.levelno, record.getMessage(), logger=record.name, exc_info=record.exc_info or None)
+        log.log(record.levelno, message, logger=record.name, exc_info=record.exc_info or None)

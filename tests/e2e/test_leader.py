@@ -26,7 +26,7 @@ async def test_without_the_namespace_of_its_lease_it_says_so_and_waits(bed: Work
     options = (f"--leader-elect-namespace={later}",)
     async with running(plane.folder, plane.kubeconfig, *options, elect=True) as controller:
         line = await controller.says("cannot reach the leader lease")
-        assert f'namespaces "{later}" not found' in line["msg"]
+        assert line["msg"].endswith(f"in {later} {LEASE_NAME}: NotFound (HTTP 404)")
         await bed.kubectl("create", "namespace", later)
         await bed.api.wait_for(LEASES, bool, "it has made the Lease", namespace=later)
         assert await controller.terminated() == 0

@@ -114,6 +114,6 @@ async def test_in_one_namespace_rights_are_enough_and_reach_no_further(bare: Con
         asks_too_much = Controller(bare.folder, account, "--no-leader-elect")
         try:
             line = await asks_too_much.says("cannot watch")
-            assert (line["state"], "cannot list resource" in line["why"]) == ("forbidden", True), line
+            assert (line["state"], line["why"].endswith(": Forbidden (HTTP 403)")) == ("forbidden", True), line
         finally:
             asks_too_much.process.kill()

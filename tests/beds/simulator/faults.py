@@ -104,6 +104,7 @@ class ErrorEvent:
     events: int = 0
     status: int = 410
     reason: str = "Expired"
+    message: str = "injected fault"
 
 
 Effect: TypeAlias = (

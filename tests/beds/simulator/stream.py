@@ -116,7 +116,7 @@ class WatchStream:
         if self._cuts:
             whole.append(rest[0][: len(rest[0]) // 2])
         if isinstance(self._effect, faults.ErrorEvent):
-            refused = Refused(self._effect.status, self._effect.reason, "injected fault")
+            refused = Refused(self._effect.status, self._effect.reason, self._effect.message)
             whole.append(b'{"type":"ERROR","object":%s}\n' % refused.body())
         return b"".join(whole)
 

@@ -20,7 +20,7 @@ from controller.api.meta import Key, Ref, rfc3339
 from controller.api.wellknown import InPlaceRefusal
 from controller.informers import Informers
 from controller.instrumentation import Instrumentation
-from controller.kube.errors import ApiError, Conflict, Forbidden
+from controller.kube.errors import ApiError, Conflict, Forbidden, Unreachable, log_words
 from controller.kube.request import Request
 from controller.kube.sender import Call, Exchange
 from controller.planner.actions import CreatePod, CreateRevision, DeleteReason, ResizePod, UpdateInPlace
@@ -111,8 +111,11 @@ def out() -> Iterator[io.BytesIO]:
     root.handlers, root.level = handlers, level
 
 
-REACHED, AWAY = Contact(state="reachable"), Contact(state="unreachable", reason="no answer")
-FORBIDDEN = Contact(state="forbidden", reason="no right")
+REACHED, AWAY = (
+    Contact(state="reachable"),
+    Contact(state="unreachable", error=Unreachable("list", "pods", "no answer")),
+)
+FORBIDDEN = Contact(state="forbidden", error=Forbidden("list", "pods", "no right"))
 
 
 async def test_faults_of_resources_are_told_each_and_a_server_away_once(
@@ -174,18 +177,20 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
     crashed = lines[1]
     assert (crashed["reason"], crashed["level"]) == ("pod changed,node changed", "error")
     assert [line.get("panic") for line in lines] == [None, True, None, None]
-    assert "KeyError: 'pod-1'" in crashed["exception"]
+    assert crashed["why"] == "KeyError"
+    assert crashed["exception"].endswith("handle\nKeyError")
 
 
 @pytest.mark.parametrize(
-    ("error", "level"), [(Forbidden("create", "pods", "no"), "warning"), (Conflict("patch", "pods", "moved"), "info")]
+    ("error", "level"),
+    [(Forbidden("create", "pods", "no", status=403), "warning"), (Conflict("patch", "pods", "moved"), "info")],
 )
 def test_an_error_is_a_warning_unless_the_next_pass_settles_it(out: io.BytesIO, error: ApiError, level: str) -> None:
     taken = Taken(Key("shop", "agent"), ("pod changed",), 0.0)
     with alone(Metrics(version="0")).passes.about(taken) as passed:
         passed(Pass(taken, Retry(error), 0.1, crashed=False))
     line = json.loads(out.getvalue())
-    assert (line["level"], line["result"], line["why"]) == (level, "error", str(error))
+    assert (line["level"], line["result"], line["why"]) == (level, "error", log_words(error))
 
 
 async def test_each_write_of_a_pass_has_a_line_at_debug_with_the_id_of_the_pass(out: io.BytesIO) -> None:
@@ -199,7 +204,7 @@ async def test_each_write_of_a_pass_has_a_line_at_debug_with_the_id_of_the_pass(
     fields = ("msg", "level", "action", "object", "node", "why")
     assert [tuple(line.get(field) for field in fields) for line in lines] == [
         ("write", "debug", "CreatePod", "node-0-v2", "node-0", None),
-        ("write", "debug", "DeletePod", "node-0-v1", "node-0", "no"),
+        ("write", "debug", "DeletePod", "node-0-v1", "node-0", "delete pods default/node-0-v1: Forbidden"),
         ("write", "debug", "CreateRevision", "demo-v2", None, None),
     ]
     process = parts.identity.rpartition("_")[2]

@@ -21,7 +21,7 @@ from controller.runtime.workqueue import Taken
 from tests.beds.dependencies import refusal
 from tests.beds.scripted import Answer, Slow, ok
 from tests.beds.virtual_time import now, virtual_time
-from tests.beds.worlds import OURS, ago, ds, pod, revision, template
+from tests.beds.worlds import OURS, ago, ds, pod, revision
 from tests.unit.controller.daemonset.passes import CONFLICT, STATUS, Passes
 
 GONE = refusal(404, "NotFound")
@@ -153,19 +153,6 @@ async def test_the_end_of_a_rollout_is_told_once_its_status_is_written() -> None
     assert passes.said.count(ROLLOUT_COMPLETE) == 1
     await passes()
     assert passes.said.count(ROLLOUT_COMPLETE) == 1
-
-
-@pytest.mark.parametrize("whose", [OURS, ""], ids=["a revision of ours", "an orphan"])
-@virtual_time
-async def test_secrets_of_an_older_template_are_not_told_either(whose: str) -> None:
-    """A pod of an older revision is refused, and the webhook quotes what it refuses."""
-    secret: Any = template("v0")
-    secret["spec"]["containers"][0]["args"] = ["--password=hunter2"]
-    passes = Passes(ds(history=0), revisions=[revision("v1"), revision("v0", of=secret, owner_uid=whose)])
-    outcome = await passes(refusal(409, "Conflict", "not --password=hunter2"), ok())
-    assert isinstance(outcome, Retry)
-    assert "(hidden)" in str(outcome.error)
-    assert "hunter2" not in str(outcome.error)
 
 
 @virtual_time

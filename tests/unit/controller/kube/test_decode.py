@@ -38,12 +38,15 @@ def test_a_deleted_object_is_gone_even_when_it_cannot_be_read() -> None:
     assert decoder.line(line("DELETED", thing("a", 8, size="big"))) == gone
 
 
-@pytest.mark.parametrize("size", ["big", -1], ids=["wrong type", "refused by the projection"])
-def test_an_object_that_cannot_be_read_is_named_with_its_reason(size: JSON) -> None:
+@pytest.mark.parametrize(
+    ("size", "field"), [("big", "spec.size"), (-1, "")], ids=["wrong type", "refused by the projection"]
+)
+def test_an_object_that_cannot_be_read_is_named_with_its_reason(size: JSON, field: str) -> None:
     event = decoder.line(line("MODIFIED", thing("a", 7, size=size)))
     assert isinstance(event, Malformed)
     assert (event.key, event.version) == (A, "7")
     assert "size" in event.reason
+    assert event.field == field
 
 
 def test_an_object_without_readable_metadata_is_malformed_without_a_name() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controller.kube import errors
-from controller.kube.errors import ApiError, refused, unanswered
+from controller.kube.errors import ApiError, log_words, refused, unanswered
 from controller.kube.meaning import MEANINGS, ForRead, ForWrite, Meaning, Resend, meaning_of
 from controller.kube.request import NotConnected, Response
 from tests.beds.sample_kind import status
@@ -53,6 +53,33 @@ def test_an_answer_becomes_one_class(
     verb: str, code: int, body: bytes, retry_after: float | None, expected: type[ApiError]
 ) -> None:
     assert type(mapped(verb, code, body, retry_after)) is expected
+
+
+FIELDS = ["spec.containers[0].image", "metadata.annotations[a.b/c-d]", "the image SAID", "exec --token=SAID", ""]
+
+
+@pytest.mark.parametrize(
+    ("error", "logged"),
+    [
+        (
+            mapped("create", 422, status(422, "SAID", "SAID", causes=[{"field": field} for field in FIELDS])),
+            f"create pods default/a: Invalid (HTTP 422): {'; '.join(FIELDS[:2])}",
+        ),
+        (mapped("create", 500, b"SAID"), "create pods default/a: ServerError (HTTP 500)"),
+        (KeyError("SAID"), "KeyError"),
+        (errors.ConfigError("the token file t is empty"), "the token file t is empty"),
+    ],
+)
+def test_the_log_has_of_an_error_what_is_not_its_text(error: Exception, logged: str) -> None:
+    assert log_words(error) == logged
+
+
+def test_the_log_has_why_there_is_no_answer_if_that_is_our_own_text() -> None:
+    for cause, words in ((NotConnected("a:1: Connection refused"),) * 2, (ConnectionError("SAID"),) * 2):
+        error = unanswered("get", "pods", cause)
+        error.__cause__ = cause
+        known = isinstance(cause, NotConnected)
+        assert log_words(error) == f"get pods: Unreachable: {words if known else 'ConnectionError'}"
 
 
 def test_every_class_is_an_api_error_with_the_http_status() -> None:

@@ -170,7 +170,7 @@ async def test_no_server_at_the_start_is_said_once_and_waited_for() -> None:
         a.seat.fault = "reset"
         group.create_task(a.run())
         await asyncio.sleep(60)
-        assert a.said == ["cannot reach the leader lease, retrying: reset by peer"]
+        assert a.said == ["cannot reach the leader lease, retrying: ConnectionResetError"]
         a.seat.fault = ""
         await asyncio.sleep(19)
         assert a.leads_since is not None

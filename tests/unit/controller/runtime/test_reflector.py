@@ -215,7 +215,7 @@ async def test_a_server_that_is_away_is_looked_for_every_second_and_said_once() 
         assert waits == [0.8, *[1.0] * 7], "a broken stream backs off, a refused connection does not"
         await asyncio.sleep(1)
         assert [contact.state for contact in mirror.contacts] == ["reachable", "unreachable", "reachable"]
-        assert "refused" in mirror.contacts[1].reason
+        assert "refused" in str(mirror.contacts[1].error)
 
 
 @pytest.mark.parametrize(("custom", "left"), [(True, ""), (False, "ab")], ids=["custom", "built in"])

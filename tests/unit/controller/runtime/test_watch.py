@@ -280,7 +280,7 @@ def test_pauses(before: watch.State, end: End | type[ApiError], length: Length, 
     """Of a stream: one that ended at once, and brought nothing."""
     ended = failed(end) if isinstance(end, type) else end
     if isinstance(ended, Failed) and "contact" in told:
-        told = told | {"contact": Contact(state=told["contact"], reason=str(ended.error))}
+        told = told | {"contact": Contact(state=told["contact"], error=ended.error)}
     assert pause_after(before, ended, lasted=0.9, delivered=False) == WatchPause(length=length, **told)
 
 

@@ -12,7 +12,10 @@ import pytest
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from controller.settings import LogFormat
+from controller import app
+from controller.kube.connection import Connection
+from controller.kube.errors import ApiError, Cause, Invalid
+from controller.settings import LogFormat, Settings
 from controller.telemetry import log
 
 
@@ -57,40 +60,54 @@ def test_levels_below_the_wanted_one_are_left_out(out: io.BytesIO) -> None:
     assert [line["msg"] for line in lines(out)] == ["yes"]
 
 
-def test_an_exception_carries_its_trace_in_one_line(out: io.BytesIO) -> None:
-    log.configure("info", "json", out)
+@pytest.mark.parametrize("format_", ["json", "console"])
+def test_an_error_is_logged_by_its_kind_and_frames_alone(out: io.BytesIO, format_: LogFormat) -> None:
+    log.configure("info", format_, out)
+    refused = Invalid("create", "pods agent-1", "MARKER", status=422, causes=(Cause(field="spec.hostPID"),))
     try:
-        raise KeyError("pod-1")
-    except KeyError:
-        structlog.get_logger().exception("pass crashed")
-    (line,) = lines(out)
-    assert "KeyError: 'pod-1'" in line["exception"]
+        try:
+            raise refused
+        except ApiError as error:
+            raise ExceptionGroup("MARKER", [KeyError("MARKER"), OSError(5, "MARKER")]) from error
+    except ExceptionGroup as errors:
+        structlog.get_logger().exception("pass crashed", why=errors)
+        structlog.get_logger().error("pass failed", why=refused)
+        logging.getLogger("asyncio").error("never retrieved\nfuture: <Task %r>", errors, exc_info=errors)
+    told = out.getvalue().decode()
+    assert "MARKER" not in told
+    for words in ("create pods agent-1: Invalid (HTTP 422): spec.hostPID", "KeyError", "OSError", __file__):
+        assert told.count(words) >= 2, words
+
+
+async def test_a_bug_ends_the_process_with_its_frames_and_no_text(
+    out: io.BytesIO, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    async def broken(*_: object) -> Connection:
+        raise KeyError("MARKER")
+
+    monkeypatch.setattr(app, "load", broken)
+    assert await app.main_loop(Settings()) == 1
+    told = capfdbinary.readouterr().err
+    assert b"broken" in told
+    assert b"MARKER" not in told
 
 
 def test_values_that_are_no_json_are_written_as_text(out: io.BytesIO) -> None:
     log.configure("info", "json", out)
     structlog.get_logger().info("x", error=ValueError("bad"), where=object)
-    assert lines(out)[0]["error"] == "bad"
-
-
-@pytest.mark.parametrize("format_", ["json", "console"])
-def test_secrets_do_not_reach_the_log(out: io.BytesIO, format_: LogFormat) -> None:
-    log.configure("info", format_, out)
-    structlog.get_logger().info(
-        "request failed", token="s3cr3t-value", Authorization="x", error="sent 'Bearer eyJhbGciOi.abc' and failed"
-    )
-    text = out.getvalue().decode()
-    assert "s3cr3t-value" not in text
-    assert "eyJhbGciOi" not in text
-    assert text.count("(hidden)") == 3
+    assert (lines(out)[0]["error"], lines(out)[0]["where"]) == ("ValueError", "<class 'object'>")
 
 
 def test_lines_of_libraries_have_the_same_shape(out: io.BytesIO) -> None:
     log.configure("info", "json", out)
-    logging.getLogger("asyncio").error("Task exception was never %s", "retrieved")
+    logging.getLogger("asyncio").error("Task exception was never retrieved\nfuture: %s", "MARKER")
+    logging.getLogger("asyncio").error("Exception in callback handle('MARKER')")
     logging.getLogger("asyncio").info("chatter")
-    (line,) = lines(out)
-    assert (line["msg"], line["logger"], line["level"]) == ("Task exception was never retrieved", "asyncio", "error")
+    fields = [(line["msg"], line["logger"], line["level"]) for line in lines(out)]
+    assert fields == [
+        ("Task exception was never retrieved", "asyncio", "error"),
+        ("Exception in callback handle", "asyncio", "error"),
+    ]
 
 
 def test_the_console_is_for_people(out: io.BytesIO) -> None:
