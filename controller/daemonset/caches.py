@@ -8,6 +8,7 @@ from typing import Protocol
 
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
+from controller.api.meta import Key
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
@@ -66,6 +67,7 @@ class Caches:
         }
         """The stores by the plural that metrics use."""
         self._fleet: tuple[Node, ...] | None = None
+        nodes.follow(self._node_moved)
         self._by_uid = daemonsets.index(lambda ds: ds.uid)
         self._by_namespace = daemonsets.index(lambda ds: ds.namespace)
         self._pods_by_owner = pods.index(owner_key)
@@ -73,10 +75,6 @@ class Caches:
         self._orphans = pods.index(lambda pod: None if pod.owner_uid else pod.namespace)
         self._revisions_by_owner = revisions.index(owner_key)
         self._orphan_revisions = revisions.index(lambda revision: None if revision.owner_uid else revision.namespace)
-
-    def placement_changed(self) -> None:
-        """Drop the sorted nodes: a node came, went, or got other labels or taints."""
-        self._fleet = None
 
     @property
     def fleet(self) -> tuple[Node, ...]:
@@ -86,21 +84,8 @@ class Caches:
             self._fleet = tuple(sorted(self.nodes.values(), key=lambda node: node.name))
         return self._fleet
 
-    @property
-    def is_whole(self) -> bool:
-        return all(store.is_whole for store in self.stores.values())
-
-    async def whole(self) -> None:
-        """Wait until no list is only partly applied: each store then shows the server at one moment. That holds until
-        the next await."""
-        while not self.is_whole:
-            for store in self.stores.values():
-                await store.whole()
-
     def snapshot(self, daemonset: DaemonSet) -> Cached:
-        """The state of `daemonset` in the caches. Call it after `whole`, with no await in between: else this raises
-        AssertionError."""
-        assert self.is_whole, "a list is only partly applied"
+        """The state of `daemonset` in the caches."""
         namespace = daemonset.namespace
         return Cached(
             reach=self.daemonsets.reach_in(namespace),
@@ -148,6 +133,10 @@ class Caches:
             PODS.name: self.pods.reach_in(namespace),
             REVISIONS.name: self.revisions.reach_in(namespace),
         }
+
+    def _node_moved(self, _: Key, old: Node | None, new: Node | None) -> None:
+        if old is None or new is None or not old.same_placement(new):
+            self._fleet = None
 
     def _unreadable(self, daemonset: DaemonSet) -> str:
         """Why a pod that seems to belong to `daemonset` cannot be decoded. Only its name tells to whom it belongs."""

@@ -61,7 +61,6 @@ class Reconciler:
 
     async def __call__(self, taken: Taken[Key], control: PassControl) -> Outcome:
         key = taken.key
-        await self._caches.whole()
         # From here to the plan nothing is awaited: otherwise a late answer to a write of ours could come in between,
         # and the plan would be made from caches that do not show that write.
         daemonset = self._caches.daemonsets.get(key)

@@ -1,8 +1,10 @@
 """Finds the DaemonSets that need a pass after a change in a store, each with a reason.
 
-Handlers enqueue keys. They also note in the state that a pod or node is gone, or that another controller wrote the
-status. A change is `urgent` if it leaves a node without its pod, lets a pod serve again, or changes what should run;
-all others change only counts, and are handled in batches (`runtime/pacing.py`).
+Handlers enqueue keys, and note in the state that another controller wrote the status. That a pod or node is gone is
+noted when the store changes, before any pass can find it.
+
+A change is `urgent` if it leaves a node without its pod, lets a pod serve again, or changes what should run; all
+others change only counts, and are handled in batches (`runtime/pacing.py`).
 """
 
 from __future__ import annotations
@@ -60,6 +62,8 @@ class Triggers:
     ) -> None:
         self._caches, self._states, self._enqueue, self._listeners = caches, states, enqueue, listeners
         self._moment = moment
+        caches.pods.follow(self._pod_moved)
+        caches.nodes.follow(self._node_moved)
 
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
         old, new = change.old, change.new
@@ -89,8 +93,6 @@ class Triggers:
         if old is not None and old.owner_uid and (new is None or new.owner_uid != old.owner_uid):
             owner = self._caches.daemonset_of(old)
             if owner is not None:
-                if Key("", old.node) in self._caches.nodes:  # else nothing would make us forget the pod
-                    self._states.of(owner.uid).lost(old, self._moment())
                 self._enqueue(owner.key, "urgent", f"pod {old.name} gone")
         if old is not None and old.adoptable and not (new is not None and new.adoptable):
             taken_by = None if new is None else self._caches.daemonset_of(new)
@@ -116,7 +118,6 @@ class Triggers:
         old, new = change.old, change.new
         if old is not None and new is not None and old.same_placement(new):
             return
-        self._caches.placement_changed()
         has_pod = self._caches.has_pod_on(change.key.name)
         for daemonset in self._caches.daemonsets.values():
             compiled = self._states.of(daemonset.uid).compiled_for(daemonset)
@@ -130,7 +131,6 @@ class Triggers:
                 continue
             self._enqueue(daemonset.key, "urgent", f"node {change.key.name} changed")
         if new is None:
-            self._states.forget_node(change.key.name)
             self._listeners.node_gone(change.key.name)
 
     def on_revision(self, change: Change[Revision]) -> None:
@@ -142,6 +142,20 @@ class Triggers:
                     self._enqueue(owner.key, "urgent", f"revision {revision.name} changed")
             elif change.new is not None:
                 self._wake_matching(revision.namespace, (revision.labels,), f"orphan revision {revision.name}")
+
+    def _pod_moved(self, _: Key, old: Pod | None, new: Pod | None) -> None:
+        """Note in the state that a pod is gone: a pass that finds its node empty has to know what ran there."""
+        if old is None or not old.owner_uid:
+            return
+        if new is not None and (new.uid, new.owner_uid) == (old.uid, old.owner_uid):
+            return
+        owner = self._caches.daemonset_of(old)
+        if owner is not None and Key("", old.node) in self._caches.nodes:  # else nothing would make us forget the pod
+            self._states.of(owner.uid).lost(old, self._moment())
+
+    def _node_moved(self, key: Key, old: Node | None, new: Node | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._states.forget_node(key.name)
 
     def on_malformed(self, plural: str, malformed: Malformed) -> None:
         self._listeners.malformed(plural, malformed)

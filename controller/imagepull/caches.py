@@ -54,22 +54,8 @@ class JobCaches:
             return None
         return frozenset(old_pods(self._daemonsets.pods_of(owner), job.hash))
 
-    @property
-    def _is_whole(self) -> bool:
-        return self.jobs.is_whole and self.pullers.is_whole and self._daemonsets.is_whole
-
-    async def whole(self) -> None:
-        """Wait until no list is only partly applied, also of what DaemonSets need: each store then shows the server
-        at one moment. That holds until the next await."""
-        while not self._is_whole:
-            await self.jobs.whole()
-            await self.pullers.whole()
-            await self._daemonsets.whole()
-
     def snapshot(self, key: Key, job: ImagePullJob | None) -> JobCached:
-        """The state of the job with this key in the caches; `job` is that job, if it exists. Call it after `whole`,
-        with no await in between: else this raises AssertionError."""
-        assert self._is_whole, "a list is only partly applied"
+        """The state of the job with this key in the caches; `job` is that job, if it exists."""
         owner = self.owner_of(job) if job is not None else None
         rolling = owner.rolling_update if owner is not None else None
         return JobCached(

@@ -119,10 +119,9 @@ class JobReconciler:
         return True
 
     async def _gather(self, key: Key) -> None:
-        """Wait until a pass can read all that it needs from the caches and the state. That holds until the next
-        await. Raises ApiError."""
+        """List the pods that a pass needs and no cache has, until the list is recent when it is there. Raises
+        ApiError."""
         while True:
-            await self._caches.whole()
             job = self._caches.jobs.get(key)
             state = self._state_of(key, job)
             if job is None or _is_over(job, state):

@@ -34,11 +34,11 @@ DaemonSet."""
 class Reflector(Generic[W, T]):
     """Lists and watches one resource (in one namespace, or in all) and writes what it sees into one store.
 
-    `on_change` is called for every change without an await in between, with store and indexes up to date, so that
-    nobody can see a change before its listener has. A list is applied object by object, and other tasks run in
-    between; `relist` never interrupts that, so no list stays half applied. `on_contact` is called once whenever the
-    server becomes reachable, unreachable, missing or forbidden. Callbacks must be quick and must not raise: an error
-    in one is a bug and ends `run`, because a cache that silently misses a change is worse than none.
+    `on_change` is called for every change, with store and indexes up to date. Readers find a list all at once; its
+    changes are told one by one, and other tasks run in between. `relist` never interrupts that, so no list stays half
+    told. `on_contact` is called once whenever the server becomes reachable, unreachable, missing or forbidden.
+    Callbacks must be quick and must not raise: an error in one is a bug and ends `run`, because a listener that
+    silently misses a change is worse than none.
     """
 
     def __init__(
@@ -164,8 +164,7 @@ class Reflector(Generic[W, T]):
             limit.reschedule(None)
 
     async def _tell(self, event: watch.StoreEvent[T]) -> None:
-        """Write the event into the store, and tell listeners each change at once; after every `TURN` other tasks
-        run."""
+        """Write the event into the store, and tell listeners each change; after every `TURN` other tasks run."""
         if isinstance(event, Malformed):
             self._on_malformed(event)
         steps: Iterable[Sequence[Change[T]]] = (

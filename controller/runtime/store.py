@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Hashable, ItemsView, Iterator, Mapping, Sequence, ValuesView
+from itertools import chain
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from controller.api.base import Value
@@ -51,8 +51,6 @@ class _Content(Generic[T]):
         self.reached: dict[str, Reach] = {}
         self.unfilled: set[str] = set()
         self.malformed: dict[Key, str] = {}
-        self.swapping: set[str] = set()
-        self.swapped = asyncio.Event()
 
     def replace(self, key: Key, old: T | None, new: T | None) -> None:
         if new is not None:
@@ -68,15 +66,14 @@ class Store(Generic[T]):
 
     - The states of one object appear in order, though some may be missing. Between objects no order is promised.
     - A value is frozen, and may be old. What you have just written is not there yet: see `reach_in`.
-    - An incomplete list changes nothing. A complete one is applied object by object, and other tasks run in between:
-      wait for `whole` to see all objects as of one moment. An object that is missing from the list counts as deleted.
-      `Reach.version` becomes that of the list when all of it has been taken in.
+    - An incomplete list changes nothing. All of a complete one is found from one moment on, in store and indexes; an
+      object that is missing from it counts as deleted. `Reach.version` becomes that of the list at the same moment.
     - An object that cannot be decoded keeps its last good state; its key is in `malformed` until it can be again, or
       is gone.
 
-    Store, indexes and listeners need no locks because nothing awaits between a change and its last listener: no
-    reader finds a change of which its listener has not heard. For the same reason, do not keep what `values`, `items`
-    or an index return across an await.
+    Store and indexes need no locks because nothing awaits while they change. For the same reason, do not keep what
+    `values`, `items` or an index return across an await. Listeners hear of a change after readers find it: of a list
+    object by object, while other tasks run. What a reader must find together with a change is kept by `follow`.
     """
 
     def __init__(self, content: _Content[T]) -> None:
@@ -91,17 +88,6 @@ class Store(Generic[T]):
     def filled(self) -> bool:
         """Whether the first list is complete, in every namespace."""
         return not self._content.unfilled
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether no list is only partly applied."""
-        return not self._content.swapping
-
-    async def whole(self) -> None:
-        """Wait until `is_whole`, which holds until the next await. The wait is short, because it needs no request."""
-        while self._content.swapping:
-            self._content.swapped.clear()
-            await self._content.swapped.wait()
 
     @property
     def malformed(self) -> Mapping[Key, str]:
@@ -131,8 +117,13 @@ class Store(Generic[T]):
         index: Index[V, T] = Index(value_of)
         for key, obj in self._objects.items():
             index.move(key, None, obj)
-        self._content.movers.append(index.move)
+        self.follow(index.move)
         return index
+
+    def follow(self, move: Callable[[Key, T | None, T | None], None]) -> None:
+        """Call `move` from now on with the key, the old and the new state of each object that changes, while no
+        reader can find the one without the other. It must be cheap; old and new may differ in their uid."""
+        self._content.movers.append(move)
 
 
 class StoreWriter(Generic[T]):
@@ -153,21 +144,17 @@ class StoreWriter(Generic[T]):
     def feed(self, event: Init | Seen[T] | Malformed | Bookmark) -> Sequence[Change[T]]:
         """Take in one event; returns the changes it made. Between Init and `swap` readers see no change."""
         match event:
-            case Seen():
+            case Seen() | Malformed():
                 if self._filling is None:
                     self._advance(event.version)
-                    return self._settle(event.key, event.obj)
-                if event.obj is None:
+                    if changes := self._changes_by(event):
+                        self._put(event)
+                    return changes
+                if isinstance(event, Seen) and event.obj is None:
                     self._filling.pop(event.key, None)
                 else:
                     self._filling[event.key] = event
                 return ()
-            case Malformed():
-                if self._filling is not None:
-                    self._filling[event.key] = event
-                    return ()
-                self._advance(event.version)
-                return self._unreadable(event)
             case Bookmark(version=version):
                 if self._filling is None:
                     self._advance(version)
@@ -177,53 +164,59 @@ class StoreWriter(Generic[T]):
                 return ()
 
     def swap(self, version: str) -> Iterator[Sequence[Change[T]]]:
-        """Take in the complete list, as of `version`. Iterate to the end: each step takes in one object and yields
-        what that changed, mostly nothing. Other tasks may run between two steps, see `Store.whole`.
+        """Take in the complete list, as of `version`. Iterate to the end: the first steps compare one object each and
+        yield nothing, then all that differs is replaced at once, and each further step yields what that changed of
+        one object. Other tasks may run between two steps: nobody else changes objects of this namespace.
         """
-        told, self._filling = self._filling or {}, None
+        listed, self._filling = self._filling or {}, None
         content, namespace = self._content, self._namespace
-        content.swapping.add(namespace)
-        for key in (*content.objects, *content.malformed):
-            if key not in told and (not namespace or key.namespace == namespace):
-                yield self._settle(key, None)
-            else:
-                yield ()
-        for key, item in told.items():
-            yield self._unreadable(item) if isinstance(item, Malformed) else self._settle(key, item.obj)
+        absent, differing, changes = list[Seen[T]](), list[Seen[T] | Malformed](), list[Change[T]]()
+        for key in (*content.objects, *(key for key in content.malformed if key not in content.objects)):
+            if key not in listed and (not namespace or key.namespace == namespace):
+                absent.append(Seen(key=key, version="", obj=None))
+            yield ()
+        for item in chain(absent, listed.values()):
+            if found := self._changes_by(item):
+                differing.append(item)
+                changes += found
+            yield ()
+        for item in differing:
+            self._put(item)
         content.reached[namespace] = Reach(listed=self._asked)  # may go back, after a backup was restored
         content.unfilled.discard(namespace)
         self._advance(version)
-        content.swapping.remove(namespace)
-        content.swapped.set()
+        del listed, absent, differing
+        for change in changes:
+            yield (change,)
 
     @property
     def filled(self) -> bool:
         """Whether the first list of this namespace is complete."""
         return self._namespace not in self._content.unfilled
 
-    def _unreadable(self, event: Malformed) -> Sequence[Change[T]]:
-        content, key = self._content, event.key
-        known = content.malformed.get(key) == event.reason
-        content.malformed[key] = event.reason
+    def _changes_by(self, item: Seen[T] | Malformed) -> tuple[Change[T], ...]:
+        """The changes if `item` is put in place of what is known; none if it is the same."""
+        content, key = self._content, item.key
         old = content.objects.get(key)
-        return () if known else (Change(key=key, old=old, new=old),)
+        if isinstance(item, Malformed):
+            return () if content.malformed.get(key) == item.reason else (Change(key=key, old=old, new=old),)
+        new = item.obj
+        turned = (Change(key=key, old=old, new=old),) if key in content.malformed else ()
+        if _is_same(old, new):
+            return turned
+        if old is not None and new is not None and old.uid != new.uid:
+            return (*turned, Change(key=key, old=old, new=None), Change(key=key, old=None, new=new))
+        return (*turned, Change(key=key, old=old, new=new))
 
-    def _settle(self, key: Key, new: T | None) -> Sequence[Change[T]]:
-        content = self._content
-        old = content.objects.get(key)
-        if content.malformed and content.malformed.pop(key, None) is not None:
-            return (Change(key=key, old=old, new=old), *self._settle(key, new))
-        if old is None:
-            if new is None:
-                return ()
-        elif new is not None:
-            if old.uid != new.uid:
-                content.replace(key, old, new)
-                return (Change(key=key, old=old, new=None), Change(key=key, old=None, new=new))
-            if old.version == new.version:
-                return ()
-        content.replace(key, old, new)
-        return (Change(key=key, old=old, new=new),)
+    def _put(self, item: Seen[T] | Malformed) -> None:
+        content, key = self._content, item.key
+        if isinstance(item, Malformed):
+            content.malformed[key] = item.reason
+            return
+        content.malformed.pop(key, None)
+        old, new = content.objects.get(key), item.obj
+        if not _is_same(old, new):
+            content.replace(key, old, new)
 
     def _advance(self, version: str) -> None:
         if version.isdigit():
@@ -231,6 +224,12 @@ class StoreWriter(Generic[T]):
             before = reached[self._namespace]
             if number > before.version:
                 reached[self._namespace] = Reach(version=number, listed=before.listed)
+
+
+def _is_same(old: Record | None, new: Record | None) -> bool:
+    if old is None or new is None:
+        return old is new
+    return (old.uid, old.version) == (new.uid, new.version)
 
 
 class ScopedStore(NamedTuple, Generic[T]):

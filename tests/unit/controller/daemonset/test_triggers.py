@@ -26,6 +26,7 @@ from controller.kube.decode import Malformed, Seen
 from controller.planner.world import FormerPod, Predecessor
 from controller.runtime.pacing import Urgency
 from controller.runtime.store import Change, StoreWriter
+from controller.runtime.watch import Init
 from tests.beds.stores import open_store
 from tests.beds.virtual_time import now, virtual_time
 from tests.beds.worlds import LABELS, NOW, OURS, ds, matching, node, pending, pod, revision, taint, template, where
@@ -227,6 +228,15 @@ def test_a_pod_that_is_gone_is_remembered_as_long_as_its_node_is_there() -> None
     assert woken.states.of(OURS).predecessors == {"node-0": before}, "the other would never be forgotten"
     woken.node(None)
     assert woken.states.of(OURS).predecessors == {}
+
+
+def test_who_finds_a_pod_gone_in_a_list_finds_what_it_was() -> None:
+    woken = Woken(nodes=[node("node-0")], pods=[RUNNING])
+    woken.pods.feed(Init())
+    for _ in woken.pods.swap("9999"):
+        there = RUNNING.key in woken.caches.pods
+        assert ("node-0" in woken.states.of(OURS).predecessors) is not there
+    assert not there
 
 
 def test_a_pod_that_changes_hands_wakes_its_old_and_its_new_owner() -> None:

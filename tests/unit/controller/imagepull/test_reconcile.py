@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NoReturn
 
 import pytest
@@ -16,11 +16,13 @@ from controller.assembly import Parts
 from controller.imagepull.assembly import STARTING_SECONDS
 from controller.imagepull.caches import JobCaches
 from controller.imagepull.reconcile import JobReconciler
+from controller.imagepull.rollouts import Rollouts
+from controller.imagepull.wanted_jobs import wanted
 from controller.instrumentation import Instrumentation
 from controller.kube.decode import Seen
+from controller.planner.validation import compiled
 from controller.runtime.pacing import Pacer
 from controller.runtime.pass_outcome import ANSWER_SECONDS, LOOK_AGAIN_SECONDS
-from controller.runtime.watch import Init
 from controller.runtime.workers import ComeBack, Outcome
 from controller.runtime.workqueue import Taken
 from controller.settings import FeatureGates, Settings
@@ -28,9 +30,9 @@ from controller.telemetry.metrics import Metrics
 from tests.beds.scripted import Answer, Script, Slow, ok
 from tests.beds.stores import open_store
 from tests.beds.virtual_time import now, virtual_time
-from tests.beds.worlds import NOW, ds
+from tests.beds.worlds import NOW, OURS, ds, pod, revision
 from tests.unit.controller.daemonset.passes import STATUS, Passes
-from tests.unit.controller.imagepull.worlds import job, puller
+from tests.unit.controller.imagepull.worlds import job
 
 
 def mistaken() -> NoReturn:
@@ -71,16 +73,6 @@ class Jobs:
     def stored(self, job: ImagePullJob) -> None:
         self._jobs.feed(Seen(key=job.key, version=job.version, obj=job))
 
-    def list_is_half_taken_in(self, version: str) -> Iterator[object]:
-        """There are no pullers; the second puller of another job is not yet taken in."""
-        self.pullers.feed(Init())
-        for node in ("a", "b"):
-            other = puller(node, job="other", job_uid="j2")
-            self.pullers.feed(Seen(key=Key(other.namespace, other.name), version="9", obj=other))
-        steps = self.pullers.swap(version)
-        next(steps)
-        return steps
-
 
 @virtual_time
 async def test_a_pass_that_cannot_decide_is_over_all_the_same() -> None:
@@ -90,22 +82,6 @@ async def test_a_pass_that_cannot_decide_is_over_all_the_same() -> None:
         await jobs()
     await asyncio.sleep(60)
     assert jobs.pacer.delay(jobs.key, "urgent", now()) == 0.0
-
-
-@virtual_time
-async def test_a_puller_created_while_a_list_is_half_applied_is_not_lost() -> None:
-    """The list is older than the puller: who misses it there tries the node again, with a second puller."""
-    jobs = Jobs(Passes(nodes=3), job(), lambda: NOW + now())
-    created = ok(b'{"kind":"Pod","metadata":{"uid":"u-new","resourceVersion":"20"}}', 201)
-    await jobs(Slow(ANSWER_SECONDS + 3, created), ok())
-    assert jobs.passes.asked == ["POST pods", STATUS]
-    steps = jobs.list_is_half_taken_in("15")
-    waiting = asyncio.ensure_future(jobs(ok(), ok()))
-    await asyncio.sleep(4)  # until the create is answered
-    for _ in steps:
-        pass
-    assert await waiting == ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
-    assert (jobs.passes.asked, jobs.attempts) == ([], [])
 
 
 @virtual_time
@@ -135,3 +111,32 @@ async def test_nothing_is_woken_after_a_start_that_failed() -> None:
             raise KeyError("lease")
     await asyncio.sleep(STARTING_SECONDS + 1)
     assert (parts.queue.depth, parts.queue.later) == (0, 0)
+
+
+@virtual_time
+async def test_a_list_of_other_pods_costs_a_rollout_no_job() -> None:
+    """While the watch was cut, each pod was replaced by another one of the same revision."""
+    daemonset = ds("v2")
+    nodes, revisions = [f"node-{number}" for number in range(9)], [revision("v1"), revision("v2", number=2)]
+    pods = [pod(node, "v1") for node in nodes]
+    passes = Passes(daemonset, pods=pods, revisions=revisions)
+    writer, jobs = open_store(ImagePullJob)
+    asked = wanted(daemonset, compiled(daemonset), revisions, pods)
+    assert asked is not None
+    ours = replace(job(), name=asked.jobs[0].name, owner_uid=OURS, hash="v2")
+    writer.feed(Seen(key=ours.key, version="7", obj=ours))
+    rollouts = Rollouts(
+        passes.acting.dependencies.client,
+        passes.reconciler._caches,
+        jobs,
+        say=lambda about, note: None,
+        wake=lambda about: None,
+        rules_of=compiled,
+        lacking=lambda one, some: {},
+        did=lambda key, what: None,
+    )
+    others = [replace(one, name=f"other-{one.name}", uid=f"other-{one.uid}") for one in pods]
+    for _ in passes.pods_become(others, version=9):
+        passes.acting.script.answers[:] = [ok()]
+        await rollouts(Taken(daemonset.key, (), 0.0), passes)
+        assert [one.method for one in passes.acting.script.requests] == []

@@ -300,35 +300,16 @@ async def test_relist_while_the_server_is_away_takes_effect_when_it_is_back() ->
 
 
 @virtual_time_from(1000.0)
-async def test_a_list_is_told_in_slices_and_no_more_of_it_is_found() -> None:
+async def test_a_list_is_found_at_once_and_told_in_slices() -> None:
     many = [line("ADDED", thing(f"t{n}", 3)) for n in range(300)]
     async with mirrored(Watch([b"".join(many), bookmark(10, end=True), QUIET])) as (mirror, _):
-        found = [0]
-        while not mirror.store.filled:
+        told = [0]
+        while told[-1] < len(many):
             await asyncio.sleep(0)
-            assert len(mirror.store) == len(mirror.changes), "found, and not told"
-            assert mirror.store.is_whole is (len(mirror.store) in (0, len(many)))
-            found.append(len(mirror.store))
-        assert max(b - a for a, b in itertools.pairwise(found)) <= TURN / CHANGE, "too much for one turn"
-        assert found[-1] == len(many)
+            assert len(mirror.store) in (0, len(many))
+            told.append(len(mirror.changes))
+        assert max(b - a for a, b in itertools.pairwise(told)) <= TURN / CHANGE, "too much for one turn"
         await mirror.reflector.synced()
-        assert len(mirror.changes) == len(many)
-
-
-@virtual_time_from(1000.0)
-async def test_the_whole_of_a_store_is_the_list_as_it_was_at_the_server() -> None:
-    many = [f"t{n}" for n in range(300)]
-    async with mirrored(
-        Watch([*(line("ADDED", thing(name, 3)) for name in many), bookmark(10, end=True), 5.0, error_line(410)]),
-        Watch([*(line("ADDED", thing(name, 12)) for name in many), bookmark(12, end=True), QUIET]),
-    ) as (mirror, script):
-        await mirror.reflector.synced()
-        looked = 0
-        while len(script.requests) < 2 or not looked:
-            await asyncio.sleep(0.05) if mirror.store.is_whole else await mirror.store.whole()
-            versions = {thing.version for thing in mirror.store.values()}
-            assert len(versions) == 1, "the old world and the new one at once"
-            looked += versions == {"12"}
 
 
 @virtual_time_from(1000.0)
@@ -339,7 +320,7 @@ async def test_relist_amid_the_telling_of_a_list_does_not_leave_half_of_it() -> 
         mirror.doubts_at = "t150"
         while not mirror.changes:  # looks in every gap that there is
             await asyncio.sleep(0)
-        await mirror.store.whole()
+        await when(lambda: len(mirror.changes) >= 300, "the rest is not told", every=0)
         assert (len(mirror.store), len(mirror.changes)) == (300, 300)
         await mirror.reflector.synced()
         assert asked(script) == ["watchlist", "watchlist"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import pytest
 
@@ -13,7 +13,6 @@ from controller.runtime.store import Change, Store, StoreWriter, open_scoped_sto
 from controller.runtime.watch import Init
 from tests.beds.sample_kind import Thing
 from tests.beds.stores import open_store
-from tests.beds.virtual_time import virtual_time_from
 
 
 def at(name: str, version: int | str, *, uid: str = "", color: str = "", namespace: str = "default") -> Seen[Thing]:
@@ -202,49 +201,36 @@ def test_a_list_from_a_restored_backup_may_lead_back(writer_and_store: Both) -> 
     assert store.reach_in("").version == 5
 
 
-@virtual_time_from(1000.0)
-async def test_a_list_is_applied_object_by_object_and_readers_of_all_wait(writer_and_store: Both) -> None:
+def test_a_list_is_found_at_once_and_told_object_by_object(writer_and_store: Both) -> None:
     writer, store = writer_and_store
-    by_uid = store.index(lambda thing: thing.uid)
+    by_uid, followed = store.index(lambda thing: thing.uid), list[Key]()
+    store.follow(lambda key, old, new: followed.append(key))
+    before, told = set(by_uid.values()), list[Change[Thing]]()
     writer.feed(Init())
     for name, version in (("b", 15), ("c", 16)):
         writer.feed(at(name, version))
-    await store.whole()  # readers have the old world until the list is complete
-    waiting = asyncio.ensure_future(store.whole())
-    told = set(by_uid.values())
     for changes in writer.swap("20"):
         assert len(changes) <= 1, "each step is about one object"
-        for change in changes:
-            assert store.get(change.key) is change.new
-            told -= {change.old.uid} if change.old else set()
-            told |= {change.new.uid} if change.new else set()
-        assert set(by_uid.values()) == told, "nobody finds a change that was not told"
-        assert store.reach_in("").version == 10, "a pass that waits for its own writes goes on waiting"
-        waiting = asyncio.ensure_future(store.whole()) if waiting.done() else waiting
-        await asyncio.sleep(0)
-        assert not waiting.done()
-    await waiting
-    assert (told, store.reach_in("").version) == ({"uid-b", "uid-c"}, 20)
+        told += changes
+        found = {"uid-b", "uid-c"} if told else before
+        assert set(by_uid.values()) == {one.uid for one in store.values()} == found
+        assert store.reach_in("").version == (20 if told else 10), "as soon as it is found, and no sooner"
+        assert len(followed) == (len({*before, *found}) if told else 0), "no reader finds what was not followed"
+    assert [change.key for change in told] == followed
 
 
-@virtual_time_from(1000.0)
-async def test_a_store_is_whole_when_the_lists_of_all_namespaces_are() -> None:
+def test_lists_of_two_namespaces_may_be_taken_in_side_by_side() -> None:
     writers, store = open_scoped_store(Thing, ("x", "y"))
-    steps = []
-    for namespace, writer in writers.items():
-        writer.feed(Init())
-        writer.feed(at("a", 3, namespace=namespace))
-        steps.append(writer.swap("10"))
-    for step in steps:
-        next(step)
-    waiting = asyncio.ensure_future(store.whole())
-    for step in steps:
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        assert not store.is_whole
-        for _ in step:
-            pass
-    await waiting
+    for version in ("10", "20"):
+        steps = []
+        for namespace, writer in writers.items():
+            writer.feed(Init())
+            for name in "abc":
+                writer.feed(at(name + version, version, namespace=namespace))
+            steps.append(writer.swap(version))
+        told = [change for both in zip_longest(*steps, fillvalue=()) for changes in both for change in changes]
+        assert sum(change.new is not None for change in told) == 6
+        assert {key.name for key, _ in store.items()} == {name + version for name in "abc"}
 
 
 def test_an_index_follows_every_change(writer_and_store: Both) -> None:
