@@ -26,6 +26,7 @@ from controller.api.wellknown import (
     PROGRESS_DEADLINE_SECONDS,
     PROGRESSIVE_ANNOTATION,
     RESIZE_FALLBACK_ANNOTATION,
+    UNKNOWN_FIELDS_ANNOTATION,
 )
 
 _TRUE_OR_FALSE = {"true": True, "false": False}
@@ -247,6 +248,11 @@ class DaemonSet(Named):
     def recreates_unresized(self) -> bool:
         """Whether a pod whose resize is refused is replaced by a new one."""
         return self.annotations.get(RESIZE_FALLBACK_ANNOTATION) == "Recreate"
+
+    @property
+    def allows_unknown_fields(self) -> bool:
+        """Whether pods may be made of a template with fields that the server does not know."""
+        return self.annotations.get(UNKNOWN_FIELDS_ANNOTATION) == "allow"
 
     @property
     def pre_delete_deadline(self) -> int:

@@ -50,7 +50,7 @@ class Revision(Named):
     annotated: bool = False
     """Whether it has annotations."""
     never_ran: bool = False
-    """Whether it was adopted although no pod had it."""
+    """Whether no pod of the DaemonSet has had it yet, as far as is recorded."""
 
     @property
     def hash(self) -> str:

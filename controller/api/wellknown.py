@@ -24,6 +24,16 @@ def tells_of_full_quota(words: str) -> bool:
     return _FULL_QUOTA.match(words) is not None
 
 
+_UNKNOWN_FIELDS: Final = re.compile(r'strict decoding error: .*?unknown field "')
+_UNKNOWN_FIELD: Final = re.compile(r'unknown field "((?:[^"\\]|\\.)*)"')
+
+
+def unknown_fields(words: str) -> tuple[str, ...]:
+    """The paths of the fields that the API server does not know, in its own message for `fieldValidation=Strict`;
+    empty for any other message. A message that is cut names only the first of them."""
+    return tuple(dict.fromkeys(_UNKNOWN_FIELD.findall(words))) if _UNKNOWN_FIELDS.search(words) else ()
+
+
 def request_words(verb: str, what: str) -> str:
     """The beginning of the message of a failed request. The plugin recognises by it which request of the controller
     failed."""
@@ -32,7 +42,8 @@ def request_words(verb: str, what: str) -> str:
 
 HASH_LABEL: Final = "controller-revision-hash"
 NEVER_RAN_ANNOTATION: Final = "kruise-ds/never-ran"
-"""On a ControllerRevision that was adopted although no pod had it: it is history, but no node falls back to it."""
+"""On a ControllerRevision that no pod of the DaemonSet has had yet: no node falls back to it, and its fields are
+checked strictly. Removed once a pod has it."""
 LIFECYCLE_STATE_LABEL: Final = "lifecycle.apps.kruise.io/state"
 OWN_LABELS: Final = frozenset({HASH_LABEL, LIFECYCLE_STATE_LABEL})
 """Labels of pods that the controller writes. A selector that asks for one would lose and find its pods in turn."""
@@ -67,6 +78,10 @@ IN_PLACE_GRACE_ANNOTATION: Final = "kruise-ds/in-place-grace-seconds"
 LONGEST_IN_PLACE_GRACE: Final = 3600
 RESIZE_FALLBACK_ANNOTATION: Final = "kruise-ds/resize-fallback"
 """On a DaemonSet: `Recreate` replaces a pod whose resize is refused by a new one; any other value leaves it."""
+
+UNKNOWN_FIELDS_ANNOTATION: Final = "kruise-ds/unknown-fields"
+"""On a DaemonSet: with `allow`, fields of the template that the server does not know hold nothing up; pods are made
+without them."""
 
 PROGRESSIVE_ANNOTATION: Final = "daemonset.kruise.io/progressive-create-pod"
 PROGRESS_DEADLINE_ANNOTATION: Final = "kruise-ds/progress-deadline-seconds"

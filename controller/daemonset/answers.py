@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
 from controller.daemonset.compiled import Compiled
-from controller.kube.errors import ApiError
+from controller.kube.errors import ApiError, UnknownFields
 from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import Action, CreatePod
+from controller.planner.manifest import unknown_field_words
 from controller.planner.place import ROOM, Place
 from controller.planner.world import Accepted, TemplateRefused, TemplateVerdict, Unasked
 
@@ -64,6 +65,8 @@ def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
     room."""
     if error is None:
         return Accepted()
+    if isinstance(error, UnknownFields):
+        return TemplateRefused(words=unknown_field_words(error.message), unknown_fields=True)
     match meaning_of(error).write:
         case ForWrite.REFUSED | ForWrite.DENIED | ForWrite.ALTERED:
             return TemplateRefused(words=error.message)

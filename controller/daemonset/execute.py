@@ -24,7 +24,7 @@ from controller.daemonset.live_checks import (
     may_have_come_through,
 )
 from controller.daemonset.requests import Requests
-from controller.kube.errors import ApiError
+from controller.kube.errors import ApiError, UnknownFields
 from controller.kube.meaning import ForWrite, meaning_of
 from controller.kube.throttle import CEILING
 from controller.planner.actions import (
@@ -41,6 +41,7 @@ from controller.planner.actions import (
     ResizePod,
     UpdateInPlace,
 )
+from controller.planner.manifest import unknown_field_words
 from controller.planner.place import Place
 from controller.planner.step import Note
 
@@ -148,7 +149,7 @@ class PlanExecution:
     async def _after_error(self, action: Action, error: ApiError) -> Answer:
         means = meaning_of(error).write
         self._dependencies.did(self._daemonset, action, error)
-        counts = await self._counts(action, means)
+        counts = await self._counts(action, error, means)
         taken, left = False, error
         try:
             taken = means is ForWrite.EXISTS and await is_taken(action, self._context, self._dependencies)
@@ -166,8 +167,10 @@ class PlanExecution:
         self._say(write_events.success(action))
         return Answer(action=action)
 
-    async def _counts(self, action: Action, means: ForWrite) -> bool:
-        """Whether the error counts as a failure of the place."""
+    async def _counts(self, action: Action, error: ApiError, means: ForWrite) -> bool:
+        """Whether the error counts as a failure of the place. Unknown fields do not: no node is at fault."""
+        if isinstance(error, UnknownFields):
+            return False
         counts = counts_after(action, means, suspect=self._context.is_suspect(action.place))
         if counts is CountsAsFailure.UNLESS_DONE and isinstance(action, InDoubt):
             return not await may_have_come_through(action, self._daemonset, self._dependencies)
@@ -193,7 +196,9 @@ class PlanExecution:
         if left is Left.IN_DOUBT and isinstance(action, InDoubt):
             await self._look_whether_done(action)
         if left is Left.TOLD and isinstance(action, InDoubt):
-            self._say(write_events.failure(action, error.message))
+            unknown = isinstance(error, UnknownFields)
+            words = unknown_field_words(error.message) if unknown else error.message
+            self._say(write_events.failure(action, words))
         return left is not Left.NOTHING
 
     async def _look_whether_done(self, action: InDoubt) -> None:

@@ -34,7 +34,9 @@ class Requests:
             case actions.CreatePod() | actions.ProbeTemplate():
                 body = self._context.compiled.renderer(daemonset, action.revision).body(action.name, action.node)
                 probes = isinstance(action, actions.ProbeTemplate)  # the server checks everything and stores nothing
-                written = await client.create(PODS, daemonset.namespace, body, name=action.name, dry_run=probes)
+                written = await client.create(
+                    PODS, daemonset.namespace, body, name=action.name, dry_run=probes, strict=action.strict
+                )
                 if not probes:
                     self._wrote(PODS.name, written)
                 await self._check(action, written)

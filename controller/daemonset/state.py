@@ -27,6 +27,7 @@ from controller.daemonset.status_conflict import StatusConflict, conflict_after,
 from controller.daemonset.status_writer import StatusWriter
 from controller.daemonset.unanswered import Unanswered
 from controller.daemonset.write_failure import WriteFailure, failure_after
+from controller.kube.errors import UnknownFields
 from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import CreatePod, CreateRevision, InDoubt, ProbeTemplate, ResizePod
 from controller.planner.place import ROOM, Place
@@ -172,8 +173,11 @@ class DaemonSetState(msgspec.Struct):
             self._learn_of_names(answer, daemonset)
             if isinstance(answer.action, CreatePod) and (answer.error is None or answer.means is ForWrite.UNKNOWN):
                 self.node_backoff.created(answer.action.node, answer.action.name, moment)
-            if isinstance(answer.action, ProbeTemplate):
-                self.verdicts.learn(answer.action.revision.hash, answer.error, moment)
+            tried = answer.action
+            if isinstance(tried, ProbeTemplate) or (
+                isinstance(tried, CreatePod) and isinstance(answer.error, UnknownFields)
+            ):
+                self.verdicts.learn(tried.revision.hash, answer.error, moment)
             if isinstance(answer.action, ResizePod):
                 self._learn_of_resize(answer.action.pod.uid, answer)
 

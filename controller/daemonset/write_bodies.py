@@ -39,7 +39,7 @@ def metadata_patch(
             operations = (patch.remove("metadata", "ownerReferences", str(action.owner_index)),)
         case RenumberRevision(revision=ref):
             operations = (patch.add(action.number, "revision"),)
-            if action.never_ran:
+            if action.ran:
                 operations += (patch.remove("metadata", "annotations", NEVER_RAN_ANNOTATION),)
         case RelabelPod(pod=ref):
             return patch.guarded_by_uid(ref.uid, patch.add(action.hash, "metadata", "labels", HASH_LABEL))
@@ -59,7 +59,7 @@ def revision_body(daemonset: DaemonSet, action: CreateRevision) -> JSONObject:
             "name": action.name,
             "namespace": daemonset.namespace,
             "labels": {**(labels if isinstance(labels, dict) else {}), HASH_LABEL: action.hash},
-            "annotations": dict(daemonset.annotations),
+            "annotations": {**daemonset.annotations, NEVER_RAN_ANNOTATION: "true"},
             "ownerReferences": [owner_reference(daemonset)],
         },
         "data": revision.payload(daemonset.spec.template),

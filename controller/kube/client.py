@@ -47,6 +47,7 @@ class _WrittenView(View):
 
 
 DRY_RUN: Final = ("dryRun", "All")
+STRICT: Final = ("fieldValidation", "Strict")
 
 
 class Client:
@@ -116,15 +117,16 @@ class Client:
         *,
         name: str = "",
         dry_run: bool = False,
+        strict: bool = False,
     ) -> Written:
         """Create an object. `name` is for error messages only. `dry_run`: the server makes its checks but no
-        object."""
+        object. `strict`: fields that the server does not know raise UnknownFields; otherwise it drops them."""
         what = f"{_collection(resource, namespace)} {name}".rstrip()
         call = Call(verb="create", what=what)
         request = Request(
             method="POST",
             path=resource.collection(namespace),
-            query=(DRY_RUN,) if dry_run else (),
+            query=((DRY_RUN,) if dry_run else ()) + ((STRICT,) if strict else ()),
             body=_bytes(body),
         )
         return (await self._sender.answer(call, request, _WrittenView, stores=True)).metadata

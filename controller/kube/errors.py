@@ -3,8 +3,9 @@
 ApiError
 ├─ NotFound  AlreadyExists  Conflict  Gone             about this object
 ├─ Altered  Invalid  Forbidden  Unauthorized           about this request
-│                    ├─ NamespaceTerminating                    about its namespace
-│                    └─ QuotaExceeded
+│           │        ├─ NamespaceTerminating           about its namespace
+│           │        └─ QuotaExceeded
+│           └─ UnknownFields
 ├─ Busy  ServerError  Unreadable                       about the server
 ├─ Unreachable                                         nothing was done
 └─ Unknown                                             nobody knows whether it was done
@@ -18,7 +19,7 @@ import msgspec
 
 from controller.api.base import View
 from controller.api.text import listed
-from controller.api.wellknown import request_words, tells_of_full_quota
+from controller.api.wellknown import request_words, tells_of_full_quota, unknown_fields
 from controller.kube.request import NotConnected, Response
 
 LONGEST_MESSAGE = 512
@@ -121,6 +122,11 @@ class Altered(ApiError):
 class Invalid(ApiError):
     """400, 405, 406, 413, 415, 422: the server understood the request and refuses it. Sent again, it is refused
     again."""
+
+
+class UnknownFields(Invalid):
+    """400 with `fieldValidation=Strict`: the server does not know some fields of the object, and would drop them.
+    Nothing else was checked."""
 
 
 class Forbidden(ApiError):
@@ -234,6 +240,8 @@ def _class_of(verb: str, response: Response, reason: str, message: str, causes: 
         return AlreadyExists
     if code == 422 and (message == _NO_SUCH_PATH or any(cause.field == "metadata.uid" for cause in causes)):
         return Conflict
+    if code == 400 and unknown_fields(message):
+        return UnknownFields
     if code == 403 and any(cause.reason == "NamespaceTerminating" for cause in causes):
         return NamespaceTerminating
     if code == 403 and tells_of_full_quota(message):

@@ -23,6 +23,7 @@ from controller.kube.errors import (
     ServerError,
     Unauthorized,
     Unknown,
+    UnknownFields,
     Unreachable,
     Unreadable,
 )
@@ -127,6 +128,7 @@ MEANINGS: Final[Mapping[type[ApiError], Meaning]] = {
     Gone: Meaning(write=ForWrite.FAILED, read=ForRead.ANEW),
     Altered: Meaning(write=ForWrite.ALTERED),
     Invalid: Meaning(write=ForWrite.REFUSED, read=ForRead.REFUSED),
+    UnknownFields: Meaning(write=ForWrite.REFUSED, read=ForRead.REFUSED),
     Forbidden: Meaning(write=ForWrite.DENIED, read=ForRead.FORBIDDEN),
     NamespaceTerminating: Meaning(write=ForWrite.ENDING, read=ForRead.FORBIDDEN),
     QuotaExceeded: Meaning(write=ForWrite.NO_ROOM, read=ForRead.FORBIDDEN),

@@ -128,11 +128,11 @@ class CreateRevision(Value):
 
 
 class RenumberRevision(OnRevision):
-    """Give an earlier revision the highest number, as it is the current one again."""
+    """Give an earlier revision the highest number, as it is the current one again; or record that pods have one."""
 
     number: int
-    never_ran: bool = False
-    """Whether that is recorded of it, and true no longer."""
+    ran: bool = False
+    """Remove the record that no pod has had it."""
 
 
 class DeleteRevision(OnRevision):
@@ -146,6 +146,8 @@ class ProbeTemplate(Value):
     node: str
     name: str
     revision: Revision
+    strict: bool = False
+    """As for `CreatePod`."""
 
     @property
     def place(self) -> Place:
@@ -160,6 +162,8 @@ class CreatePod(Value):
     name: str
     """Derived from the world: a create that is repeated is refused, and makes no second pod."""
     revision: Revision
+    strict: bool = False
+    """Whether the server refuses it if it does not know some fields of the revision; otherwise it drops these."""
 
     @property
     def place(self) -> Place:

@@ -15,6 +15,8 @@ from controller.api.base import Value
 from controller.api.daemonset import RollingUpdate
 from controller.api.pod import Pod
 from controller.api.revision import Revision
+from controller.api.text import LONGEST_ITEM, joined, shortened
+from controller.api.wellknown import UNKNOWN_FIELDS_ANNOTATION
 from controller.planner.budget import Budget, budget_of
 from controller.planner.current_revision import current_revision, rolled_out
 from controller.planner.eligibility import Fit
@@ -22,7 +24,15 @@ from controller.planner.fallback import Fallback
 from controller.planner.quota import is_frozen, nodes_for_current
 from controller.planner.slot import Slot, SlotReader
 from controller.planner.surge import mid_surge_of, surplus_of
-from controller.planner.world import TemplateRefused, TemplateVerdict, Unasked, World, adoptable, split_unmatched
+from controller.planner.world import (
+    TemplateRefused,
+    TemplateVerdict,
+    Unasked,
+    World,
+    adoptable,
+    hashes_of_pods,
+    split_unmatched,
+)
 
 _UNASKED = Unasked()
 
@@ -140,7 +150,15 @@ class Board(Value, dict=True, gc=True):
 
     @cached_property
     def fallback(self) -> Fallback:
-        return Fallback(world=self.world, current=self.revision, older=self.older, slots=self.slots, quota=self.quota)
+        stays_away = not self.revision.uid or self.misspelt
+        return Fallback(
+            world=self.world,
+            current=self.revision,
+            stays_away=stays_away,
+            older=self.older,
+            slots=self.slots,
+            quota=self.quota,
+        )
 
     @cached_property
     def barred(self) -> Mapping[str, Revision]:
@@ -168,8 +186,35 @@ class Board(Value, dict=True, gc=True):
 
     @property
     def verdict(self) -> TemplateVerdict:
-        """The result of the dry run of the current revision."""
-        return self.world.verdicts.get(self.revision.hash, _UNASKED)
+        """What the server said of the current revision. Unknown fields count only of a revision that no pod has had,
+        and unless they are allowed."""
+        found = self.world.verdicts.get(self.revision.hash, _UNASKED)
+        if not isinstance(found, TemplateRefused) or not found.unknown_fields:
+            return found
+        if not self.strict:
+            return _UNASKED
+        asked = self.world.daemonset.annotations.get(UNKNOWN_FIELDS_ANNOTATION)
+        if asked is None:
+            return found
+        aside = f"annotation {UNKNOWN_FIELDS_ANNOTATION}: {shortened(asked, LONGEST_ITEM)!r} is not allow"
+        return msgspec.structs.replace(found, words=joined(found.words, aside))
+
+    @cached_property
+    def strict(self) -> bool:
+        """Whether fields of the current revision that the server does not know are a refusal: no pod has had the
+        revision yet, and they are not allowed."""
+        if (self.revision.uid and not self.revision.never_ran) or self.world.daemonset.allows_unknown_fields:
+            return False
+        return self.revision.hash not in hashes_of_pods(self.world)
+
+    @cached_property
+    def misspelt(self) -> bool:
+        """Whether no pod of the current revision is tried now, because the server does not know some of its fields.
+        Any other refusal may be for the node or for the moment, and each node is tried."""
+        verdict = self.verdict
+        if not isinstance(verdict, TemplateRefused) or not verdict.unknown_fields:
+            return False
+        return self.world.now < self.world.ask_at
 
     @property
     def refused(self) -> bool:

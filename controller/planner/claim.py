@@ -54,15 +54,15 @@ def claim(board: Board) -> Step:
 
 
 def _adopt(revision: Revision, world: World) -> AdoptRevision:
-    """The adoption of a revision, with a record if it is only history: it is not of the current template, and no pod
-    has it. A pod has the revision with its hash that was adopted or created first."""
+    """The adoption of a revision, with a record if no pod has it. A pod has the revision with its hash that was
+    adopted or created first."""
     ran = any(pod.hash == revision.hash for pod in (*world.pods, *world.orphans))
     ran = ran and all(one.hash != revision.hash for one in world.revisions)
     return AdoptRevision(
         revision=revision.ref,
         owners=revision.owner_index,
         annotated=revision.annotated,
-        never_ran=not ran and revision.identity != world.daemonset.identity,
+        never_ran=not ran,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from controller.api.daemonset import DaemonSet
 from controller.api.revision import HIGHEST_NUMBER, Revision, new_hash
-from controller.planner.world import World
+from controller.planner.world import World, hashes_of_pods
 
 
 def of_template(daemonset: DaemonSet, revisions: Iterable[Revision]) -> list[Revision]:
@@ -47,8 +47,7 @@ def rolled_out(world: World, revisions: tuple[Revision, ...]) -> tuple[Revision,
     """Without those that were adopted as mere history and that no pod has had since."""
     if not any(one.never_ran for one in revisions):
         return revisions
-    has_run = {pod.hash for pod in world.pods}
-    has_run |= {gone.pod.hash for gone in world.predecessors.values() if gone.pod is not None}
+    has_run = hashes_of_pods(world)
     return tuple(one for one in revisions if not one.never_ran or one.hash in has_run)
 
 

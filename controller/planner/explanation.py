@@ -210,7 +210,7 @@ class Explainer:
     @cached_property
     def _unfilled(self) -> Mapping[str, Obstacle]:
         board = self.board
-        if board.fills_with_current:
+        if board.fills_with_current and not board.misspelt:
             return {}
         served = refills(board, in_order(board, fillable(board)))
         return {slot.node: found for slot, found in served if isinstance(found, Obstacle)}

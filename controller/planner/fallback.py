@@ -19,11 +19,14 @@ class Fallback(Value, dict=True, gc=True):
     """The choice for one board. Everything is worked out when it is needed, because in most passes no node is empty.
 
     While the current revision is not stored but an older one is, no node gets the current one: after another edit of
-    the template, such pods could not be created again as they were.
+    the template, such pods could not be created again as they were. Nor does any get one of which the server
+    does not know every field.
     """
 
     world: World
     current: Revision
+    stays_away: bool
+    """Whether no node gets the current revision yet, if an older one is stored."""
     older: tuple[Revision, ...]
     """As `Board.older`."""
     slots: tuple[Slot, ...]
@@ -56,8 +59,8 @@ class Fallback(Value, dict=True, gc=True):
 
     @property
     def replaces_current(self) -> bool:
-        """Whether even nodes that may hold the current revision get an older one, because only that is stored."""
-        return not self.current.uid and bool(self._others)
+        """Whether even nodes that may hold the current revision get an older one."""
+        return self.stays_away and bool(self._others)
 
     @cached_property
     def most_run(self) -> Revision | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from controller.api.revision import HIGHEST_NUMBER
 from controller.planner.actions import (
@@ -16,6 +16,7 @@ from controller.planner.board import Board
 from controller.planner.current_revision import of_template
 from controller.planner.eligibility import Fit
 from controller.planner.step import Step
+from controller.planner.world import hashes_of_pods
 
 
 def _unless_held_back(board: Board, actions: Iterable[Action], *, more: bool) -> Step:
@@ -37,8 +38,8 @@ def settle_history(board: Board) -> Step:
         return _unless_held_back(board, (create,), more=True)
     newest = board.history[0].number if board.history else 0
     highest = min(max(revision.number, newest + 1), HIGHEST_NUMBER)
-    if revision.number < highest or revision.never_ran:
-        renumber = RenumberRevision(revision=revision.ref, number=highest, never_ran=revision.never_ran)
+    if revision.number < highest:
+        renumber = RenumberRevision(revision=revision.ref, number=highest)
         return _unless_held_back(board, (renumber,), more=True)
     twins = of_template(board.world.daemonset, board.history)
     if not twins:
@@ -52,18 +53,26 @@ def settle_history(board: Board) -> Step:
 
 
 def trim_history(board: Board) -> Step:
-    """The stage that deletes the oldest revisions beyond revisionHistoryLimit, but never one that a pod has.
+    """The stage that records which revisions pods have, and deletes the oldest beyond revisionHistoryLimit, but never
+    one that a pod has.
 
     While partition, selector or pause keep nodes on older revisions, the revisions are kept from which pods may be
     recreated there: the one with the most pods, and the last one of each empty node.
     """
+    new = [one for one in (board.revision, *board.history) if one.never_ran and not one.dying]
+    ran = hashes_of_pods(board.world) if new else frozenset[str]()
+    unmark = [RenumberRevision(revision=one.ref, number=one.number, ran=True) for one in new if one.hash in ran]
+    return _unless_held_back(board, (*unmark, *_surplus(board)), more=False)
+
+
+def _surplus(board: Board) -> Sequence[DeleteRevision]:
     surplus = len(board.history) - board.world.daemonset.spec.history_limit
     if surplus <= 0:
-        return Step()
+        return ()
     in_use = {pod.hash for pod in board.world.pods}
     if board.holds_back:
         in_use |= {slot.last for slot in board.slots if slot.fit is Fit.RUN and slot.last is not None}
         if board.fallback.most_run is not None:
             in_use.add(board.fallback.most_run.hash)
     idle = [one for one in reversed(board.history) if one.hash not in in_use and not one.dying]
-    return _unless_held_back(board, (DeleteRevision(revision=one.ref) for one in idle[:surplus]), more=False)
+    return [DeleteRevision(revision=one.ref) for one in idle[:surplus]]

@@ -18,7 +18,12 @@ from controller.planner.slot import Slot
 def new_pod(board: Board, slot: Slot, revision: Revision) -> CreatePod:
     world = board.world
     name = pod_name(world.daemonset, slot.node, slot.uids, world.predecessors.get(slot.node))
-    return CreatePod(node=slot.node, name=world.unanswered_names.get(slot.node, name), revision=revision)
+    return CreatePod(
+        node=slot.node,
+        name=world.unanswered_names.get(slot.node, name),
+        revision=revision,
+        strict=revision is board.revision and board.strict,
+    )
 
 
 def retire(

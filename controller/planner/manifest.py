@@ -13,12 +13,42 @@ import msgspec
 from controller.api.base import JSON, JSONObject, as_bytes, fields_of, items_of
 from controller.api.daemonset import DaemonSet
 from controller.api.revision import Revision, short_hash
-from controller.api.wellknown import API_VERSION, HASH_LABEL, IN_PLACE_UPDATE_READY, KIND, KRUISE_POD_READY
+from controller.api.text import listed
+from controller.api.wellknown import (
+    API_VERSION,
+    HASH_LABEL,
+    IN_PLACE_UPDATE_READY,
+    KIND,
+    KRUISE_POD_READY,
+    UNKNOWN_FIELDS_ANNOTATION,
+    unknown_fields,
+)
 from controller.planner.eligibility import daemon_tolerations
 from controller.planner.world import Predecessor
 
 _HOLE = b"\0"
 """Marks where a name goes. JSON cannot contain this byte, because it is escaped in strings."""
+_METADATA = frozenset(
+    {
+        "annotations",
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generateName",
+        "generation",
+        "labels",
+        "managedFields",
+        "name",
+        "namespace",
+        "ownerReferences",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+"""The fields of any object's metadata."""
+_POD = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
 _MAX_BASE = 54
 """Characters of the owner's name in the name of a pod: with `-` and 8 more, a host name of 63 characters at
 most."""
@@ -38,6 +68,12 @@ def pod_name(daemonset: DaemonSet, node: str, seen: tuple[str, ...], before: Pre
 def child_name(owner: str, *parts: str) -> str:
     """`<owner>-<8 characters>`, always the same for the same parts: a create that is repeated is refused."""
     return f"{owner[:_MAX_BASE].rstrip('.-')}-{short_hash(*parts, length=8)}"
+
+
+def unknown_field_words(message: str) -> str:
+    """The server's message about fields that it does not know in a pod, in the terms of the DaemonSet."""
+    fields = listed((f"spec.template.{path}" for path in unknown_fields(message)), separator=", ")
+    return f"unknown field {fields} (annotation {UNKNOWN_FIELDS_ANNOTATION}: allow makes pods without)"
 
 
 class PodRenderer:
@@ -64,10 +100,15 @@ def owner_reference(daemonset: DaemonSet) -> JSONObject:
 
 
 def _body(daemonset: DaemonSet, revision: Revision, hole: JSON) -> JSONObject:
-    """The body; `hole` stands where the name of the pod goes, and then the name of its node."""
+    """The body; `hole` stands where the name of the pod goes, and then the name of its node.
+
+    Of the metadata, only labels, annotations and finalizers are taken. Fields that a pod does not have are sent where
+    they are in the template, so that the server can name them.
+    """
     template = revision.template
     meta = fields_of(template.get("metadata"))
     metadata: JSONObject = {
+        **{field: value for field, value in meta.items() if field not in _METADATA},
         "name": hole,
         "generateName": f"{daemonset.name}-",
         "namespace": daemonset.namespace,
@@ -84,7 +125,8 @@ def _body(daemonset: DaemonSet, revision: Revision, hole: JSON) -> JSONObject:
         "affinity": aimed(fields_of(spec.get("affinity")), hole),
         "tolerations": _tolerations(spec),
     }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
+    beside = {field: value for field, value in template.items() if field not in _POD}
+    return {**beside, "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
 
 
 def _gates(daemonset: DaemonSet, spec: JSONObject) -> JSONObject:

@@ -14,7 +14,8 @@ from controller.planner.obstacles import Obstacle
 from controller.planner.refill import fillable, in_order, refills
 from controller.planner.retries import NEXT_RETRIES, has_failed
 from controller.planner.slot import Slot
-from controller.planner.step import Note, Step
+from controller.planner.step import Note, Step, refusal_note
+from controller.planner.world import TemplateRefused
 
 
 class _Needs:
@@ -59,6 +60,9 @@ def place_pods(board: Board) -> Step:
     updates_wait = bool(needs.deletes or creates) and board.rolling_update is not None and bool(board.outdated)
     if creates and has_failed(board.world):
         needs.wake(board.world.now + NEXT_RETRIES)  # a refused create ends the batches of this pass
+    if board.misspelt and isinstance(board.verdict, TemplateRefused) and fillable(board):
+        needs.notes.append(refusal_note(board.verdict))
+        needs.wake(board.world.ask_at)
     return Step(
         actions=(*needs.deletes[:burst], *creates),
         notes=tuple(needs.notes[:burst]),

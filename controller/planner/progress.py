@@ -38,12 +38,15 @@ def standing_of(board: Board, *, observed: bool) -> Standing:
         elif slot.current_available and slot.old is None:
             done += 1
     daemonset, rolling, verdict = board.world.daemonset, board.rolling_update, board.verdict
+    refused = ""
+    if isinstance(verdict, TemplateRefused) and (outdated or (waiting and verdict.unknown_fields)):
+        refused = verdict.words
     return Standing(
         dying=daemonset.dying,
         observed=observed,
         on_delete=rolling is None,
         paused=rolling is not None and rolling.paused,
-        refused=verdict.words if isinstance(verdict, TemplateRefused) and outdated else "",
+        refused=refused,
         desired=board.budget.desired,
         target=len(board.target),
         updated=board.budget.desired - without,

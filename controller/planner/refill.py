@@ -28,9 +28,11 @@ def refills(board: Board, empty: Sequence[Slot]) -> list[tuple[Slot, Revision | 
 
     A node gets the current revision if it may hold that and it is stored, else what `Fallback` says. If that revision
     does not run there, the node stays empty. With partitionedScaling, nodes that never had a pod wait for their turn.
+    No node gets a revision of which the server does not know every field.
     """
+    refused = Obstacle.REFUSED if board.misspelt else None
     if board.fills_with_current:
-        return [(slot, board.revision) for slot in empty]
+        return [(slot, refused or board.revision) for slot in empty]
     may_hold = board.holders
     waiting: Container[str] = ()
     if board.progressive:
@@ -44,7 +46,9 @@ def refills(board: Board, empty: Sequence[Slot]) -> list[tuple[Slot, Revision | 
             continue
         may = slot.node in may_hold
         revision = current if may and not replaced else fallback.revision(slot)
-        if fallback.accepts(slot, revision):
+        if revision is current and refused:
+            found.append((slot, refused))
+        elif fallback.accepts(slot, revision):
             found.append((slot, revision))
         else:
             found.append((slot, Obstacle.UNSTORED if may else Obstacle.PLACEMENT))

@@ -15,7 +15,6 @@ from controller.api.wellknown import (
     INVALID_ANNOTATION,
     LONGEST_IN_PLACE_GRACE,
     NOT_IN_PLACE,
-    TEMPLATE_REFUSED,
 )
 from controller.planner.actions import (
     Action,
@@ -41,7 +40,7 @@ from controller.planner.obstacle_checks import (
 from controller.planner.place import ROOM, Place
 from controller.planner.retries import others_first
 from controller.planner.slot import Slot
-from controller.planner.step import Note, Step
+from controller.planner.step import Note, Step, refusal_note
 from controller.planner.surge import only_held
 from controller.planner.world import Accepted, TemplateRefused, Unasked
 
@@ -99,12 +98,10 @@ def _within_budget(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
 def _asked_first(board: Board, verdict: Unasked | TemplateRefused, first: Slot, candidates: Sequence[Slot]) -> Step:
     """The step until the dry run has accepted the template: no old pod goes before that."""
     if isinstance(verdict, TemplateRefused) and board.world.now < board.world.ask_at:
-        text = f"The server refuses pods of the new template; no old pod is replaced: {verdict.words}"
-        note = Note(warning=True, reason=TEMPLATE_REFUSED, message=text)
-        return Step(notes=(note,), wake_at=board.world.ask_at)
+        return Step(notes=(refusal_note(verdict),), wake_at=board.world.ask_at)
     node = _asked_about(board, first, candidates)
     name = pod_name(board.world.daemonset, node, ("dry-run",), None)
-    probe = ProbeTemplate(node=node, name=name, revision=board.revision)
+    probe = ProbeTemplate(node=node, name=name, revision=board.revision, strict=board.strict)
     return Step() if probe.place in board.world.held_back else Step(actions=(probe,), again=True)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from controller.api.base import Value
+from controller.api.wellknown import TEMPLATE_REFUSED
 from controller.planner.actions import Action
+from controller.planner.world import TemplateRefused
 
 
 class Note(Value):
@@ -16,6 +18,12 @@ class Note(Value):
     """Whether it is not repeated for some minutes, although it is no warning."""
     of_rollout: bool = False
     """Whether it is about the rollout as a whole, and must not be lost among notes about single pods."""
+
+
+def refusal_note(verdict: TemplateRefused) -> Note:
+    done = "no pod is created" if verdict.unknown_fields else "no old pod is replaced"
+    text = f"The server refuses pods of the new template; {done}: {verdict.words}"
+    return Note(warning=True, reason=TEMPLATE_REFUSED, message=text)
 
 
 class Step(Value):

@@ -49,6 +49,8 @@ class TemplateRefused(Value):
 
     words: str
     """The message of the server."""
+    unknown_fields: bool = False
+    """Whether the reason is that the server does not know some fields. That is so on every node."""
 
 
 TemplateVerdict: TypeAlias = Unasked | Accepted | TemplateRefused
@@ -148,6 +150,12 @@ class World(Value):
     """Why one of our pods cannot be decoded; empty: all can be."""
     collisions: int = 0
     """How often the name of a new revision was taken by other content (`status.collisionCount`)."""
+
+
+def hashes_of_pods(world: World) -> set[str]:
+    """The hashes of the revisions that our pods have, or that the last pod of some node had."""
+    gone = (one.pod.hash for one in world.predecessors.values() if one.pod is not None)
+    return {*(pod.hash for pod in world.pods), *gone}
 
 
 def split_unmatched(world: World) -> tuple[Sequence[Pod], tuple[Pod, ...]]:

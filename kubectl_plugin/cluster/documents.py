@@ -13,7 +13,7 @@ from controller.api.base import JSONObject, View, as_bytes
 from controller.api.meta import Key
 from controller.api.patch import JsonPatch
 from controller.kube import errors
-from controller.kube.client import DRY_RUN, STREAM_SILENCE, Client
+from controller.kube.client import DRY_RUN, STREAM_SILENCE, STRICT, Client
 from controller.kube.decode import Seen
 from controller.kube.errors import Unreadable
 from controller.kube.raw_documents import UNREADABLE, taken_apart
@@ -169,7 +169,7 @@ async def create(
 
 def _query(dry_run: bool, field_manager: str, strict: bool) -> Query:
     manager = (("fieldManager", field_manager),) if field_manager else ()
-    checked = (("fieldValidation", "Strict"),) if strict else ()
+    checked = (STRICT,) if strict else ()
     return (*((DRY_RUN,) if dry_run else ()), *checked, *manager)
 
 

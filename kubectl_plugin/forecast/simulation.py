@@ -210,11 +210,13 @@ class _WorldAfter:
                 )
             case actions.CreateRevision():
                 future, _ = current_revision(self._world)
-                stored = replace(future, uid=f"planned-{future.name}")
+                stored = replace(future, uid=f"planned-{future.name}", never_ran=True)
                 self._revisions[stored.uid] = stored
             case actions.RenumberRevision():
                 found = self._revisions[action.revision.uid]
-                self._revisions[found.uid] = replace(found, number=action.number, never_ran=False)
+                self._revisions[found.uid] = replace(
+                    found, number=action.number, never_ran=found.never_ran and not action.ran
+                )
             case actions.DeleteRevision():
                 del self._revisions[action.revision.uid]
             case _:

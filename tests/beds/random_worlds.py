@@ -13,7 +13,7 @@ from controller.api.daemonset import DaemonSet, LifecycleHook
 from controller.api.in_place import Underway
 from controller.api.node import Node
 from controller.api.pod import Pod
-from controller.api.revision import Revision
+from controller.api.revision import Revision, new_hash
 from controller.api.wellknown import IN_PLACE_GRACE_ANNOTATION, IN_PLACE_IF_POSSIBLE, RESIZE_FALLBACK_ANNOTATION
 from controller.planner.fallback import placements_of
 from controller.planner.in_place.change import InPlaceChange, NotPossible
@@ -192,7 +192,10 @@ def histories(draw: st.DrawFn, current: str, *, tidy: bool) -> tuple[Revision, .
     tags = draw(st.lists(st.sampled_from((*REVS, "v11", "v12")), unique=True))
     numbers = draw(st.permutations(range(1, len(tags) + 1)))
     return tuple(
-        revision(tag, number, of=template(tag if tag in REVS else f"v{tag[-1]}", **draw(placements)))
+        replace(
+            revision(tag, number, of=template(tag if tag in REVS else f"v{tag[-1]}", **draw(placements))),
+            never_ran=draw(seldom(False, True)),
+        )
         for tag, number in zip(tags, numbers, strict=True)
     )
 
@@ -209,7 +212,7 @@ def worlds(draw: st.DrawFn, *, healthy: bool = False, in_place: bool = False) ->
     revisions = draw(histories(tag_of(daemonset.spec.template), tidy=tidy))
     listed = draw(nodes(silent=not healthy))
     places = st.sampled_from(NAMES)
-    hashes = [*(one.hash for one in revisions), "unknown"]
+    hashes = [*(one.hash for one in revisions), new_hash(daemonset.identity, 0)]
     orphans = (
         ()
         if tidy
@@ -218,7 +221,7 @@ def worlds(draw: st.DrawFn, *, healthy: bool = False, in_place: bool = False) ->
             for number in range(draw(often(0, 1, 2)))
         )
     )
-    none = dict.fromkeys(hashes, TemplateRefused(words="refused"))
+    none = dict.fromkeys(hashes, TemplateRefused(words="refused", unknown_fields=draw(often(False, True))))
     verdicts: dict[str, Accepted | TemplateRefused] = dict.fromkeys(hashes, Accepted())
     there = draw(pods_on(tuple(one.name for one in listed), tidy=tidy, hooks=hooks))
     if in_place:
@@ -242,6 +245,7 @@ def worlds(draw: st.DrawFn, *, healthy: bool = False, in_place: bool = False) ->
         not_before={name: draw(st.sampled_from([NOW + 30, NOW + 30, NOW, ago(1)])) for name in failing},
         predecessors=draw(st.dictionaries(places, st.sampled_from(REVS).map(_gone), max_size=3)),
         verdicts=verdicts if healthy else draw(seldom(verdicts, {}, none)),
+        ask_at=0.0 if healthy else draw(seldom(0.0, NOW + 60)),
         collisions=draw(seldom(0, 2)),
     )
 

@@ -134,11 +134,14 @@ class ToyCluster:
                 pod_template = world.daemonset.spec.template
                 stored = revision(tag_of(pod_template), action.number, of=pod_template)
                 labels = {**stored.labels, HASH_LABEL: action.hash}
-                self._store(replace(stored, name=action.name, uid=f"uid-{action.name}", labels=labels))
+                uid = f"uid-{action.name}"
+                self._store(replace(stored, name=action.name, uid=uid, labels=labels, never_ran=True))
             case actions.RenumberRevision():
                 found = next(one for one in world.revisions if one.uid == action.revision.uid)
                 rest = tuple(one for one in world.revisions if one is not found)
-                self.world = replace(world, revisions=(*rest, replace(found, number=action.number, never_ran=False)))
+                never_ran = found.never_ran and not action.ran
+                found = replace(found, number=action.number, never_ran=never_ran)
+                self.world = replace(world, revisions=(*rest, found))
             case actions.DeleteRevision():
                 rest = tuple(one for one in world.revisions if one.uid != action.revision.uid)
                 self.world = replace(world, revisions=rest)

@@ -119,3 +119,20 @@ async def test_a_delete_is_final_unless_a_finalizer_holds(bed: ApiServer) -> Non
     assert await bed.api.delete(DAEMONSETS, "demo") == dying
     await bed.api.patch(DAEMONSETS, "demo", {"metadata": {"finalizers": None}})
     assert await bed.api.find(DAEMONSETS, "demo") is None
+
+
+async def test_fields_beside_the_template_are_dropped_or_refused_but_those_in_it_are_kept(bed: ApiServer) -> None:
+    new = demo()
+    new["spec"]["nodeSelector"] = {"a": "b"}
+    made = await bed.api.create(DAEMONSETS, new, dryRun="All")
+    assert "nodeSelector" not in made["spec"]
+    message = (
+        'DaemonSet in version "v1beta1" cannot be handled as a DaemonSet: strict decoding error: '
+        'unknown field "spec.nodeSelector"'
+    )
+    with refused(400, "BadRequest", message):
+        await bed.api.create(DAEMONSETS, new, dryRun="All", fieldValidation="Strict")
+    del new["spec"]["nodeSelector"]
+    new["spec"]["template"]["nodeSelector"] = {"a": "b"}
+    made = await bed.api.create(DAEMONSETS, new, dryRun="All", fieldValidation="Strict")
+    assert made["spec"]["template"]["nodeSelector"] == {"a": "b"}

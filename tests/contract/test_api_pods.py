@@ -279,3 +279,41 @@ async def test_other_deletes_answer_with_a_status(bed: ApiServer) -> None:
         answer = await bed.api.delete(NODES, name)
         assert answer["status"] == "Success"
         assert answer["details"] == {"name": name, "kind": "nodes", "uid": uid}
+
+
+def misspelt() -> Object:
+    """A pod with fields at four places that no pod has there, one of which differs in case only."""
+    new = pod("one")
+    new["metadata"]["annotation"] = {"a": "b"}
+    new["spec"]["containers"][0] |= {"livenesProbe": {}, "env": [{"name": "A", "valueForm": {}}]}
+    new["spec"]["hostnetwork"] = True
+    return new
+
+
+async def test_fields_that_a_pod_does_not_have_are_dropped(bed: ApiServer) -> None:
+    made = await bed.api.create(PODS, misspelt() | {"nodeSelector": {"a": "b"}}, dryRun="All")
+    assert "nodeSelector" not in made
+    assert "annotation" not in made["metadata"]
+    assert not {"hostnetwork", "hostNetwork"} & made["spec"].keys()
+    assert made["spec"]["containers"][0]["env"] == [{"name": "A"}]
+
+
+async def test_asked_strictly_they_are_refused_before_anything_else(bed: ApiServer) -> None:
+    new = misspelt()
+    new["spec"]["serviceAccountName"] = "NOT VALID"
+    new["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": ""}]
+    fields = ("metadata.annotation", "spec.containers[0].livenesProbe", "spec.containers[0].env[0].valueForm")
+    listed = ", ".join(f'unknown field "{field}"' for field in (*fields, "spec.hostnetwork"))
+    message = f'Pod in version "v1" cannot be handled as a Pod: strict decoding error: {listed}'
+    with refused(400, "BadRequest", message):
+        await bed.api.create(PODS, new, dryRun="All", fieldValidation="Strict")
+
+
+async def test_beside_the_spec_too(bed: ApiServer) -> None:
+    message = 'Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "nodeSelector"'
+    with refused(400, "BadRequest", message):
+        await bed.api.create(PODS, pod("one") | {"nodeSelector": {}}, dryRun="All", fieldValidation="Strict")
+
+
+async def test_the_fields_that_a_pod_has_are_accepted_strictly(bed: ApiServer) -> None:
+    await bed.api.create(PODS, pod("one"), dryRun="All", fieldValidation="Strict")

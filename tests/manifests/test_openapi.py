@@ -14,7 +14,7 @@ from tests.beds.control_plane import Binaries, ControlPlane
 from tests.beds.control_plane.binaries import pinned_version
 from tests.beds.manifests import MANIFESTS
 from tests.tools.install_yaml import kustomized
-from tests.tools.openapi import FILE, merging, published
+from tests.tools.openapi import FILE, POD_FIELDS, merging, pod_fields, published
 
 pytestmark = pytest.mark.real
 
@@ -128,6 +128,8 @@ def test_native_kinds_beside_it_are_merged_as_ever(
     assert merged(True) == merged(False)
 
 
-async def test_it_is_what_the_api_server_publishes(control_plane: ControlPlane) -> None:
+async def test_both_files_are_what_the_api_server_publishes(control_plane: ControlPlane) -> None:
     if control_plane.binaries.version == pinned_version():  # another one may know more kinds
-        assert merging(await published(control_plane)) == FILE.read_text(), "run `make manifests`"
+        definitions = await published(control_plane)
+        assert merging(definitions) == FILE.read_text(), "run `make manifests`"
+        assert pod_fields(definitions) == POD_FIELDS.read_text(), "run `make manifests`"

@@ -13,7 +13,7 @@ from controller.planner.current_revision import current_revision
 from controller.planner.eligibility import Fit
 from controller.planner.obstacle_checks import hooked, is_prepared
 from controller.planner.plan import Plan
-from controller.planner.world import World
+from controller.planner.world import TemplateRefused, World, hashes_of_pods
 from tests.properties.in_place_laws import (
     CARE,
     care_is_taken_of_what_needs_it,
@@ -108,6 +108,18 @@ def a_node_whose_pods_do_not_last_waits_out_its_back_off(world: World, plan: Pla
     assert not waiting & {one.node for one in creates(plan)}
     replaced = {actions.DeleteReason.FAILED, actions.DeleteReason.SUCCEEDED, actions.DeleteReason.OUTDATED}
     assert not waiting & {one.node for one in deletes(plan) if one.why in replaced}
+
+
+def a_template_that_no_pod_has_had_is_checked_strictly(world: World, plan: Plan) -> None:
+    """And after the server has named unknown fields, none is tried until it is time to ask again."""
+    ran = {one.hash for one in world.revisions if not one.never_ran} | hashes_of_pods(world)
+    allowed = world.daemonset.allows_unknown_fields
+    for one in plan.actions:
+        if isinstance(one, actions.CreatePod | actions.ProbeTemplate):
+            assert one.strict is not (one.revision.hash in ran or allowed)
+            verdict = world.verdicts.get(one.revision.hash)
+            refused = isinstance(verdict, TemplateRefused) and verdict.unknown_fields
+            assert not (one.strict and refused and world.now < world.ask_at)
 
 
 def the_name_of_a_new_pod_is_free(world: World, plan: Plan) -> None:
@@ -252,7 +264,9 @@ def the_generation_is_seen_only_when_nothing_is_outstanding(world: World, plan: 
             actions.DrainPod,
             *CARE,
         )
-        before_update = [one for one in plan.actions if not isinstance(one, update)]
+        before_update = [
+            one for one in plan.actions if not isinstance(one, update) and not getattr(one, "ran", False)
+        ]
         placing = [one for one in creates(plan) if not live(world, one.node)]
         placing_deletes = [
             one
@@ -279,6 +293,7 @@ LAWS: tuple[Law, ...] = (
     what_is_prepared_goes_or_stays_and_never_both,
     a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time,
     a_node_whose_pods_do_not_last_waits_out_its_back_off,
+    a_template_that_no_pod_has_had_is_checked_strictly,
     the_name_of_a_new_pod_is_free,
     the_update_takes_down_no_more_than_max_unavailable,
     surging_keeps_its_limit,

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from controller.api.wellknown import NEVER_RAN_ANNOTATION
 from tests.beds.api import Object
 from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.history import HistoryEntry
@@ -91,8 +92,8 @@ class Chronicle:
     spec: Spec | None = None
     nodes: dict[str, Node] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
-    revisions: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """uid -> number and image."""
+    revisions: dict[str, tuple[int, str, bool]] = field(default_factory=dict)
+    """uid -> number, image, and whether a pod is recorded to have had it."""
     heard: dict[str, int] = field(default_factory=dict)
     """Resource -> version up to which the controller has been told."""
     life_began: float = 0.0
@@ -175,12 +176,13 @@ class Chronicle:
                 nodes[entry.before.name] = entry.before
         assert spec is not None, "nobody has made the DaemonSet yet"
         pods = self._pods_at(known.get(PODS.resource, 0), own)
-        images = [image for _, image in sorted(self.revisions.values(), reverse=True)]
-        older = tuple(dict.fromkeys(image for image in images if image != spec.image))
         slack = LATE if at <= self.hindered_until else PROMPT
         unheard = self._entries_after({PODS.resource: known.get(PODS.resource, 0)}, PODS)
         sure = all(entry.version in self.answered for entry in unheard if entry.ours and entry.version <= own)
         gone = self._gone(known, nodes)
+        had = {pod.image for pod in pods.values()} | {one.image for one in gone.values() if one.surely_known}
+        stored_ones = sorted(self.revisions.values(), reverse=True)
+        older = tuple(dict.fromkeys(one for _, one, ran in stored_ones if one != spec.image and (ran or one in had)))
         stored = self._is_stored(spec.image, known)
         return State(
             at, spec, nodes, pods, older, gone, self.life_began, slack, sure, stored, self.unstored, self.clock_set
@@ -191,7 +193,7 @@ class Chronicle:
         unheard = self._entries_after({REVISIONS.resource: known.get(REVISIONS.resource, 0)}, REVISIONS)
         if any(image in (*(one.before or ()), *(one.after or ())) for one in unheard):
             return None
-        return any(one == image for _, one in self.revisions.values())
+        return any(one == image for _, one, _ in self.revisions.values())
 
     def _pods_at(self, version: int, own: int) -> dict[str, Pod]:
         """As the server had them at `version`, and as the controller has left them since, until `own`.
@@ -266,7 +268,8 @@ class Chronicle:
         uid, after = found["metadata"]["uid"], None
         if kind is REVISIONS:
             image = found["data"]["spec"]["template"]["spec"]["containers"][0]["image"]
-            return _put(self.revisions, uid, None if gone else (found["revision"], image))
+            ran = NEVER_RAN_ANNOTATION not in (found["metadata"].get("annotations") or {})
+            return _put(self.revisions, uid, None if gone else (found["revision"], image, ran))
         if kind is NODES:
             return _put(self.nodes, found["metadata"]["name"], None if gone else node_from(found))
         after = None if gone else pod_of(found, self.pods.get(uid), now)

@@ -33,7 +33,7 @@ class State:
     pods: Mapping[str, Pod]
     """By uid."""
     older: tuple[str, ...]
-    """Images of the stored revisions other than the current one, newest first."""
+    """Images of the revisions other than the current one that are stored and were rolled out, newest first."""
     gone: Mapping[str, Gone]
     """By node."""
     life_began: float

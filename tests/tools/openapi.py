@@ -1,8 +1,12 @@
-"""manifests/openapi/schema.json: by which keys kustomize merges the items of lists, for our kind and the native ones.
+"""Two files made of what an API server publishes about its kinds.
+
+manifests/openapi/schema.json: by which keys kustomize merges the items of lists, for our kind and the native ones.
 
 A schema that a kustomization names takes the place of the one that kustomize has built in, so native kinds have to
 be in it too: without them, a patch of one container of a Deployment beside ours would drop the others. Of what an API
 server publishes about them, only the keys are taken.
+
+tests/beds/simulator/pod_fields.json: the fields of a pod, by which the simulator knows a field that no pod has.
 
 make manifests
 """
@@ -19,6 +23,7 @@ from tests.beds.control_plane import ControlPlane, obtain
 from tests.beds.manifests import MANIFESTS, crd
 
 FILE: Final = MANIFESTS / "openapi" / "schema.json"
+POD_FIELDS: Final = Path(__file__).parents[1] / "beds" / "simulator" / "pod_fields.json"
 STRATEGY: Final = "x-kubernetes-patch-strategy"
 MERGING: Final = (STRATEGY, "x-kubernetes-patch-merge-key", "x-kubernetes-list-map-keys")
 KIND: Final = "x-kubernetes-group-version-kind"
@@ -48,6 +53,30 @@ def merging(definitions: Mapping[str, Schema]) -> str:
     found = {name: _pruned(written[name], useful) for name in sorted(useful)} | _ours()
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}" for name, one in found.items())
     return f'{{"definitions": {{\n{lines}\n}}}}\n'
+
+
+def pod_fields(definitions: Mapping[str, Schema]) -> str:
+    """What the other file should hold: by kind the fields, and of what kind each is, or "" for a plain value."""
+
+    def kind_of(schema: Schema) -> str:
+        inner = schema.get("items") or schema.get("additionalProperties") or schema
+        name = str(inner.get("$ref", "")).removeprefix(PREFIX)
+        return name if definitions.get(name, {}).get("properties") else ""
+
+    found: dict[str, dict[str, str]] = {}
+    waiting = ["io.k8s.api.core.v1.Pod"]
+    while waiting:
+        name = waiting.pop()
+        if _short(name) not in found:
+            fields = {field: kind_of(one) for field, one in definitions[name]["properties"].items()}
+            found[_short(name)] = {field: _short(kind) for field, kind in sorted(fields.items())}
+            waiting += [kind for kind in fields.values() if kind]
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(found[name])}" for name in sorted(found))
+    return f"{{\n{lines}\n}}\n"
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def _ours() -> dict[str, Schema]:
@@ -88,11 +117,13 @@ def _pruned(schema: Schema, useful: set[str]) -> dict[str, Any]:
     return found
 
 
-async def write() -> Path:
+async def write() -> tuple[Path, ...]:
     async with ControlPlane(obtain(), controllers=()) as plane:
-        FILE.write_text(merging(await published(plane)))
-    return FILE
+        definitions = await published(plane)
+    FILE.write_text(merging(definitions))
+    POD_FIELDS.write_text(pod_fields(definitions))
+    return FILE, POD_FIELDS
 
 
 if __name__ == "__main__":
-    print(asyncio.run(write()))
+    print(*asyncio.run(write()))

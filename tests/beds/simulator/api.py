@@ -11,7 +11,8 @@ from tests.beds.simulator import patching, pod_verbs, refusal
 from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.deletion import DeleteOptions
 from tests.beds.simulator.discovery import discover
-from tests.beds.simulator.kinds import REVISIONS
+from tests.beds.simulator.fields import daemonset_shape, drop_unknown, pod_shape
+from tests.beds.simulator.kinds import DAEMONSETS, PODS, REVISIONS
 from tests.beds.simulator.objects import Kind, Object, Stored
 from tests.beds.simulator.reading import Asked, list_document, list_objects, open_watch
 from tests.beds.simulator.refusal import Refused
@@ -24,6 +25,9 @@ from tests.beds.simulator.watching import Watch
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+
+SHAPES = {PODS: pod_shape, DAEMONSETS: daemonset_shape}
+"""The kinds of which fields that they do not have are dropped, or refused, when an object is created."""
 
 
 def handle(cluster: Cluster, request: Request, *, stale_version: int | None = None) -> Response:
@@ -115,6 +119,7 @@ def _create(cluster: Cluster, kind: Kind, where: Route, request: Request, *, dry
     if where.name:
         raise refusal.method_not_allowed()
     new = _body(request, kind)
+    _validate_fields(kind, where, new, strict=dict(request.query).get("fieldValidation") == "Strict")
     sent = (new.get("metadata") or {}).get("namespace") or where.namespace
     if sent != where.namespace:
         raise refusal.bad_request(
@@ -124,6 +129,18 @@ def _create(cluster: Cluster, kind: Kind, where: Route, request: Request, *, dry
     if kind is REVISIONS and not is_as_written_by_go(request.body):
         cluster.frozen.add(made.uid)
     return _answer(201, made, where)
+
+
+def _validate_fields(kind: Kind, where: Route, new: Object, *, strict: bool) -> None:
+    """Drop what the kind does not have; `strict`: raise 400 instead. Before anything else is checked."""
+    shape = SHAPES.get(kind)
+    unknown = list(drop_unknown(new, shape())) if shape is not None else []
+    if unknown and strict:
+        version = where.version
+        words = ", ".join(f'unknown field "{path}"' for path in unknown)
+        raise refusal.bad_request(
+            f'{kind.kind} in version "{version}" cannot be handled as a {kind.kind}: strict decoding error: {words}'
+        )
 
 
 def _put(cluster: Cluster, kind: Kind, where: Route, request: Request, *, dry_run: bool) -> Response:

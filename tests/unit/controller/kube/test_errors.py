@@ -19,6 +19,9 @@ def mapped(verb: str, code: int, body: bytes = b"", retry_after: float | None = 
 
 
 BAD_PATCH = "the server rejected our request due to an error in our request"
+UNKNOWN = (
+    'Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.a", unknown field "b"'
+)
 UID_CAUSE = [{"reason": "FieldValueInvalid", "field": "metadata.uid", "message": "field is immutable"}]
 
 
@@ -32,6 +35,7 @@ UID_CAUSE = [{"reason": "FieldValueInvalid", "field": "metadata.uid", "message":
         ("patch", 422, status(422, "Invalid"), None, errors.Invalid),
         ("patch", 422, status(422, "Invalid", message=BAD_PATCH), None, errors.Conflict),
         ("create", 400, b"", None, errors.Invalid),
+        ("create", 400, status(400, "BadRequest", message=UNKNOWN), None, errors.UnknownFields),
         ("patch", 415, b"", None, errors.Invalid),
         ("get", 404, b"404 page not found\n", None, errors.NotFound),
         ("watch", 410, status(410, "Expired"), None, errors.Gone),
@@ -178,6 +182,7 @@ MEANS: dict[type[ApiError], tuple[ForWrite, ForRead, Resend]] = {
     errors.Gone: (ForWrite.FAILED, ForRead.ANEW, Resend.NEVER),
     errors.Altered: (ForWrite.ALTERED, ForRead.BACK_OFF, Resend.NEVER),
     errors.Invalid: (ForWrite.REFUSED, ForRead.REFUSED, Resend.NEVER),
+    errors.UnknownFields: (ForWrite.REFUSED, ForRead.REFUSED, Resend.NEVER),
     errors.Forbidden: (ForWrite.DENIED, ForRead.FORBIDDEN, Resend.NEVER),
     errors.NamespaceTerminating: (ForWrite.ENDING, ForRead.FORBIDDEN, Resend.NEVER),
     errors.QuotaExceeded: (ForWrite.NO_ROOM, ForRead.FORBIDDEN, Resend.NEVER),

@@ -93,7 +93,8 @@ FOREIGN = revision("v7", 7, owner_uid="", created="2025-01-02T00:00:00Z")
 @pytest.mark.parametrize("held", [{"partition": 3}, {"selector": {"track": "canary"}}, {"paused": True}], ids=str)
 def test_history_that_no_pod_ever_had_is_nothing_to_fall_back_to(held: dict[str, Any]) -> None:
     cluster = ToyCluster(world(ds("v1", **held), nodes=3, revisions=(), orphan_revisions=(FOREIGN,)))
-    cluster.expect("adopt demo-v7", "store v1 as 8", "+node-0 v1, +node-1 v1, +node-2 v1", "")
+    first = "+node-0 v1, +node-1 v1, +node-2 v1"
+    cluster.expect("adopt demo-v7", "store v1 as 8", first, "ran demo-sslqnrncks 8", "")
     assert [one.never_ran for one in cluster.world.revisions] == [True, False]
 
 
