@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
+
+import msgspec
 
 from controller.api import patch
 from controller.api.base import JSONObject, fields_of, value_at
-from controller.api.daemonset import DaemonSet
+from controller.api.daemonset import DaemonSet, DaemonSetView, project
 from controller.api.meta import Key, Ref
-from controller.kube.errors import Forbidden, Invalid, QuotaExceeded
+from controller.kube.errors import ApiError, Forbidden, Invalid, QuotaExceeded, UnknownFields
 from controller.kube.kinds import DAEMONSETS, PODS
 from controller.planner.actions import ProbeTemplate
-from controller.planner.manifest import PodRenderer
+from controller.planner.board import lay_out
+from controller.planner.manifest import PodRenderer, unknown_field_words
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.forecast.report import DryRunAnswer
 from kubectl_plugin.forecast.warnings import CheckResult
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.world_of import world_of
 
 NO_RIGHT: Final = ("cannot create resource", "cannot set blockOwnerDeletion")
 """How the server refuses for want of RBAC rights; an admission policy's refusal is about the pod itself."""
@@ -52,14 +59,46 @@ async def dry_run_of_create(session: Session, namespace: str, wanted: JSONObject
 
 async def dry_run_of_pod(session: Session, daemonset: DaemonSet, probe: ProbeTemplate) -> DryRunAnswer:
     """Whether the server would accept the pod that the controller would create. Raises ApiError where its answer is
-    neither."""
+    neither.
+
+    Without an existing DaemonSet as owner it refuses every pod, but names unknown fields before.
+    """
     body = PodRenderer(daemonset, probe.revision).body(probe.name, probe.node)
     try:
-        await session.client.create(PODS, daemonset.namespace, body, name=probe.name, dry_run=True)
+        await session.client.create(
+            PODS, daemonset.namespace, body, name=probe.name, dry_run=True, strict=probe.strict
+        )
+    except UnknownFields as error:
+        words = unknown_field_words(error.message)
+        return DryRunAnswer(result=CheckResult.FAILED, text=words, unknown_fields=True)
     except QuotaExceeded:  # the pod that is deleted first makes room
         return DryRunAnswer(result=CheckResult.OK)
     except (Forbidden, Invalid) as error:
         if any(words in error.message for words in NO_RIGHT):
             return DryRunAnswer(result=CheckResult.SKIPPED, text="no right to create pods")
-        return DryRunAnswer(result=CheckResult.FAILED, text=error.message)
+        if daemonset.uid:
+            return DryRunAnswer(result=CheckResult.FAILED, text=error.message)
+    if not daemonset.uid:
+        return DryRunAnswer(result=CheckResult.SKIPPED, text="not before the DaemonSet exists")
     return DryRunAnswer(result=CheckResult.OK)
+
+
+async def unknown_fields(session: Session, snapshot: Snapshot, operations: Iterable[JSONObject]) -> str:
+    """Why the controller would create no pod once `operations` are written: the template is new, and the server does
+    not know these fields of it. Empty if it knows them all, or does not say.
+    """
+    if not snapshot.pods_readable or not snapshot.revisions_readable:
+        return ""
+    try:
+        after = project(msgspec.convert(with_operations(snapshot.document, operations), DaemonSetView))
+        board = lay_out(world_of(snapshot, after))
+    except (ValueError, msgspec.MsgspecError):
+        return ""
+    if not board.strict or board.revision.uid:
+        return ""
+    probe = ProbeTemplate(node=after.name, name=after.name, revision=board.revision, strict=True)
+    try:
+        answer = await dry_run_of_pod(session, after, probe)
+    except ApiError:
+        return ""
+    return answer.text if answer.unknown_fields else ""

@@ -45,17 +45,17 @@ def _chooses_nodes(daemonset: DaemonSet) -> bool:
     return selects or bool(spec.node_selector) or spec.affinity is not None
 
 
-def number_of(current: Revision, older: Sequence[Revision]) -> int:
+def number_of(current: Revision, history: Sequence[Revision]) -> int:
     """The revision number of the current template, or the one that the controller will give it:
     always the highest."""
-    return max(current.number, older[0].number + 1 if older else 1)
+    return max(current.number, history[0].number + 1 if history else 1)
 
 
 def revision_of(snapshot: Snapshot, board: Board) -> str:
     """`revision 7`, or `the newest revision` where revisions may not be listed."""
     if not snapshot.revisions_readable:
         return "the newest revision"
-    return f"revision {number_of(board.revision, board.older)}"
+    return f"revision {number_of(board.revision, board.history)}"
 
 
 def course_words(snapshot: Snapshot, board: Board) -> tuple[str, ...]:

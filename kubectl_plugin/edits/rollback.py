@@ -32,8 +32,8 @@ class RollbackWish(Value):
 
 
 def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
-    """The revision to go back to: the one with that number. Without a number it is the newest that means something
-    else than the live template, unless most of the nodes that are still to be updated run another one.
+    """The revision to go back to: the one with that number. Without a number it is the newest that has run and means
+    something else than the live template, unless most of the nodes that are still to be updated run another one.
 
     In that case the newest never got beyond a few nodes, and is not what people want back. Raises CommandError where
     there is no such revision, or no longer.
@@ -48,6 +48,8 @@ def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
     older = [one for one in kept if one.revision.identity != daemonset.identity]
     if not older:
         raise _nothing_earlier(daemonset, kept)
+    run = {one.pod.hash for one in snapshot.pods}
+    older = [one for one in older if not one.revision.never_ran or one.revision.hash in run] or older
     left = _nodes_left(snapshot)
     return next((one for one in older if left[one.revision.hash] * 2 > left.total()), older[0])
 

@@ -35,7 +35,7 @@ class PlanWords:
         """`node-agent: revision 6 → 7`."""
         plan = self._plan
         numbers = f"{plan.previous_number} {self._arrow} {plan.number}" if self._moves else f"{plan.number}"
-        first = "" if self._found.start.older else " (first deployment)"
+        first = "" if self._found.start.history else " (first deployment)"
         return f"{self._daemonset.name}: revision {numbers}{first}"
 
     def limiting_settings(self) -> Iterator[str]:

@@ -43,6 +43,8 @@ class DryRunAnswer(Value):
     result: CheckResult
     text: str = ""
     """The server's words, or why the dry run was not made."""
+    unknown_fields: bool = False
+    """Whether the server does not know some fields of the template."""
 
 
 class Effect(Value, rename="camel"):
@@ -78,7 +80,7 @@ class RolloutPlan(Value, dict=True, gc=True):
     @property
     def number(self) -> int:
         """Number of the revision that is rolled out, as it is or will be."""
-        return number_of(self.forecast.start.revision, self.forecast.start.older)
+        return number_of(self.forecast.start.revision, self.forecast.start.history)
 
     @property
     def previous_number(self) -> int | None:
@@ -158,7 +160,8 @@ def rollout_plan(
     surveyed = survey(snapshot)
     pace = pace_of(snapshot.pods, surveyed.board.revision.hash)
     refusal = refusal_in(snapshot.daemonset, answer)
-    found = _forecast_of(snapshot, surveyed.board, waves, refusal, pace)
+    verdict = TemplateRefused(words=refusal, unknown_fields=answer is not None and answer.unknown_fields)
+    found = _forecast_of(snapshot, surveyed.board, waves, verdict if refusal else None, pace)
     later, wrong = ((), ()) if refusal else _steps_and_checks(found, waves)
     answered = _dry_run_checks(answer, refusal) if answer is not None else ()
     checks = (*answered, *_missing_rights(snapshot), *wrong, *warnings_of(snapshot, found))
@@ -181,7 +184,7 @@ def probe_of(board: Board) -> ProbeTemplate | None:
         return None
     node = (board.outdated or board.eligible)[0].node
     name = pod_name(board.world.daemonset, node, ("dry-run",), None)
-    return ProbeTemplate(node=node, name=name, revision=board.revision)
+    return ProbeTemplate(node=node, name=name, revision=board.revision, strict=board.strict)
 
 
 def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
@@ -200,10 +203,12 @@ def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
     return found.message if of_a_pod and trusted else ""
 
 
-def _forecast_of(snapshot: Snapshot, board: Board, waves: int, refusal: str, pace: Pace | None) -> Forecast:
+def _forecast_of(
+    snapshot: Snapshot, board: Board, waves: int, refused: TemplateRefused | None, pace: Pace | None
+) -> Forecast:
     world = world_of(snapshot)
-    if refusal:
-        world = replace(world, verdicts={board.revision.hash: TemplateRefused(words=refusal)}, ask_at=math.inf)
+    if refused:
+        world = replace(world, verdicts={board.revision.hash: refused}, ask_at=math.inf)
     failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if trouble_of(one) is not None)
     return forecast(world, never_ready=failing | port_waiters(board), waves=waves, pace=pace.seconds if pace else 0.0)
 

@@ -89,6 +89,8 @@ async def _change_of(
     else:
         expected = wanted
     edit = edits.apply(live, wanted, expected or wanted, hold_at, is_new=not target.exists)
+    if words := await dry_runs.unknown_fields(invocation.session, live, edit.operations):
+        raise CommandError(f"{key.name}: {words}", hints=("correct the manifest, or allow it there",))
     return EditOfOne(live, edit, ask="Continue?")
 
 

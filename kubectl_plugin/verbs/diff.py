@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from controller.api.base import JSONObject
-from kubectl_plugin.cluster import reads
+from controller.api.base import JSONObject, value_at
+from controller.api.wellknown import UNKNOWN_FIELDS_ANNOTATION
+from kubectl_plugin.cluster import dry_runs, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import objects_in, text_of
+from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.rollback import target_of
 from kubectl_plugin.failures import ExitCode, UsageError
 from kubectl_plugin.options import DiffOptions as Asked
@@ -25,6 +27,10 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
     objects = objects_in(text_of(asked.file, invocation.host.stdin), called(asked.file)) if asked.file else []
     snapshot = await reads.snapshot(invocation, asked.name, nodes=False)
     old, new = _sides(snapshot, asked, objects)
+    if asked.file:
+        wanted = comparison.daemonset_among(objects, snapshot.key, called(asked.file))
+        if words := await dry_runs.unknown_fields(invocation.session, snapshot, _changes(snapshot, wanted)):
+            invocation.terminal.warn(f"no pod would be created of {called(asked.file)}: {words}")
     found = comparison.compare(snapshot, old, new, show_values=asked.show_values)
     if invocation.output is not None:
         invocation.terminal.say_document(found.document(snapshot.key.namespace), invocation.output)
@@ -33,6 +39,15 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
         invocation.terminal.show(drawn, whole=True)
     invocation.note_unread(snapshot.unread_words)
     return ExitCode.DIFFERENT if asked.exit_code and found.changes else 0
+
+
+def _changes(snapshot: Snapshot, wanted: JSONObject) -> tuple[JSONObject, ...]:
+    """The operations that give the live object the template of `wanted`, and what that allows."""
+    draft = Draft(snapshot.document)
+    draft.set(value_at(wanted, "spec", "template"), "spec", "template")
+    if (allowed := value_at(wanted, "metadata", "annotations", UNKNOWN_FIELDS_ANNOTATION)) is not None:
+        draft.set(allowed, "metadata", "annotations", UNKNOWN_FIELDS_ANNOTATION)
+    return draft.operations
 
 
 def _sides(snapshot: Snapshot, asked: Asked, objects: list[JSONObject]) -> tuple[ComparedSide, ComparedSide]:

@@ -93,13 +93,10 @@ async def _plan_of(invocation: Invocation, target: ForecastTarget, asked: Asked,
 
 
 async def _dry_run_of_next_pod(invocation: Invocation, made: RolloutPlan) -> DryRunAnswer:
-    """The server's answer to a dry run of the next new pod. Without an existing DaemonSet as owner it would always
-    refuse, so it is not asked."""
+    """The server's answer to a dry run of the next new pod."""
     daemonset, probe = made.survey.daemonset, probe_of(made.forecast.start)
     if probe is None:
         return DryRunAnswer(result=CheckResult.SKIPPED, text="no node should run a pod")
-    if not daemonset.uid:
-        return DryRunAnswer(result=CheckResult.SKIPPED, text="not before the DaemonSet exists")
     return await dry_runs.dry_run_of_pod(invocation.session, daemonset, probe)
 
 

@@ -118,7 +118,12 @@ def called(file: Path) -> str:
 
 
 def template_among(objects: Sequence[JSONObject], key: Key, source: str) -> JSONObject:
-    """The pod template of the DaemonSet `key` among `objects`; an object without a namespace matches any.
+    """The pod template of `daemonset_among`."""
+    return fields_of(value_at(daemonset_among(objects, key, source), "spec", "template"))
+
+
+def daemonset_among(objects: Sequence[JSONObject], key: Key, source: str) -> JSONObject:
+    """The DaemonSet `key` among `objects`, which has a pod template; an object without a namespace matches any.
 
     `source`: where the objects were read, for errors. Raises CommandError where no object matches, or more than one.
     """
@@ -129,10 +134,9 @@ def template_among(objects: Sequence[JSONObject], key: Key, source: str) -> JSON
         raise CommandError(f"{source} has no {wanted}; it has: {others}")
     if len(found) > 1:
         raise CommandError(f"{source} has {wanted} {len(found)} times")
-    template = value_at(found[0], "spec", "template")
-    if not isinstance(template, dict):
+    if not isinstance(value_at(found[0], "spec", "template"), dict):
         raise CommandError(f"{wanted} in {source} has no spec.template")
-    return template
+    return found[0]
 
 
 def _is(one: JSONObject, key: Key) -> bool:

@@ -301,3 +301,42 @@ def test_a_secret_of_the_manifest_is_not_shown(scene: Scene, tmp_path: Path, wor
     ran = scene.run(*words, written(tmp_path, wanted), *HOME)
     assert (ran.code, "STORAGE" in ran.out, "s3cret" in ran.out + ran.err) == (0, True, False), ran
     assert "last-applied" not in ran.out
+
+
+UNKNOWN = "unknown field spec.template.spec.containers[0].livenesProbe "
+ALLOW = {"kruise-ds/unknown-fields": "allow"}
+
+
+def misspelt(name: str = "node-agent") -> Object:
+    found = manifest("2.0.0") if name == "node-agent" else fresh(name)
+    found["spec"]["template"]["spec"]["containers"][0]["livenesProbe"] = {}
+    return found
+
+
+@pytest.mark.parametrize("name", ["node-agent", "fresh"])
+def test_fields_that_no_pod_has_are_told_before_the_write(name: str, tmp_path: Path) -> None:
+    """As the controller would not act on them; `plan` and `diff` tell it too."""
+    file = tmp_path / "new.yaml"
+    with healthy() as scene:
+        file.write_text(yaml.safe_dump(misspelt(name)))
+        ran = scene.run("apply", "-f", str(file), *HOME, "--yes")
+        assert (ran.code, UNKNOWN in ran.err) == (1, True), ran.err
+        assert not writes(scene)
+        ran = scene.run("plan", "-f", str(file), *HOME)
+        assert f"the server refuses pods of this template: {UNKNOWN}" in " ".join((ran.out + ran.err).split())
+        if name == "node-agent":
+            ran = scene.run("diff", name, "-f", str(file), *HOME)
+            assert f"warning: no pod would be created of {file}: {UNKNOWN}" in ran.err
+
+
+def test_where_they_are_allowed_they_are_written(tmp_path: Path) -> None:
+    file = tmp_path / "new.yaml"
+    with healthy() as scene:
+        wanted = misspelt()
+        wanted["metadata"]["annotations"] = ALLOW
+        file.write_text(yaml.safe_dump(wanted))
+        ran = scene.run("diff", "node-agent", "-f", str(file), *HOME)
+        assert UNKNOWN not in ran.err
+        ran = scene.run("apply", "-f", str(file), *HOME, "--yes")
+        assert ran.code == 0, ran.err
+        assert writes(scene)
