@@ -81,7 +81,8 @@ test-mutants: $(READY) test-programs # changes the pure core in thousands of pla
 # Each Kubernetes of tests/beds/control_plane/versions, built on first use. CI=true: what is not to be had fails.
 VERSIONS := $(notdir $(patsubst %/go.mod,%,$(wildcard tests/beds/control_plane/versions/*/go.mod)))
 ON_VERSION := $(patsubst %,tests/%,contract e2e manifests plugin/cluster plugin/real system)
-ON_1.30 := tests/manifests $(patsubst %,tests/e2e/test_%.py,roles rollout install leader) tests/plugin/real
+ON_1.30 := tests/manifests tests/contract/test_native_templates.py $(patsubst %,tests/e2e/test_%.py,roles rollout install leader)
+ON_1.30 += tests/plugin/real
 ON_1.30 += -k 'not (cpu and memory)' # pods/resize came with 1.33
 
 test-versions: $(VERSIONS:%=test-version-%) # installation, rules and rollouts on the oldest Kubernetes, all with a control plane on the newest

@@ -16,20 +16,6 @@ from typing import Final
 from controller.api.base import JSON, JSONObject, as_bytes
 from controller.api.number import canonical_quantity
 
-_POD_DEFAULTS: Final[dict[str, JSON]] = {
-    "restartPolicy": "Always",  # of the pod; on an init container it makes a sidecar
-    "dnsPolicy": "ClusterFirst",
-    "schedulerName": "default-scheduler",
-    "terminationGracePeriodSeconds": 30,  # of the pod; that of a probe overrides it
-    "enableServiceLinks": True,
-    "hostNetwork": False,
-    "hostPID": False,
-    "hostIPC": False,
-    "serviceAccountName": "default",
-    "preemptionPolicy": "PreemptLowerPriority",
-}
-"""Defaults of fields of the pod spec itself."""
-
 _DEFAULTS: Final[dict[str, JSON]] = {
     # containers
     "terminationMessagePath": "/dev/termination-log",
@@ -55,6 +41,42 @@ _DEFAULTS: Final[dict[str, JSON]] = {
     "nodeTaintsPolicy": "Ignore",
 }
 """Values that the API server fills in (k8s.io/kubernetes pkg/apis/core/v1/defaults.go) or that mean "not set"."""
+
+_DEFAULTS_OF: Final[dict[str, dict[str, JSON]]] = {
+    "spec": {
+        "restartPolicy": "Always",  # of the pod; on an init container it makes a sidecar
+        "dnsPolicy": "ClusterFirst",
+        "schedulerName": "default-scheduler",
+        "terminationGracePeriodSeconds": 30,  # of the pod; that of a probe overrides it
+        "enableServiceLinks": True,
+        "hostNetwork": False,
+        "hostPID": False,
+        "hostIPC": False,
+        "serviceAccountName": "default",
+        "preemptionPolicy": "PreemptLowerPriority",
+    },
+    "fieldRef": {"apiVersion": "v1"},
+    "resourceFieldRef": {"divisor": "0"},
+    "fileKeyRef": {"optional": False},
+    "httpGet": {"path": "/"},
+    "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "kind": "Shared"},
+    "iscsi": {"iscsiInterface": "default", "chapAuthDiscovery": False, "chapAuthSession": False},
+    "podCertificate": {"maxExpirationSeconds": 86400},
+    "rbd": {"keyring": "/etc/ceph/keyring", "pool": "rbd", "user": "admin"},
+    "scaleIO": {"fsType": "xfs", "sslEnabled": False, "storageMode": "ThinProvisioned"},
+}
+"""The same, where the field has another default, or none, in other objects; by the field that has the object."""
+
+_ZERO_IS_UNSET: Final = {
+    "ports": frozenset({"hostPort"}),
+    "awsElasticBlockStore": frozenset({"partition"}),
+    "gcePersistentDisk": frozenset({"partition"}),
+    **dict.fromkeys(
+        ("livenessProbe", "readinessProbe", "startupProbe"),
+        frozenset({"initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"}),
+    ),
+}
+"""Numbers for which the API server takes 0 as absent, by the field that has the object."""
 
 _MEANINGFUL_EMPTY: Final = frozenset({"labelSelector", "namespaceSelector", "selector", "storageClassName"})
 """An empty selector selects everything, a missing one nothing; an empty storage class means "none"."""
@@ -103,8 +125,12 @@ def _value(value: JSON, field: str) -> JSON:
     if isinstance(value, dict):
         if field in _FREE_TEXT:
             return {key: text for key, text in value.items() if text is not None}
-        if field in ("limits", "requests"):
-            return {key: canonical_quantity(_scalar(amount)) for key, amount in value.items() if amount is not None}
+        if field in ("limits", "requests", "overhead"):
+            return {
+                key: canonical_quantity(_scalar(amount), in_millis=True)
+                for key, amount in value.items()
+                if amount is not None
+            }
         return _object(value, field)
     if isinstance(value, list):
         return [_value(item, field) for item in value]
@@ -122,6 +148,8 @@ def _object(fields: JSONObject, name: str) -> JSONObject:
     for key, raw in fields.items():
         if raw is None or key == "$patch":
             continue
+        if name == "spec" and key in ("containers", "initContainers") and fields.get("hostNetwork") is True:
+            raw = [_on_host_network(one) for one in raw] if isinstance(raw, list) else raw
         value = _value(raw, key)
         if _is_default(key, value, fields, name):
             continue
@@ -131,23 +159,32 @@ def _object(fields: JSONObject, name: str) -> JSONObject:
     return result
 
 
+def _on_host_network(container: JSON) -> JSON:
+    """`container` without host ports that are the container's own, which every pod on the host network has."""
+    if not isinstance(container, dict) or not isinstance(ports := container.get("ports"), list):
+        return container
+    return {**container, "ports": [_own_port(one) for one in ports]}
+
+
+def _own_port(port: JSON) -> JSON:
+    if not isinstance(port, dict) or port.get("hostPort") != port.get("containerPort"):
+        return port
+    return {key: value for key, value in port.items() if key != "hostPort"}
+
+
 def _is_default(key: str, value: JSON, fields: JSONObject, name: str) -> bool:
-    default = _DEFAULTS.get(key, _POD_DEFAULTS.get(key) if name == "spec" else None)
+    default = _DEFAULTS.get(key, _DEFAULTS_OF.get(name, {}).get(key))
     if type(value) is type(default) and value == default:  # 1 is not True
+        return True
+    if type(value) is int and value == 0 and key in _ZERO_IS_UNSET.get(name, ()):
         return True
     match key:
         case "imagePullPolicy":
             return value == default_pull_policy(fields.get("image"))
+        case "pullPolicy":
+            return name == "image" and value == default_pull_policy(fields.get("reference"))
         case "serviceAccount":  # the deprecated name of serviceAccountName; the server sets both
             return value in (fields.get("serviceAccountName"), "default")
-        case "apiVersion":
-            return name == "fieldRef" and value == "v1"
-        case "path":
-            return name == "httpGet" and value == "/"
-        case "divisor":
-            return value == "0"
-        case "hostPort":
-            return name == "ports" and value == 0
         case _:
             return False
 

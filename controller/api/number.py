@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from decimal import Context, Decimal
+from decimal import ROUND_UP, Context, Decimal
 from typing import TypeAlias
 
 IntOrPercent: TypeAlias = int | str
@@ -16,6 +16,7 @@ _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(m|u|n|k|Ki|M|Mi|G|Gi|T|Ti|P|
 """At most three digits of exponent: written out, larger numbers would fill the memory."""
 _EXACT = Context(prec=2 * _LONGEST_QUANTITY)
 """Digits of precision, so that two quantities are never rounded to the same one."""
+_MILLI = Decimal("1e-3")
 _SUFFIX = {
     "n": Decimal("1e-9"),
     "u": Decimal("1e-6"),
@@ -63,10 +64,18 @@ def scaled(value: IntOrPercent | None, total: int, *, round_up: bool) -> int:
     return -(-share // 100) if round_up else share // 100
 
 
-def canonical_quantity(value: str | int | float) -> str:
-    """The one spelling of a quantity: `1000m`, `1.0` and `1` become `1`. Any other text is returned unchanged."""
+def canonical_quantity(value: str | int | float, *, in_millis: bool = False) -> str:
+    """The one spelling of a quantity: `1000m`, `1.0` and `1` become `1`. Any other text is returned unchanged.
+
+    `in_millis`: rounded up to thousandths, as the API server does with amounts of resources.
+    """
     amount = _amount(value)
-    return str(value) if amount is None else format(_EXACT.normalize(amount), "f")
+    if amount is None:
+        return str(value)
+    exponent = amount.as_tuple().exponent
+    if in_millis and isinstance(exponent, int) and exponent < -3:
+        amount = amount.quantize(_MILLI, rounding=ROUND_UP, context=_EXACT)
+    return format(_EXACT.normalize(amount), "f")
 
 
 def at_least(value: str | int | float, least: str) -> str:

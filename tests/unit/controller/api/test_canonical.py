@@ -11,6 +11,7 @@ import yaml
 
 from controller.api.base import JSON
 from controller.api.canonical import MOST_VALUES, canonical, identity
+from tests.beds import templates
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -112,6 +113,13 @@ def test_hand_written_and_defaulted_mean_the_same() -> None:
     assert identity(defaulted()) == identity(hand_written())
 
 
+def test_what_an_api_server_stores_means_what_was_written() -> None:
+    """Of every kind of volume, probe, handler and port; tests/contract asks the real server for it."""
+    sent, answer = templates.given("written"), templates.stored("written")
+    assert canonical(answer) == canonical(templates.known_part(sent, answer))
+    assert canonical(templates.stored("zeros")) == canonical(templates.given("zeros"))
+
+
 def test_the_order_of_fields_does_not_matter_that_of_containers_does() -> None:
     turned = hand_written()
     turned["spec"] = dict(reversed(turned["spec"].items()))
@@ -165,6 +173,23 @@ SAME: dict[str, tuple[Any, Any]] = {
     "a port of the registry is no tag": (
         {"containers": [{"image": "registry.example:5000/demo", "imagePullPolicy": "Always"}]},
         {"containers": [{"image": "registry.example:5000/demo"}]},
+    ),
+    "the host port of a pod on the host network, as older servers fill it in": (
+        {"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80, "hostPort": 80}]}]},
+        {"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80}]}]},
+    ),
+    "numbers of a probe that are 0": (
+        {"containers": [{"readinessProbe": {"initialDelaySeconds": 0, "periodSeconds": 0}}]},
+        {"containers": [{"readinessProbe": {"periodSeconds": 10}}]},
+    ),
+    "overhead": ({"overhead": {"cpu": "1000m"}}, {"overhead": {"cpu": 1}}),
+    "less than a thousandth": (
+        {"containers": [{"resources": {"limits": {"cpu": "100u"}}}]},
+        {"containers": [{"resources": {"limits": {"cpu": "1m"}}}]},
+    ),
+    "the days of a pod certificate": (
+        {"volumes": [{"projected": {"sources": [{"podCertificate": {"maxExpirationSeconds": 86400}}]}}]},
+        {"volumes": [{"projected": {"sources": [{"podCertificate": {}}]}}]},
     ),
     "null among labels": ({"nodeSelector": {"os": "linux", "x": None}}, {"nodeSelector": {"os": "linux"}}),
     "null among quantities": (
@@ -264,6 +289,28 @@ DIFFERENT: dict[str, tuple[Any, Any]] = {
     "an empty option of a flexVolume": (
         {"volumes": [{"flexVolume": {"driver": "d", "options": {"share": ""}}}]},
         {"volumes": [{"flexVolume": {"driver": "d", "options": {}}}]},
+    ),
+    "another host port on the host network": (
+        {"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80, "hostPort": 81}]}]},
+        {"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80}]}]},
+    ),
+    "the default of another volume": (
+        {"volumes": [{"cinder": {"fsType": "ext4"}}]},
+        {"volumes": [{"cinder": {}}]},
+    ),
+    "the user of another volume": ({"volumes": [{"cephfs": {"user": "admin"}}]}, {"volumes": [{"cephfs": {}}]}),
+    "a managed disk": ({"volumes": [{"azureDisk": {"kind": "Managed"}}]}, {"volumes": [{"azureDisk": {}}]}),
+    "the policy of an image volume": (
+        {"volumes": [{"image": {"reference": "data", "pullPolicy": "IfNotPresent"}}]},
+        {"volumes": [{"image": {"reference": "data"}}]},
+    ),
+    "optional, said to be off": (
+        {"containers": [{"env": [{"valueFrom": {"secretKeyRef": {"optional": False}}}]}]},
+        {"containers": [{"env": [{"valueFrom": {"secretKeyRef": {}}}]}]},
+    ),
+    "a sleep of no seconds": (
+        {"containers": [{"lifecycle": {"preStop": {"sleep": {"seconds": 0}}}}]},
+        {"containers": [{"lifecycle": {"preStop": {"sleep": {}}}}]},
     ),
     "args": ({"containers": [{"args": ["a", ""]}]}, {"containers": [{"args": ["a"]}]}),
 }
