@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from controller.api.base import JSON, JSONObject
+from tests.beds.control_plane import ControlPlane
 from tests.beds.manifests import SAMPLES
 from tests.manifests.conftest import Store
 from tests.manifests.objects import POD, ROLLING, container, daemonset
@@ -168,6 +170,14 @@ def test_fields_of_the_template_that_the_schema_does_not_know_survive(store: Sto
     stored = store(daemonset({"spec.template": template}))
     assert isinstance(stored["spec"], dict)
     assert stored["spec"]["template"] == template
+
+
+@pytest.mark.usefixtures("server")
+async def test_kubectl_refuses_a_field_of_the_template_that_is_beside_it(control_plane: ControlPlane) -> None:
+    document = daemonset({"spec.nodeSelector": {"disk": "ssd"}})
+    done = await control_plane.run_kubectl("apply", "--dry-run=server", "-f", "-", stdin=json.dumps(document))
+    assert done.returncode == 1
+    assert 'unknown field "spec.nodeSelector"' in done.stderr
 
 
 def test_both_versions_read_and_write_one_object(server: Server, store: Store) -> None:

@@ -10,7 +10,7 @@ from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.objects import V1, V2, daemonset
 from tests.beds.pods import condition
-from tests.system.both import both_beds
+from tests.system.both import a_while, both_beds
 
 CONTAINER = "spec.template.spec.containers[0].livenesProbe"
 SPELT = [{"name": "agent", "image": V2}]
@@ -57,6 +57,16 @@ async def test_a_first_template_with_a_field_that_no_pod_has_makes_none(bed: Bed
     await bed.settled()
     await bed.runs_on(*nodes, image=V2)
     assert condition(await bed.daemonset(), "Degraded")["reason"] == "AsExpected"
+
+
+async def test_it_is_tried_again_at_growing_intervals(bed: Bed) -> None:
+    """The server may be upgraded to one that knows the field."""
+    await bed.add_nodes(3)
+    await bed.api.create(DAEMONSETS, daemonset(pod={"containers": MISSPELT}))
+    await held(bed, CONTAINER)
+    await a_while(bed, 200)
+    tried = bed.journal.of("pods", "create", failed=True)
+    assert [round(write.at - tried[0].at) for write in tried] == [0, 60, 180]
 
 
 @both_beds

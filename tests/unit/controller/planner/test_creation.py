@@ -1,18 +1,21 @@
-"""Which empty nodes get a pod, and of which revision: partitionedScaling."""
+"""Which empty nodes get a pod, and of which revision: partitionedScaling, and fields that no pod has."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controller.api.number import IntOrPercent
 from controller.api.wellknown import PROGRESSIVE_ANNOTATION
 from controller.planner.actions import CreatePod
+from controller.planner.plan import plan
 from controller.planner.world import World
+from tests.beds.dry_runs import refusing
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import before, ds, everywhere, node, pod, revision, served, world
+from tests.beds.worlds import NOW, before, ds, everywhere, node, pod, revision, served, world
 
 CANARY = {"track": "canary"}
 TWO = [revision("v1"), revision("v2")]
@@ -174,3 +177,58 @@ def test_the_condition_says_who_waits_and_why() -> None:
     [progressing] = [one for one in status.conditions if one.type == "Progressing"]
     assert progressing.reason == "PartitionReached"
     assert progressing.message.endswith("partition 3 with partitionedScaling leaves 3 without a pod")
+
+
+UNKNOWN = refusing("v2", unknown_fields=True)
+NEW = replace(revision("v2", 2), never_ran=True)
+HELD: dict[str, tuple[World, list[tuple[str, bool]]]] = {
+    "no node gets the first template": (
+        world(ds("v2"), nodes=2, revisions=[NEW], verdicts=UNKNOWN, ask_at=NOW + 9),
+        [],
+    ),
+    "when it is time, one is tried again": (
+        world(ds("v2"), nodes=1, revisions=[NEW], verdicts=UNKNOWN, ask_at=NOW),
+        [("v2", True)],
+    ),
+    "a lost pod comes back as the others are": (
+        world(
+            ds("v2"),
+            nodes=2,
+            pods=served("node-0", rev="v1"),
+            revisions=[revision("v1"), NEW],
+            verdicts=UNKNOWN,
+            ask_at=NOW + 9,
+        ),
+        [("v1", False)],
+    ),
+    "where they are allowed, it goes on": (
+        world(
+            ds("v2", annotations={"kruise-ds/unknown-fields": "allow"}),
+            nodes=1,
+            revisions=[NEW],
+            verdicts=UNKNOWN,
+            ask_at=NOW + 9,
+        ),
+        [("v2", False)],
+    ),
+    "where a pod has it, it goes on": (
+        world(
+            ds("v2"),
+            nodes=2,
+            pods=served("node-0", rev="v2"),
+            revisions=[NEW],
+            verdicts=UNKNOWN,
+            ask_at=NOW + 9,
+        ),
+        [("v2", False)],
+    ),
+    "what ran once, comes back": (world(ds("v2"), nodes=1, verdicts=UNKNOWN, ask_at=NOW + 9), [("v2", False)]),
+}
+
+
+@pytest.mark.parametrize("case", HELD)
+def test_with_fields_that_the_server_does_not_know(case: str) -> None:
+    """By revision, and whether the server is asked to be strict."""
+    of, expected = HELD[case]
+    made = [one for one in plan(of).actions if isinstance(one, CreatePod)]
+    assert [(one.revision.hash, one.strict) for one in made] == expected
