@@ -168,4 +168,6 @@ class InPlaceRefusal(StrEnum):
     """The pod was created without our readiness gate."""
     NODE_AGENT = "NodeAgent"
     """A container reads changed metadata, and no node agent can be relied on to restart it."""
+    ADMISSION = "Admission"
+    """A webhook changed the image at creation, and would not change the new one."""
     OTHER = "Other"

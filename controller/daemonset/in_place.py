@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from controller.api import patch
 from controller.api.base import JSONObject
 from controller.api.gates import gates_of, opened
+from controller.api.in_place_state import state_of
 from controller.api.meta import Key, Ref, rfc3339
 from controller.api.pod import PodView
 from controller.api.wellknown import HASH_LABEL
@@ -28,6 +29,7 @@ from controller.planner.actions import (
     ResizePod,
     UpdateInPlace,
 )
+from controller.planner.in_place.change import InPlaceChange
 from controller.planner.in_place.patches import continuing, draining, updating
 from controller.planner.in_place.resize_patches import counting, is_resized_by_restart, resizing
 from controller.planner.pre_delete_patches import cancelling, marking, preparing
@@ -103,8 +105,13 @@ class InPlaceWrites:
         if has != action.before:
             raise _overtaken(action.pod, f"it is of revision {has or 'none'} by now")
         ref, operations = _ref(pod), updating(pod, action.revision, action.change, self._clock())
-        if action.tried:
-            await self._client.patch(PODS, ref, _guarded(ref, operations), dry_run=True)
+        mapped = _mapped(pod, action.change)
+        if action.tried or mapped:
+            shown = await self._client.preview(POD_VIEWS, ref, _guarded(ref, operations))
+            after = {} if shown is None else _images(shown)
+            if any(after.get(name) in (image, action.change.images[name]) for name, image in mapped.items()):
+                words = "admission changed its image at creation, and would not change the new one"
+                raise Unmapped("patch", PODS.describe(ref), words)
         if action.change.restarts:
             ref = await self._patched(ref, draining(pod, self._clock()), sub="status")
         await self._patched(ref, operations)
@@ -145,8 +152,30 @@ class InPlaceWrites:
         return replace(ref, version=written.version)
 
 
+def _mapped(pod: PodView, change: InPlaceChange) -> dict[str, str]:
+    """The containers that get a new image and whose image is not the one of the pod's own revision, with the image
+    that they have: a webhook has changed it at creation, for example to another registry. An image that an earlier
+    update has still to write, or that is the new one already, is no such case."""
+    state = state_of(pod.metadata.annotations)
+    waiting = (state.next_container_images if state is not None else None) or {}
+    has = _images(pod)
+    return {
+        name: has[name]
+        for name, image in change.replaced.items()
+        if name in has and has[name] not in (image, change.images[name]) and name not in waiting
+    }
+
+
+def _images(pod: PodView) -> dict[str, str]:
+    return {one.name: one.image for one in pod.spec.containers or ()}
+
+
 class Overtaken(Conflict):
     """The pod is no longer what was decided about. Reading it again does not help: a new pass has to decide."""
+
+
+class Unmapped(Overtaken):
+    """An update in place would undo what admission did to the pod at its creation, so the pod is replaced."""
 
 
 def _overtaken(ref: Ref, words: str) -> Overtaken:

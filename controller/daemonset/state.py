@@ -20,6 +20,7 @@ from controller.daemonset.caches import Cached
 from controller.daemonset.clock_skew import ReadySeen, RestartsSeen
 from controller.daemonset.compiled import Compiled
 from controller.daemonset.dry_run_results import Verdicts
+from controller.daemonset.in_place import Unmapped
 from controller.daemonset.node_backoff import NodeBackoff
 from controller.daemonset.places import Places
 from controller.daemonset.reverted_writes import RevertedWrites
@@ -29,7 +30,7 @@ from controller.daemonset.unanswered import Unanswered
 from controller.daemonset.write_failure import WriteFailure, failure_after
 from controller.kube.errors import UnknownFields
 from controller.kube.meaning import ForWrite, meaning_of
-from controller.planner.actions import CreatePod, CreateRevision, InDoubt, ProbeTemplate, ResizePod
+from controller.planner.actions import CreatePod, CreateRevision, InDoubt, ProbeTemplate, ResizePod, UpdateInPlace
 from controller.planner.place import ROOM, Place
 from controller.planner.plan import Plan
 from controller.planner.summary import Summary
@@ -87,6 +88,8 @@ class DaemonSetState(msgspec.Struct):
     """Writes to pods whose answer was lost, by place."""
     refused_resizes: dict[str, str] = msgspec.field(default_factory=dict)
     """Messages with which the server refused to resize a pod, by its uid, until it accepts or the pod is gone."""
+    unmapped: set[str] = msgspec.field(default_factory=set)
+    """uids of pods whose update in place would undo what admission did at their creation, of this generation."""
     no_resize: str = ""
     """A text for users if the server has no `pods/resize`; empty if it has. Each new generation tries again, because
     the server may have been upgraded."""
@@ -122,6 +125,7 @@ class DaemonSetState(msgspec.Struct):
             self.reverted_writes.forget()
             self.node_backoff.clear()
             self.refused_resizes.clear()
+            self.unmapped.clear()
             self.no_resize = ""
             self.write_failure = None
 
@@ -178,6 +182,8 @@ class DaemonSetState(msgspec.Struct):
                 isinstance(tried, CreatePod) and isinstance(answer.error, UnknownFields)
             ):
                 self.verdicts.learn(tried.revision.hash, answer.error, moment)
+            if isinstance(answer.action, UpdateInPlace) and isinstance(answer.error, Unmapped):
+                self.unmapped.add(answer.action.pod.uid)
             if isinstance(answer.action, ResizePod):
                 self._learn_of_resize(answer.action.pod.uid, answer)
 
@@ -195,8 +201,8 @@ class DaemonSetState(msgspec.Struct):
         """Forget what is about nodes, pods and revisions that are gone; an answer may have come after they went.
         `moment` is `elapsed`."""
         places = self.places.failing or self.places.inconclusive or self.unsure
-        by_name = self.refused_resizes or self.unanswered_names or len(self.predecessors) > len(cached.nodes)
-        if not (places or by_name):
+        by_name = self.unanswered_names or len(self.predecessors) > len(cached.nodes)
+        if not (places or by_name or self.refused_resizes or self.unmapped):
             return
         nodes = {node.name for node in cached.nodes}
         objects = (*cached.pods, *cached.orphans, *cached.revisions, *cached.orphan_revisions)
@@ -205,6 +211,7 @@ class DaemonSetState(msgspec.Struct):
         unsure = ((place, one) for place, one in self.unsure.items() if one.until > moment)
         self.unsure = {place: one for place, one in unsure if place.is_among(nodes, uids)}
         self.refused_resizes = {uid: why for uid, why in self.refused_resizes.items() if uid in uids}
+        self.unmapped &= uids
         self.unanswered_names = {node: name for node, name in self.unanswered_names.items() if node in nodes}
         self.predecessors = {node: one for node, one in self.predecessors.items() if node in nodes}
 

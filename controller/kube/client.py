@@ -151,6 +151,18 @@ class Client:
         )
         return (await self._sender.answer(call, request, _WrittenView, stores=True)).metadata
 
+    async def preview(self, resource: Resource[W, T], target: Target, patch: Body) -> T | None:
+        """The object as a patch would leave it, admission included; nothing is stored. Raises as `patch` does."""
+        call = Call(verb="patch", what=resource.describe(target))
+        request = Request(
+            method="PATCH", path=resource.path(target), query=(DRY_RUN,), body=_bytes(patch), content_type=JSON_PATCH
+        )
+        response = await self._sender.send(call, request)
+        try:
+            return self.decoder(resource).single(response.body)
+        except UNREADABLE as error:
+            raise _unreadable(call, error) from error
+
     async def delete(
         self, resource: GroupVersionResource, ref: Ref, *, version: str = "", propagation: str = ""
     ) -> Deleted:

@@ -230,6 +230,9 @@ def in_place_change_of(board: Board, pod: Pod) -> InPlaceChange | NotPossible:
         return NotPossible(why="their revision is not stored any more", refusal=InPlaceRefusal.OTHER)
     if isinstance(change, NotPossible):
         return change
+    if pod.uid in board.world.unmapped:
+        why = "a webhook changed their image at creation, and would not change the new one"
+        return NotPossible(why=why, refusal=InPlaceRefusal.ADMISSION)
     if not pod.bound:
         return NotPossible(why="they are on no node yet", refusal=InPlaceRefusal.OTHER)
     if change.restarts and all(gate.type != IN_PLACE_UPDATE_READY for gate in pod.gates):

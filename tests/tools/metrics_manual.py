@@ -32,7 +32,7 @@ dashboards: [monitoring](monitoring.md).
 - **Only the leader has series of DaemonSets** (`kruise_daemonset_*`). They go when its leadership ends and
   when the object is deleted. Every replica has the rest.
 - **An enumeration has a series for each of its values**, 0 or 1, and reasons have one where there is none too: no
-  graph has gaps. What another series says has none of its own: of one DaemonSet there are 60 series at most, eleven
+  graph has gaps. What another series says has none of its own: of one DaemonSet there are 60 series at most, twelve
   more where updates in place are asked for, two more where it has a preDelete hook, and four more for each zone
   after the first. Conditions are told by the phase and the reasons; that the strategy is OnDelete, by `info`.
 - What the status says is there from the first scrape of a leader. What only a pass over the object knows comes with

@@ -29,6 +29,8 @@ class InPlaceChange(Value):
     """The changes of an update in place. Containers are named."""
 
     images: Mapping[str, str] = {}
+    replaced: Mapping[str, str] = {}
+    """The images that the older template has for these containers."""
     resources: Mapping[str, JSONObject] = {}
     """The new cpu and memory of each container, in `limits` and `requests`, as far as they differ."""
     labels: Patch = _NOTHING
@@ -117,14 +119,12 @@ def _change(
     labels = _patch(_texts(was.get("labels")), _texts(will.get("labels")))
     annotations = _patch(noted, notes)
     held, holds = _strings(was.get("finalizers")), _strings(will.get("finalizers"))
-    images = {
-        _name(other): str(other.get("image", ""))
-        for one, other in zip(olds, news, strict=True)
-        if one.get("image") != other.get("image")
-    }
+    differ = [(one, other) for one, other in zip(olds, news, strict=True) if one.get("image") != other.get("image")]
+    images = {_name(other): str(other.get("image", "")) for _, other in differ}
     readers = [_name(one) for one in news if _reads(one, labels, annotations)]
     return InPlaceChange(
         images=images,
+        replaced={_name(one): str(one.get("image", "")) for one, _ in differ},
         resources=resizing.resources,
         labels=labels,
         annotations=annotations,

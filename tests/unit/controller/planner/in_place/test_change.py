@@ -33,7 +33,8 @@ def reader(path: str, tag: str = "v1", name: str = "main") -> Json:
 def test_an_image_is_taken_and_restarts_its_container_alone() -> None:
     two = (container("v1"), container("v1", "side"))
     found = between(template(*two), template(two[0], container("v2", "side")))
-    assert found == InPlaceChange(images={"side": "registry.example/agent:v2"})
+    images = {"side": "registry.example/agent:v2"}
+    assert found == InPlaceChange(images=images, replaced={"side": "registry.example/agent:v1"})
     assert found.restarts == ("side",)
 
 
