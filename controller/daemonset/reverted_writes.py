@@ -8,12 +8,12 @@ Creates of pods have `node_backoff`, because each makes another object.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from controller.daemonset.answers import Answer
-from controller.daemonset.places import Failing
+from controller.daemonset.places import FAILING_AT_MOST, Failing
 from controller.kube.errors import ApiError, Conflict
 from controller.kube.kinds import PODS, REVISIONS
 from controller.planner.actions import (
@@ -33,10 +33,11 @@ from controller.planner.place import Place
 MOST = 2
 """How often the same write to one object may be made before it counts as reverted."""
 SECONDS = 60.0
-"""Writes that are this many seconds apart do not count as repeated. If their place is held back for longer, twice the
-hold time applies instead."""
+"""Writes that are this many seconds apart do not count as repeated. If their place is held back for longer, four
+times the hold time applies instead: in a cycle, each of its writes may be held back in turn."""
 KEPT = 10_000
-"""Number of writes that are remembered of one DaemonSet. Beyond that all are forgotten, which bounds the memory."""
+"""Number of writes of one DaemonSet beyond which those of more than `KEPT_SECONDS` ago are forgotten."""
+KEPT_SECONDS = 4 * FAILING_AT_MOST
 
 
 class Reverted(Conflict):
@@ -55,6 +56,14 @@ class RevertedWrites(msgspec.Struct):
     done: dict[tuple[type[Action], Place, str], _Repeated] = msgspec.field(default_factory=dict)
     contested: set[Place] = msgspec.field(default_factory=set)
     """Places where the last write repeated one that was taken back."""
+
+    room: int = KEPT
+    """Number of writes at which old ones are forgotten."""
+
+    def keep(self, wanted: Callable[[Place], bool]) -> None:
+        """Forget the writes at all other places."""
+        self.done = {which: one for which, one in self.done.items() if wanted(which[1])}
+        self.contested = {place for place in self.contested if wanted(place)}
 
     def forget(self) -> None:
         self.done.clear()
@@ -92,8 +101,9 @@ class RevertedWrites(msgspec.Struct):
             if isinstance(action, OpenGates):
                 self.done.pop((DrainPod, place, ""), None)
             return
-        if len(self.done) > KEPT:
-            self.forget()
+        if len(self.done) >= self.room:
+            self.done = {which: one for which, one in self.done.items() if moment - one.at <= KEPT_SECONDS}
+            self.room = max(KEPT, 2 * len(self.done))
         known = self.done.get(which := _which(action))
         recent = known is not None and _is_recent(known, action, failing, moment)
         self.done[which] = _Repeated(times=known.times + 1 if known is not None and recent else 1, at=moment)
@@ -106,4 +116,4 @@ def _which(action: Action) -> tuple[type[Action], Place, str]:
 
 def _is_recent(known: _Repeated, action: Action, failing: Mapping[Place, Failing], moment: float) -> bool:
     alone = failing[action.place].delay if action.place in failing else 0.0
-    return moment - known.at <= max(SECONDS, 2 * alone)
+    return moment - known.at <= max(SECONDS, 4 * alone)

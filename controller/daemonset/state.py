@@ -202,7 +202,8 @@ class DaemonSetState(msgspec.Struct):
         `moment` is `elapsed`."""
         places = self.places.failing or self.places.inconclusive or self.unsure
         by_name = self.unanswered_names or len(self.predecessors) > len(cached.nodes)
-        if not (places or by_name or self.refused_resizes or self.unmapped):
+        many = len(self.reverted_writes.done) > 2 * len(cached.pods)
+        if not (places or by_name or self.refused_resizes or self.unmapped or many):
             return
         nodes = {node.name for node in cached.nodes}
         objects = (*cached.pods, *cached.orphans, *cached.revisions, *cached.orphan_revisions)
@@ -212,6 +213,7 @@ class DaemonSetState(msgspec.Struct):
         self.unsure = {place: one for place, one in unsure if place.is_among(nodes, uids)}
         self.refused_resizes = {uid: why for uid, why in self.refused_resizes.items() if uid in uids}
         self.unmapped &= uids
+        self.reverted_writes.keep(lambda place: place.is_among(nodes, uids))
         self.unanswered_names = {node: name for node, name in self.unanswered_names.items() if node in nodes}
         self.predecessors = {node: one for node, one in self.predecessors.items() if node in nodes}
 

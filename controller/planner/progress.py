@@ -86,12 +86,13 @@ def _lacks_only_budget(board: Board, slot: Slot) -> bool:
 
 
 def _awaits_contact(slot: Slot) -> bool:
-    """Whether the node lacks contact with its kubelet, or is not ready and serves nobody, and no pod is to blame."""
+    """Whether the node lacks contact with its kubelet, or is not ready and serves nobody, and no pod is to blame. A
+    new pod may be what makes its node not ready, as with a network plugin: then the rollout waits for that pod."""
     if slot.node_object is None or not slot.node_object.silent:
         return False
     if slot.current is not None and slot.current.problem is not None:
         return False
-    return slot.unreachable or not (slot.serves or slot.ended)
+    return slot.unreachable or (slot.current is None and not (slot.serves or slot.ended))
 
 
 def advance(

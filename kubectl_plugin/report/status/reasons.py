@@ -15,7 +15,6 @@ from controller.api.wellknown import (
     INVALID_SPEC,
     NODES_UNREACHABLE,
     PARTITION_REACHED,
-    PODS_DO_NOT_LAST,
     PODS_UNAVAILABLE,
     PROGRESS_DEADLINE_EXCEEDED,
     PROGRESSING,
@@ -101,9 +100,9 @@ def without_pod_name(words: str) -> str:
 
 
 def refused_writes_words(daemonset: DaemonSet) -> str:
-    """Why the controller's writes fail, or its pods do not last; empty while neither is so."""
+    """Why the server refuses the controller's writes; empty while they succeed."""
     found = condition(daemonset, DEGRADED)
-    if found.status != "True" or found.reason not in (WRITES_FAIL, PODS_DO_NOT_LAST):
+    if found.status != "True" or found.reason != WRITES_FAIL:
         return ""
     return found.message or "the server refuses what the controller writes"
 
