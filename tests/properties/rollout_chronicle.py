@@ -183,9 +183,23 @@ class Chronicle:
         had = {pod.image for pod in pods.values()} | {one.image for one in gone.values() if one.surely_known}
         stored_ones = sorted(self.revisions.values(), reverse=True)
         older = tuple(dict.fromkeys(one for _, one, ran in stored_ones if one != spec.image and (ran or one in had)))
+        departed = {one.pod.image for one in self._departures} | {pod.image for pod in self.pods.values()}
+        perhaps = frozenset(one for _, one, ran in stored_ones if not ran and one in departed - had)
         stored = self._is_stored(spec.image, known)
         return State(
-            at, spec, nodes, pods, older, gone, self.life_began, slack, sure, stored, self.unstored, self.clock_set
+            at,
+            spec,
+            nodes,
+            pods,
+            older,
+            gone,
+            self.life_began,
+            slack,
+            sure,
+            stored,
+            self.unstored,
+            perhaps,
+            self.clock_set,
         )
 
     def _is_stored(self, image: str, known: dict[str, int]) -> bool | None:

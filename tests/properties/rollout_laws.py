@@ -129,6 +129,8 @@ def _creation(new: Pod, told: State, basis: State, server: Chronicle) -> Iterato
         yield from _beside(new, live, told, server)
     elif not told.max_surge and [pod for pod in told.on(node) if not (pod.dying and pod.ended)]:
         yield f"a pod is created on {node} although {_names(told.on(node))} is not gone"
+    if not told.is_current(new) and new.image in basis.perhaps_older:
+        return
     had_one = basis.had_one(node)
     if had_one or not told.progressive:
         yield from _revision(new, basis)

@@ -47,6 +47,8 @@ class State:
     unstored: bool = False
     """Whether there were pods of a first deployment before any revision could be stored: they are of one that nobody
     knows."""
+    perhaps_older: frozenset[str] = frozenset()
+    """Images of stored revisions of which the controller may or may not know that a pod had them."""
     clock_set: bool = False
     """Whether the controller's clock was ever set back: by that every pod becomes ready in the future."""
 
