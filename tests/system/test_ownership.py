@@ -340,12 +340,13 @@ def other_data(revision: Object) -> Object:
 @both_beds
 async def test_an_owner_counts_in_its_own_namespace_only(bed: Bed) -> None:
     """In a namespace of his own a tenant claims that the DaemonSet controls what he has made there."""
-    await bed.controller.stop()
-    bed.controller.start(msgspec.structs.replace(bed.controller.settings, namespaces=()))
-    await bed.deploy(daemonset(updateStrategy=limits(partition=2)), nodes=2)
-    one, (first,) = await bed.daemonset(), await bed.revisions()
     tenant = Api(bed.api.transport, f"{bed.api.namespace}-tenant")
     await tenant.create(NAMESPACES, {"metadata": {"name": tenant.namespace}})
+    await bed.controller.stop()
+    both = (bed.api.namespace, tenant.namespace)
+    bed.controller.start(msgspec.structs.replace(bed.controller.settings, namespaces=both))
+    await bed.deploy(daemonset(updateStrategy=limits(partition=2)), nodes=2)
+    one, (first,) = await bed.daemonset(), await bed.revisions()
     claim = {"ownerReferences": [owner(one, block=False)]}
     stays = {"finalizers": ["example.com/stays"]}  # or the garbage collector would take it
     template = {**daemonset(image=V3)["spec"]["template"], "$patch": "replace"}
