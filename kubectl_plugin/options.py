@@ -17,7 +17,7 @@ By = Annotated[
     Option(help="Group nodes by zone, arch, pool or any node label.", autocompletion=candidates.groupings),
 ]
 Watch = Annotated[bool, Option("-w", help="Follow it.")]
-ShowValues = Annotated[bool, Option(help="Show the values of variables that look like secrets.")]
+ShowValues = Annotated[bool, Option(help="Show values that may be secrets, too.")]
 Different = Annotated[bool, Option(help="End with 7 if there is a difference.")]
 
 

@@ -16,7 +16,7 @@ from kubectl_plugin.edits.effects import board_after, cautions, course_words, pa
 from kubectl_plugin.edits.image import unused_hold_caution
 from kubectl_plugin.report.moves import planned_moves
 from kubectl_plugin.report.revisions.differences import differences
-from kubectl_plugin.report.revisions.masking import masked
+from kubectl_plugin.report.revisions.hiding import without_secrets
 from kubectl_plugin.report.revisions.phrases import phrases
 from kubectl_plugin.report.snapshot import Snapshot
 
@@ -98,7 +98,7 @@ def _first_pods(board: Board) -> str:
 def _field_changes(live: JSONObject, expected: JSONObject) -> Iterator[str]:
     """Changes such as `spec.minReadySeconds 0 -> 10`, labels and annotations one by one; without the template."""
     live = {**live, "metadata": {"labels": {}, "annotations": {}, **fields_of(live.get("metadata"))}}
-    hidden = masked(live), masked(expected)
+    hidden = without_secrets(live), without_secrets(expected)
     for operation in _written_draft(live, expected).operations:
         path = path_segments(operation)
         if path != LAST_APPLIED and path[:2] != _TEMPLATE:

@@ -13,9 +13,9 @@ from kubectl_plugin.durations import short_duration
 from kubectl_plugin.paint.table import Column, clean, table
 from kubectl_plugin.paint.yaml_lines import yaml_lines
 from kubectl_plugin.report.in_place import IN_PLACE, RECREATE, way_in_words
+from kubectl_plugin.report.revisions.hiding import without_secrets
 from kubectl_plugin.report.revisions.history import RevisionRow
 from kubectl_plugin.report.revisions.images import short_image
-from kubectl_plugin.report.revisions.masking import masked
 
 NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"
@@ -46,7 +46,7 @@ def history_table(
 
 def revision_text(name: str, row: RevisionRow, *, now: float, only_ascii: bool, show_values: bool) -> Text:
     """Everything about one revision; the first line is kubectl's."""
-    template = row.revision.template if show_values else masked(row.revision.template)
+    template = row.revision.template if show_values else without_secrets(row.revision.template)
     facts = {
         "Hash": row.revision.hash,
         "Age": f"{short_duration(now - row.created)} ({rfc3339(row.created)})",

@@ -8,7 +8,6 @@ import yaml
 
 from controller.api.base import JSON
 from kubectl_plugin.kubectl_yaml import Dumper
-from kubectl_plugin.report.revisions.masking import MASK
 
 _ENDLESS: Final = 1 << 30
 
@@ -24,12 +23,10 @@ _FlowDumper.add_representer(str, _FlowDumper.text)
 
 
 def yaml_lines(value: JSON, *, only_ascii: bool) -> list[str]:
-    """The value's own order, but names first; without control characters; masks have no quotes."""
+    """The value's own order, but names first; without control characters."""
     text = yaml.dump(
         _named_first(value), Dumper=_FlowDumper, sort_keys=False, allow_unicode=not only_ascii, width=_ENDLESS
     )
-    for mask in (MASK, f"{MASK} (changed)"):
-        text = text.replace(f"'{mask}'", mask)
     return ["".join(one if one.isprintable() else " " for one in line) for line in text.rstrip("\n").split("\n")]
 
 

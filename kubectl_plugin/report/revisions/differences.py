@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, cast
 from controller.api.base import JSON, JSONObject, Value, as_bytes, is_same
 from controller.api.canonical import canonical
 from kubectl_plugin.report.counts_in_words import counted
-from kubectl_plugin.report.revisions.masking import masked
+from kubectl_plugin.report.revisions.hiding import without_secrets
 from kubectl_plugin.report.revisions.template_path import Path, PlaceKind, into, is_map, member, names_of, text_of
 
 _OPENED: Final = frozenset({"metadata", "resources", "limits", "requests"})
@@ -34,7 +34,8 @@ class ChangeKind(StrEnum):
 
 
 class Difference(Value):
-    """One difference. `old` and `new` are as they were written, without defaults, and with secrets masked."""
+    """One difference. `old` and `new` are as they were written, without defaults. Values that may be secrets are
+    hidden."""
 
     change: ChangeKind
     path: Path
@@ -60,7 +61,7 @@ class _Side(NamedTuple):
 
 
 def differences(old: JSONObject, new: JSONObject, *, show_values: bool = False) -> tuple[Difference, ...]:
-    """What changes from `old` to `new`, in the order of the templates. `show_values`: secrets are not masked."""
+    """What changes from `old` to `new`, in the order of the templates. `show_values`: nothing is hidden."""
     return tuple(_objects((), _side(old, show_values), _side(new, show_values)))
 
 
@@ -89,7 +90,7 @@ def _is_image(one: Difference) -> bool:
 
 
 def _side(template: JSONObject, show_values: bool) -> _Side:
-    return _Side(canonical(template), template if show_values else masked(template))
+    return _Side(canonical(template), template if show_values else without_secrets(template))
 
 
 def _walk(path: Path, old: _Side | None, new: _Side | None) -> Iterator[Difference]:
@@ -161,10 +162,7 @@ def _sequences(path: Path, old: Sequence[_Side], new: Sequence[_Side]) -> Iterat
 
 
 def _changed(path: Path, old: _Side, new: _Side) -> Difference:
-    before, after = _shown(old), _shown(new)
-    if is_same(before, after):  # only the masked part differs
-        after = f"{after} (changed)"
-    return Difference(change=ChangeKind.CHANGED, path=path, old=before, new=after)
+    return Difference(change=ChangeKind.CHANGED, path=path, old=_shown(old), new=_shown(new))
 
 
 def _shown(side: _Side) -> JSON:

@@ -12,8 +12,8 @@ from controller.planner.in_place.change import InPlaceChange, NotPossible
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.in_place import way_between, way_in_words
 from kubectl_plugin.report.revisions.differences import Difference, differences
+from kubectl_plugin.report.revisions.hiding import without_secrets
 from kubectl_plugin.report.revisions.images import images_of
-from kubectl_plugin.report.revisions.masking import masked
 from kubectl_plugin.report.revisions.phrases import summary
 from kubectl_plugin.report.snapshot import CHANGE_CAUSE, RevisionDetail, Snapshot
 
@@ -76,7 +76,7 @@ def history_document(namespace: str, name: str, rows: Iterable[RevisionRow]) -> 
 
 def revision_document(namespace: str, name: str, row: RevisionRow, *, show_values: bool) -> JSONObject:
     """What `history --revision N -o json` prints: the same, and the whole template."""
-    template = row.revision.template if show_values else masked(row.revision.template)
+    template = row.revision.template if show_values else without_secrets(row.revision.template)
     return document("Revision", namespace=namespace, name=name, **row.document, template=template)
 
 

@@ -9,7 +9,7 @@ from controller.api.base import JSON
 from controller.api.wellknown import RESTARTED_AT
 from kubectl_plugin.report.revisions import images
 from kubectl_plugin.report.revisions.differences import ChangeKind, Difference
-from kubectl_plugin.report.revisions.masking import MASK
+from kubectl_plugin.report.revisions.hiding import is_hidden
 from kubectl_plugin.report.revisions.template_path import CONTAINERS, Path, PathStep, PlaceKind
 
 _NOUNS: Final[Mapping[str, str]] = {
@@ -101,10 +101,10 @@ def _subject(container: str, rest: Path) -> str:
 
 def _word(value: JSON) -> str:
     """The value as text if it is short enough; else empty."""
-    if value is None or isinstance(value, dict | list):
+    if value is None or isinstance(value, dict | list) or is_hidden(value):
         return ""
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    fits = 0 < len(text) <= _LONGEST and MASK not in text and text.isprintable()
+    fits = 0 < len(text) <= _LONGEST and text.isprintable()
     return text if fits else ""
 
 

@@ -58,13 +58,42 @@ def test_a_file(scene: Scene, manifest: Path) -> None:
     assert lines[1] == f"+++ node-agent {manifest}"
     assert lines[2:] == [
         " spec.template.spec.containers[agent].env[API_TOKEN]",
-        "-  value: ***",
-        "+  value: *** (changed)",
+        "-  value: <hidden, 6 characters, digest efaa>",
+        "+  value: <hidden, 5 characters, digest d448>",
         " spec.template.spec.containers[agent]",
         "-  image: registry.example.com/agent:1.9.0",
         "+  image: registry.example.com/agent:1.9.1",
         "2 changes: pods are re-created",
     ]
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "redis-cli -a {}",
+        "requirepass {}",
+        "<password>{}</password>",
+        "machine example.com login me {}",
+        "sk_live_{}",
+        "JWT={}",
+        "--level={}",
+        "{}",
+    ],
+)
+@pytest.mark.parametrize("output", [(), ("-o", "json")])
+def test_a_value_that_may_be_a_secret_is_not_printed(
+    scene: Scene, tmp_path: Path, secret: str, output: tuple[str, ...]
+) -> None:
+    path, changed = tmp_path / "new.yaml", template("1.9.0")
+    agent = changed["spec"]["containers"][0]
+    agent["env"].append({"name": "SETTINGS", "value": secret.format("q7Xw")})
+    agent["args"] = ["-c", secret.format("q7Xw")]
+    changed["metadata"]["annotations"] = {"example.com/settings": secret.format("q7Xw")}
+    path.write_text(yaml.safe_dump(wanted(changed)))
+    ran = scene.run(*WORDS, "-f", str(path), *output)
+    assert "q7Xw" not in ran.out
+    assert ran.out.count("<hidden, ") >= 3
+    assert "q7Xw" in scene.run(*WORDS, "-f", str(path), *output, "--show-values").out
 
 
 def test_values_for_who_asks(scene: Scene, manifest: Path) -> None:

@@ -10,12 +10,12 @@ from kubectl_plugin.report.revisions.comparison import ComparedSide, Comparison
 from kubectl_plugin.report.revisions.differences import differences
 
 
-def drawn(old: JSONObject, new: JSONObject, *, only_ascii: bool = False) -> list[str]:
+def drawn(old: JSONObject, new: JSONObject, *, only_ascii: bool = False, show_values: bool = False) -> list[str]:
     """Without the two lines above and the one below."""
     before: JSONObject = {"spec": old}
     after: JSONObject = {"spec": new}
     sides = ComparedSide(template=before, live=True), ComparedSide(template=after, file="new.yaml")
-    found = differences(before, after)
+    found = differences(before, after, show_values=show_values)
     comparison = Comparison(name="agent", old=sides[0], new=sides[1], changes=found, verdict="")
     return comparison_text(comparison, now=0.0, only_ascii=only_ascii).plain.split("\n")[2:-1]
 
@@ -33,14 +33,23 @@ TWO: list[JSON] = [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]
     ("old", "new", "lines"),
     [
         (
-            agent(image="a:1", workingDir="/x"),
-            agent(image="a:2", workingDir="/y"),
-            [PLACE, "-  image: a:1", "+  image: a:2", "-  workingDir: /x", "+  workingDir: /y"],
+            agent(image="a:1", imagePullPolicy="Never"),
+            agent(image="a:2", imagePullPolicy="Always"),
+            [PLACE, "-  image: a:1", "+  image: a:2", "-  imagePullPolicy: Never", "+  imagePullPolicy: Always"],
         ),
         (
             agent(args=["--a", "--b"]),
-            agent(args=["--a", "--c: d", "true"]),
-            [f"{PLACE}.args", "-  - --b", "+  - '--c: d'", "+  - 'true'"],
+            agent(args=["--a", "--c: d"]),
+            [
+                f"{PLACE}.args",
+                "-  - <hidden, 3 characters, digest dff3>",
+                "+  - <hidden, 6 characters, digest 47bb>",
+            ],
+        ),
+        (
+            {"schedulingGates": [{"name": "a"}], "hostAliases": [{"ip": "1", "hostnames": ["b"]}]},
+            {"schedulingGates": [{"name": "a"}], "hostAliases": [{"ip": "1", "hostnames": ["c: d", "true"]}]},
+            [" spec.template.spec.hostAliases[1].hostnames", "-  - b", "+  - 'c: d'", "+  - 'true'"],
         ),
         (
             {"containers": TWO},
@@ -67,7 +76,11 @@ TWO: list[JSON] = [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]
         (
             agent(env=[{"name": "TOKEN", "value": "a"}]),
             agent(env=[{"name": "TOKEN", "value": "b"}]),
-            [f"{PLACE}.env[TOKEN]", "-  value: ***", "+  value: *** (changed)"],
+            [
+                f"{PLACE}.env[TOKEN]",
+                "-  value: <hidden, 1 character, digest ac8d>",
+                "+  value: <hidden, 1 character, digest c100>",
+            ],
         ),
     ],
 )
@@ -76,7 +89,11 @@ def test_drawn(old: JSONObject, new: JSONObject, lines: list[str]) -> None:
 
 
 def test_a_value_commands_nothing() -> None:
-    lines = drawn(agent(env=[{"name": "A", "value": "\x1b[31mred\u202e"}]), agent(env=[{"name": "A", "value": "b"}]))
+    lines = drawn(
+        agent(env=[{"name": "A", "value": "\x1b[31mred\u202e"}]),
+        agent(env=[{"name": "A", "value": "b"}]),
+        show_values=True,
+    )
     assert all(character.isprintable() for line in lines for character in line)
 
 
@@ -93,7 +110,7 @@ def test_ascii() -> None:
 
 
 def test_a_script_keeps_its_lines() -> None:
-    assert drawn(agent(args=["-c"]), agent(args=["-c", "set -e\nexec agent\n"]))[1:] == [
+    assert drawn(agent(args=["-c"]), agent(args=["-c", "set -e\nexec agent\n"]), show_values=True)[1:] == [
         "+  - |",
         "+    set -e",
         "+    exec agent",
@@ -101,4 +118,4 @@ def test_a_script_keeps_its_lines() -> None:
 
 
 def test_a_long_value_stays_on_its_line() -> None:
-    assert len(drawn(agent(workingDir="x y " * 100), agent(workingDir="z"))) == 3
+    assert len(drawn(agent(workingDir="x y " * 100), agent(workingDir="z"), show_values=True)) == 3

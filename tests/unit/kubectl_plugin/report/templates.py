@@ -6,8 +6,9 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from controller.api.base import JSONObject
+from controller.api.base import JSON, JSONObject
 from kubectl_plugin.report.revisions.differences import Difference, differences
+from kubectl_plugin.report.revisions.hiding import without_secrets
 
 Edit = Callable[[Any], object]
 """Of the pod spec, in place."""
@@ -46,6 +47,11 @@ def told(edit: Edit, **options: bool) -> list[tuple[str, str, object, object]]:
         (str(one["path"]).removeprefix("spec.template."), str(one["change"]), one.get("old"), one.get("new"))
         for one in documents
     ]
+
+
+def hid(value: JSON) -> JSON:
+    """What stands for a value that may be a secret."""
+    return without_secrets({"args": value})["args"]
 
 
 def agent(spec: Any) -> Any:

@@ -10,7 +10,7 @@ from controller.api.base import JSONObject
 from controller.api.canonical import identity
 from kubectl_plugin.report.revisions.differences import differences, image_only, verdict
 from kubectl_plugin.report.revisions.phrases import summary
-from tests.unit.kubectl_plugin.report.templates import Edit, agent, found, template, told
+from tests.unit.kubectl_plugin.report.templates import Edit, agent, found, hid, template, told
 
 CASES: list[tuple[str, Edit, list[tuple[str, str, object, object]], str]] = [
     (
@@ -68,25 +68,25 @@ CASES: list[tuple[str, Edit, list[tuple[str, str, object, object]], str]] = [
     (
         "a variable",
         lambda spec: agent(spec)["env"][0].update(value="debug"),
-        [("spec.containers[agent].env[LOG_LEVEL].value", "changed", "info", "debug")],
-        "env agent LOG_LEVEL info → debug",
+        [("spec.containers[agent].env[LOG_LEVEL].value", "changed", hid("info"), hid("debug"))],
+        "env agent LOG_LEVEL changed",
     ),
     (
         "a variable more",
         lambda spec: agent(spec)["env"].append({"name": "MODE", "value": "fast"}),
-        [("spec.containers[agent].env[MODE]", "added", None, {"name": "MODE", "value": "fast"})],
+        [("spec.containers[agent].env[MODE]", "added", None, {"name": "MODE", "value": hid("fast")})],
         "+ env agent MODE",
     ),
     (
         "a secret variable less",
         lambda spec: agent(spec)["env"].pop(),
-        [("spec.containers[agent].env[API_TOKEN]", "removed", {"name": "API_TOKEN", "value": "***"}, None)],
+        [("spec.containers[agent].env[API_TOKEN]", "removed", {"name": "API_TOKEN", "value": hid("s3cret")}, None)],
         "- env agent API_TOKEN",
     ),
     (
         "a secret variable",
         lambda spec: agent(spec)["env"][1].update(value="other"),
-        [("spec.containers[agent].env[API_TOKEN].value", "changed", "***", "*** (changed)")],
+        [("spec.containers[agent].env[API_TOKEN].value", "changed", hid("s3cret"), hid("other"))],
         "env agent API_TOKEN changed",
     ),
     (
@@ -95,7 +95,7 @@ CASES: list[tuple[str, Edit, list[tuple[str, str, object, object]], str]] = [
             1, {"name": "API_TOKEN", "valueFrom": {"secretKeyRef": {"name": "tokens", "key": "api"}}}
         ),
         [
-            ("spec.containers[agent].env[API_TOKEN].value", "removed", "***", None),
+            ("spec.containers[agent].env[API_TOKEN].value", "removed", hid("s3cret"), None),
             (
                 "spec.containers[agent].env[API_TOKEN].valueFrom",
                 "added",
@@ -169,24 +169,13 @@ CASES: list[tuple[str, Edit, list[tuple[str, str, object, object]], str]] = [
     (
         "an argument",
         lambda spec: agent(spec)["args"].__setitem__(0, "--level=debug"),
-        [("spec.containers[agent].args[0]", "changed", "--level=info", "--level=debug")],
+        [("spec.containers[agent].args[0]", "changed", hid("--level=info"), hid("--level=debug"))],
         "args agent changed",
     ),
     (
         "an argument before the others",
         lambda spec: agent(spec)["args"].insert(0, "--fast"),
-        [("spec.containers[agent].args[0]", "added", None, "--fast")],
-        "args agent changed",
-    ),
-    (
-        "a secret argument",
-        lambda spec: agent(spec)["args"].extend(["--password=x", "--token", "y", "--key-file=/etc/key"]),
-        [
-            ("spec.containers[agent].args[2]", "added", None, "--password=***"),
-            ("spec.containers[agent].args[3]", "added", None, "--token"),
-            ("spec.containers[agent].args[4]", "added", None, "***"),
-            ("spec.containers[agent].args[5]", "added", None, "--key-file=/etc/key"),
-        ],
+        [("spec.containers[agent].args[0]", "added", None, hid("--fast"))],
         "args agent changed",
     ),
     (
@@ -295,15 +284,6 @@ def test_values_are_shown_to_who_asks_for_them() -> None:
     ]
 
 
-def test_a_password_in_a_url_is_hidden_and_its_change_is_told() -> None:
-    def with_password(word: str) -> JSONObject:
-        return template(lambda spec: agent(spec)["env"][0].update(value=f"http://me:{word}@proxy:80"))
-
-    old, new = with_password("one"), with_password("two")
-    (one,) = differences(old, new)
-    assert (one.old, one.new) == ("http://me:***@proxy:80", "http://me:***@proxy:80 (changed)")
-
-
 def test_one_is_not_true() -> None:
     (one,) = differences({"spec": {"hostPID": True, "odd": [1]}}, {"spec": {"hostPID": 1, "odd": [1]}})
     assert (one.old, one.new) == (True, 1)
@@ -318,8 +298,8 @@ def test_names_twice_are_compared_by_place() -> None:
     assert one.document == {
         "path": "spec.template.spec.containers[agent].env[1].value",
         "change": "changed",
-        "old": "2",
-        "new": "3",
+        "old": hid("2"),
+        "new": hid("3"),
     }
 
 
@@ -332,7 +312,7 @@ def test_metadata() -> None:
         "spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]",
         "spec.template.metadata.annotations[a.b/c]",
     ]
-    assert summary(found) == "- label app agent, restart, + annotation a.b/c d"
+    assert summary(found) == "- label app agent, restart, + annotation a.b/c"
 
 
 def test_a_template_without_anything() -> None:
