@@ -123,6 +123,8 @@ class Rollout(Part):
     """The most that `done` has been since start_time: a pod that gets ready again and again is no progress."""
     most_updated: int = 0
     """The most nodes since start_time that had a pod of the current revision, available or not."""
+    stable_revision: str | None = None
+    """Hash of the last revision that was rolled out completely; None: none has been, as far as is recorded."""
 
 
 class Counts(Part):
@@ -146,6 +148,10 @@ class DaemonSetStatus(Counts):
     rollout: Rollout | None = None
     conditions: tuple[JSONObject, ...] | None = None
     """Complete entries, because those of others must be written back unchanged."""
+
+    @property
+    def stable_revision(self) -> str | None:
+        return self.rollout.stable_revision if self.rollout is not None else None
 
 
 class DaemonSetMeta(ObjectMeta):

@@ -54,7 +54,7 @@ def settle_history(board: Board) -> Step:
 
 def trim_history(board: Board) -> Step:
     """The stage that records which revisions pods have, and deletes the oldest beyond revisionHistoryLimit, but never
-    one that a pod has.
+    one that a pod has, nor the stable one: `rollback` goes back to that.
 
     While partition, selector or pause keep nodes on older revisions, the revisions are kept from which pods may be
     recreated there: the one with the most pods, and the last one of each empty node.
@@ -66,10 +66,13 @@ def trim_history(board: Board) -> Step:
 
 
 def _surplus(board: Board) -> Sequence[DeleteRevision]:
-    surplus = len(board.history) - board.world.daemonset.spec.history_limit
+    daemonset = board.world.daemonset
+    surplus = len(board.history) - daemonset.spec.history_limit
     if surplus <= 0:
         return ()
     in_use = {pod.hash for pod in board.world.pods}
+    if daemonset.status is not None and daemonset.status.stable_revision is not None:
+        in_use.add(daemonset.status.stable_revision)
     if board.holds_back:
         in_use |= {slot.last for slot in board.slots if slot.fit is Fit.RUN and slot.last is not None}
         if board.fallback.most_run is not None:

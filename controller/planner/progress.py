@@ -107,7 +107,12 @@ def advance(
     last = _record(before)
     stamp = rfc3339(now)
     if before is None or before.update_revision != revision_hash or not last.start_time:
-        last = Rollout(phase=last.phase, last_transition_time=last.last_transition_time, start_time=stamp)
+        last = Rollout(
+            phase=last.phase,
+            last_transition_time=last.last_transition_time,
+            start_time=stamp,
+            stable_revision=last.stable_revision,
+        )
     awaits = standing.awaited > 0
     done = standing.done >= standing.target and not standing.leaving
     completed = last.completion_time or (stamp if done else None)

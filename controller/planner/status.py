@@ -12,6 +12,7 @@ from controller.api.daemonset import Columns, Counts, DaemonSet, Phase, Rollout
 from controller.api.text import shortened
 from controller.planner.board import Board
 from controller.planner.conditions import conditions_of, refused_conditions
+from controller.planner.current_revision import of_template
 from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer
 from controller.planner.kstatus_conditions import Condition
@@ -32,10 +33,7 @@ class Status(Value):
     @property
     def settled(self) -> bool:
         """Whether every node has an available pod of the current revision; such good news is written at once."""
-        counts = self.counts
-        if counts is None:
-            return True
-        return counts.desired_number_scheduled == counts.number_available == counts.updated_number_scheduled
+        return self.counts is None or _all_updated(self.counts)
 
     @property
     def misscheduled(self) -> int:
@@ -70,9 +68,29 @@ def status_of(explainer: Explainer, *, observed: bool) -> Status:
         revision_hash=board.revision.hash,
         collision_count=world.collisions or None,
         columns=columns_of(daemonset),
-        rollout=rollout,
+        rollout=replace(rollout, stable_revision=_stable_revision(board, rollout, counts, observed=observed)),
         conditions=_bounded(conditions_of(explainer, counts, known, Phase(rollout.phase))),
     )
+
+
+def _stable_revision(board: Board, rollout: Rollout, counts: Counts, *, observed: bool) -> str | None:
+    """The hash of the last revision that was rolled out completely: the current one once every node that should run
+    it has it available, else the recorded one.
+
+    Nothing is concluded from what is incomplete: own writes that are not seen yet, a pod that cannot be decoded, a
+    revision that is not stored, no nodes at all.
+    """
+    world, current, known = board.world, board.revision, rollout.stable_revision
+    complete = observed and not world.unreadable and current.uid != "" and counts.desired_number_scheduled > 0
+    if complete and rollout.phase == Phase.HEALTHY and _all_updated(counts):
+        return current.hash
+    if known is not None and any(one.hash == known for one in of_template(world.daemonset, board.history)):
+        return current.hash  # the recorded one is its duplicate, and about to be deleted
+    return known
+
+
+def _all_updated(counts: Counts) -> bool:
+    return counts.desired_number_scheduled == counts.number_available == counts.updated_number_scheduled
 
 
 def _counts(board: Board) -> Counts:

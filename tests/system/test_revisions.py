@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-from tests.beds.api import PODS, REVISIONS, Object
+from tests.beds.api import DAEMONSETS, PODS, REVISIONS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.objects import V1, V2, V3, V4, daemonset, on_delete
 from tests.beds.pods import controller_of
@@ -23,7 +23,7 @@ def numbers(count: int, *wanted: int) -> Callable[[list[Object]], str]:
 
 
 @both_beds
-async def test_history_is_trimmed_to_its_limit_but_not_what_a_pod_still_is_of(bed: Bed) -> None:
+async def test_history_is_trimmed_to_its_limit_but_not_what_is_needed(bed: Bed) -> None:
     await bed.deploy(on_delete(revisionHistoryLimit=2), nodes=2)
     for number in range(2, 7):
         await bed.set_image(f"registry.example/agent:v{number}")
@@ -34,13 +34,15 @@ async def test_history_is_trimmed_to_its_limit_but_not_what_a_pod_still_is_of(be
         if number == 3:
             await bed.api.delete(PODS, (await bed.pods())["node-0"]["metadata"]["name"])
             await bed.runs_on("node-0", "node-1")
-    await bed.until(REVISIONS, numbers(3, 2, 3, 6), "2 and 3, which pods are of, and the current one")
+    await bed.until(
+        REVISIONS, numbers(4, 1, 2, 3, 6), "the stable one, 2 and 3, which pods are of, and the current one"
+    )
     await bed.edit({"revisionHistoryLimit": 0})
     await bed.seen()
     await bed.idle()
-    assert [one["revision"] for one in await bed.revisions()] == [2, 3, 6]
+    assert [one["revision"] for one in await bed.revisions()] == [1, 2, 3, 6]
     deleted = [write.name for write in bed.journal.of("controllerrevisions.apps", "delete")]
-    assert len(deleted) == len(set(deleted)) == 3
+    assert len(deleted) == len(set(deleted)) == 2
 
 
 @both_beds
@@ -122,3 +124,30 @@ async def test_edits_one_after_another_end_at_the_last_one(bed: Bed) -> None:
     found = [one["revision"] for one in await bed.revisions()]
     assert all(before < after for before, after in pairwise(found))
     assert set(bed.journal.deleted) == set(nodes)
+
+
+@both_beds
+async def test_the_stable_revision_outlasts_the_controller_and_is_never_guessed(bed: Bed) -> None:
+    await bed.deploy(daemonset(revisionHistoryLimit=0), nodes=3)
+    (first,) = await bed.revisions()
+    good = first["metadata"]["labels"][HASH]
+
+    async def rolled_out(image: str, partition: int) -> str | None:
+        """The stable revision after that, while the partition keeps so many nodes old."""
+        await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": partition}}})
+        await bed.set_image(image)
+        await bed.seen()
+        await bed.status(desired=3, updated=3 - partition, available=3)
+        await bed.idle()
+        found: str | None = (await bed.daemonset())["status"]["rollout"].get("stableRevision")
+        return found
+
+    assert await rolled_out(V2, 2) == good
+    await bed.controller.kill()
+    bed.controller.start()
+    assert await rolled_out(V3, 1) == good
+    await bed.controller.stop()
+    await bed.api.patch(DAEMONSETS, "agent", {"status": {"rollout": None}}, sub="status")
+    bed.controller.start()
+    assert await rolled_out(V4, 1) is None, "it was lost, and nothing is complete"
+    assert await rolled_out(V2, 0) == (await bed.daemonset())["status"]["updateRevision"] != good
