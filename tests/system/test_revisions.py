@@ -35,7 +35,7 @@ async def test_history_is_trimmed_to_its_limit_but_not_what_is_needed(bed: Bed) 
             await bed.api.delete(PODS, (await bed.pods())["node-0"]["metadata"]["name"])
             await bed.runs_on("node-0", "node-1")
     await bed.until(
-        REVISIONS, numbers(4, 1, 2, 3, 6), "the stable one, 2 and 3, which pods are of, and the current one"
+        REVISIONS, numbers(4, 1, 2, 3, 6), "the stable one, those of pods, and the current one"
     )
     await bed.edit({"revisionHistoryLimit": 0})
     await bed.seen()
