@@ -62,10 +62,10 @@ async def main_loop(settings: Settings) -> int:
         logger.error("cannot connect; see --kubeconfig and --context", why=innermost(errors))
         code = 2
     except* CannotListen as errors:
-        logger.error(innermost(errors))
+        logger.error(str(innermost(errors)))
         code = 2
     except* LeadershipLost as errors:
-        logger.error("leadership lost, ending: a standby goes on", why=innermost(errors))
+        logger.error("leadership lost, ending: a standby goes on", why=str(innermost(errors)))
         code = 1
     except* Exception as errors:  # a bug; Python itself would print its text
         logger.critical("ended by an error", exc_info=errors)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Protocol, runtime_checkable
 
 from typer import Argument, Option
 
@@ -103,6 +103,16 @@ class Options:
     def offline(self) -> bool:
         """Whether these options need no cluster."""
         return False
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """Options of a verb that may wait for long."""
+
+    @property
+    def timeout(self) -> str:
+        """A length of time such as 10m for the whole command; `0` for no limit."""
+        ...
 
 
 @dataclass(frozen=True)

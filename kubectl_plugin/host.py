@@ -17,6 +17,7 @@ from kubectl_plugin.releases import own_version
 if TYPE_CHECKING:
     from controller.kube.access import Access
     from controller.kube.connection import Connection
+    from controller.kube.exec_run import Console
     from controller.kube.request import Transport
 
 T = TypeVar("T")
@@ -63,11 +64,25 @@ class Host:
 
         return await run_program(*command)
 
-    async def connection(self, access: Access) -> Connection:
-        """How to reach the server that kubectl would ask. Raises ConfigError."""
+    async def connection(self, access: Access, login_seconds: float | None = None) -> Connection:
+        """How to reach the server that kubectl would ask. An exec plugin of the kubeconfig may ask the person who
+        runs us; it ends within `login_seconds`, if they are given. Raises ConfigError."""
         from controller.kube.config import connection_for
 
-        return await connection_for(access, environ=self.environ)
+        return await connection_for(
+            access, environ=self.environ, console=self._console(), login_seconds=login_seconds
+        )
+
+    def _console(self) -> Console | None:
+        """None where nobody sees what is written to `err`, as after <TAB>."""
+        from controller.kube.exec_run import Console
+
+        try:
+            descriptor = self.err.fileno()
+        except OSError:
+            return None
+        types = self.stdin.isatty()
+        return Console(err=descriptor, types=types, terminal=types or self.err.isatty())
 
     def transport(self, connection: Connection, user_agent: str) -> AbstractAsyncContextManager[Transport]:
         from controller.kube.transport import open_transport

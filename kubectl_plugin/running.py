@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
-from kubectl_plugin.flags import GlobalFlags, Options, Output
+from kubectl_plugin.flags import GlobalFlags, Options, Output, Timed
 from kubectl_plugin.host import Host
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.verb_table import Entry, imported_function
@@ -78,24 +79,36 @@ class Runner:
         verb: Callable[[Invocation, Any], Awaitable[int]],
         asked: Options,
     ) -> int:
+        import asyncio
+
         from controller.kube.errors import ApiError, ConfigError
         from kubectl_plugin.cluster.api_errors import explained_error
         from kubectl_plugin.cluster.invocation import Invocation
         from kubectl_plugin.cluster.session import access_of, open_session
 
-        timeout = seconds_of(flags.request_timeout, "--request-timeout") if flags.request_timeout else None
+        began = asyncio.get_running_loop().time()
+        request_timeout = seconds_of(flags.request_timeout, "--request-timeout") if flags.request_timeout else None
+        timeout = asked.timeout if isinstance(asked, Timed) else "0"
         session = None
+        opening = open_session(
+            self.host,
+            access_of(flags),
+            namespace=flags.namespace,
+            controller_namespace=flags.controller_namespace,
+            request_timeout=request_timeout,
+            trace=terminal.trace if flags.verbose else None,
+            clock=terminal.clock,
+        )
         try:
-            async with open_session(
-                self.host,
-                access_of(flags),
-                namespace=flags.namespace,
-                controller_namespace=flags.controller_namespace,
-                request_timeout=timeout,
-                trace=terminal.trace if flags.verbose else None,
-                clock=terminal.clock,
-            ) as session:
-                return await verb(Invocation(session, terminal, flags.output, self.host, flags.namespace), asked)
+            async with AsyncExitStack() as stack:
+                try:
+                    async with asyncio.timeout(seconds_of(timeout, "--timeout") or None):
+                        session = await stack.enter_async_context(opening)
+                except TimeoutError as error:
+                    words = f"timed out after {timeout}: the login has not ended"
+                    raise CommandError(words, exit_code=ExitCode.TIMED_OUT) from error
+                invocation = Invocation(session, terminal, flags.output, self.host, flags.namespace, began)
+                return await verb(invocation, asked)
         except (ApiError, ConfigError) as error:
             raise explained_error(error, session) from error
 

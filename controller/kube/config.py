@@ -17,7 +17,7 @@ from controller.kube.access import Access
 from controller.kube.connection import Connection, Credentials, Fixed, TokenFile, tls_context
 from controller.kube.errors import ConfigError
 from controller.kube.exec_plugin import ExecPlugin
-from controller.kube.exec_run import Credential, Program
+from controller.kube.exec_run import Console, Credential, Program
 from controller.kube.in_cluster import HOST, SERVICE_ACCOUNT, in_cluster
 from controller.kube.kubeconfig import ClusterAndUser, Files, KubeconfigEntry, choose, impersonation
 
@@ -44,13 +44,15 @@ async def connection_for(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
     clock: Callable[[], float] = time.time,
+    console: Console | None = None,
+    login_seconds: float | None = None,
 ) -> Connection:
     """The connection that kubectl would use with these flags: by the files of --kubeconfig, of $KUBECONFIG, or
     ~/.kube/config; without any such file, to the server of --server, or in a pod by its service account. An empty
     file, such as /dev/null, counts as no file and is no error.
 
-    `service_account` is the folder where a pod finds its own. Raises ConfigError, one line that names the file or
-    context. May run the exec plugin of the kubeconfig.
+    `service_account` is the folder where a pod finds its own. May run the exec plugin of the kubeconfig, for which
+    `Program` explains `console` and `login_seconds`. Raises ConfigError, one line that names the file or context.
     """
     paths = access.kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config"
     existing = kubeconfigs(access.kubeconfig, environ)
@@ -64,13 +66,17 @@ async def connection_for(
             raise ConfigError(f"no kubeconfig: {paths} does not exist", hint=hint)
         if existing and not files and not access.server:
             raise ConfigError(f"kubeconfig {paths} is empty", hint=hint)
-        return await _chosen(files, access, clock)
+        chosen = choose(files, access)
+        program = None
+        if settings := chosen.user.get("exec"):
+            program = Program(settings, chosen.source, chosen.cluster, console=console, seconds=login_seconds)
+        return await _chosen(chosen, access, program, clock)
     except ConfigError:
         raise
     except Exception as error:  # YAML that is no kubeconfig may break anything
         named = os.pathsep.join(existing if files is None else files)
         where = f"kubeconfig {named}" if named else "the command line"
-        raise ConfigError(f"{where}: {_words(error)}") from error
+        raise _unusable(where, error) from error
 
 
 def kubeconfigs(flag: str | None, environ: Mapping[str, str] = os.environ) -> list[str]:
@@ -110,12 +116,13 @@ def _with_flags(pod: Connection, access: Access) -> Connection:
     return msgspec.structs.replace(connection, tls=tls, tls_now=None)
 
 
-async def _chosen(files: Files, access: Access, clock: Callable[[], float]) -> Connection:
-    chosen = choose(files, access)
+async def _chosen(
+    chosen: ClusterAndUser, access: Access, program: Program | None, clock: Callable[[], float]
+) -> Connection:
     cluster, source = chosen.cluster, chosen.source
     headers = impersonation(chosen.user, access)
     _settle_auth_provider(chosen.user, source, clock)
-    credentials = await _credentials(chosen, clock)
+    credentials = await _credentials(chosen, program, clock)
     tls_now = credentials.tls if isinstance(credentials, ExecPlugin) else None
     tls = tls_now() if tls_now else _tls(cluster, chosen.user) if cluster["server"].startswith("https") else None
     return Connection(
@@ -132,7 +139,7 @@ async def _chosen(files: Files, access: Access, clock: Callable[[], float]) -> C
     )
 
 
-async def _credentials(chosen: ClusterAndUser, clock: Callable[[], float]) -> Credentials:
+async def _credentials(chosen: ClusterAndUser, program: Program | None, clock: Callable[[], float]) -> Credentials:
     """As kubectl chooses: a token goes before a plugin, and one in a file that can be read before one that is not."""
     cluster, user, source = chosen.cluster, chosen.user, chosen.source
     token = Fixed(_checked(f"Bearer {user['token']}", source)) if user.get("token") else None
@@ -144,12 +151,11 @@ async def _credentials(chosen: ClusterAndUser, clock: Callable[[], float]) -> Cr
                 raise
     if token is not None:
         return token
-    if user.get("exec"):
+    if program is not None:
 
         def tls_with(credential: Credential) -> ssl.SSLContext:
             return _tls(cluster, {**user, **credential.certificate})
 
-        program = Program(user["exec"], source)
         return ExecPlugin(program, await program.run(), tls_with, clock)
     if "username" in user and "password" in user:
         return Fixed("Basic " + base64.b64encode(f"{user['username']}:{user['password']}".encode()).decode())
@@ -215,7 +221,10 @@ def _expiry(token: str) -> float:
         return 0.0
 
 
-def _words(error: Exception) -> str:
+def _unusable(where: str, error: Exception) -> ConfigError:
     if isinstance(error, AttributeError | TypeError | KeyError | AssertionError | msgspec.ValidationError):
-        return "it does not have the form of a kubeconfig"
-    return " ".join(str(error).split()) or type(error).__name__
+        return ConfigError(f"{where}: it does not have the form of a kubeconfig")
+    words = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, OSError):
+        return ConfigError(f"{where}: {words}")
+    return ConfigError(f"{where}: cannot be read", quoting=words)  # YAML's errors show a part of the file

@@ -65,8 +65,11 @@ _status = msgspec.json.Decoder(_Status)
 class ConfigError(Exception):
     """The settings do not say how to reach the server, or as whom: one line that names the file or context."""
 
-    def __init__(self, words: str, *, hint: str = "") -> None:
-        super().__init__(words)
+    def __init__(self, words: str, *, quoting: str = "", hint: str = "") -> None:
+        """`quoting`: what the line also says of the contents of a file or the output of a program."""
+        super().__init__(f"{words}: {quoting}" if quoting else words)
+        self.words = words
+        """The line without what it quotes, for the log."""
         self.hint = hint
         """What to do about it in one line; empty if not known."""
 
@@ -188,9 +191,12 @@ _TIMED_OUT_INSIDE = ("etcdserver:", "context deadline exceeded", "timed out")
 def log_words(error: BaseException) -> str:
     """An error as it is logged: names, the kind of error, the HTTP status and the fields that are refused.
 
-    Not its text, which may quote what a server, a webhook or a kubelet says; unless that text is always our own.
+    Not its text, which may quote what a server, a webhook, a kubelet or another program says; unless that text is
+    always our own.
     """
-    if isinstance(error, ConfigError | NotConnected):
+    if isinstance(error, ConfigError):
+        return error.words
+    if isinstance(error, NotConnected):
         return str(error)
     if not isinstance(error, ApiError):
         return type(error).__name__

@@ -92,6 +92,6 @@ class ExecPlugin:
             return failed
         except Exception as error:  # odd output may break anything; a certificate may not fit its key
             words = " ".join(str(error).split()) or type(error).__name__
-            return ConfigError(f"{self._program.source}: cannot renew the credentials: {words}")
+            return ConfigError(f"{self._program.source}: cannot renew the credentials", quoting=words)
         self._credential = credential
         return None

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import math
 import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -20,13 +23,18 @@ from controller.kube.errors import ConfigError
 from controller.kube.kubeconfig import KubeconfigEntry
 
 PLUGIN_SECONDS = 60.0
-"""Seconds that a plugin may take. One that waits for a person at a keyboard would never end."""
+"""Seconds that a plugin may take where there is no terminal: one that waits for a person would never end."""
 ENDS_WITHIN = 1.0
 """Seconds to wait for the end of a program that was killed."""
+CLUSTER_EXTENSION: Final = "client.authentication.k8s.io/exec"
+"""The extension of a cluster in a kubeconfig that holds what its plugin is told of it."""
+CLUSTER_FIELDS: Final = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
+"""Fields of a cluster that an ExecCredential has by the same name."""
+MODES: Final = ("Never", "IfAvailable", "Always")
 
 
 class Credential(Value):
-    """The output of a plugin: a token, or else a client certificate."""
+    """The output of a plugin: a token, a client certificate, or both."""
 
     authorization: str | None = None
     """The `Authorization` header; None: there is no token."""
@@ -34,6 +42,17 @@ class Credential(Value):
     """The certificate and its key, as fields of a user in a kubeconfig; empty: there is none."""
     expiry: float | None = None
     """When it expires (seconds since 1970); None: not known."""
+
+
+class Console(Value):
+    """The standard streams of a command that a person runs."""
+
+    err: int
+    """The descriptor of standard error."""
+    types: bool
+    """Whether standard input is a terminal."""
+    terminal: bool
+    """Whether either of them is a terminal."""
 
 
 class _Status(View):
@@ -46,92 +65,152 @@ class _Status(View):
 
 
 class Program:
-    """An exec plugin. `settings` is the `exec` of a user in a kubeconfig."""
+    """An exec plugin. `settings` is the `exec` of a user in a kubeconfig, `cluster` the cluster that goes with it.
 
-    def __init__(self, settings: KubeconfigEntry, source: str) -> None:
+    With a `console` a plugin writes to the person's standard error, may ask at the terminal, and has no limit there.
+    Without one, as in a controller, what it writes there is dropped. `seconds` replaces the limit; it may be `inf`.
+    """
+
+    def __init__(
+        self,
+        settings: KubeconfigEntry,
+        source: str,
+        cluster: KubeconfigEntry | None = None,
+        *,
+        console: Console | None = None,
+        seconds: float | None = None,
+    ) -> None:
         self.name = f'its exec plugin "{settings.get("command")}"'
         self.source = source
-        self._settings = settings
+        self._settings, self._cluster, self._console = settings, cluster or {}, console
+        self._at_terminal = console is not None and console.terminal
+        self.seconds = seconds or (math.inf if self._at_terminal else PLUGIN_SECONDS)
+        """Seconds within which it has to end."""
 
     async def run(self) -> Credential:
         """Run the plugin once. Raises ConfigError when it fails; odd settings or odd output may raise anything."""
         try:
-            async with asyncio.timeout(PLUGIN_SECONDS):
-                return _credential(await self._status())
+            async with asyncio.timeout(None if self.seconds == math.inf else self.seconds):
+                return _credential(self._status(await self._printed()))
         except TimeoutError as error:
-            raise self._failed(f"did not end within {PLUGIN_SECONDS:g} s") from error
+            raise self._failed(f"did not end within {self.seconds:g} s") from error
         except OSError as error:
             if error.filename != self._settings.get("command"):
                 raise
             installed = not isinstance(error, FileNotFoundError)
             hint = next(iter(str(self._settings.get("installHint") or "").strip().splitlines()), "")
             why = f"cannot be run: {error.strerror}" if installed else "is not installed"
-            raise self._failed(why, hint) from error
+            raise self._failed(why, hint=hint) from error
 
-    async def _status(self) -> _Status:
+    async def _printed(self) -> bytes:
         for key in ("command", "apiVersion"):
             if not self._settings.get(key):
                 raise self._broken(f"malformed request. missing key '{key}'")
-        version = self._settings["apiVersion"]
-        asks = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
-        info = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": asks}}
+        version, asks = self._settings["apiVersion"], self._asks()
+        spec: KubeconfigEntry = {"interactive": asks}
+        if self._settings.get("provideClusterInfo"):
+            spec["cluster"] = _cluster_info(self._cluster)
+        info = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
         variables = {one["name"]: one["value"] for one in self._settings.get("env") or ()}
-        environ = {**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(info)}
-        words = (str(self._settings["command"]), *(self._settings.get("args") or ()))
-        code, printed, complaint = await run_program(*words, env=environ, asks=asks)
+        code, printed, _ = await run_program(
+            str(self._settings["command"]),
+            *(self._settings.get("args") or ()),
+            env={**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(info)},
+            stdin=None if asks else DEVNULL,
+            stderr=DEVNULL if self._console is None else self._console.err,
+            at_terminal=self._at_terminal,
+        )
         if code:
-            told = " ".join(complaint.decode(errors="replace").split())
-            raise self._broken(f"process returned {code}{f'. {told}' if told else ''}")
+            raise self._broken(f"process returned {code}")
+        return printed
+
+    def _status(self, printed: bytes) -> _Status:
+        version = self._settings["apiVersion"]
         try:
             credential = json.loads(printed)
         except ValueError as error:
-            raise self._broken(f"failed to decode process output: {error}") from error
+            raise self._broken("failed to decode process output", quoting=str(error)) from error
         for key in ("apiVersion", "kind", "status"):
             if key not in credential:
                 raise self._broken(f"malformed response. missing key '{key}'")
         if credential["apiVersion"] != version:
-            raise self._broken(f"plugin api version {credential['apiVersion']} does not match {version}")
+            returned = f"it returned {credential['apiVersion']}"
+            raise self._broken(f"plugin api version does not match {version}", quoting=returned)
         try:
             status = msgspec.convert(credential["status"], _Status)
         except msgspec.ValidationError as error:
-            raise self._broken(f"malformed response. status: {error}") from error
+            raise self._broken("malformed response. status", quoting=str(error)) from error
         if status.expiration_timestamp and epoch(status.expiration_timestamp) is None:
             raise self._broken("malformed response. status: expirationTimestamp is no RFC 3339 time")
+        if bool(status.client_certificate_data) != bool(status.client_key_data):
+            raise self._broken("malformed response. status: a certificate or a key, not both")
+        if not (status.token or status.client_certificate_data):
+            raise self._broken("malformed response. status: neither a token nor a certificate")
         return status
 
-    def _broken(self, words: str) -> ConfigError:
-        return self._failed(f"failed: {words}", "log in again")
+    def _asks(self) -> bool:
+        """Whether the plugin may ask at standard input. Raises ConfigError where it has to and cannot."""
+        mode = self._settings.get("interactiveMode")
+        if not mode and self._settings["apiVersion"] != "client.authentication.k8s.io/v1":
+            mode = "IfAvailable"  # the default of the versions before
+        if mode not in MODES:
+            raise self._failed(f"needs interactiveMode: one of {', '.join(MODES)}")
+        types = self._console is not None and self._console.types
+        if mode == "Always" and not types:
+            raise self._failed("has interactiveMode Always, and standard input is not a terminal")
+        return types and mode != "Never"
 
-    def _failed(self, words: str, hint: str = "") -> ConfigError:
-        return ConfigError(f"{self.source}: {self.name} {words}", hint=hint)
+    def _broken(self, words: str, *, quoting: str = "") -> ConfigError:
+        return self._failed(f"failed: {words}", quoting=quoting, hint="log in again")
+
+    def _failed(self, words: str, *, quoting: str = "", hint: str = "") -> ConfigError:
+        return ConfigError(f"{self.source}: {self.name} {words}", quoting=quoting, hint=hint)
 
 
 def _credential(status: _Status) -> Credential:
-    expiry = epoch(status.expiration_timestamp)
-    if status.token:
-        return Credential(authorization=f"Bearer {status.token}", expiry=expiry)
-    if not (status.client_certificate_data and status.client_key_data):
-        return Credential()
     files = {"client-certificate": status.client_certificate_data, "client-key": status.client_key_data}
-    data = {f"{field}-data": base64.b64encode(text.encode()).decode() for field, text in files.items()}
-    return Credential(certificate=data, expiry=expiry)
+    return Credential(
+        authorization=f"Bearer {status.token}" if status.token else None,
+        certificate={f"{field}-data": _base64(text.encode()) for field, text in files.items() if text},
+        expiry=epoch(status.expiration_timestamp),
+    )
+
+
+def _cluster_info(cluster: KubeconfigEntry) -> KubeconfigEntry:
+    """`spec.cluster` of the ExecCredential that the plugin gets, from the cluster's entry in the kubeconfig."""
+    info = {field: cluster[field] for field in CLUSTER_FIELDS if cluster.get(field)}
+    authority = cluster.get("certificate-authority-data")
+    if not authority and cluster.get("certificate-authority"):
+        authority = _base64(Path(cluster["certificate-authority"]).read_bytes())
+    if authority:
+        info["certificate-authority-data"] = authority
+    extensions = {one["name"]: one["extension"] for one in cluster.get("extensions") or ()}
+    return {**info, "config": extensions.get(CLUSTER_EXTENSION)}
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 async def run_program(
-    *words: str, env: Mapping[str, str] | None = None, asks: bool = False
+    *words: str,
+    env: Mapping[str, str] | None = None,
+    stdin: int | None = DEVNULL,
+    stderr: int = PIPE,
+    at_terminal: bool = False,
 ) -> tuple[int, bytes, bytes]:
-    """Run a program to its end; returns its exit code, stdout and stderr. When the caller is cancelled, the program
-    is killed together with its process group.
+    """Run a program to its end; returns its exit code, stdout and, by default, stderr. When the caller is cancelled,
+    the program is killed together with its process group.
 
-    With `asks` the program may ask a person at our terminal. Such a program must stay in our own process group,
-    because the terminal listens to no other; then only the program itself is killed.
+    `stdin` None is our own. A program that talks with a person `at_terminal` stays in our own process group, because
+    the terminal listens to no other; then only the program itself is killed.
     """
-    stdin, group = (None, None) if asks else (DEVNULL, 0)
+    group = None if at_terminal else 0
 
     async def start() -> Process | Exception:
         try:
             return await asyncio.create_subprocess_exec(
-                *words, env=env, stdin=stdin, stdout=PIPE, stderr=PIPE, process_group=group
+                *words, env=env, stdin=stdin, stdout=PIPE, stderr=stderr, process_group=group
             )
         except (
             Exception
@@ -144,13 +223,13 @@ async def run_program(
             program = await asyncio.shield(starting)
             printed, complaint = (b"", b"") if isinstance(program, Exception) else await program.communicate()
         except BaseException as error:  # cancelled too: the program does not outlive the call
-            await _end(starting, alone=asks)
+            await _end(starting, alone=at_terminal)
             if not isinstance(error, Exception):
                 raise
             program = error
     if isinstance(program, Exception):
         raise program
-    return program.returncode or 0, printed, complaint
+    return program.returncode or 0, printed, complaint or b""
 
 
 async def _end(starting: asyncio.Task[Process | Exception], *, alone: bool) -> None:

@@ -42,14 +42,14 @@ async def leadership(
             renewing.cancel()
     except BaseExceptionGroup as errors:
         if lost := errors.subgroup(LeadershipLost):
-            raise LeadershipLost(innermost(lost)) from errors
+            raise LeadershipLost(str(innermost(lost))) from errors
         raise
     finally:
         await election.release()
 
 
-def innermost(error: BaseException) -> str:
-    """The message of the first error in nested groups of errors."""
+def innermost(error: BaseException) -> BaseException:
+    """The first error in nested groups of errors."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return str(error)
+    return error

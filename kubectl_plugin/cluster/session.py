@@ -53,14 +53,16 @@ async def open_session(
     trace: Callable[[str], None] | None = None,
     clock: ServerClock | None = None,
 ) -> AsyncIterator[Session]:
-    """Find out where the server is and who asks it; no request is sent yet. Raises ConfigError.
+    """Find out where the server is and who asks it, which may run an exec plugin; no request is sent yet. Raises
+    ConfigError.
 
-    `request_timeout`: seconds for each answer, 0 for no limit. Without it a call, including its wait for a busy
-    server, ends within `CALL_SECONDS`. A watch lasts as long as it is read. `trace` gets one line for each request:
-    method, path, status and milliseconds, never a header or a body. `clock` learns the server's time from the
-    answers.
+    `request_timeout`: seconds for each answer and for the plugin, 0 for no limit. Without it a call, including its
+    wait for a busy server, ends within `CALL_SECONDS`. A watch lasts as long as it is read. `trace` gets one line for
+    each request: method, path, status and milliseconds, never a header or a body. `clock` learns the server's time
+    from the answers.
     """
-    connection = through_proxy(await host.connection(access), host.environ)
+    login_seconds = math.inf if request_timeout == 0 else request_timeout
+    connection = through_proxy(await host.connection(access, login_seconds), host.environ)
     user_agent = f"{PROGRAM}/{host.version()}"
     async with host.transport(connection, user_agent) as transport:
         yield session_over(

@@ -133,16 +133,22 @@ async def test_an_exec_plugin_that_hangs_at_the_start_does_not_hold_up_sigterm(t
 
 
 @pytest.mark.parametrize(
-    "status",
+    ("status", "last"),
     [
-        pytest.param({"token": "tok-4hQ9xVb2\nX-Other: tok-7Lm3"}, id="a token of two lines"),
-        pytest.param({"token": {"value": "tok-4hQ9xVb2"}}, id="a token that is no text"),
-        pytest.param({"clientCertificateData": "crt-4hQ9xVb2", "clientKeyData": "key-7Lm3"}, id="no certificate"),
-        pytest.param({"token": "tok-4hQ9xVb2", "expirationTimestamp": "next week"}, id="an odd expiry"),
+        pytest.param({"token": "tok-4hQ9xVb2\nX-Other: tok-7Lm3"}, "", id="a token of two lines"),
+        pytest.param({"token": {"value": "tok-4hQ9xVb2"}}, "", id="a token that is no text"),
+        pytest.param({"clientCertificateData": "crt-4hQ9xVb2", "clientKeyData": "key-7Lm3"}, "", id="no certificate"),
+        pytest.param({"token": "tok-4hQ9xVb2", "expirationTimestamp": "next week"}, "", id="an odd expiry"),
+        pytest.param({"token": "t"}, "echo tok-4hQ9xVb2 is refused >&2; exit 1", id="a failure in its own words"),
+        pytest.param({"token": "t"}, "echo tok-4hQ9xVb2", id="no JSON"),
+        pytest.param({"token": "t"}, """echo '{"apiVersion":"4hQ9xVb2","kind":"","status":{}}'""", id="a version"),
+        pytest.param({"token": "t"}, """echo tok-4hQ9xVb2 >&2; cat "$here/credential\"""", id="a word beside it"),
     ],
 )
-async def test_what_an_exec_plugin_hands_out_is_not_logged_at_debug(tmp_path: Path, status: dict[str, Any]) -> None:
-    plugin = ExecPlugin(tmp_path)
+async def test_what_an_exec_plugin_says_is_not_logged_at_debug(
+    tmp_path: Path, status: dict[str, Any], last: str
+) -> None:
+    plugin = ExecPlugin(tmp_path, *([last] if last else []))
     plugin.hands_out(**status)
     controller = Controller(tmp_path, plugin.logs_in(nowhere(tmp_path)), "--no-leader-elect")
     try:

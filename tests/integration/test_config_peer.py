@@ -37,7 +37,8 @@ def plugin(**status: str) -> dict[str, Any]:
     printed = json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status})
     program = f"import os, sys; sys.stdout.write({printed!r}.replace(sys.argv[1], os.environ['WORD']))"
     env = [{"name": "WORD", "value": "told"}]
-    return {"exec": {"apiVersion": version, "command": sys.executable, "args": ["-c", program, "untold"], "env": env}}
+    command = {"command": sys.executable, "args": ["-c", program, "untold"], "env": env}
+    return {"exec": {"apiVersion": version, "interactiveMode": "Never", **command}}
 
 
 CERTIFIED = re.compile("^a( plugin's)? certificate")

@@ -49,7 +49,15 @@ class Hanging:
         self._held = os.open(folder / "runs.held", os.O_RDONLY | os.O_NONBLOCK)
         self.args = ["-c", HANGS, str(self._runs), VERSION]
         self.kubeconfig = kubeconfig(
-            folder / "config", {"exec": {"apiVersion": VERSION, "command": sys.executable, "args": self.args}}
+            folder / "config",
+            {
+                "exec": {
+                    "apiVersion": VERSION,
+                    "interactiveMode": "Never",
+                    "command": sys.executable,
+                    "args": self.args,
+                }
+            },
         )
 
     def hang(self, *, leaves: bool = False) -> None:

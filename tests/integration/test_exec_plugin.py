@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from controller.kube import config
-from controller.kube.errors import ConfigError
+from controller.kube.errors import ConfigError, log_words
 from controller.kube.exec_plugin import ExecPlugin
 from controller.kube.exec_run import Program
 from tests.unit.controller.kube.test_access import NOW, kubeconfig
@@ -29,11 +26,12 @@ print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exec
 """
 EXPIRY = 4_102_444_800.0  # 2100-01-01
 VERSION = "client.authentication.k8s.io/v1"
+SETTINGS = {"apiVersion": VERSION, "interactiveMode": "IfAvailable"}
 
 
 def with_plugin(folder: Path) -> str:
     args = ["-c", PLUGIN, str(folder / "runs")]
-    return kubeconfig(folder / "config", {"exec": {"apiVersion": VERSION, "command": sys.executable, "args": args}})
+    return kubeconfig(folder / "config", {"exec": {**SETTINGS, "command": sys.executable, "args": args}})
 
 
 async def test_an_exec_plugin_runs_once_and_again_before_its_token_expires(tmp_path: Path) -> None:
@@ -66,20 +64,21 @@ async def test_a_plugin_that_fails_later_leaves_the_old_token(tmp_path: Path) ->
         (tmp_path / "runs.broken").touch()
         now[0] = EXPIRY - 30
         assert await connection.credentials.authorization() == "Bearer run-1"
-        with pytest.raises(ConfigError, match=r"context one.*please log in again"):
+        with pytest.raises(ConfigError, match=r"context one.*process returned 1$"):
             await connection.credentials.refresh()
 
 
 async def test_a_plugin_that_fails_at_the_start_is_one_line(tmp_path: Path) -> None:
     path = with_plugin(tmp_path)
     (tmp_path / "runs.broken").touch()
-    with pytest.raises(ConfigError, match="please log in again"):
+    with pytest.raises(ConfigError, match=r"process returned 1$") as raised:
         await config.load(path, environ={})
+    assert raised.value.hint == "log in again"
 
 
 async def test_a_plugin_that_cannot_be_run_is_named(tmp_path: Path) -> None:
     (tmp_path / "login").touch(mode=0o600)
-    path = kubeconfig(tmp_path / "config", {"exec": {"apiVersion": VERSION, "command": "./login"}})
+    path = kubeconfig(tmp_path / "config", {"exec": {**SETTINGS, "command": "./login"}})
     with pytest.raises(ConfigError, match=r'its exec plugin ".*/login" cannot be run: Permission denied$'):
         await config.load(path, environ={})
     path = kubeconfig(tmp_path / "config", {"exec": {"apiVersion": VERSION}})
@@ -88,7 +87,7 @@ async def test_a_plugin_that_cannot_be_run_is_named(tmp_path: Path) -> None:
 
 
 async def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
-    missing = {"apiVersion": VERSION, "command": "no-such-login"}
+    missing = {**SETTINGS, "command": "no-such-login"}
     path = kubeconfig(tmp_path / "config", {"exec": missing})
     with pytest.raises(ConfigError) as raised:
         await config.load(path, environ={})
@@ -101,31 +100,69 @@ async def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
 
 
 PRINTS = "import sys; print(sys.argv[1]); sys.exit(sys.argv[2] or 0)"
+WHOLE = {"apiVersion": VERSION, "kind": "ExecCredential"}
 
 
 @pytest.mark.parametrize(
-    ("printed", "complaint", "words"),
+    ("printed", "complaint", "logged", "quoting"),
     [
-        ("", "no\n  realm", "process returned 1. no realm"),
-        ("token", "", "failed to decode process output: Expecting value: line 1 column 1 (char 0)"),
-        ("{}", "", "malformed response. missing key 'apiVersion'"),
-        ('{"apiVersion": "v0", "kind": "", "status": {}}', "", f"plugin api version v0 does not match {VERSION}"),
+        ("", "no\n  realm", "process returned 1", ""),
+        ("tok", "", "failed to decode process output", "Expecting value: line 1 column 1 (char 0)"),
+        ("{}", "", "malformed response. missing key 'apiVersion'", ""),
+        (
+            '{"apiVersion": "v0", "kind": "", "status": {}}',
+            "",
+            f"plugin api version does not match {VERSION}",
+            "it returned v0",
+        ),
+        (
+            json.dumps({**WHOLE, "status": {}}),
+            "",
+            "malformed response. status: neither a token nor a certificate",
+            "",
+        ),
+        (
+            json.dumps({**WHOLE, "status": {"token": "t", "clientKeyData": "k"}}),
+            "",
+            "malformed response. status: a certificate or a key, not both",
+            "",
+        ),
     ],
-    ids=["an exit code", "no JSON", "no credential", "another version"],
+    ids=["an exit code", "no JSON", "no credential", "another version", "an empty one", "half a pair"],
 )
-async def test_what_is_wrong_with_a_plugin_is_said(tmp_path: Path, printed: str, complaint: str, words: str) -> None:
-    settings = {"apiVersion": VERSION, "command": sys.executable, "args": ["-c", PRINTS, printed, complaint]}
+async def test_what_is_wrong_with_a_plugin_is_said_and_its_words_not_logged(
+    tmp_path: Path, printed: str, complaint: str, logged: str, quoting: str
+) -> None:
+    settings = {**SETTINGS, "command": sys.executable, "args": ["-c", PRINTS, printed, complaint]}
     path = kubeconfig(tmp_path / "config", {"exec": settings})
     with pytest.raises(ConfigError) as raised:
         await config.load(path, environ={})
-    assert str(raised.value) == f'context one of {path}: its exec plugin "{sys.executable}" failed: {words}'
+    words = f'context one of {path}: its exec plugin "{sys.executable}" failed: {logged}'
+    assert str(raised.value) == (f"{words}: {quoting}" if quoting else words)
+    assert log_words(raised.value) == words
     assert raised.value.hint == "log in again"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "needs interactiveMode: one of Never, IfAvailable, Always"),
+        ({"interactiveMode": "Sometimes"}, "needs interactiveMode: one of Never, IfAvailable, Always"),
+        ({"interactiveMode": "Always"}, "has interactiveMode Always, and standard input is not a terminal"),
+    ],
+    ids=["none", "an unknown one", "Always"],
+)
+async def test_a_mode_that_cannot_be_had_is_refused(settings: dict[str, str], words: str) -> None:
+    program = Program({"apiVersion": VERSION, "command": "no-such-login", **settings}, "context one")
+    with pytest.raises(ConfigError) as raised:
+        await program.run()
+    assert str(raised.value) == f'context one: its exec plugin "no-such-login" {words}'
 
 
 async def test_a_certificate_too_is_known_to_expire() -> None:
     status = {"clientCertificateData": "crt", "clientKeyData": "key", "expirationTimestamp": "2100-01-01T00:00:00Z"}
     printed = json.dumps({"apiVersion": VERSION, "kind": "ExecCredential", "status": status})
-    settings = {"apiVersion": VERSION, "command": sys.executable, "args": ["-c", PRINTS, printed, ""]}
+    settings = {**SETTINGS, "command": sys.executable, "args": ["-c", PRINTS, printed, ""]}
     assert (await Program(settings, "context one").run()).expiry == EXPIRY
 
 
@@ -139,50 +176,10 @@ async def test_an_expired_exec_credential_is_named_once_the_server_refuses(tmp_p
         assert await connection.credentials.authorization() == "Bearer run-2", "the server has the last word"
 
 
-TELLS = """
-import json, os
-info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
-status = {"token": f"{info['spec']['interactive']}-{os.getpgrp()}"}
-print(json.dumps({"apiVersion": info["apiVersion"], "kind": "ExecCredential", "status": status}))
-"""
-
-
-ASKS = """
-import asyncio, os, sys
-from controller.kube import config
-connection = asyncio.run(config.load(sys.argv[1], environ={}))
-interactive, group = asyncio.run(connection.credentials.authorization()).removeprefix("Bearer ").split("-")
-print(interactive == "True", int(group) == os.getpgrp())
-"""
-
-
-@pytest.mark.parametrize(
-    ("at_terminal", "found"),
-    [((), "False False"), (("stdin",), "False False"), (("stdin", "stderr"), "True True")],
-    ids=["nowhere", "nobody sees what it asks", "at a terminal"],
-)
-def test_a_plugin_that_may_ask_stays_where_the_terminal_hears_it(
-    at_terminal: tuple[str, ...], found: str, tmp_path: Path
-) -> None:
-    """A process of another group that reads from the terminal is stopped. It is told whether it may ask."""
-    settings = {"apiVersion": VERSION, "command": sys.executable, "args": ["-c", TELLS]}
-    path = kubeconfig(tmp_path / "config", {"exec": settings})
-    theirs, ours = pty.openpty()
-    stdin, stderr = (ours if name in at_terminal else subprocess.DEVNULL for name in ("stdin", "stderr"))
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", ASKS, path], stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, text=True
-        )
-    finally:
-        os.close(theirs)
-        os.close(ours)
-    assert done.stdout == f"{found}\n"
-
-
 async def test_a_plugin_may_complain_at_length(tmp_path: Path) -> None:
     """More than a pipe holds, before it says anything else."""
     program = f"import sys; sys.stderr.write('x' * 10**6); {PLUGIN}"
     args = ["-c", program, str(tmp_path / "runs")]
-    settings = {"apiVersion": VERSION, "command": sys.executable, "args": args}
+    settings = {**SETTINGS, "command": sys.executable, "args": args}
     connection = await config.load(kubeconfig(tmp_path / "config", {"exec": settings}), environ={})
     assert await connection.credentials.authorization() == "Bearer run-1"

@@ -54,7 +54,7 @@ class UsersMachine(Host):
         assert command[1:] == ("version", "--client", "--output=json")
         return 0, msgspec.json.encode({"clientVersion": {"gitVersion": self._scene.kubectl}}), b""
 
-    async def connection(self, _: Access) -> Connection:
+    async def connection(self, access: Access, login_seconds: float | None = None) -> Connection:
         return Connection(server=SERVER, credentials=Fixed(), context=CONTEXT, source=f"context {CONTEXT}")
 
     def transport(self, *_: object) -> AbstractAsyncContextManager[UserTransport]:

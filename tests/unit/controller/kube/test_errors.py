@@ -72,6 +72,7 @@ FIELDS = ["spec.containers[0].image", "metadata.annotations[a.b/c-d]", "the imag
         (mapped("create", 500, b"SAID"), "create pods default/a: ServerError (HTTP 500)"),
         (KeyError("SAID"), "KeyError"),
         (errors.ConfigError("the token file t is empty"), "the token file t is empty"),
+        (errors.ConfigError("kubeconfig k: cannot be read", quoting="SAID"), "kubeconfig k: cannot be read"),
     ],
 )
 def test_the_log_has_of_an_error_what_is_not_its_text(error: Exception, logged: str) -> None:
