@@ -20,6 +20,7 @@ from controller.api.in_place_state import InPlaceState, state_of
 from controller.api.meta import Named, ObjectMeta, epoch, ownership_of
 from controller.api.pod_problem import PodProblem, complaint_of, problem_of_container
 from controller.api.selector import Requirement
+from controller.api.status_writers import ManagedFields
 from controller.api.wellknown import (
     HASH_LABEL,
     LIFECYCLE_STATE_LABEL,
@@ -72,6 +73,16 @@ class PodView(View):
     metadata: ObjectMeta
     spec: PodSpecView = PodSpecView()
     status: PodStatusView = PodStatusView()
+
+
+class ManagedMeta(ObjectMeta):
+    managed_fields: tuple[ManagedFields, ...] | None = None
+
+
+class ManagedPodView(PodView):
+    """A pod with the entries of who wrote which field."""
+
+    metadata: ManagedMeta
 
 
 class Pod(Named):

@@ -169,5 +169,5 @@ class InPlaceRefusal(StrEnum):
     NODE_AGENT = "NodeAgent"
     """A container reads changed metadata, and no node agent can be relied on to restart it."""
     ADMISSION = "Admission"
-    """A webhook changed the image at creation, and would not change the new one."""
+    """Admission changed image or resources at creation, and would not change the new ones."""
     OTHER = "Other"

@@ -12,12 +12,11 @@ from msgspec.structs import replace
 from controller.api import patch
 from controller.api.base import JSONObject
 from controller.api.gates import gates_of, opened
-from controller.api.in_place_state import state_of
 from controller.api.meta import Key, Ref, rfc3339
-from controller.api.pod import PodView
+from controller.api.pod import ManagedPodView, PodView
 from controller.api.wellknown import HASH_LABEL
 from controller.kube.client import Client, Written
-from controller.kube.errors import Conflict
+from controller.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from controller.kube.kinds import POD_VIEWS, PODS
 from controller.planner.actions import (
     CancelDelete,
@@ -29,9 +28,19 @@ from controller.planner.actions import (
     ResizePod,
     UpdateInPlace,
 )
+from controller.planner.in_place.admission import (
+    IMAGE_UNDONE,
+    RESIZE_REFUSED,
+    RESOURCES_UNDONE,
+    ByAdmission,
+    as_admitted,
+    by_admission,
+    undone_amount,
+    undone_image,
+)
 from controller.planner.in_place.change import InPlaceChange
-from controller.planner.in_place.patches import continuing, draining, updating
-from controller.planner.in_place.resize_patches import counting, is_resized_by_restart, resizing
+from controller.planner.in_place.patches import continuing, draining, swapping, updating
+from controller.planner.in_place.resize_patches import asking, counting, is_resized_by_restart, resizing
 from controller.planner.pre_delete_patches import cancelling, marking, preparing
 from controller.runtime.clock import Clock
 
@@ -62,7 +71,7 @@ class InPlaceWrites:
             else:
                 return
 
-    async def _write(self, action: InPlaceAction | PrepareDelete | CancelDelete, pod: PodView) -> None:
+    async def _write(self, action: InPlaceAction | PrepareDelete | CancelDelete, pod: ManagedPodView) -> None:
         ref = _ref(pod)
         match action:
             case UpdateInPlace():
@@ -98,23 +107,39 @@ class InPlaceWrites:
             return False
         return True
 
-    async def _update(self, action: UpdateInPlace, pod: PodView) -> None:
+    async def _update(self, action: UpdateInPlace, pod: ManagedPodView) -> None:
         has = (pod.metadata.labels or {}).get(HASH_LABEL, "")
         if has == action.revision.hash:
             return  # an earlier attempt succeeded
         if has != action.before:
             raise _overtaken(action.pod, f"it is of revision {has or 'none'} by now")
-        ref, operations = _ref(pod), updating(pod, action.revision, action.change, self._clock())
-        mapped = _mapped(pod, action.change)
-        if action.tried or mapped:
+        ref, change, now = _ref(pod), action.change, self._clock()
+        found = by_admission(pod, change)
+        if action.tried or found.images:
+            operations = (*updating(pod, action.revision, change, now), *swapping(pod, change.images))
             shown = await self._client.preview(POD_VIEWS, ref, _guarded(ref, operations))
-            after = {} if shown is None else _images(shown)
-            if any(after.get(name) in (image, action.change.images[name]) for name, image in mapped.items()):
-                words = "admission changed its image at creation, and would not change the new one"
-                raise Unmapped("patch", PODS.describe(ref), words)
-        if action.change.restarts:
+            if shown is not None and undone_image(found, change, shown):
+                raise Unmapped("patch", PODS.describe(ref), IMAGE_UNDONE)
+        if found.amounts:
+            change = await self._as_admitted(pod, change, found)
+        if change.restarts:
             ref = await self._patched(ref, draining(pod, self._clock()), sub="status")
-        await self._patched(ref, operations)
+        await self._patched(ref, updating(pod, action.revision, change, now))
+
+    async def _as_admitted(self, pod: ManagedPodView, change: InPlaceChange, found: ByAdmission) -> InPlaceChange:
+        """The change with what admission makes of its amounts. A refusal that is about the node, or a server that
+        cannot resize, is dealt with when the resize is written."""
+        ref = _ref(pod)
+        guarded = patch.guarded_by_uid(ref.uid, *asking(pod, change.resources))
+        try:
+            shown = await self._client.preview(POD_VIEWS, ref, guarded, sub="resize")
+        except Invalid as error:
+            raise Unmapped("patch", PODS.describe(ref), RESIZE_REFUSED) from error
+        except (Forbidden, NotFound):
+            return change
+        if shown is not None and undone_amount(found, change, shown):
+            raise Unmapped("patch", PODS.describe(ref), RESOURCES_UNDONE)
+        return change if shown is None else as_admitted(change, shown)
 
     async def _resize(self, pod: PodView) -> None:
         """Resize the containers. The order of containers never changes, so the uid guards the patch well enough,
@@ -150,24 +175,6 @@ class InPlaceWrites:
         written = await self._client.patch(PODS, ref, _guarded(ref, operations), sub=sub)
         self._wrote(written)
         return replace(ref, version=written.version)
-
-
-def _mapped(pod: PodView, change: InPlaceChange) -> dict[str, str]:
-    """The containers that get a new image and whose image is not the one of the pod's own revision, with the image
-    that they have: a webhook has changed it at creation, for example to another registry. An image that an earlier
-    update has still to write, or that is the new one already, is no such case."""
-    state = state_of(pod.metadata.annotations)
-    waiting = (state.next_container_images if state is not None else None) or {}
-    has = _images(pod)
-    return {
-        name: has[name]
-        for name, image in change.replaced.items()
-        if name in has and has[name] not in (image, change.images[name]) and name not in waiting
-    }
-
-
-def _images(pod: PodView) -> dict[str, str]:
-    return {one.name: one.image for one in pod.spec.containers or ()}
 
 
 class Overtaken(Conflict):

@@ -88,8 +88,9 @@ class DaemonSetState(msgspec.Struct):
     """Writes to pods whose answer was lost, by place."""
     refused_resizes: dict[str, str] = msgspec.field(default_factory=dict)
     """Messages with which the server refused to resize a pod, by its uid, until it accepts or the pod is gone."""
-    unmapped: set[str] = msgspec.field(default_factory=set)
-    """uids of pods whose update in place would undo what admission did at their creation, of this generation."""
+    unmapped: dict[str, str] = msgspec.field(default_factory=dict)
+    """Why an update in place would undo what admission did to a pod at its creation, by its uid, of this
+    generation."""
     no_resize: str = ""
     """A text for users if the server has no `pods/resize`; empty if it has. Each new generation tries again, because
     the server may have been upgraded."""
@@ -183,7 +184,7 @@ class DaemonSetState(msgspec.Struct):
             ):
                 self.verdicts.learn(tried.revision.hash, answer.error, moment)
             if isinstance(answer.action, UpdateInPlace) and isinstance(answer.error, Unmapped):
-                self.unmapped.add(answer.action.pod.uid)
+                self.unmapped[answer.action.pod.uid] = answer.error.message
             if isinstance(answer.action, ResizePod):
                 self._learn_of_resize(answer.action.pod.uid, answer)
 
@@ -212,7 +213,7 @@ class DaemonSetState(msgspec.Struct):
         unsure = ((place, one) for place, one in self.unsure.items() if one.until > moment)
         self.unsure = {place: one for place, one in unsure if place.is_among(nodes, uids)}
         self.refused_resizes = {uid: why for uid, why in self.refused_resizes.items() if uid in uids}
-        self.unmapped &= uids
+        self.unmapped = {uid: why for uid, why in self.unmapped.items() if uid in uids}
         self.reverted_writes.keep(lambda place: place.is_among(nodes, uids))
         self.unanswered_names = {node: name for node, name in self.unanswered_names.items() if node in nodes}
         self.predecessors = {node: one for node, one in self.predecessors.items() if node in nodes}

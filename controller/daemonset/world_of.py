@@ -69,7 +69,7 @@ def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
         awaited=state.unanswered.places,
         no_resize=state.no_resize,
         refused_resizes=state.refused_resizes.copy(),
-        unmapped=frozenset(state.unmapped),
+        unmapped=state.unmapped.copy(),
         unanswered_names=state.unanswered_names.copy(),
         predecessors=state.predecessors.copy(),
         ready_seen=state.ready_seen.since(now, moment),

@@ -151,11 +151,15 @@ class Client:
         )
         return (await self._sender.answer(call, request, _WrittenView, stores=True)).metadata
 
-    async def preview(self, resource: Resource[W, T], target: Target, patch: Body) -> T | None:
+    async def preview(self, resource: Resource[W, T], target: Target, patch: Body, *, sub: str = "") -> T | None:
         """The object as a patch would leave it, admission included; nothing is stored. Raises as `patch` does."""
-        call = Call(verb="patch", what=resource.describe(target))
+        call = Call(verb="patch", what=resource.describe(target, sub))
         request = Request(
-            method="PATCH", path=resource.path(target), query=(DRY_RUN,), body=_bytes(patch), content_type=JSON_PATCH
+            method="PATCH",
+            path=resource.path(target, sub),
+            query=(DRY_RUN,),
+            body=_bytes(patch),
+            content_type=JSON_PATCH,
         )
         response = await self._sender.send(call, request)
         try:

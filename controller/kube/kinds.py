@@ -15,7 +15,9 @@ DAEMONSETS = Resource(
     project=daemonset.project,
 )
 PODS = Resource(plural="pods", wire=pod.PodView, project=pod.project)
-POD_VIEWS: Resource[pod.PodView, pod.PodView] = Resource(plural="pods", wire=pod.PodView, project=lambda view: view)
+POD_VIEWS: Resource[pod.ManagedPodView, pod.ManagedPodView] = Resource(
+    plural="pods", wire=pod.ManagedPodView, project=lambda view: view
+)
 """Pods as they were sent. They are read one by one and never cached."""
 NODES = Resource(plural="nodes", namespaced=False, wire=node.NodeView, project=node.project)
 NODES_WITH_IMAGES = Resource(

@@ -230,8 +230,7 @@ def in_place_change_of(board: Board, pod: Pod) -> InPlaceChange | NotPossible:
         return NotPossible(why="their revision is not stored any more", refusal=InPlaceRefusal.OTHER)
     if isinstance(change, NotPossible):
         return change
-    if pod.uid in board.world.unmapped:
-        why = "a webhook changed their image at creation, and would not change the new one"
+    if why := board.world.unmapped.get(pod.uid):
         return NotPossible(why=why, refusal=InPlaceRefusal.ADMISSION)
     if not pod.bound:
         return NotPossible(why="they are on no node yet", refusal=InPlaceRefusal.OTHER)

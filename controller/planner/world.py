@@ -103,8 +103,8 @@ class World(Value):
     """Why the cluster cannot do that; empty: it can, as far as we know."""
     refused_resizes: Mapping[str, str] = {}
     """Messages with which the server refused to resize a pod, by its uid."""
-    unmapped: frozenset[str] = frozenset()
-    """uids of pods whose image a webhook changed at creation, and whose new image it would leave as it is."""
+    unmapped: Mapping[str, str] = {}
+    """Why an update in place would undo what admission did to a pod at its creation, by its uid."""
     unpulled: Mapping[str, Unpulled] = {}
     """The state of the new images on nodes that lack them, by node, if the update waits for them."""
     orphan_revisions: tuple[Revision, ...] = ()

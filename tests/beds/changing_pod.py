@@ -11,7 +11,7 @@ from controller.api.base import JSONObject
 from controller.api.in_place import Underway
 from controller.api.in_place_state import InPlaceState, state_of
 from controller.api.meta import rfc3339
-from controller.api.pod import Pod, PodView, project
+from controller.api.pod import ManagedPodView, Pod, PodView, project
 from controller.api.wellknown import HASH_LABEL, IN_PLACE_STATE_ANNOTATION, IN_PLACE_UPDATE_READY
 from controller.planner.in_place.change import InPlaceChange, change_between
 from controller.planner.in_place.patches import continuing, draining, updating
@@ -129,8 +129,8 @@ class ChangingPod:
     # what there is
 
     @property
-    def document(self) -> PodView:
-        return msgspec.json.decode(msgspec.json.encode(self.object), type=PodView)
+    def document(self) -> ManagedPodView:
+        return msgspec.json.decode(msgspec.json.encode(self.object), type=ManagedPodView)
 
     @property
     def record(self) -> Pod:

@@ -30,6 +30,36 @@ async def resize(bed: ApiServer, **resources: Object) -> Object:
     return await bed.api.patch(PODS, "one", patch, sub="resize", content_type=STRATEGIC_MERGE_PATCH)
 
 
+async def test_a_dry_run_shows_what_a_resize_would_store(bed: ApiServer) -> None:
+    made = await bed.api.create(PODS, asking(BURSTABLE))
+    patch = [{"op": "replace", "path": "/spec/containers/0/resources/requests/cpu", "value": "0.15"}]
+    shown = await bed.api.patch(PODS, "one", patch, sub="resize", dryRun="All")
+    assert shown["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "150m", "memory": "64Mi"}
+    assert await bed.api.get(PODS, "one") == made
+
+
+async def test_the_server_notes_who_has_resized_which_amount_last(bed: ApiServer) -> None:
+    await bed.api.create(PODS, asking(BURSTABLE))
+
+    async def by(manager: str, **amounts: str) -> None:
+        patch = main(resources={"requests": amounts})
+        options: Any = {"sub": "resize", "content_type": STRATEGIC_MERGE_PATCH, "fieldManager": manager}
+        await bed.api.patch(PODS, "one", patch, **options)
+
+    await by("an-autoscaler", cpu="150m", memory="96Mi")
+    await by("another", cpu="160m")
+    entries = (await bed.api.get(PODS, "one"))["metadata"]["managedFields"]
+    path = ("f:spec", "f:containers", 'k:{"name":"main"}', "f:resources", "f:requests")
+    noted = {}
+    for one in entries:
+        fields = one["fieldsV1"]
+        for key in path:
+            fields = fields.get(key, {})
+        if one.get("subresource") == "resize":
+            noted[one["manager"]] = sorted(key for key in fields if key != ".")
+    assert noted == {"an-autoscaler": ["f:memory"], "another": ["f:cpu"]}
+
+
 async def test_each_kind_of_patch_resizes(bed: ApiServer) -> None:
     made = await bed.api.create(PODS, asking(BURSTABLE))
     changed = await resize(bed, requests={"cpu": "0.15"})

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.beds.api import EVENTS, PODS, STRATEGIC_MERGE_PATCH, Object
-from tests.beds.controller.bed import Bed, uids
+from tests.beds.api import PODS, STRATEGIC_MERGE_PATCH, Object
+from tests.beds.controller.bed import Bed
 from tests.beds.objects import V1, V2
-from tests.beds.pods import condition, image_of, node_of
+from tests.beds.pods import condition, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.system.in_place import GATE, SLOW, by_priority, in_place, is_open, restarts, runs
 from tests.system.resizes import container, deployed, small
 from tests.system.webhook import judged
 
-MIRROR = "mirror.example.com/"
 WORDS = "taken back by a webhook or by another controller"
 
 
@@ -130,30 +129,3 @@ async def test_an_image_put_back_during_the_pull_is_written_again(bed: Bed) -> N
     await asyncio.sleep(120)
     await bed.settled()
     assert runs((await bed.pods())["node-0"], V2)
-
-
-@pytest.mark.parametrize("at_update", [False, True], ids=["at creation only", "at updates too"])
-async def test_an_update_in_place_does_not_undo_what_admission_did_at_creation(bed: Bed, at_update: bool) -> None:
-    def move(attempt: Attempt) -> None:
-        if attempt.verb == "create" or (at_update and not attempt.subresource):
-            for one in attempt.object["spec"]["containers"]:
-                one["image"] = MIRROR + one["image"].removeprefix(MIRROR)
-
-    with judged(bed, move):
-        await bed.deploy(in_place(most=2), nodes=2)
-        before = uids(await bed.pods())
-        await bed.set_image(V2)
-        bed.patience = 600.0
-        await bed.settled()
-        pods = await bed.pods()
-        assert {image_of(pod) for pod in pods.values()} == {MIRROR + V2}
-        assert (uids(pods) == before) is at_update
-        reasons = [event["reason"] for event in await bed.api.list(EVENTS)]
-        assert ("InPlaceUpdateNotPossible" in reasons) is not at_update
-
-
-async def test_where_no_webhook_moved_the_image_nothing_is_asked_before_the_update(bed: Bed) -> None:
-    await bed.deploy(in_place(most=2), nodes=2)
-    await bed.update(V2)
-    probes = [write for write in bed.journal.writes if write.verb == "probe"]
-    assert [write.resource for write in probes] == ["pods"], "the dry run of the template"

@@ -34,9 +34,7 @@ async def test_history_is_trimmed_to_its_limit_but_not_what_is_needed(bed: Bed) 
         if number == 3:
             await bed.api.delete(PODS, (await bed.pods())["node-0"]["metadata"]["name"])
             await bed.runs_on("node-0", "node-1")
-    await bed.until(
-        REVISIONS, numbers(4, 1, 2, 3, 6), "the stable one, those of pods, and the current one"
-    )
+    await bed.until(REVISIONS, numbers(4, 1, 2, 3, 6), "the stable one, those of pods, and the current one")
     await bed.edit({"revisionHistoryLimit": 0})
     await bed.seen()
     await bed.idle()

@@ -29,10 +29,12 @@ class InPlaceChange(Value):
     """The changes of an update in place. Containers are named."""
 
     images: Mapping[str, str] = {}
-    replaced: Mapping[str, str] = {}
+    old_images: Mapping[str, str] = {}
     """The images that the older template has for these containers."""
     resources: Mapping[str, JSONObject] = {}
     """The new cpu and memory of each container, in `limits` and `requests`, as far as they differ."""
+    old_resources: Mapping[str, JSONObject] = {}
+    """The amounts that the older template has instead of these."""
     labels: Patch = _NOTHING
     annotations: Patch = _NOTHING
     added_finalizers: tuple[str, ...] = ()
@@ -124,8 +126,9 @@ def _change(
     readers = [_name(one) for one in news if _reads(one, labels, annotations)]
     return InPlaceChange(
         images=images,
-        replaced={_name(one): str(one.get("image", "")) for one, _ in differ},
+        old_images={_name(one): str(one.get("image", "")) for one, _ in differ},
         resources=resizing.resources,
+        old_resources=resizing.before,
         labels=labels,
         annotations=annotations,
         added_finalizers=tuple(one for one in holds if one not in held),

@@ -73,7 +73,7 @@ def updating(pod: PodView, revision: Revision, change: InPlaceChange, now: float
         *patch.merged("labels", labels, pod.metadata.labels),
         *patch.merged("annotations", annotations, pod.metadata.annotations),
         *_finalizers(pod, change),
-        *_images(pod, {name: images[name] for name in first}),
+        *swapping(pod, {name: images[name] for name in first}),
     )
 
 
@@ -109,7 +109,7 @@ def continuing(pod: PodView, revision: Revision, now: float) -> tuple[JSONObject
         *patch.merged(
             "annotations", {**annotations, IN_PLACE_STATE_ANNOTATION: encoded(state)}, pod.metadata.annotations
         ),
-        *_images(pod, {name: images[name] for name in first}),
+        *swapping(pod, {name: images[name] for name in first}),
     )
 
 
@@ -229,7 +229,8 @@ def _finalizers(pod: PodView, change: InPlaceChange) -> Iterable[JSONObject]:
     return [] if wanted == list(have) else [patch.add(list[JSON](wanted), "metadata", "finalizers")]
 
 
-def _images(pod: PodView, images: Mapping[str, str]) -> Iterable[JSONObject]:
+def swapping(pod: PodView, images: Mapping[str, str]) -> Iterable[JSONObject]:
+    """Operations that give these containers their images."""
     return [
         patch.add(images[container.name], "spec", "containers", str(index), "image")
         for index, container in enumerate(pod.spec.containers or ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -21,7 +21,11 @@ def resizing(pod: PodView) -> tuple[JSONObject, ...]:
     state = state_of(pod.metadata.annotations)
     if state is None or not _is_to_be_resized(pod, state):
         return ()
-    asked = amounts_of(state.container_resources)
+    return asking(pod, amounts_of(state.container_resources))
+
+
+def asking(pod: PodView, asked: Mapping[str, JSONObject]) -> tuple[JSONObject, ...]:
+    """Operations for `pods/resize` that give these containers their amounts."""
     return tuple(
         operation
         for index, container in enumerate(pod.spec.containers or ())

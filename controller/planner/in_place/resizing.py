@@ -15,6 +15,8 @@ MUTABLE = ("cpu", "memory")
 class Resizing(Value):
     resources: Mapping[str, JSONObject]
     """The new `limits` and `requests` by container, as far as they differ."""
+    before: Mapping[str, JSONObject]
+    """The old ones, of the same containers and resources."""
     by_restart: tuple[str, ...]
     """Containers that restart for it."""
 
@@ -22,6 +24,7 @@ class Resizing(Value):
 def resizing_of(was: JSONObject, will: JSONObject) -> Resizing | str:
     """The resize from one pod spec to another with the same containers; or a text why it is not possible."""
     resources: dict[str, JSONObject] = {}
+    before: dict[str, JSONObject] = {}
     by_restart: list[str] = []
     for one, other in zip(items_of(was.get("containers")), items_of(will.get("containers")), strict=True):
         old, new = fields_of(one.get("resources")), fields_of(other.get("resources"))
@@ -31,14 +34,14 @@ def resizing_of(was: JSONObject, will: JSONObject) -> Resizing | str:
         if problem := _problem(old, new):
             return f"spec.containers[{name}].resources{problem}"
         differing = _differing(_effective(old), _effective(new))
-        resources[name] = differing
+        resources[name], before[name] = differing, _differing(_effective(new), _effective(old))
         changed = {key for amounts in differing.values() for key in fields_of(amounts)}
         if changed & _restarting(other):
             by_restart.append(name)
-    before, after = quality_of_service(was), quality_of_service(will)
-    if resources and before != after:
-        return f"spec.containers[].resources: the QoS class would change from {before} to {after}"
-    return Resizing(resources=resources, by_restart=tuple(by_restart))
+    earlier, later = quality_of_service(was), quality_of_service(will)
+    if resources and earlier != later:
+        return f"spec.containers[].resources: the QoS class would change from {earlier} to {later}"
+    return Resizing(resources=resources, before=before, by_restart=tuple(by_restart))
 
 
 def as_written(resources: Mapping[str, JSONObject], spec: JSONObject) -> Mapping[str, JSONObject]:
@@ -65,7 +68,7 @@ def quality_of_service(spec: JSONObject) -> str:
         for one in items_of(spec.get(kind))
     ]
     given = [amounts for one in every for amounts in (fields_of(one["limits"]), fields_of(one["requests"]))]
-    if not any(_amount_of(amounts, key) for amounts in given for key in MUTABLE):
+    if not any(amount_of(amounts, key) for amounts in given for key in MUTABLE):
         return "BestEffort"
     full = all(
         _amount(one, "limits", key) and _amount(one, "limits", key) == _amount(one, "requests", key)
@@ -109,10 +112,10 @@ def _differing(before: JSONObject, after: JSONObject) -> JSONObject:
 
 
 def _amount(resources: JSONObject, kind: str, key: str) -> str:
-    return _amount_of(fields_of(resources[kind]), key)
+    return amount_of(fields_of(resources[kind]), key)
 
 
-def _amount_of(amounts: JSONObject, key: str) -> str:
+def amount_of(amounts: JSONObject, key: str) -> str:
     """One amount in canonical form; empty if there is none or it is 0, which is the same to the server."""
     amount = amounts.get(key)
     found = canonical_quantity(amount) if isinstance(amount, str | int | float) else ""

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from controller.api.status_writers import OURS
 from controller.kube.request import Request, Response
 from tests.beds.simulator import patching, pod_verbs, refusal
 from tests.beds.simulator.cluster import Cluster
@@ -153,7 +154,7 @@ def _put(cluster: Cluster, kind: Kind, where: Route, request: Request, *, dry_ru
         )
     if kind.create_on_update and cluster.store.get(kind, (where.namespace, where.name)) is None:
         return _answer(201, cluster.create(kind, where.namespace, new, dry_run=dry_run), where)
-    change = UpdateRequest(lambda _: new, where.subresource, put=True)
+    change = UpdateRequest(lambda _: new, where.subresource, put=True, manager=_manager(request))
     return _answer(200, cluster.update(kind, where.namespace, where.name, change, dry_run=dry_run), where)
 
 
@@ -178,7 +179,12 @@ def _patch(kind: Kind, where: Route, request: Request) -> UpdateRequest:
         document.pop("apiVersion", None)
         return document
 
-    return UpdateRequest(apply, where.subresource)
+    return UpdateRequest(apply, where.subresource, manager=_manager(request))
+
+
+def _manager(request: Request) -> str:
+    """Who writes. Where no name is given the server takes that of the User-Agent: in tests that is the controller."""
+    return dict(request.query).get("fieldManager", OURS)
 
 
 def _delete_options(request: Request, query: dict[str, str]) -> DeleteOptions:

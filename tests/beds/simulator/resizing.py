@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from tests.beds.quantities import quantity
@@ -15,7 +16,7 @@ FIELDS = ("initContainers", "containers")
 ONLY = "only cpu and memory resources are mutable"
 
 
-def resized(old: Object, new: Object) -> Object:
+def resized(old: Object, new: Object, manager: str) -> Object:
     """`old` with the resources of `new`'s containers. Everything else that was sent is ignored without a word."""
     spec = dict(old["spec"])
     for field in FIELDS:
@@ -24,7 +25,43 @@ def resized(old: Object, new: Object) -> Object:
             return {**old, "spec": new["spec"]}  # what it asks for is refused
         if before:
             spec[field] = [_with_resources(*pair) for pair in zip(before, after, strict=True)]
-    return {**old, "metadata": dict(old["metadata"]), "spec": spec}
+    return {**old, "metadata": _managed(old, spec, manager), "spec": spec}
+
+
+def _managed(old: Object, spec: Object, manager: str) -> Object:
+    """The metadata, with who has changed which amount last. Of other writes the server keeps entries too."""
+    metadata = dict(old["metadata"])
+    changed = [
+        (field, after["name"], kind, key)
+        for field in FIELDS
+        for before, after in zip(old["spec"].get(field) or [], spec.get(field) or [], strict=True)
+        for kind in ("limits", "requests")
+        for key, amount in _amounts(after, kind).items()
+        if _amounts(before, kind).get(key) != amount
+    ]
+    if not changed:
+        return metadata
+    entries = {one["manager"]: deepcopy(one) for one in metadata.get("managedFields") or []}
+    mine = entries.setdefault(
+        manager, {"manager": manager, "operation": "Update", "subresource": "resize", "fieldsV1": {}}
+    )
+    for field, name, kind, key in changed:
+        path = ("f:spec", f"f:{field}", f'k:{{"name":"{name}"}}', "f:resources", f"f:{kind}")
+        for one in entries.values():
+            _at(one["fieldsV1"], path).pop(f"f:{key}", None)
+        _at(mine["fieldsV1"], path)[f"f:{key}"] = {}
+    return metadata | {"managedFields": list(entries.values())}
+
+
+def _amounts(container: Object, kind: str) -> Object:
+    found: Object = (container.get("resources") or {}).get(kind) or {}
+    return found
+
+
+def _at(fields: Object, path: tuple[str, ...]) -> Object:
+    for one in path:
+        fields = fields.setdefault(one, {})
+    return fields
 
 
 def _with_resources(old: Object, new: Object) -> Object:

@@ -22,6 +22,8 @@ class UpdateRequest:
     subresource: str = ""
     put: bool = False
     """The whole object was sent: a foreign uid is then a conflict, and the version may be missing."""
+    manager: str = ""
+    """Who asks for it, as a field manager."""
 
 
 def settle(before: Stored, change: UpdateRequest) -> Object:
@@ -34,7 +36,7 @@ def settle(before: Stored, change: UpdateRequest) -> Object:
     if change.subresource == "status":
         new = _status_part(kind, old, new)
     elif change.subresource == "resize":
-        new = resized(old, new)
+        new = resized(old, new, change.manager)
     elif kind.status and not change.subresource:
         kind.fills(new)
         new = _main_part(old, new)

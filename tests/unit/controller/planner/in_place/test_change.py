@@ -34,7 +34,7 @@ def test_an_image_is_taken_and_restarts_its_container_alone() -> None:
     two = (container("v1"), container("v1", "side"))
     found = between(template(*two), template(two[0], container("v2", "side")))
     images = {"side": "registry.example/agent:v2"}
-    assert found == InPlaceChange(images=images, replaced={"side": "registry.example/agent:v1"})
+    assert found == InPlaceChange(images=images, old_images={"side": "registry.example/agent:v1"})
     assert found.restarts == ("side",)
 
 
@@ -162,12 +162,24 @@ def test_a_path_that_is_no_text_reads_nothing(path: Any) -> None:
     ("old", "new", "found"),
     [
         (asks(cpu="1000m"), asks(cpu="1"), InPlaceChange()),
-        (asks(cpu="1000m"), asks(cpu="2"), InPlaceChange(resources={"main": {"requests": {"cpu": "2"}}})),
+        (
+            asks(cpu="1000m"),
+            asks(cpu="2"),
+            InPlaceChange(
+                resources={"main": {"requests": {"cpu": "2"}}}, old_resources={"main": {"requests": {"cpu": "1"}}}
+            ),
+        ),
         (
             {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "100m"}},
             {"limits": {"cpu": "1", "memory": "2Gi"}, "requests": {"cpu": "200m"}},
             InPlaceChange(
-                resources={"main": {"limits": {"memory": "2Gi"}, "requests": {"cpu": "200m", "memory": "2Gi"}}}
+                resources={"main": {"limits": {"memory": "2Gi"}, "requests": {"cpu": "200m", "memory": "2Gi"}}},
+                old_resources={
+                    "main": {
+                        "limits": {"memory": str(2**30)},
+                        "requests": {"cpu": "0.1", "memory": str(2**30)},
+                    }
+                },
             ),
         ),
     ],

@@ -1,0 +1,209 @@
+"""What admission did to a pod at its creation: an update in place either does it again, or a new pod is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.beds.api import EVENTS, PODS, STRATEGIC_MERGE_PATCH, Object
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.objects import V1, V2
+from tests.beds.pods import image_of
+from tests.beds.simulator.cluster import Attempt
+from tests.beds.simulator.faults import Answer, Rule
+from tests.system.in_place import by_priority, in_place, restarts
+from tests.system.resizes import container, cpu_of, deployed, edit, small
+from tests.system.webhook import judged
+
+MIRROR = "mirror.example.com/"
+LIMITED = {"limits": {"cpu": "1", "memory": "1Gi"}}
+
+
+def of_containers(change: Callable[[Object], None], *writes: str) -> Callable[[Attempt], None]:
+    """A webhook that changes each container in these writes: "create", "update" or "resize"."""
+
+    def judge(attempt: Attempt) -> None:
+        write = "resize" if attempt.subresource == "resize" else attempt.verb
+        if write in writes and attempt.subresource in ("", "resize"):
+            for one in attempt.object["spec"]["containers"]:
+                change(one)
+
+    return judge
+
+
+def move(one: Object) -> None:
+    one["image"] = MIRROR + one["image"].removeprefix(MIRROR)
+
+
+def recommend(one: Object) -> None:
+    """As a vertical autoscaler does."""
+    one["resources"]["requests"]["cpu"] = "300m"
+
+
+def asked_before(bed: Bed) -> list[str]:
+    """What was asked by a dry run of a write to a pod that exists."""
+    probes = [write for write in bed.journal.writes if write.verb == "probe" and isinstance(write.body, list)]
+    return [f"{write.node} {write.resource}" for write in probes]
+
+
+async def not_in_place(bed: Bed) -> str:
+    """The event that says why pods are replaced; empty: there is none."""
+    events = [one for one in await bed.api.list(EVENTS) if one["reason"] == "InPlaceUpdateNotPossible"]
+    return str(events[0]["message"]) if events else ""
+
+
+@pytest.mark.parametrize("at_update", [False, True], ids=["at creation only", "at updates too"])
+async def test_an_update_in_place_does_not_undo_an_image_that_was_moved(bed: Bed, at_update: bool) -> None:
+    with judged(bed, of_containers(move, "create", *(["update"] if at_update else []))):
+        await bed.deploy(in_place(most=2), nodes=2)
+        before = uids(await bed.pods())
+        await bed.set_image(V2)
+        bed.patience = 600.0
+        await bed.settled()
+        pods = await bed.pods()
+    assert {image_of(pod) for pod in pods.values()} == {MIRROR + V2}
+    assert (uids(pods) == before) is at_update
+    assert ("changed their image at creation" in await not_in_place(bed)) is not at_update
+
+
+async def test_images_of_all_launch_priorities_are_asked_about_at_once(bed: Bed) -> None:
+    with judged(bed, of_containers(move, "create", "update")):
+        await bed.deploy(in_place(most=2, pod={"containers": by_priority(V1, first="p_2", second="p_1")}), nodes=2)
+        before = uids(await bed.pods())
+        await bed.edit({"template": {"spec": {"containers": by_priority(V2, first="p_2", second="p_1")}}})
+        bed.patience = 600.0
+        await bed.settled()
+        pods = await bed.pods()
+    assert uids(pods) == before
+    assert {one["image"] for pod in pods.values() for one in pod["spec"]["containers"]} == {MIRROR + V2}
+
+
+@pytest.mark.parametrize("at_resize", [False, True], ids=["at creation only", "at resizes too"])
+async def test_an_update_in_place_does_not_undo_a_recommendation(bed: Bed, at_resize: bool) -> None:
+    with judged(bed, of_containers(recommend, "create", *(["resize"] if at_resize else []))):
+        await deployed(bed, 2)
+        before = uids(await bed.pods())
+        await edit(bed, resources=small(cpu="200m", memory="128Mi"))
+        bed.patience = 600.0
+        await bed.settled()
+        await bed.idle()
+        pods = await bed.pods()
+    found = [pod["spec"]["containers"][0]["resources"]["requests"] for pod in pods.values()]
+    assert found == 2 * [{"cpu": "300m", "memory": "128Mi"}]
+    assert (uids(pods) == before) is at_resize
+    assert ("changed their cpu or memory at creation" in await not_in_place(bed)) is not at_resize
+    await bed.condition("Degraded", "AsExpected")
+
+
+async def test_an_image_that_changes_alone_undoes_no_recommendation(bed: Bed) -> None:
+    with judged(bed, of_containers(recommend, "create")):
+        await deployed(bed, 2)
+        before = uids(await bed.pods())
+        await edit(bed, image=V2)
+        await bed.settled()
+        pods = await bed.pods()
+    assert uids(pods) == before
+    assert {cpu_of(pod) for pod in pods.values()} == {"300m"}
+    assert asked_before(bed) == []
+
+
+async def test_a_limit_that_admission_took_away_does_not_come_back(bed: Bed) -> None:
+    with judged(bed, of_containers(lambda one: one["resources"]["limits"].pop("cpu"), "create")):
+        await deployed(bed, 1)
+        await edit(bed, resources={**small(), "limits": {"cpu": "2", "memory": "1Gi"}})
+        bed.patience = 600.0
+        await bed.settled()
+        limits = [pod["spec"]["containers"][0]["resources"]["limits"] for pod in (await bed.pods()).values()]
+    assert limits == [{"memory": "1Gi"}]
+    assert "changed their cpu or memory at creation" in await not_in_place(bed)
+
+
+@pytest.mark.parametrize(
+    ("template", "added", "wanted"),
+    [
+        (LIMITED, {}, {"limits": {"cpu": "2", "memory": "1Gi"}}),
+        ({"requests": {"cpu": "100m"}}, {"cpu": "1"}, {"requests": {"cpu": "200m"}}),
+    ],
+    ids=["requests that the server fills in", "limits that a LimitRange fills in"],
+)
+async def test_what_is_filled_in_for_the_template_is_not_asked_about(
+    bed: Bed, template: Object, added: Object, wanted: Object
+) -> None:
+    def fill_in(one: Object) -> None:
+        one["resources"]["limits"] = added | one["resources"].get("limits", {})
+
+    with judged(bed, of_containers(fill_in, "create")):
+        await deployed(bed, 2, resources=template)
+        before = uids(await bed.pods())
+        await edit(bed, resources=wanted)
+        await bed.settled()
+        pods = await bed.pods()
+    assert uids(pods) == before
+    amount = {key: one["cpu"] for key, one in wanted.items()}
+    for pod in pods.values():
+        found = pod["spec"]["containers"][0]["resources"]
+        assert {key: found[key]["cpu"] for key in amount} == amount
+    assert asked_before(bed) == []
+
+
+async def test_what_was_resized_since_gets_the_amounts_of_the_template(bed: Bed) -> None:
+    """Whoever resized it can do so again; at creation nobody else can."""
+    await deployed(bed, 2)
+    pods = await bed.pods()
+    body = {"spec": {"containers": [{"name": "agent", "resources": small(cpu="300m")}]}}
+    options: Any = {"sub": "resize", "content_type": STRATEGIC_MERGE_PATCH, "fieldManager": "an-autoscaler"}
+    await bed.api.patch(PODS, pods["node-1"]["metadata"]["name"], body, **options)
+    await edit(bed, resources=small(cpu="200m"))
+    await bed.settled()
+    after = await bed.pods()
+    assert uids(after) == uids(pods)
+    assert {(cpu_of(pod), restarts(pod)) for pod in after.values()} == {("200m", 0)}
+
+
+async def test_a_resize_that_is_still_to_be_written_is_no_work_of_admission(bed: Bed) -> None:
+    await deployed(bed, 1)
+    before = uids(await bed.pods())
+    refused = Rule(verb="patch", resource="pods/resize", effect=Answer(status=403, reason="Forbidden"))
+    bed.simulator.link.faults.add(refused)
+    await edit(bed, resources=small(cpu="200m"))
+    await bed.event("ResizeRefused", "")
+    await edit(bed, resources=small(cpu="300m"))
+    await bed.status(updated=1)
+    bed.simulator.link.faults.remove(refused)
+    bed.patience = 1200.0
+    await bed.settled()
+    pods = await bed.pods()
+    assert uids(pods) == before
+    assert cpu_of(pods["node-0"]) == "300m"
+    assert "node-0 pods/resize" not in asked_before(bed)
+
+
+@pytest.mark.parametrize("status", [403, 422])
+async def test_what_the_server_refuses_of_a_changed_pod_takes_a_new_one_if_its_values_do(
+    bed: Bed, status: int
+) -> None:
+    """403 is about the node or a policy, which a new pod meets too."""
+    reason = {403: "Forbidden", 422: "Invalid"}[status]
+    refused = Rule(verb="patch", resource="pods/resize", effect=Answer(status=status, reason=reason))
+    with judged(bed, of_containers(recommend, "create")):
+        await deployed(bed, 1)
+        before = uids(await bed.pods())
+        bed.simulator.link.faults.add(refused)
+        await edit(bed, resources=small(cpu="200m"))
+        if status == 403:
+            await bed.event("ResizeRefused", "")
+            assert uids(await bed.pods()) == before
+        else:
+            bed.patience = 600.0
+            await bed.settled()
+            assert "at creation" in await not_in_place(bed)
+
+
+async def test_where_admission_changed_nothing_nothing_is_asked_before(bed: Bed) -> None:
+    await deployed(bed, 2)
+    await edit(bed, image=V2, resources=small(cpu="200m"))
+    await bed.settled()
+    assert asked_before(bed) == []
+    assert container(V2, small(cpu="200m"))["resources"]["requests"]["cpu"] == cpu_of((await bed.pods())["node-0"])
