@@ -7,9 +7,10 @@ Python, and every <TAB> would wait for it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, dataclass, fields, replace
 from functools import cache, partial
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -24,8 +25,13 @@ from kubectl_plugin.verb_table import ENTRIES, SHOWN, Entry
 NAME = "kubectl kruise-ds"
 BEFORE = "kubectl_plugin.program.before"
 """The key under which typer's context keeps the flags that were typed before the verb."""
+SWITCHED_OFF = "kubectl_plugin.program.switched_off"
+"""The key for the names of switches that were typed with `=false`."""
 TYPERS_OWN = frozenset({"install_completion", "show_completion"})
 """Flags that typer adds along with completion; they would set it up for a program that nobody calls."""
+
+MOST_VERBOSE = 2
+"""`-v=6`, as for kubectl, shows no more than `-vv`."""
 
 
 @dataclass(frozen=True)
@@ -47,29 +53,61 @@ def _candidates(found: list[Any]) -> list[Any]:
 _YES, _NO = frozenset({"1", "t", "T", "true", "True", "TRUE"}), frozenset({"0", "f", "F", "false", "False", "FALSE"})
 
 
-def _in_clicks_spelling(command: Any, args: list[str]) -> list[str]:
-    """`args` in click's spelling: `--switch=true` becomes `--switch`, and `--switch=false` removes the switch, also
-    one that was typed before it. Words after `--` stay as they are.
+def _in_clicks_spelling(ctx: Any, command: Any, args: list[str]) -> list[str]:
+    """`args`, typed as pflag and so kubectl takes them, in click's spelling: `-n=default` becomes `-ndefault`,
+    `--switch=true` becomes `--switch`, and `--switch=false` removes the switch, also one that was typed before it or
+    before the verb. Values of flags, and words after `--` or after the verb, stay as they are.
     """
-    switches = {name for one in command.params if getattr(one, "is_flag", False) for name in one.opts}
-    end = args.index("--") if "--" in args else len(args)
+    known = {name: one for one in command.params if isinstance(one, TyperOption) for name in one.opts}
     given: list[str] = []
-    for word in args[:end]:
-        name, equals, value = word.partition("=")
-        if not (equals and name.startswith("--") and name in switches and value in _YES | _NO):
-            given.append(word)
-        elif value in _YES:
-            given.append(name)
-        else:
-            given = [one for one in given if one != name]
-    return [*given, *args[end:]]
+    is_value = False
+    for index, typed in enumerate(args):
+        if is_value:
+            given.append(typed)
+            is_value = False
+            continue
+        if typed == "--" or not (ctx.allow_interspersed_args or typed.startswith("-")):
+            return [*given, *args[index:]]
+        for word in _single_flags(typed, known):
+            name, equals, value = word.partition("=")
+            one = known.get(name)
+            if one is not None and one.is_flag and equals and value in _YES:
+                given.append(name)
+            elif one is not None and one.is_flag and equals and value in _NO:
+                given = [before for before in given if before not in one.opts]
+                ctx.meta.setdefault(SWITCHED_OFF, set()).add(one.name)
+            elif one is not None and one.count and value.isdecimal():
+                given += [name] * min(int(value[-2:]), MOST_VERBOSE)
+            else:
+                given.append(word)
+                is_value = one is not None and not (one.is_flag or one.count or equals)
+    return given
+
+
+def _single_flags(word: str, known: Mapping[str, TyperOption]) -> Iterator[str]:
+    """The short flags in `word`, one by one: `-wn=x` is `-w` and `-nx`. Other words come as they are."""
+    if not re.match(r"-[^-]", word):
+        yield word
+        return
+    letters = word[1:]
+    while letters:
+        one, rest = known.get(f"-{letters[0]}"), letters[1:]
+        if one is None or not (one.is_flag or one.count):
+            value = rest[1:] if one is not None and len(rest) > 1 and rest[0] == "=" else rest
+            yield f"-{letters[0]}{value}"
+            return
+        if rest.startswith("="):
+            yield f"{one.opts[-1]}{rest}"
+            return
+        yield f"-{letters[0]}"
+        letters = rest
 
 
 class Verb(TyperCommand):
     """A verb whose help leaves out the global flags: `kubectl kruise-ds --help` lists them once."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _in_clicks_spelling(self, args))
+        return super().parse_args(ctx, _in_clicks_spelling(ctx, self, args))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         for parameter in self.params:
@@ -103,7 +141,7 @@ class Root(TyperGroup):
         return _command_of(self.commands[cmd_name]) if cmd_name in self.commands else None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _in_clicks_spelling(self, args))
+        return super().parse_args(ctx, _in_clicks_spelling(ctx, self, args))
 
     def get_params(self, ctx: Any) -> list[Any]:
         return [parameter for parameter in super().get_params(ctx) if parameter.name not in TYPERS_OWN]
@@ -184,7 +222,8 @@ def _command_of(entry: Entry) -> Any:
 def _carry_out(entry: Entry, ctx: typer.Context, after: GlobalFlags, asked: Options) -> None:
     """Run the verb. Global flags may stand before or after it; the later one wins."""
     runner: Runner = ctx.obj
-    runner.run(ctx.meta[BEFORE].followed_by(after), entry, asked)
+    off = GLOBAL_NAMES.intersection(ctx.meta.get(SWITCHED_OFF, ()))
+    runner.run(replace(ctx.meta[BEFORE], **dict.fromkeys(off, False)).followed_by(after), entry, asked)
 
 
 def _root(ctx: typer.Context, flags: GlobalFlags) -> None:

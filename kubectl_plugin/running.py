@@ -53,6 +53,7 @@ class Runner:
         """
         terminal = Terminal(flags, self.host)
         try:
+            terminal.check_environment()
             _check_output(flags.output, outputs)
             code = body(terminal)
             terminal.flush()

@@ -56,6 +56,11 @@ class Terminal:
         plain = flags.no_color or bool(self._environ.get("NO_COLOR"))
         self.colour = (self.on_screen or "FORCE_COLOR" in self._environ) and not plain
 
+    def check_environment(self) -> None:
+        """Raises UsageError for a COLUMNS that is no number."""
+        if (asked := self._environ.get("COLUMNS")) and not _is_number(asked):
+            raise UsageError(f'invalid COLUMNS "{asked}": use a number such as 120')
+
     @property
     def width(self) -> int:
         """Columns that lines are laid out for; at least `NARROWEST`, and a narrower window cuts the lines."""
@@ -65,9 +70,8 @@ class Terminal:
     def columns(self) -> int:
         """Columns of the terminal, asked each time because windows are resized."""
         asked = self._environ.get("COLUMNS", "")
-        if asked.isdigit() and int(asked):
-            columns = int(asked)
-        else:
+        columns = int(asked) if _is_number(asked) else 0
+        if not columns:
             columns = shutil.get_terminal_size((LOG_WIDTH, 24)).columns if self.out.isatty() else LOG_WIDTH
         return min(columns, WIDEST)
 
@@ -86,7 +90,7 @@ class Terminal:
             highlight=False,
             emoji=False,
             legacy_windows=False,
-            _environ=self._environ,
+            _environ={name: value for name, value in self._environ.items() if name not in ("COLUMNS", "LINES")},
         )
 
     def now(self) -> float:
@@ -243,3 +247,7 @@ def _speaks_utf8(out: TextIO, environ: Mapping[str, str]) -> bool:
     locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or "UTF-8"
     encoding = (out.encoding or "ascii").replace("-", "").lower()
     return "utf8" in locale.replace("-", "").lower() and encoding.startswith("utf")
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10

@@ -13,6 +13,7 @@ import yaml
 
 from controller.api.base import JSON, JSONObject, Value, fields_of
 from controller.api.wellknown import GROUP, KIND
+from kubectl_plugin.cluster.session import check_path_segment
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import ManifestOptions
 from kubectl_plugin.host import Host
@@ -90,6 +91,8 @@ def _manifest(document: JSONObject, source: str) -> Manifest:
     name, namespace = fields.get("name"), fields.get("namespace") or ""
     if not isinstance(name, str) or not name or not isinstance(namespace, str):
         raise CommandError(f"{source}: an Advanced DaemonSet without metadata.name")
+    check_path_segment(name, f"metadata.name in {source}")
+    check_path_segment(namespace, f"metadata.namespace in {source}")
     return Manifest(source=source, namespace=namespace, name=name, document=document)
 
 

@@ -21,6 +21,7 @@ from kubectl_plugin.cluster.documents import AnyResource, list_objects
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import PODS, REVISIONS
 from kubectl_plugin.cluster.not_found import not_found_error
+from kubectl_plugin.cluster.session import check_path_segment
 from kubectl_plugin.cluster.side_by_side import side_by_side
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import SelectorOptions
@@ -40,7 +41,7 @@ PREFIXES = {"ads", "ds", "daemon", "daemonset", "daemonsets", "daemonset.apps.kr
 def name_of(text: str) -> str:
     """The name `x` in `x`, `ads/x`, `ds/x` or `daemonset.apps.kruise.io/x`: people paste what kubectl printed.
 
-    Raises UsageError for another kind, and where no name is given.
+    Raises UsageError for another kind, for what is no name, and where none is given.
     """
     kind, slash, name = text.rpartition("/")
     kind = kind.lower().removesuffix(".v1beta1.apps.kruise.io").removesuffix(".v1alpha1.apps.kruise.io")
@@ -48,6 +49,7 @@ def name_of(text: str) -> str:
         raise UsageError(f'"{text}" is not an Advanced DaemonSet: use its name, or ads/NAME')
     if not name:
         raise UsageError(f'"{text}" names nothing: use NAME, or ads/NAME')
+    check_path_segment(name, "name")
     return name
 
 

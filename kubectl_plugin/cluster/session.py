@@ -16,6 +16,7 @@ from controller.kube.request import Transport
 from controller.kube.sender import CALL_SECONDS, Exchange, Sender
 from kubectl_plugin.clock import ServerClock
 from kubectl_plugin.cluster.proxies import through_proxy
+from kubectl_plugin.failures import UsageError
 from kubectl_plugin.flags import GlobalFlags
 from kubectl_plugin.host import Host
 from kubectl_plugin.report.installation.facts import NAMESPACE
@@ -86,7 +87,10 @@ def session_over(
     user_agent: str = PROGRAM,
     on_response: Callable[[Exchange], None] | None = None,
 ) -> Session:
-    """The session over a given transport; `open_session` explains the arguments."""
+    """The session over a given transport; `open_session` explains the arguments. Raises UsageError for a namespace
+    that is no name."""
+    for one in (namespace or connection.namespace, controller_namespace or NAMESPACE):
+        check_path_segment(one, "namespace")
     request_seconds = math.inf if request_timeout == 0 else request_timeout
     sender = Sender(
         transport,
@@ -104,6 +108,12 @@ def session_over(
         context=connection.context,
         user_agent=user_agent,
     )
+
+
+def check_path_segment(name: str, what: str) -> None:
+    """Raises UsageError for a name that would lead to another path of the API, as kubectl does."""
+    if name in (".", "..") or "/" in name or "%" in name:
+        raise UsageError(f'invalid {what} "{name}": a name has no "/" or "%", and is not "." or ".."')
 
 
 def access_of(flags: GlobalFlags) -> Access:

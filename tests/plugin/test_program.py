@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,6 +56,12 @@ def flags_of(*words: str) -> list[GlobalFlags]:
         ("--namespace=obs", "version"),
         ("-n", "early", "version", "-n", "obs"),
         ("-n", "early", "version", "-n", "middle", "--namespace", "obs"),
+        ("-n=obs", "version"),
+        ("version", "-n=obs"),
+        ("version", "-qn=obs"),
+        ("version", "-nobs"),
+        ("version", "-vqnobs"),
+        ("version", "--token", "-n=early", "-n=obs"),
     ],
     ids=" ".join,
 )
@@ -74,12 +81,61 @@ def test_flags_may_stand_before_or_after_the_verb_and_the_later_wins(
         (("--insecure-skip-tls-verify=1", "version", "--no-color=false"), {"insecure_skip_tls_verify": True}),
         (("--insecure-skip-tls-verify", "version", "--insecure-skip-tls-verify=false"), {}),
         (("version", "--quiet=t", "--no-color=FALSE"), {"quiet": True, "no_color": False}),
+        (("version", "-q=true"), {"quiet": True}),
+        (("version", "-vq=true", "-q=false"), {}),
+        (("-q", "version", "--quiet", "-q=0"), {}),
     ],
     ids=str,
 )
 def test_switches_may_be_given_in_kubectls_spelling(words: tuple[str, ...], flags: dict[str, bool]) -> None:
     none = {"ascii": False, "insecure_skip_tls_verify": False, "quiet": False, "no_color": False}
     assert [{name: getattr(one, name) for name in none} for one in flags_of(*words)] == [none | flags]
+
+
+class Typed(Runner):
+    """What verbs were called with; none runs."""
+
+    def __init__(self) -> None:
+        super().__init__(Host())
+        self.asked: list[tuple[GlobalFlags, Any]] = []
+
+    def run(self, flags: GlobalFlags, _: Entry, asked: Any) -> None:
+        self.asked.append((flags, asked))
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("status", "-l=a=b"), {"selector": "a=b"}),
+        (("status", "-l==b"), {"selector": "=b"}),
+        (("status", "-o=json", "-A"), {"output": Output.JSON, "all_namespaces": True}),
+        (("status", "-Aojson"), {"output": Output.JSON, "all_namespaces": True}),
+        (("status", "-f=x"), {"files": (Path("x"),)}),
+        (("status", "-f=x", "-Rf", "-n=y"), {"files": (Path("x"), Path("-n=y")), "recursive": True}),
+        (("status", "-k=x", "-w=true"), {"kustomize": Path("x"), "watch": True}),
+        (("status", "-s=https://h:1?a=b"), {"server": "https://h:1?a=b"}),
+        (("status", "-n=x", "--", "-n=y"), {"namespace": "x", "names": ("-n=y",)}),
+        (("-n=x", "status", "-f", "--quiet=true"), {"files": (Path("--quiet=true"),), "quiet": False}),
+        (("status", "-v=6"), {"verbose": 2}),
+        (("status", "-v=1", "--verbose=0"), {"verbose": 1}),
+    ],
+    ids=str,
+)
+def test_short_flags_take_values_as_kubectls_do(words: tuple[str, ...], found: dict[str, Any]) -> None:
+    typed = Typed()
+    app([*words], prog_name=NAME, obj=typed, standalone_mode=False)
+    ((flags, asked),) = typed.asked
+    assert {name: getattr(asked, name, getattr(flags, name, None)) for name in found} == found
+
+
+@pytest.mark.parametrize("columns", ["²", "eighty", "-1", "1" * 5000, "٣"])
+def test_columns_that_are_no_number_are_refused_in_plain_words(columns: str) -> None:
+    ran = in_process.call(["version", "--client"], environ={"COLUMNS": columns})
+    assert (ran.code, ran.err) == (2, f'error: invalid COLUMNS "{columns}": use a number such as 120\n')
+
+
+def test_lines_that_are_no_number_disturb_nothing() -> None:
+    assert in_process.call(["version", "--client"], environ={"LINES": "²", "COLUMNS": "0"}).code == 0
 
 
 @pytest.mark.parametrize("word", ["--ascii=maybe", "--context=", "--yes=true"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,7 +20,9 @@ from controller.kube.connection import Connection, Fixed
 from controller.kube.errors import ConfigError, NotFound, Unreachable
 from controller.kube.kinds import DAEMONSETS
 from controller.kube.sender import CALL_SECONDS
+from kubectl_plugin.cluster.reads import name_of
 from kubectl_plugin.cluster.session import open_session, session_over
+from kubectl_plugin.failures import UsageError
 from kubectl_plugin.host import Host
 from tests.beds.control_plane.ports import free_port
 from tests.beds.scripted import Script, Slow, ok
@@ -167,3 +170,16 @@ async def test_the_proxy_of_the_environment_is_used(simulated: Simulated) -> Non
     far = msgspec.structs.replace(simulated.access, server="http://api.far.example:8080")
     async with open_session(host, far) as session:
         assert await session.client.get(DAEMONSETS, AGENT) is not None
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", ".", "a%2Fb"])
+async def test_a_namespace_that_is_no_name_is_refused_before_anything_is_asked(
+    simulated: Simulated, name: str
+) -> None:
+    words = re.escape(f'invalid namespace "{name}"')
+    for namespace, controllers in ((name, None), ("default", name)):
+        with pytest.raises(UsageError, match=words):
+            async with open_session(ALONE, simulated.access, namespace=namespace, controller_namespace=controllers):
+                pass
+    with pytest.raises(UsageError):
+        name_of(name)
