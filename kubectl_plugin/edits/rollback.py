@@ -10,14 +10,16 @@ from collections import Counter
 from collections.abc import Sequence
 
 from controller.api.base import Value
-from controller.api.daemonset import DaemonSet
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
 from controller.planner.slot import Slot
+from kubectl_plugin.durations import short_duration
 from kubectl_plugin.edits.annotations import template_gone_back_to
 from kubectl_plugin.edits.draft import Draft
-from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
+from kubectl_plugin.edits.edit import ROLLING, Edit
 from kubectl_plugin.edits.effects import board_after, cautions, on_delete_caution
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.revisions.history import kept_revisions, live_revision
+from kubectl_plugin.report.revisions.images import images_of, short_image
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 
 
@@ -25,46 +27,92 @@ class RollbackWish(Value):
     """What a person asks of a rollback."""
 
     to_revision: int | None = None
-    """The number of a revision; None for the one before."""
+    """The number of a revision; None for the one that `target_of` finds."""
     keep_partition: bool = False
     keep_paused: bool = False
     drop_selector: bool = False
 
 
 def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
-    """The revision to go back to: the one with that number. Without a number it is the newest that has run and means
-    something else than the live template, unless most of the nodes that are still to be updated run another one.
+    """The revision to go back to: the one with that number. Without a number it is the last one that was rolled out
+    completely, by the controller's record; where that is the live one, and complete, the one before.
 
-    In that case the newest never got beyond a few nodes, and is not what people want back. Raises CommandError where
-    there is no such revision, or no longer.
+    Without a record it is the newest that has run, unless most of the nodes that are still to be updated run another
+    one: then the newest never got beyond a few nodes. Nothing is concluded from what could not be read.
+
+    Raises CommandError where there is no such revision, or no longer; with exit code 6, and the revisions to choose
+    from, where the target cannot be known.
     """
-    daemonset = snapshot.daemonset
-    kept = kept_revisions(snapshot)
+    daemonset, status = snapshot.daemonset, snapshot.daemonset.status
+    kept, others = kept_revisions(snapshot), other_revisions(snapshot)
     if to_revision is not None:
         found = next((one for one in kept if one.revision.number == to_revision), None)
         if found is None:
             raise _not_kept(daemonset, to_revision, kept)
         return found
-    older = [one for one in kept if one.revision.identity != daemonset.identity]
-    if not older:
+    if not others:
         raise _nothing_earlier(daemonset, kept)
+    if status is None or status.stable_revision is None:
+        return others[0] if len(others) == 1 else _most_run(snapshot, others)
+    stable = next((one for one in kept if one.revision.hash == status.stable_revision), None)
+    if stable is None:
+        raise _unknown(snapshot, "the last revision that was rolled out completely is not kept")
+    if stable.revision.identity != daemonset.identity:
+        return stable
+    if not _is_everywhere(status):
+        raise _unknown(snapshot, f"nodes are on their way back to revision {stable.revision.number}")
+    return next((one for one in others if not one.revision.never_ran), others[0])
+
+
+def _is_everywhere(status: DaemonSetStatus) -> bool:
+    """Whether the stable revision is the one that was rolled out last, and no node keeps another."""
+    record = status.rollout or Rollout()
+    is_last = status.update_revision == record.stable_revision
+    return is_last and record.completion_time is not None and record.phase != Phase.HELD
+
+
+def other_revisions(snapshot: Snapshot) -> list[RevisionDetail]:
+    """The kept revisions that mean something else than the live template, the newest first."""
+    return [one for one in kept_revisions(snapshot) if one.revision.identity != snapshot.daemonset.identity]
+
+
+def depends_on_nodes(snapshot: Snapshot) -> bool:
+    """Whether `target_of`, without a number, needs all pods and nodes."""
+    status = snapshot.daemonset.status
+    return (status is None or status.stable_revision is None) and len(other_revisions(snapshot)) > 1
+
+
+def _most_run(snapshot: Snapshot, others: list[RevisionDetail]) -> RevisionDetail:
+    read = {"pods": snapshot.pods_readable, "nodes": snapshot.nodes is not None}
+    unread = [what for what, readable in read.items() if not readable]
+    if unread or board_after(snapshot) is None:
+        why = f"{' and '.join(unread)} could not be read" if unread else "its spec cannot be used"
+        raise _unknown(snapshot, f"no revision is known to have been rolled out completely, and {why}")
     run = {one.pod.hash for one in snapshot.pods}
-    older = [one for one in older if not one.revision.never_ran or one.revision.hash in run] or older
+    others = [one for one in others if not one.revision.never_ran or one.revision.hash in run] or others
     left = _nodes_left(snapshot)
-    return next((one for one in older if left[one.revision.hash] * 2 > left.total()), older[0])
+    return next((one for one in others if left[one.revision.hash] * 2 > left.total()), others[0])
+
+
+def age_and_images(snapshot: Snapshot, one: RevisionDetail) -> str:
+    """Such as `12d ago, agent:1.8.4`, with the images that differ from the live ones."""
+    live = images_of(snapshot.daemonset.spec.template)
+    kept = images_of(one.revision.template)
+    images = [short_image(image) for name, image in kept.items() if live.get(name) != image]
+    return ", ".join((f"{short_duration(snapshot.now - one.created)} ago", *images))
 
 
 def choice_explained(snapshot: Snapshot, target: RevisionDetail) -> str:
     """Why `target_of` chose this revision; empty if it is the one that everybody would expect."""
-    left, number = _nodes_left(snapshot), target.revision.number
-    between = [
-        one.revision.number
-        for one in kept_revisions(snapshot)
-        if one.revision.identity != snapshot.daemonset.identity and one.revision.number > number
-    ]
-    if between:
+    left, number, status = _nodes_left(snapshot), target.revision.number, snapshot.daemonset.status
+    newer = [one.revision.number for one in other_revisions(snapshot) if one.revision.number > number]
+    if newer and status is not None and status.stable_revision == target.revision.hash:
+        return f"it is the last one that was rolled out completely; revision {max(newer)} was not"
+    if newer and left:
         run = "nodes left to update runs it" if left.total() == 1 else "nodes left to update run it"
-        return f"{left[target.revision.hash]} of {left.total()} {run}, not revision {max(between)}"
+        return f"{left[target.revision.hash]} of {left.total()} {run}, not revision {max(newer)}"
+    if newer:
+        return f"no pod has had revision {max(newer)}"
     older = len(nodes_going_forward(snapshot, target))
     run = "1 node runs an older one" if older == 1 else f"{older} nodes run older ones"
     return f"it is the one before; {run}" if older else ""
@@ -124,20 +172,16 @@ def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) ->
     return Edit(
         result=f"rolled back to revision {revision.number}{renumbered}",
         operations=draft.operations,
-        warnings=cautions(snapshot, _guess_caution(snapshot, target, wish), on_delete_caution(snapshot)),
+        warnings=cautions(snapshot, on_delete_caution(snapshot)),
     )
 
 
-def _guess_caution(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) -> Caution | None:
-    """A caution that perhaps no node ever ran the target; None if one did, or where the target was named by
-    number."""
-    older = [one for one in snapshot.revisions if one.revision.identity != snapshot.daemonset.identity]
-    if wish.to_revision is not None or snapshot.pods_readable or len(older) < 2:
-        return None
-    number = target.revision.number
-    return Caution(
-        text=f"the pods cannot be listed: revision {number} is the newest older one, nodes may never have run it",
-        hints=("--to-revision names another one",),
+def _unknown(snapshot: Snapshot, why: str) -> CommandError:
+    others = other_revisions(snapshot)
+    return CommandError(
+        f"it cannot be told which revision {snapshot.key.name} is to go back to: {why}",
+        hints=tuple(f"--to-revision {one.revision.number}   ({age_and_images(snapshot, one)})" for one in others),
+        exit_code=ExitCode.REFUSED,
     )
 
 

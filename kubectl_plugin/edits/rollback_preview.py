@@ -11,15 +11,19 @@ from msgspec.structs import replace
 from controller.api.base import value_at
 from controller.planner.board import Board
 from controller.planner.obstacles import Obstacle
-from kubectl_plugin.durations import short_duration
 from kubectl_plugin.edits.draft import path_segments
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
 from kubectl_plugin.edits.effects import board_after
-from kubectl_plugin.edits.rollback import RollbackWish, choice_explained, nodes_going_forward, roll_back
+from kubectl_plugin.edits.rollback import (
+    RollbackWish,
+    age_and_images,
+    choice_explained,
+    nodes_going_forward,
+    roll_back,
+)
 from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.in_place import ways_of
 from kubectl_plugin.report.moves import Moves, planned_moves
-from kubectl_plugin.report.revisions.images import images_of, short_image
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 
 _LABEL: Final = 12
@@ -45,11 +49,7 @@ _AS_IT_WAS: Final = {
 def headline(snapshot: Snapshot, target: RevisionDetail) -> str:
     """Such as `Roll back node-agent to revision 6 (12d ago, agent:1.8.4)?`, with the images that differ from the live
     ones."""
-    live = images_of(snapshot.daemonset.spec.template)
-    kept = images_of(target.revision.template)
-    images = [short_image(image) for name, image in kept.items() if live.get(name) != image]
-    told = ", ".join((f"{short_duration(snapshot.now - target.created)} ago", *images))
-    return f"Roll back {snapshot.key.name} to revision {target.revision.number} ({told})?"
+    return f"Roll back {snapshot.key.name} to revision {target.revision.number} ({age_and_images(snapshot, target)})?"
 
 
 def preview(

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from controller.kube.errors import ApiError
 from kubectl_plugin.change_options import RollbackOptions as Asked
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.reads import HURRY, PREVIEW, revisions_of
+from kubectl_plugin.cluster.reads import snapshot as read_again
 from kubectl_plugin.edits.edit import Edit
-from kubectl_plugin.edits.rollback import RollbackWish, already_back, roll_back, target_of
+from kubectl_plugin.edits.rollback import (
+    RollbackWish,
+    already_back,
+    depends_on_nodes,
+    other_revisions,
+    roll_back,
+    target_of,
+)
 from kubectl_plugin.edits.rollback_preview import headline, kept_cautions, preview
-from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.verbs.change_flow import carry_out, choose, will_ask
 from kubectl_plugin.verbs.change_writer import EditOfOne, question_text
@@ -28,7 +36,7 @@ async def rollback(invocation: Invocation, asked: Asked) -> int:
     async with deadline_of(invocation, asked).enforced():
         within = PREVIEW if will_ask(invocation, asked) else HURRY
         chosen = await choose(invocation, asked, asked.names, within=within)
-        found = [await _with_revisions(invocation, one) for one in chosen]
+        found = [await _with_what_decides(invocation, one, wish) for one in chosen]
     checked = await guard_of_pauses(
         invocation, asked, found, by_flag=asked.lift_pause, what="a rollback", instead="--keep-paused"
     )
@@ -41,13 +49,20 @@ async def rollback(invocation: Invocation, asked: Asked) -> int:
     )
 
 
-async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapshot:
-    """Revisions are optional for other verbs but not for this one. Raises Forbidden, with the server's own words."""
-    if snapshot.revisions_readable:
+async def _with_what_decides(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish) -> Snapshot:
+    """Revisions are optional for other verbs but not for this one, nor are pods and nodes where the target depends on
+    them: these are then read without a limit. Raises ApiError where the revisions cannot be read."""
+    if not snapshot.revisions_readable:
+        others = tuple(one for one in snapshot.unread if one.what != "controllerrevisions")
+        revisions = await revisions_of(invocation, snapshot.daemonset)
+        snapshot = replace(snapshot, revisions=revisions, unread=others)
+    late = any(not one.is_forbidden for one in snapshot.unread)
+    if not late or wish.to_revision is not None or not depends_on_nodes(snapshot):
         return snapshot
-    others = tuple(one for one in snapshot.unread if one.what != "controllerrevisions")
-    revisions = await revisions_of(invocation, snapshot.daemonset)
-    return replace(snapshot, revisions=revisions, unread=others)
+    try:
+        return await read_again(invocation, snapshot.key.name, namespace=snapshot.key.namespace)
+    except ApiError:
+        return snapshot  # and refused, with the revisions to choose from
 
 
 def _change_of(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, asked: Asked) -> EditOfOne:
@@ -68,10 +83,8 @@ def _change_of(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, a
 def _already_done(invocation: Invocation, snapshot: Snapshot, back: RevisionDetail) -> EditOfOne:
     """For a rollback that is made already: pressed twice or retried, it must not bring the
     abandoned revision back."""
-    try:
-        number = target_of(snapshot, None).revision.number
+    if others := other_revisions(snapshot):
+        number = others[0].revision.number
         invocation.terminal.note(f"to go to revision {number} instead: --to-revision {number}")
-    except CommandError:
-        pass  # no other revision exists
     result = f"already rolled back to revision {back.revision.number}"
     return EditOfOne(snapshot, Edit(result=result, operations=(), warnings=kept_cautions(snapshot, back)))

@@ -83,15 +83,6 @@ def test_a_wait_makes_up_for_what_there_was_no_time_to_read(effect: Effect) -> N
     assert ("6 → 7" in last, "rollback node-agent" in last) == (True, True), last
 
 
-def test_a_rollback_without_seen_pods_goes_to_the_revision_before() -> None:
-    with canary() as scene:
-        scene.door.link.faults.add(Rule(Hang(), verb="list", resource="pods"))
-        _, _, err = written_after(scene, "rollback", "-y")
-        image = stored(scene)["spec"]["template"]["spec"]["containers"][0]["image"]
-    assert image.endswith(":1.8.4")
-    assert "the pods cannot be listed: revision 6 is the newest older one" in err
-
-
 @pytest.fixture
 def by_label() -> Iterator[Scene]:
     """Three nodes have revision 7; one of them no longer has the label that the selector wants, and stays on it."""

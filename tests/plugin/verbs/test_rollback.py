@@ -181,15 +181,6 @@ def test_a_revision_that_no_node_runs_any_more_is_not_gone_back_to() -> None:
         assert moved(before, after) == {f"c-0{number}" for number in range(1, 9)}
 
 
-def test_without_the_right_to_list_pods_it_warns_that_it_cannot_know() -> None:
-    with canary() as scene:
-        scene.door.forbid("list", "pods")
-        text = "warning: the pods cannot be listed: revision 6 is the newest older one, nodes may never have run it\n"
-        ran = rollback(scene, "--dry-run=client")
-        assert (ran.code, ran.err) == (0, f"{text}  hint: --to-revision names another one\n")
-        assert rollback(scene, "--to-revision", "6", "--dry-run=client").err == ""
-
-
 def test_nodes_that_a_named_revision_would_update_are_told_apart() -> None:
     with held() as scene:
         image = "agent=registry.example.com/agent:1.9.9"

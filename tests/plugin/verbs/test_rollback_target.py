@@ -1,0 +1,124 @@
+"""Where a rollback goes: the last revision that was rolled out completely, whatever cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.beds.api import DAEMONSETS, REVISIONS
+from tests.beds.simulator.faults import Answer, Effect, Hang, Rule
+from tests.plugin.kept import story
+from tests.plugin.scene import Scene, rolling, template
+from tests.plugin.verbs.few_nodes import acted, few_nodes, patches, rolling_of, stored
+
+GOOD, BAD, WORSE = "1.8.0", "1.9.0", "1.9.1"
+FORBIDDEN = Answer(403, "Forbidden", "no right to it")
+FAILURES = (Hang(), Hang(3.0), FORBIDDEN, Answer(500, message="etcd is away"))
+LISTED = ("pods", "nodes")
+
+
+@story
+def two_canaries(scene: Scene, /, canaries: int = 2) -> None:
+    """A bad revision on so many of four nodes, then a worse one on two."""
+    few_nodes.play(scene)
+    for version, partition in ((BAD, 4 - canaries), (WORSE, 2)):
+        scene.do(scene.edit({"spec": {"template": template(version), **rolling(partition=partition)}}))
+        scene.pass_time(300.0)
+
+
+@contextmanager
+def unrecorded() -> Iterator[Scene]:
+    """The same, made by a controller that records nothing."""
+    with two_canaries() as scene:
+        scene.do(scene.controller.stop())
+        lost = {"status": {"rollout": {"stableRevision": None}}}
+        scene.do(scene.api.patch(DAEMONSETS, "node-agent", lost, sub="status"))
+        yield scene
+
+
+def image(scene: Scene) -> str:
+    """The version that the template asks for."""
+    name: str = stored(scene)["spec"]["template"]["spec"]["containers"][0]["image"]
+    return name.rpartition(":")[2]
+
+
+@pytest.mark.parametrize("effect", FAILURES, ids=["never", "late", "refused", "failing"])
+@pytest.mark.parametrize("what", [("pods",), ("nodes",), LISTED], ids=" and ".join)
+def test_it_goes_to_the_stable_revision_whatever_is_not_read(what: tuple[str, ...], effect: Effect) -> None:
+    with two_canaries() as scene:
+        for one in what:
+            scene.door.link.faults.add(Rule(effect, verb="list", resource=one))
+        ran = acted(scene, "rollback", "-y")
+        assert (ran.code, image(scene)) == (0, GOOD), ran.err
+        assert rolling_of(stored(scene))["partition"] == 0
+
+
+def test_most_nodes_with_another_one_do_not_make_that_the_target() -> None:
+    with two_canaries(canaries=3) as scene:
+        ran = acted(scene, "rollback", "-y", columns=200)
+        assert (ran.code, image(scene)) == (0, GOOD)
+        why = "it is the last one that was rolled out completely; revision 2 was not"
+        assert f"  why         {why}\n" in ran.out
+
+
+def test_a_late_list_of_revisions_is_waited_for() -> None:
+    with two_canaries() as scene:
+        scene.door.link.faults.add(Rule(Hang(3.0), verb="list", resource="controllerrevisions*"))
+        assert (acted(scene, "rollback", "-y").code, image(scene)) == (0, GOOD)
+
+
+CHOICE = "  hint: --to-revision 2   (10m ago, agent:1.9.0)\n  hint: --to-revision 1   (10m ago, agent:1.8.0)\n"
+
+
+@pytest.mark.parametrize("effect", [Hang(), FORBIDDEN, FAILURES[-1]], ids=["never", "refused", "failing"])
+@pytest.mark.parametrize("what", LISTED)
+def test_without_a_record_it_is_refused_unless_all_is_read(what: str, effect: Effect) -> None:
+    with unrecorded() as scene:
+        scene.door.link.faults.add(Rule(effect, verb="list", resource=what))
+        ran = acted(scene, "rollback", "-y")
+        assert (ran.code, ran.out, patches(scene)) == (6, "", [])
+        words = "it cannot be told which revision node-agent is to go back to: "
+        words += f"no revision is known to have been rolled out completely, and {what} could not be read\n"
+        assert ran.err.endswith(f"error: {words}{CHOICE}")
+        assert (acted(scene, "rollback", "-y", "--to-revision", "1").code, image(scene)) == (0, GOOD)
+
+
+@pytest.mark.parametrize("what", LISTED)
+def test_without_a_record_a_late_list_is_waited_for(what: str) -> None:
+    with unrecorded() as scene:
+        scene.door.link.faults.add(Rule(Hang(3.0), verb="list", resource=what))
+        assert (acted(scene, "rollback", "-y").code, image(scene)) == (0, GOOD)
+
+
+def test_a_stable_revision_that_is_not_kept_is_not_replaced_by_another() -> None:
+    with two_canaries() as scene:
+        scene.do(scene.controller.stop())
+        found = {one["revision"]: one["metadata"]["name"] for one in scene.do(scene.api.list(REVISIONS))}
+        scene.do(scene.api.delete(REVISIONS, found[1]))
+        ran = acted(scene, "rollback", "-y")
+        assert (ran.code, patches(scene)) == (6, [])
+        assert "the last revision that was rolled out completely is not kept\n  hint: --to-revision 2 " in ran.err
+
+
+def test_from_the_stable_revision_it_is_the_one_before() -> None:
+    with two_canaries() as scene:
+        scene.do(scene.edit({"spec": rolling(partition=0)}))
+        scene.pass_time(300.0)
+        assert (acted(scene, "rollback", "-y").code, image(scene)) == (0, BAD)
+
+
+def test_on_the_way_back_to_the_stable_revision_nothing_is_brought_back() -> None:
+    """Somebody has applied the former template; the bad nodes are kept by the partition."""
+    with two_canaries() as scene:
+        (good,) = [one["data"] for one in scene.do(scene.api.list(REVISIONS)) if one["revision"] == 1]
+        del good["spec"]["template"]["$patch"]
+        back = [{"op": "replace", "path": "/spec/template", "value": good["spec"]["template"]}]
+        scene.do(scene.edit({"spec": rolling(partition=4)}))
+        scene.do(scene.api.patch(DAEMONSETS, "node-agent", back))
+        for seconds in (0.0, 300.0):
+            scene.pass_time(seconds)
+            ran = acted(scene, "rollback", "-y")
+            assert (ran.code, image(scene)) == (6, GOOD)
+            assert "nodes are on their way back to revision " in ran.err
