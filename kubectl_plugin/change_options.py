@@ -134,7 +134,8 @@ class RollbackOptions(NamedOrSelectedOptions, ChangeOptions, WaitingOptions):
     """Back to an earlier revision, on all nodes that left it (alias: undo)."""
 
     to_revision: Annotated[
-        int | None, Option(help="Back to this one; else to the last that was rolled out completely.", autocompletion=candidates.revisions)
+        int | None,
+        Option(help="Back to this one; else to the last complete one.", autocompletion=candidates.revisions),
     ] = None
     keep_partition: Annotated[bool, Option(help="Do not set the partition to 0.")] = False
     keep_paused: Annotated[bool, Option(help="Do not lift the pause.")] = False
