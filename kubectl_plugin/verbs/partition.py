@@ -52,14 +52,13 @@ def _names_and_partition(asked: Asked) -> tuple[tuple[str, ...], PartitionOf]:
 
 
 def _change_of(snapshot: Snapshot, value: IntOrPercent, *, by_nodes: bool) -> EditOfOne:
-    """Asks only where the number may have been meant differently, or skips steps."""
+    """Asks only where steps are skipped. What only holds nodes back may be misread, but moves none."""
     edit = edits.set_partition(snapshot, value)
     if not edit.operations:
         return EditOfOne(snapshot, edit)
-    misread = None if by_nodes else edits.misread_caution(snapshot, value)
-    if misread is not None:
-        return EditOfOne(snapshot, replace(edit, warnings=(misread, *edit.warnings)), ask="Set it all the same?")
-    if skipped := edits.skipped_steps(snapshot, value):
-        steps = f"step{'s' if len(skipped) > 1 else ''} {', '.join(map(str, skipped))}"
-        return EditOfOne(snapshot, edit, ask=f"This leaves out the {steps}: all nodes are updated.\nContinue?")
-    return EditOfOne(snapshot, edit)
+    if not by_nodes and (misread := edits.misread_caution(snapshot, value)):
+        edit = replace(edit, warnings=(misread, *edit.warnings))
+    skipped = edits.skipped_steps(snapshot, value)
+    steps = f"step{'s' if len(skipped) > 1 else ''} {', '.join(map(str, skipped))}"
+    ask = f"This leaves out the {steps}: all nodes are updated.\nContinue?" if skipped else None
+    return EditOfOne(snapshot, edit, ask=ask)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -106,15 +107,19 @@ MISREAD = (
 )
 
 
-def test_is_a_warning_in_a_script(scene: Scene) -> None:
-    assert acted(scene, "set-partition", "30", "-q", "-y") == Ran(0, f"{RESULT} 2 -> 30\n", MISREAD)
+@pytest.mark.parametrize("options", [{}, {"terminal": True}], ids=["in a script", "on a terminal"])
+def test_what_only_holds_nodes_back_is_never_asked_for(scene: Scene, options: dict[str, Any]) -> None:
+    assert acted(scene, "set-partition", "30", "-q", **options) == Ran(0, f"{RESULT} 2 -> 30\n", MISREAD)
     assert rolling_of(stored(scene))["partition"] == 30
 
 
-def test_is_a_question_on_a_terminal(scene: Scene) -> None:
-    ran = acted(scene, "set-partition", "30", terminal=True, typed="n\n")
-    assert ran == Ran(6, "", f"{MISREAD}Set it all the same? [y/N] nothing was changed\n")
-    assert patches(scene) == []
+@pytest.mark.parametrize("value", ["23", "24", "100%", "90%"])
+def test_holding_back_moves_no_node(value: str) -> None:
+    with held() as scene:
+        before = images(scene)
+        assert acted(scene, "set-partition", value).code == 0
+        scene.pass_time(600.0)
+        assert images(scene) == before
 
 
 @pytest.mark.parametrize("value", ["half", "1.5", "101%", "5%5", ""])
