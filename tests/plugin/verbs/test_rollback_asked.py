@@ -89,6 +89,17 @@ def test_neither_is_one_that_nobody_noted_nor_any_by_somebody_unknown() -> None:
         assert written(scene) == []
 
 
+def test_two_without_a_user_name_are_not_the_same_person() -> None:
+    """A server before 1.28 gives no user name, neither for the pause nor for the rollback."""
+    with canary() as scene:
+        scene.door.user = ""
+        assert scene.run("pause", NAME, "-n", NAMESPACE).code == 0
+        refused = rollback(scene)
+        assert live(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
+    assert refused.code == 6
+    assert "node-agent is paused by somebody; a rollback would lift that" in refused.err
+
+
 def test_who_sees_the_question_or_keeps_the_pause_is_not_refused() -> None:
     with paused() as scene:
         scene.door.user = "bob@example.com"
