@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from kubectl_plugin import candidates
 from kubectl_plugin.failures import UsageError
-from kubectl_plugin.flags import ManifestOptions, Name, Names, Options, SelectorOptions
+from kubectl_plugin.flags import ManifestOptions, Name, Names, Options, SelectorOptions, ShowValues
 
 HoldAt = Annotated[str | None, Option(help="Set the partition in the same write: no node starts early.")]
 LiftPause = Annotated[bool, Option(help="Without a prompt: lift a pause that somebody else has set, too.")]
@@ -137,6 +137,7 @@ class RollbackOptions(NamedOrSelectedOptions, ChangeOptions, WaitingOptions):
         int | None,
         Option(help="Back to this one; else to the last complete one.", autocompletion=candidates.revisions),
     ] = None
+    show_values: ShowValues = False
     keep_partition: Annotated[bool, Option(help="Do not set the partition to 0.")] = False
     keep_paused: Annotated[bool, Option(help="Do not lift the pause.")] = False
     lift_pause: LiftPause = False
@@ -177,6 +178,7 @@ class ApplyOptions(ManifestOptions, WaitingOptions):
 
     hold_at: HoldAt = None
     lift_pause: LiftPause = False
+    show_values: ShowValues = False
 
     def check(self) -> None:
         if not self.given:

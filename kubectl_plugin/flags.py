@@ -123,6 +123,7 @@ class SelectorOptions(Options):
     all_namespaces: Annotated[bool, Option("-A", help="Objects of all namespaces.")] = False
 
 
+ShowValues = Annotated[bool, Option(help="Show values that may be secrets, too.")]
 Name = Annotated[str, Argument(metavar="NAME", help="Of the DaemonSet.", autocompletion=candidates.names)]
 Names = Annotated[
     tuple[str, ...],

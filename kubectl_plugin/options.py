@@ -10,14 +10,13 @@ from typing import Annotated
 from typer import Argument, Option
 
 from kubectl_plugin import candidates
-from kubectl_plugin.flags import ManifestOptions, Name, Names, Options, SelectorOptions
+from kubectl_plugin.flags import ManifestOptions, Name, Names, Options, SelectorOptions, ShowValues
 
 By = Annotated[
     str,
     Option(help="Group nodes by zone, arch, pool or any node label.", autocompletion=candidates.groupings),
 ]
 Watch = Annotated[bool, Option("-w", help="Follow it.")]
-ShowValues = Annotated[bool, Option(help="Show values that may be secrets, too.")]
 Different = Annotated[bool, Option(help="End with 7 if there is a difference.")]
 
 

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 from msgspec.structs import replace
 
 from controller.api.base import JSON, JSONObject, as_bytes, fields_of, value_at
 from controller.api.number import IntOrPercent
 from controller.planner.board import Board
-from kubectl_plugin.edits.draft import Draft, path_segments
+from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Edit
 from kubectl_plugin.edits.effects import board_after, cautions, course_words, pause_caution
 from kubectl_plugin.edits.image import unused_hold_caution
 from kubectl_plugin.report.moves import planned_moves
+from kubectl_plugin.report.revisions.change_lines import object_change_lines
 from kubectl_plugin.report.revisions.differences import differences
-from kubectl_plugin.report.revisions.hiding import without_secrets
-from kubectl_plugin.report.revisions.phrases import phrases
-from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.snapshot import LAST_APPLIED, Snapshot
 
-LAST_APPLIED = ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration")
-"""kubectl's copy of the manifest. The next apply compares with it to see which fields the manifest no longer has."""
+_NOTE = ("metadata", "annotations", LAST_APPLIED)
 _TEMPLATE = ("spec", "template")
 _WRITTEN = (("metadata", "labels"), ("metadata", "annotations"), ("spec",))
 
 
 def last_applied(document: JSONObject) -> JSONObject:
     """The manifest in kubectl's annotation; empty if there is none, or none that can be read."""
-    text = value_at(document, *LAST_APPLIED)
+    text = value_at(document, *_NOTE)
     try:
         return msgspec.json.decode(text, type=dict[str, JSON]) if isinstance(text, str) else {}
     except (msgspec.MsgspecError, RecursionError):
@@ -47,7 +43,13 @@ def with_hold_at(document: JSONObject, hold_at: IntOrPercent) -> JSONObject:
 
 
 def apply(
-    snapshot: Snapshot, wanted: JSONObject, expected: JSONObject, hold_at: IntOrPercent | None, *, is_new: bool
+    snapshot: Snapshot,
+    wanted: JSONObject,
+    expected: JSONObject,
+    hold_at: IntOrPercent | None,
+    *,
+    is_new: bool,
+    show_values: bool,
 ) -> Edit:
     """The edit that turns the live document into `wanted`. Only labels, annotations and spec are written.
 
@@ -59,7 +61,7 @@ def apply(
     told = differences(before, after)
     if before and not told:
         wanted, expected = (_with_value(one, before, *_TEMPLATE) for one in (wanted, expected))
-    lines = [*phrases(told, only_ascii=True), *_field_changes(live, expected)]
+    lines = object_change_lines(live, expected, show_values=show_values)
     if not lines and not is_new:
         return _update_last_applied(live, wanted)
     draft = _written_draft(live, wanted)
@@ -82,7 +84,7 @@ def _update_last_applied(live: JSONObject, wanted: JSONObject) -> Edit:
     """
     draft = Draft(live)
     if last_applied(live) != last_applied(wanted):
-        draft.set(value_at(wanted, *LAST_APPLIED), *LAST_APPLIED)
+        draft.set(value_at(wanted, *_NOTE), *_NOTE)
     lines = ("only kubectl's copy of the manifest changes",) if draft.operations else ()
     return Edit(result="configured" if lines else "unchanged", operations=draft.operations, details=lines)
 
@@ -93,22 +95,6 @@ def _first_pods(board: Board) -> str:
     desired = board.budget.desired
     first = len(planned_moves(board).starting) if board.world.daemonset.partitioned_scaling else desired
     return f"{first} of {desired} nodes get their first pod"
-
-
-def _field_changes(live: JSONObject, expected: JSONObject) -> Iterator[str]:
-    """Changes such as `spec.minReadySeconds 0 -> 10`, labels and annotations one by one; without the template."""
-    live = {**live, "metadata": {"labels": {}, "annotations": {}, **fields_of(live.get("metadata"))}}
-    hidden = without_secrets(live), without_secrets(expected)
-    for operation in _written_draft(live, expected).operations:
-        path = path_segments(operation)
-        if path != LAST_APPLIED and path[:2] != _TEMPLATE:
-            yield f"{'.'.join(path)} {' -> '.join(_value_word(value_at(one, *path)) for one in hidden)}"
-
-
-def _value_word(value: JSON) -> str:
-    if value is None:
-        return "none"
-    return value if isinstance(value, str) else as_bytes(value, ordered=True).decode()
 
 
 def _written_draft(live: JSONObject, wanted: JSONObject) -> Draft:

@@ -11,7 +11,8 @@ from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
 from kubectl_plugin.edits.effects import edit_of, on_delete_caution, pause_caution
 from kubectl_plugin.failures import CommandError, UsageError
-from kubectl_plugin.report.revisions.images import change, short_image
+from kubectl_plugin.report.revisions.change_lines import object_change_lines
+from kubectl_plugin.report.revisions.images import short_image
 from kubectl_plugin.report.snapshot import Snapshot
 
 EVERY: Final = "*"
@@ -45,14 +46,12 @@ def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPerc
     unknown = [name for name in images if name != EVERY and name not in places]
     if unknown:
         raise _no_such_container(snapshot, places, unknown[0])
-    draft, changed = Draft(snapshot.document), []
-    for name, (path, present) in places.items():
+    draft = Draft(snapshot.document)
+    for name, path in places.items():
         image = images.get(name) or images.get(EVERY)
-        if image is None or image == present:
-            continue
-        draft.set(image, *path, "image")
-        changed.append(f"{name}: {' -> '.join(change(present, image))}")
-    results = ["image updated"] if changed else []
+        if image is not None:
+            draft.set(image, *path, "image")
+    results = ["image updated"] if draft.operations else []
     rolling = snapshot.daemonset.rolling_update
     if hold_at is not None and rolling is not None and (rolling.partition or 0) != hold_at:
         draft.set(hold_at, *ROLLING, "partition")
@@ -61,22 +60,21 @@ def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPerc
         wanted = ", ".join(dict.fromkeys(short_image(image) for image in images.values()))
         return Edit(result=f"already on {wanted}", operations=())
     cautions = unused_hold_caution(snapshot, hold_at), pause_caution(snapshot)
-    return edit_of(snapshot, draft, ", ".join(results), *cautions, details=changed)
+    lines = object_change_lines(snapshot.document, draft.document)
+    return edit_of(snapshot, draft, ", ".join(results), *cautions, details=lines)
 
 
-def _images_by_container(snapshot: Snapshot) -> Iterator[tuple[str, tuple[tuple[str, ...], str]]]:
-    """For each container, by name: the path of its image in the document, and the image."""
+def _images_by_container(snapshot: Snapshot) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """For each container, by name: its path in the document."""
     for field in _FIELDS:
         containers = value_at(snapshot.document, "spec", "template", "spec", field)
         for index, one in enumerate(containers if isinstance(containers, list) else ()):
             if isinstance(one, dict) and isinstance(one.get("name"), str):
-                yield str(one["name"]), (("spec", "template", "spec", field, str(index)), str(one.get("image") or ""))
+                yield str(one["name"]), ("spec", "template", "spec", field, str(index))
 
 
-def _no_such_container(
-    snapshot: Snapshot, places: Mapping[str, tuple[tuple[str, ...], str]], name: str
-) -> CommandError:
-    init, ones = (", ".join(one for one, (path, _) in places.items() if path[3] == field) for field in _FIELDS)
+def _no_such_container(snapshot: Snapshot, places: Mapping[str, tuple[str, ...]], name: str) -> CommandError:
+    init, ones = (", ".join(one for one, path in places.items() if path[3] == field) for field in _FIELDS)
     more = f"; init containers: {init}" if init else ""
     return CommandError(f'{snapshot.key.name} has no container "{name}"; it has: {ones}{more}')
 

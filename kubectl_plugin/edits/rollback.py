@@ -19,7 +19,7 @@ from kubectl_plugin.edits.edit import ROLLING, Edit
 from kubectl_plugin.edits.effects import board_after, cautions, on_delete_caution
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.revisions.history import kept_revisions, live_revision
-from kubectl_plugin.report.revisions.images import images_of, short_image
+from kubectl_plugin.report.revisions.images import images_of, short_beside
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 
 
@@ -98,7 +98,7 @@ def age_and_images(snapshot: Snapshot, one: RevisionDetail) -> str:
     """Such as `12d ago, agent:1.8.4`, with the images that differ from the live ones."""
     live = images_of(snapshot.daemonset.spec.template)
     kept = images_of(one.revision.template)
-    images = [short_image(image) for name, image in kept.items() if live.get(name) != image]
+    images = [short_beside(image, live.get(name, "")) for name, image in kept.items() if live.get(name) != image]
     return ", ".join((f"{short_duration(snapshot.now - one.created)} ago", *images))
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from controller.api.base import value_at
+from controller.api.base import JSON, as_bytes, value_at
 from controller.planner.board import Board
 from controller.planner.obstacles import Obstacle
 from kubectl_plugin.edits.draft import path_segments
@@ -153,11 +153,14 @@ def _setting_rows(
         if tuple(above) != ROLLING:
             continue
         before = value_at(snapshot.document, *path)
-        gone = operation["op"] == "remove"
-        words = f"{field} removed" if gone else f"{field} {before} -> {operation['value']}".lower()
+        words = f"{field} {_word(before)} -> {_word(operation.get('value'))}"
         called, kept = _AS_IT_WAS[field]
         without = _moves_without(snapshot, target, replace(wish, **kept), moves) if moves is not None else ""
         yield next(label, ""), words + (f"   ({called.format(before)}, {without})" if without else "")
+
+
+def _word(value: JSON) -> str:
+    return "none" if value is None else str(value) if isinstance(value, str) else as_bytes(value).decode()
 
 
 def _moves_without(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, moves: Moves) -> str:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
 from typing import Final
 
 from rich.text import Text
 
-from controller.api.base import JSON
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.paint.table import Cell, clean
-from kubectl_plugin.paint.yaml_lines import yaml_lines
 from kubectl_plugin.report.counts_in_words import counted
+from kubectl_plugin.report.revisions.change_lines import change_lines
 from kubectl_plugin.report.revisions.comparison import ComparedSide, Comparison
-from kubectl_plugin.report.revisions.differences import ChangeKind, Difference
-from kubectl_plugin.report.revisions.template_path import PlaceKind, holder_of, text_of
 
-OLD: Final = "red"
-NEW: Final = "green"
-PLACE: Final = "cyan"
+STYLES: Final = {"-": "red", "+": "green", " ": "cyan"}
+"""By the first character of a line."""
 
 
 def comparison_text(comparison: Comparison, *, now: float, only_ascii: bool) -> Text:
@@ -31,13 +26,8 @@ def comparison_text(comparison: Comparison, *, now: float, only_ascii: bool) -> 
 def _comparison_lines(comparison: Comparison, now: float, only_ascii: bool) -> Iterator[Cell]:
     for sign, side in (("---", comparison.old), ("+++", comparison.new)):
         yield Text(f"{sign} {_side(comparison.name, side, now)}", style="bold")
-    for place, together in groupby(comparison.changes, key=_place):
-        yield Text(f" {place}", style=PLACE)
-        for one in together:
-            if one.change is not ChangeKind.ADDED:
-                yield from _lines("-", one, one.old, OLD, only_ascii)
-            if one.change is not ChangeKind.REMOVED:
-                yield from _lines("+", one, one.new, NEW, only_ascii)
+    for line in change_lines(comparison.changes, only_ascii=only_ascii):
+        yield Text(line, style=STYLES[line[0]])
     yield comparison.verdict
 
 
@@ -59,18 +49,3 @@ def _side(name: str, side: ComparedSide, now: float) -> str:
     if side.nodes is not None:
         words.append(counted(side.nodes, "node"))
     return ", ".join([*words, "live"] if side.live else words)
-
-
-def _place(one: Difference) -> str:
-    return text_of(one.path) if one.change is ChangeKind.ORDER else holder_of(one.path)
-
-
-def _lines(sign: str, one: Difference, value: JSON, style: str, only_ascii: bool) -> Iterator[Text]:
-    if one.change is ChangeKind.ORDER and isinstance(value, list):
-        yield Text(f"{sign}  order: {', '.join(map(str, value))}", style=style)
-        return
-    last = one.path[-1]
-    in_list = last.kind in (PlaceKind.MEMBER, PlaceKind.POSITION)
-    whole: JSON = [value] if in_list else {last.key if last.kind is PlaceKind.ENTRY else last.field: value}
-    for line in yaml_lines(whole, only_ascii=only_ascii):
-        yield Text(f"{sign}  {line}", style=style)

@@ -11,8 +11,8 @@ from controller.api.meta import rfc3339
 from controller.planner.in_place.change import InPlaceChange
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.paint.table import Column, clean, table
-from kubectl_plugin.paint.yaml_lines import yaml_lines
 from kubectl_plugin.report.in_place import IN_PLACE, RECREATE, way_in_words
+from kubectl_plugin.report.revisions.change_lines import yaml_lines
 from kubectl_plugin.report.revisions.hiding import without_secrets
 from kubectl_plugin.report.revisions.history import RevisionRow
 from kubectl_plugin.report.revisions.images import short_image

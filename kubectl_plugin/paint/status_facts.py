@@ -14,7 +14,7 @@ from kubectl_plugin.paint import style
 from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line
 from kubectl_plugin.report.pulls import counts_of, failure_lines
 from kubectl_plugin.report.revisions.differences import differences
-from kubectl_plugin.report.revisions.images import images_of, short_image
+from kubectl_plugin.report.revisions.images import images_of, short_beside, short_image
 from kubectl_plugin.report.revisions.phrases import summary
 from kubectl_plugin.report.status.reasons import nodes_without_available_pod, partition_hold_words
 
@@ -49,7 +49,9 @@ def _change(view: StatusView) -> str:
     """The images that change; where none does, what else changes."""
     changed = view.status.images.values()
     if changed:
-        return ", ".join(f"{_image(view, one.before)} → {_image(view, one.after)}" for one in changed)
+        return ", ".join(
+            f"{_image(view, one.before, one.after)} → {_image(view, one.after, one.before)}" for one in changed
+        )
     previous = view.survey.previous_revision
     if previous is None:
         return _images(view)
@@ -57,13 +59,14 @@ def _change(view: StatusView) -> str:
 
 
 def _images(view: StatusView) -> str:
-    return ", ".join(_image(view, one) for one in images_of(view.survey.daemonset.spec.template).values())
+    images = images_of(view.survey.daemonset.spec.template).values()
+    return ", ".join(one if view.wide else short_image(one) for one in images)
 
 
-def _image(view: StatusView, image: str | None) -> str:
+def _image(view: StatusView, image: str | None, other: str | None) -> str:
     if image is None:
         return "none"
-    return image if view.wide else short_image(image)
+    return image if view.wide else short_beside(image, other or image)
 
 
 def _target(view: StatusView) -> str:

@@ -14,6 +14,8 @@ from kubectl_plugin.report.pulls import PullProgress
 
 CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
 """kubectl's; the controller copies it to the revision of the template that it came with."""
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""kubectl's copy of the manifest. The next apply compares with it to see which fields the manifest no longer has."""
 
 
 class Container(Value):

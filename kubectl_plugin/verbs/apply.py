@@ -16,7 +16,7 @@ from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.forecast.what_if import as_applied
 from kubectl_plugin.int_or_percent import int_or_percent
-from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.snapshot import LAST_APPLIED, Snapshot
 from kubectl_plugin.verbs.change_flow import carry_out, will_ask
 from kubectl_plugin.verbs.change_writer import EditOfOne, with_question
 from kubectl_plugin.verbs.manifest_targets import ForecastTarget, targets_of, tell_unchecked
@@ -77,18 +77,20 @@ async def _change_of(
     document = target.manifest.document
     meta = fields_of(document.get("metadata"))
     noted = {**fields_of(meta.get("annotations"))}
-    noted.pop(edits.LAST_APPLIED[-1], None)  # a file that the server has written may contain it
+    noted.pop(LAST_APPLIED, None)  # a file that the server has written may contain it
     given: JSONObject = {**document, "metadata": {**meta, "annotations": noted, "namespace": key.namespace}}
     wanted = as_applied(live.document, given)
     draft = Draft(wanted if hold_at is None else edits.with_hold_at(wanted, hold_at))
-    draft.set(edits.note_of(given), *edits.LAST_APPLIED)
+    draft.set(edits.note_of(given), "metadata", "annotations", LAST_APPLIED)
     wanted = draft.document
     if target.exists:
         expected = await dry_runs.dry_run_of_change(invocation.session, live.daemonset.ref, live.document, wanted)
         tell_unchecked(invocation, expected)
     else:
         expected = wanted
-    edit = edits.apply(live, wanted, expected or wanted, hold_at, is_new=not target.exists)
+    edit = edits.apply(
+        live, wanted, expected or wanted, hold_at, is_new=not target.exists, show_values=asked.show_values
+    )
     if words := await dry_runs.unknown_fields(invocation.session, live, edit.operations):
         raise CommandError(f"{key.name}: {words}", hints=("correct the manifest, or allow it there",))
     return EditOfOne(live, edit, ask="Continue?")

@@ -173,18 +173,17 @@ async def _ask_once_for_all(
     invocation: Invocation, changes: Sequence[EditOfOne], acting: ActingOptions
 ) -> list[EditOfOne]:
     """The changes to carry out. Lines that the question has shown are not printed again."""
-    terminal = invocation.terminal
     if any(change.edit.operations for change in changes):
-        lines = (line for change in changes for line in _question_lines(change, quiet=terminal.quiet))
+        lines = (line for change in changes for line in _question_lines(change))
         count = counted(len(changes), "DaemonSet")
         if await ask_before_write(invocation, count, question_text(f"{count}:", lines), acting):
             return [with_fields(change, edit=replace(change.edit, details=())) for change in changes]
     return [*changes]
 
 
-def _question_lines(change: EditOfOne, *, quiet: bool) -> Iterator[str]:
+def _question_lines(change: EditOfOne) -> Iterator[str]:
     """The lines about one change in a question for several: its result, and what its own question would say."""
     yield f"{change.snapshot.key}  {change.edit.result}"
     if change.edit.operations:
         *told, _ = (change.ask or "").split("\n")
-        yield from (f"  {line}" for line in (*told, *(() if quiet else change.edit.details)))
+        yield from (f"  {line}" for line in (*told, *change.edit.details))

@@ -19,6 +19,8 @@ from kubectl_plugin.edits.rollback import (
     target_of,
 )
 from kubectl_plugin.edits.rollback_preview import headline, kept_cautions, preview
+from kubectl_plugin.report.revisions.change_lines import change_lines
+from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.verbs.change_flow import carry_out, choose, will_ask
 from kubectl_plugin.verbs.change_writer import EditOfOne, question_text
@@ -73,7 +75,12 @@ def _change_of(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, a
     edit = roll_back(snapshot, target, wish)
     if not edit.operations:
         return EditOfOne(snapshot, replace(edit, warnings=kept_cautions(snapshot, target)))
-    lines = preview(snapshot, target, wish, edit, width=invocation.terminal.width - 2)
+    templates = snapshot.daemonset.spec.template, target.revision.template
+    changes = differences(*templates, show_values=asked.show_values)
+    lines = (
+        *change_lines(changes, only_ascii=True),
+        *preview(snapshot, target, wish, edit, width=invocation.terminal.width - 2),
+    )
     asks = will_ask(invocation, asked)
     return EditOfOne(
         snapshot, edit if asks else replace(edit, details=lines), ask=question_text(headline(snapshot, target), lines)

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from controller.api.base import JSON, JSONObject, Value, fields_of, value_at
 from controller.api.wellknown import API_VERSION, KIND
-from kubectl_plugin.edits.apply_manifest import LAST_APPLIED, last_applied, note_of
+from kubectl_plugin.edits.apply_manifest import last_applied, note_of
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.migration.managers import FIELD, NATIVE_VERSION, managers_for, managers_of
+from kubectl_plugin.report.snapshot import LAST_APPLIED
 
 MARK: Final = "kruise-ds/migration"
 """Annotation on both DaemonSets: the settings that each gets when the migration is over."""
@@ -32,7 +33,7 @@ _NATIVE_ONLY: Final = (GENERATION, "argocd.argoproj.io/tracking-id")
 """Annotations that are only true of the native object."""
 OUR_PREFIXES: Final = ("kruise-ds/", "daemonset.kruise.io/", "apps.kruise.io/")
 """Prefixes of annotations that mean nothing to the native kind."""
-_OURS_ONLY: Final = (*OUR_PREFIXES, LAST_APPLIED[-1], *_NATIVE_ONLY)
+_OURS_ONLY: Final = (*OUR_PREFIXES, LAST_APPLIED, *_NATIVE_ONLY)
 
 
 class Mark(Value):
@@ -73,11 +74,9 @@ def as_ours(native: JSONObject) -> JSONObject:
     """Ours as it should be when the migration of `native` is over."""
     spec: JSONObject = {key: value for key in SHARED if (value := value_at(native, "spec", key)) is not None}
     spec["updateStrategy"] = wanted_strategy(native)
-    kept = {
-        key: text for key, text in _annotations(native).items() if key not in (*_NATIVE_ONLY, LAST_APPLIED[-1], MARK)
-    }
+    kept = {key: text for key, text in _annotations(native).items() if key not in (*_NATIVE_ONLY, LAST_APPLIED, MARK)}
     if note := last_applied(native):
-        kept[LAST_APPLIED[-1]] = note_of({**note, "apiVersion": API_VERSION})
+        kept[LAST_APPLIED] = note_of({**note, "apiVersion": API_VERSION})
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": _metadata(native, kept), "spec": spec}
 
 
@@ -88,7 +87,7 @@ def as_native(ours: JSONObject) -> JSONObject:
     spec["updateStrategy"] = native_strategy(noted.strategy if noted else fields_of(value_at(ours, *_STRATEGY)))
     kept = {key: text for key, text in _annotations(ours).items() if not key.startswith(_OURS_ONLY)}
     if note := last_applied(ours):
-        kept[LAST_APPLIED[-1]] = note_of(_as_native_manifest(note))
+        kept[LAST_APPLIED] = note_of(_as_native_manifest(note))
     return {"apiVersion": NATIVE_VERSION, "kind": KIND, "metadata": _metadata(ours, kept), "spec": spec}
 
 

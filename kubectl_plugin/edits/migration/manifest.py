@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.api.base import JSONObject, Value, as_bytes, fields_of, value_at
-from kubectl_plugin.edits.apply_manifest import LAST_APPLIED, last_applied
+from kubectl_plugin.edits.apply_manifest import last_applied
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.both_kinds import FROZEN, Mark
@@ -15,6 +15,7 @@ from kubectl_plugin.edits.migration.step import neither_exists
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.phrases import summary
+from kubectl_plugin.report.snapshot import LAST_APPLIED
 
 
 class MigrationManifest(Value):
@@ -62,7 +63,7 @@ def _as_last_applied(side: MigrationSide, whole: JSONObject, comments: tuple[str
 def _as_written_by(whole: JSONObject, author: JSONObject) -> JSONObject:
     """The object as `author`, the last manifest, wrote it; as it is where that is empty."""
     meta = fields_of((author if "metadata" in author else whole).get("metadata"))
-    true = fields_of(value_at(whole, "metadata", "annotations")).keys() - {LAST_APPLIED[-1]}
+    true = fields_of(value_at(whole, "metadata", "annotations")).keys() - {LAST_APPLIED}
     kept = {key: text for key, text in fields_of(meta.get("annotations")).items() if key in true}
     meta = {key: value for key, value in meta.items() if key not in ("annotations", "creationTimestamp")}
     if kept:

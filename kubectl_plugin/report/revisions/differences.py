@@ -1,4 +1,4 @@
-"""What differs between two pod templates. List members are compared by name, and notations of one value are equal.
+"""What differs between two pod templates, or DaemonSets. List members are compared by name.
 
 Two templates have no difference here exactly when the controller takes them for the same revision: what the API
 server fills in is invisible, `1000m` is `1`, and a changed order of containers is a difference.
@@ -11,14 +11,32 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import Final, NamedTuple, cast
 
-from controller.api.base import JSON, JSONObject, Value, as_bytes, is_same
+from controller.api.base import JSON, JSONObject, Value, as_bytes, fields_of, is_same
 from controller.api.canonical import canonical
 from kubectl_plugin.report.counts_in_words import counted
+from kubectl_plugin.report.last_action import LAST_ACTION
 from kubectl_plugin.report.revisions.hiding import without_secrets
-from kubectl_plugin.report.revisions.template_path import Path, PlaceKind, into, is_map, member, names_of, text_of
+from kubectl_plugin.report.revisions.template_path import (
+    Path,
+    PathStep,
+    PlaceKind,
+    into,
+    is_map,
+    member,
+    names_of,
+    text_of,
+)
+from kubectl_plugin.report.snapshot import LAST_APPLIED
 
-_OPENED: Final = frozenset({"metadata", "resources", "limits", "requests"})
+_OPENED: Final = frozenset(
+    {"metadata", "spec", "template", "updateStrategy", "rollingUpdate", "resources", "limits", "requests"}
+)
 """Objects whose fields are listed one by one even where one side lacks the object."""
+
+_TEMPLATE: Final = (PathStep(field="spec"), PathStep(field="template"))
+_META: Final = ("labels", "annotations", "finalizers", "ownerReferences")
+_NOTES: Final = (LAST_APPLIED, LAST_ACTION)
+"""Annotations that copy or describe a change, which is shown itself."""
 
 
 _SHOWN_EMPTY: Final = frozenset({"emptyDir"})
@@ -62,13 +80,18 @@ class _Side(NamedTuple):
 
 def differences(old: JSONObject, new: JSONObject, *, show_values: bool = False) -> tuple[Difference, ...]:
     """What changes from `old` to `new`, in the order of the templates. `show_values`: nothing is hidden."""
-    return tuple(_objects((), _side(old, show_values), _side(new, show_values)))
+    return tuple(_objects(_TEMPLATE, *(_Side(canonical(one), _shown_of(one, show_values)) for one in (old, new))))
+
+
+def object_differences(old: JSONObject, new: JSONObject, *, show_values: bool = False) -> tuple[Difference, ...]:
+    """What changes of a DaemonSet, apart from its status and from what the server notes in its metadata."""
+    return tuple(_objects((), *(_whole_side(one, show_values) for one in (old, new))))
 
 
 def image_only(found: Sequence[Difference]) -> bool:
     """Whether OpenKruise's rules allow to make all changes in a running pod: images of containers (not of init
     containers), labels and annotations. False for no difference at all."""
-    return bool(found) and all(_is_image(one) or one.path[0].field == "metadata" for one in found)
+    return bool(found) and all(_is_image(one) or one.path[len(_TEMPLATE)].field == "metadata" for one in found)
 
 
 def verdict(found: Sequence[Difference], *, how: str, on_delete: bool) -> str:
@@ -85,12 +108,21 @@ def verdict(found: Sequence[Difference], *, how: str, on_delete: bool) -> str:
 
 
 def _is_image(one: Difference) -> bool:
-    fields = tuple(step.field for step in one.path)
+    fields = tuple(step.field for step in one.path[len(_TEMPLATE) :])
     return one.change is ChangeKind.CHANGED and fields == ("spec", "containers", "image")
 
 
-def _side(template: JSONObject, show_values: bool) -> _Side:
-    return _Side(canonical(template), template if show_values else without_secrets(template))
+def _whole_side(document: JSONObject, show_values: bool) -> _Side:
+    meta, spec = fields_of(document.get("metadata")), fields_of(document.get("spec"))
+    kept: JSONObject = {field: meta[field] for field in _META if field in meta}
+    kept["annotations"] = {key: one for key, one in fields_of(meta.get("annotations")).items() if key not in _NOTES}
+    meant = {**spec, "template": canonical(fields_of(spec["template"]))} if "template" in spec else spec
+    whole: JSONObject = {"metadata": kept, "spec": spec}
+    return _Side({"metadata": kept, "spec": meant}, _shown_of(whole, show_values))
+
+
+def _shown_of(value: JSONObject, show_values: bool) -> JSONObject:
+    return value if show_values else without_secrets(value)
 
 
 def _walk(path: Path, old: _Side | None, new: _Side | None) -> Iterator[Difference]:
@@ -115,7 +147,7 @@ def _opened(path: Path, side: _Side | None, other: _Side | None) -> _Side | None
         return side
     if isinstance(other.meaning, list) and other.meaning:
         return _Side([], [])
-    opened = len(path) == 1 or path[-1].field in _OPENED or is_map(path[-1].field)
+    opened = path[-1].field in _OPENED or is_map(path[-1].field)
     return _Side({}, {}) if isinstance(other.meaning, dict) and other.meaning and opened else None
 
 

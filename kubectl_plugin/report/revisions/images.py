@@ -29,16 +29,19 @@ def short_image(image: str) -> str:
 
 
 def change(old: str, new: str) -> tuple[str, str]:
-    """The shortest words that distinguish `old` from `new`: tags (or digests), else short names, else the full names.
-
-    Where one of them has no tag, the tag alone would be empty, so short names are used.
-    """
+    """The shortest words that distinguish `old` from `new`: tags (or digests), or where one has none the short
+    names. Full names unless registry and repository are the same on both sides."""
     (home, before), (other_home, after) = _split(old), _split(new)
     if home == other_home and before and after and before != after:
         return before, after
-    if short_image(old) != short_image(new):
-        return short_image(old), short_image(new)
-    return old, new
+    return short_beside(old, new), short_beside(new, old)
+
+
+def short_beside(image: str, other: str) -> str:
+    """The short name, if `other` is in the same repository of the same registry and has another one; else the full
+    name."""
+    short = short_image(image)
+    return short if _split(image)[0] == _split(other)[0] and short != short_image(other) else image
 
 
 def _split(image: str) -> tuple[str, str]:

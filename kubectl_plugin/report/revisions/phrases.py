@@ -31,18 +31,12 @@ _LONGEST: Final = 24
 
 
 def summary(found: Sequence[Difference], *, only_ascii: bool = False) -> str:
-    """`image agent 1.8.2 → 1.8.4, + volume certs`: images first, the others in their order; empty
-    for no difference."""
-    return ", ".join(phrases(found, only_ascii=only_ascii))
-
-
-def phrases(found: Sequence[Difference], *, only_ascii: bool) -> tuple[str, ...]:
-    """One phrase for each difference, such as `image agent 1.8.2 → 1.8.4`: images first, the others
-    in their order."""
+    """`image agent 1.8.2 → 1.8.4, + volume certs`: images first, the others in their order; empty for no difference.
+    `found`: of two templates."""
     arrow = "->" if only_ascii else "→"
     told = [one for one in found if not _is_implied(one, found)]
     ordered = sorted(told, key=lambda one: one.path[-1].field != "image")
-    return tuple(dict.fromkeys(_phrase(one, arrow) for one in ordered))
+    return ", ".join(dict.fromkeys(_phrase(one, arrow) for one in ordered))
 
 
 def _is_implied(one: Difference, found: Sequence[Difference]) -> bool:
@@ -87,7 +81,8 @@ def _told(one: Difference, subject: str, arrow: str) -> str:
 def _split(path: Path) -> tuple[str, Path]:
     """The name of the container that the path goes through, and the rest of the path; the name is empty outside of
     containers."""
-    inner = path[1:] if path[0].field in ("spec", "metadata") and len(path) > 1 else path
+    inner = path[2:]  # of the template
+    inner = inner[1:] if inner[0].field in ("spec", "metadata") and len(inner) > 1 else inner
     if len(inner) > 1 and inner[0].field in CONTAINERS and inner[0].kind is PlaceKind.MEMBER:
         return inner[0].key, inner[1:]
     return "", inner

@@ -1,4 +1,4 @@
-"""A place in a pod template, named as people know it: list members by their names instead of their numbers."""
+"""A place in a DaemonSet, named as people know it: list members by their names instead of their numbers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WORD: Final = re.compile(r"\w+")
 
 
 class PlaceKind(StrEnum):
-    """What kind of place one step into a template leads to."""
+    """What kind of place one step down leads to."""
 
     FIELD = "field"
     ENTRY = "entry"
@@ -60,7 +60,7 @@ Path: TypeAlias = tuple[PathStep, ...]
 
 def text_of(path: Path) -> str:
     """`spec.template.spec.containers[agent].image`."""
-    return ".".join(("spec.template", *(step.text for step in path)))
+    return ".".join(step.text for step in path)
 
 
 def holder_of(path: Path) -> str:

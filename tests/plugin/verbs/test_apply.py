@@ -51,12 +51,19 @@ def test_held_at_a_partition_no_node_starts_early(tmp_path: Path) -> None:
         ran = scene.run("apply", "-f", written(tmp_path, wanted), "--hold-at", "22", terminal=True, typed="n\n")
         assert ran.code == 6
         shown = ran.err.replace(str(tmp_path), "").splitlines()
-        assert shown[:7] == [
+        assert shown[:14] == [
             "Apply to node-agent?",
-            "  image agent 1.9.0 -> 2.0.0",
-            "  metadata.labels.team none -> agents",
-            "  spec.updateStrategy.rollingUpdate.partition 0 -> 22",
-            "  spec.minReadySeconds 0 -> 10",
+            "   metadata.labels",
+            "  +  team: agents",
+            "   spec.template.spec.containers[agent]",
+            "  -  image: registry.example.com/agent:1.9.0",
+            "  +  image: registry.example.com/agent:2.0.0",
+            "   spec.updateStrategy.rollingUpdate",
+            "  -  partition: 0",
+            "  +  partition: 22",
+            "   spec",
+            "  -  minReadySeconds: 0",
+            "  +  minReadySeconds: 10",
             "  2 of 24 nodes get revision 8: c-08, c-07",
             "  partition 22 keeps 22 nodes (c-06 … a-01) old",
         ]
@@ -101,7 +108,7 @@ def test_who_sees_it_in_the_question_leaves_it_or_paused_it_is_not_refused(scene
     path = written(tmp_path, manifest("2.0.0", paused=False))
     seen = scene.run("apply", "-f", path, terminal=True, typed="y\n")
     assert seen.code == 0
-    assert "paused true -> false" in seen.err
+    assert "  -  paused: true\n  +  paused: false\n" in seen.err
     acted(scene, "pause")
     own = scene.run("apply", "-f", path, "-y")
     assert (own.code, rolling_of(stored(scene))["paused"]) == (0, False)
@@ -172,7 +179,7 @@ def test_several_are_one_question_and_other_kinds_are_named(scene: Scene, tmp_pa
     assert ran.err.startswith(
         "note: not applied, since only Advanced DaemonSets are: ConfigMap; kubectl apply does\n"
     )
-    assert "2 DaemonSets:\n  observability/node-agent  configured\n    image agent 1.8.0 -> 2.0.0\n" in ran.err
+    assert "2 DaemonSets:\n  observability/node-agent  configured\n     spec.template.spec" in ran.err
     assert writes(scene) == []
     assert not exists(scene, "fresh")
     assert scene.run("apply", "-f", path, "--hold-at", "4", "-y").code == 0
@@ -200,7 +207,7 @@ def test_what_the_file_says_no_more_goes(scene: Scene, tmp_path: Path) -> None:
     assert scene.run("apply", "-f", written(tmp_path, first), "-y").code == 0
     assert stored(scene)["metadata"]["labels"]["team"] == "agents"
     ran = scene.run("apply", "-f", written(tmp_path, manifest("1.8.0")), "-y")
-    assert "  metadata.labels.team agents -> none" in ran.out.splitlines()
+    assert "  -  team: agents" in ran.out.splitlines()
     assert "team" not in stored(scene)["metadata"]["labels"]
 
 

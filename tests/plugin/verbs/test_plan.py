@@ -76,7 +76,7 @@ def test_settings_that_are_tried_out_are_named() -> None:
     with held() as scene:
         found = document(scene, "--partition", "50%", "--max-unavailable", "3", "--image", "*=agent:2")
         assert found["asked"] == [
-            "image agent agent:1.9.0 -> agent:2",
+            "image agent registry.example.com/agent:1.9.0 -> agent:2",
             "partition 16 -> 50%",
             "maxUnavailable 2 -> 3",
         ]

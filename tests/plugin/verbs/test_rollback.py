@@ -187,9 +187,10 @@ def test_nodes_that_a_named_revision_would_update_are_told_apart() -> None:
         scene.run("set-image", NAME, image, "-n", NAMESPACE)
         scene.pass_time(600.0)
         told = rollback(scene, "--to-revision", "7", "--dry-run=client", columns=200).out.splitlines()
-        assert told[1] == "  move back   8 nodes: c-08 c-07 c-06 c-05 c-04 c-03 c-02 c-01"
-        assert told[2].startswith("  go forward  16 nodes from an older revision: b-08 b-07 ")
-        assert told[3].startswith("  order       c-08 c-07 | c-06 c-05 | ")
+        assert told[3] == "  +  image: registry.example.com/agent:1.9.0"
+        assert told[4] == "  move back   8 nodes: c-08 c-07 c-06 c-05 c-04 c-03 c-02 c-01"
+        assert told[5].startswith("  go forward  16 nodes from an older revision: b-08 b-07 ")
+        assert told[6].startswith("  order       c-08 c-07 | c-06 c-05 | ")
 
 
 SECOND = Ran(

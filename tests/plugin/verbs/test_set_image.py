@@ -24,9 +24,11 @@ def test_held_at_a_partition_no_node_starts_early() -> None:
 
 def test_without_a_hold_all_nodes_follow(scene: Scene) -> None:
     ran = acted(scene, "set-image", f"agent={NEW}", "--reason", "JIRA-7")
-    assert ran.out.splitlines()[:3] == [
+    assert ran.out.splitlines()[:5] == [
         "daemonset.apps.kruise.io/node-agent image updated",
-        "  agent: 1.8.0 -> 2.0.0",
+        "   spec.template.spec.containers[agent]",
+        "  -  image: registry.example.com/agent:1.8.0",
+        "  +  image: registry.example.com/agent:2.0.0",
         "  4 of 4 nodes get revision 2: a-04 … a-01, 2 at a time",
     ]
     scene.pass_time(600.0)

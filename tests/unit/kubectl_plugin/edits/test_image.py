@@ -70,7 +70,11 @@ def test_one_container_changes_and_nothing_beside_its_image() -> None:
     edit = edited({"shipper": "shipper:2"})
     assert edit.operations == ({"op": "add", "path": "/spec/template/spec/containers/1/image", "value": "shipper:2"},)
     assert edit.result == "image updated"
-    assert edit.details[0] == "shipper: 1 -> 2"
+    assert edit.details[:3] == (
+        " spec.template.spec.containers[shipper]",
+        "-  image: shipper:1",
+        "+  image: shipper:2",
+    )
 
 
 def test_init_containers_are_containers() -> None:
@@ -145,7 +149,11 @@ def test_on_delete_with_the_same_image_and_a_hold_is_no_change() -> None:
 def test_it_tells_how_many_nodes_move() -> None:
     snapshot = seen(live(rolling(maxUnavailable=1)), pods=ALL)
     assert set_images(snapshot, {"main": "demo:v3"}, 3).details == (
-        "main: v2 -> v3",
+        " spec.template.spec.containers[main]",
+        "-  image: demo:v2",
+        "+  image: demo:v3",
+        " spec.updateStrategy.rollingUpdate",
+        "+  partition: 3",
         "1 of 4 nodes gets revision 3: node-3",
         "partition 3 keeps 3 nodes (node-2, node-1, node-0) old",
     )
@@ -154,7 +162,9 @@ def test_it_tells_how_many_nodes_move() -> None:
 def test_back_to_an_image_of_before_under_a_partition_moves_nobody() -> None:
     pods = (*served("node-3", rev="v2"), *served("node-2", "node-1", "node-0"))
     assert set_images(seen(live(rolling(partition=3)), pods=pods), {"main": "demo:v1"}, None).details == (
-        "main: v2 -> v1",
+        " spec.template.spec.containers[main]",
+        "-  image: demo:v2",
+        "+  image: demo:v1",
         "no node gets revision 3 now; 3 of 4 have it",
         "partition 3 keeps 1 node (node-3) old",
     )

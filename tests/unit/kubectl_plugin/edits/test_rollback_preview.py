@@ -82,7 +82,7 @@ def test_where_the_budget_is_used_up_it_says_by_whom() -> None:
         (
             {"selector": {"matchLabels": {"track": "canary"}}},
             {"drop_selector": True},
-            "also set    selector removed   (with it, no node would move back)",
+            'also set    selector {"matchLabels":{"track":"canary"}} -> none   (with it, no node would move back)',
         ),
         (
             {"partition": 4},
@@ -130,7 +130,7 @@ def test_without_the_right_to_read_pods_only_what_is_written_is_told() -> None:
         "who moves   cannot be told: the pods could not be read",
         "also set    partition 3 -> 0",
         "            paused true -> false",
-        "            selector removed",
+        '            selector {"matchLabels":{"track":"canary"}} -> none',
     ]
 
 

@@ -49,9 +49,9 @@ def test_short_name(image: str, short: str) -> None:
         (f"r.io/agent@{DIGEST}", "r.io/agent:2", ("4f5c1a2", "2")),
         (f"r.io/agent:1@{DIGEST}", "r.io/agent:1@sha256:9999999000", ("1@4f5c1a2", "1@9999999")),
         ("r.io/agent", "r.io/agent:2", ("agent", "agent:2")),
-        ("r.io/agent:1", "r.io/scout:1", ("agent:1", "scout:1")),
+        ("r.io/agent:1", "r.io/scout:1", ("r.io/agent:1", "r.io/scout:1")),
         ("r.io/agent:1", "mirror.io/agent:1", ("r.io/agent:1", "mirror.io/agent:1")),
-        ("r.io/agent:1", "mirror.io/agent:2", ("agent:1", "agent:2")),
+        ("r.io/agent:1", "mirror.io/agent:2", ("r.io/agent:1", "mirror.io/agent:2")),
     ],
 )
 def test_the_shortest_words_that_differ(old: str, new: str, words: tuple[str, str]) -> None:

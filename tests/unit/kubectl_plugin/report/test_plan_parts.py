@@ -12,7 +12,6 @@ from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
 from controller.api.pod import Pod
 from controller.planner.board import lay_out
-from kubectl_plugin.edits.apply_manifest import LAST_APPLIED
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.forecast.forecast import forecast
 from kubectl_plugin.forecast.later_steps import later_steps
@@ -21,6 +20,7 @@ from kubectl_plugin.forecast.ports import port_waiters
 from kubectl_plugin.forecast.report import DryRunAnswer, refusal_in
 from kubectl_plugin.forecast.warnings import CheckResult
 from kubectl_plugin.forecast.what_if import as_applied, differences
+from kubectl_plugin.report.snapshot import LAST_APPLIED
 from tests.beds.snapshots import container, detail
 from tests.beds.worlds import (
     ago,
@@ -161,7 +161,7 @@ def test_a_pod_that_was_started_again_tells_nothing() -> None:
 
 
 def live(spec: JSONObject, applied: JSONObject | None = None) -> JSONObject:
-    annotations: JSONObject = {LAST_APPLIED[-1]: msgspec.json.encode(applied).decode()} if applied else {}
+    annotations: JSONObject = {LAST_APPLIED: msgspec.json.encode(applied).decode()} if applied else {}
     return {
         "apiVersion": "apps.kruise.io/v1beta1",
         "kind": "DaemonSet",
@@ -205,7 +205,7 @@ def test_an_apply_merges_as_kubectl_does(
 
 def test_a_last_apply_that_cannot_be_read_is_none() -> None:
     broken = live({"a": 1, "b": 1})
-    broken["metadata"] = {"annotations": {LAST_APPLIED[-1]: "{"}}
+    broken["metadata"] = {"annotations": {LAST_APPLIED: "{"}}
     assert as_applied(broken, wanted({"a": 2}))["spec"] == {"a": 2, "b": 1}
 
 

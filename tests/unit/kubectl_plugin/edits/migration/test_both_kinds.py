@@ -8,12 +8,13 @@ import msgspec
 import pytest
 
 from controller.api.base import JSONObject, fields_of, value_at
-from kubectl_plugin.edits.apply_manifest import LAST_APPLIED, last_applied
+from kubectl_plugin.edits.apply_manifest import last_applied
 from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.both_kinds import Mark
 from kubectl_plugin.edits.migration.preview import preview_of
 from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.snapshot import LAST_APPLIED
 from tests.unit.kubectl_plugin.edits.migration.observations import (
     FROZEN,
     NATIVE,
@@ -50,8 +51,11 @@ def test_ours_is_the_native_one_but_for_what_is_true_of_that_only() -> None:
 
 def test_kubectl_knows_what_it_applied() -> None:
     noted = '{"apiVersion":"apps/v1","kind":"DaemonSet","spec":{}}\n'
-    made = both_kinds.as_ours(native(annotations={LAST_APPLIED[-1]: noted}).document)
-    assert value_at(made, *LAST_APPLIED) == '{"apiVersion":"apps.kruise.io/v1beta1","kind":"DaemonSet","spec":{}}\n'
+    made = both_kinds.as_ours(native(annotations={LAST_APPLIED: noted}).document)
+    assert (
+        value_at(made, "metadata", "annotations", LAST_APPLIED)
+        == '{"apiVersion":"apps.kruise.io/v1beta1","kind":"DaemonSet","spec":{}}\n'
+    )
 
 
 def test_kubectl_knows_what_it_applied_as_far_as_a_native_one_has_it() -> None:
@@ -60,7 +64,7 @@ def test_kubectl_knows_what_it_applied_as_far_as_a_native_one_has_it() -> None:
     spec: JSONObject = {"template": TEMPLATES["v1"], "lifecycle": {}, "burstReplicas": 9, "updateStrategy": strategy}
     noted = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "spec": spec}
     text = msgspec.json.encode(noted).decode()
-    made = last_applied(both_kinds.as_native(ours(annotations={LAST_APPLIED[-1]: text}).document))
+    made = last_applied(both_kinds.as_native(ours(annotations={LAST_APPLIED: text}).document))
     kept = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 3}}
     expected = {"template": TEMPLATES["v1"], "updateStrategy": kept}
     assert made == {"apiVersion": "apps/v1", "kind": "DaemonSet", "spec": expected}

@@ -6,13 +6,13 @@ import pytest
 
 from controller.api import patch
 from controller.api.base import JSONObject, value_at
-from kubectl_plugin.edits.apply_manifest import LAST_APPLIED
 from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.managers import FIELD, managers_for, managers_of
 from kubectl_plugin.edits.migration.manifest import migration_manifest
 from kubectl_plugin.edits.migration.observed import Observed
 from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.snapshot import LAST_APPLIED
 from tests.unit.kubectl_plugin.edits.migration import observations as scene
 from tests.unit.kubectl_plugin.edits.migration.observations import native, ours
 
@@ -59,7 +59,7 @@ def test_a_native_one_is_held_while_nodes_keep_an_older_revision(old: int, held:
 
 @pytest.mark.parametrize(("template", "differs"), [(SAME, False), (SAME.replace("v2", "v1"), True)])
 def test_what_the_author_wrote_is_compared_by_its_meaning(template: str, differs: bool) -> None:
-    there = scene.native(annotations={LAST_APPLIED[-1]: NOTED % template})
+    there = scene.native(annotations={LAST_APPLIED: NOTED % template})
     made = migration_manifest(
         scene.observed(there, None, scene.pods(scene.NATIVE), scene.history(scene.NATIVE)), native=False
     )
@@ -68,7 +68,7 @@ def test_what_the_author_wrote_is_compared_by_its_meaning(template: str, differs
 
 def test_annotations_true_of_ours_only_are_not_printed_for_a_native_one() -> None:
     text = '{"metadata":{"name":"agent","annotations":{"kruise-ds/steps":"1","team":"infra"}},"spec":{}}'
-    there = scene.ours(annotations={LAST_APPLIED[-1]: text, "kruise-ds/steps": "1", "team": "infra"})
+    there = scene.ours(annotations={LAST_APPLIED: text, "kruise-ds/steps": "1", "team": "infra"})
     made = migration_manifest(
         scene.observed(None, there, scene.pods(scene.OURS), scene.history(scene.OURS)), native=True
     )
