@@ -99,6 +99,7 @@ class Runner:
             request_timeout=request_timeout,
             trace=terminal.trace if flags.verbose else None,
             clock=terminal.clock,
+            warn=terminal.warn_for_server,
         )
         try:
             async with AsyncExitStack() as stack:

@@ -151,6 +151,10 @@ class Terminal:
     def warn(self, text: str, *hints: str) -> None:
         self._print_to_stderr(one_line(f"warning: {text}"), *self._as_lines(hints))
 
+    def warn_for_server(self, text: str) -> None:
+        """Print a warning of the API server, as kubectl does."""
+        self._print_to_stderr(one_line(f"Warning: {text}"))
+
     def note(self, text: str) -> None:
         """Print to stderr what is worth knowing but no reason to worry; not with -q."""
         if not self.quiet:

@@ -17,7 +17,7 @@ from controller.api.wellknown import HASH_LABEL, NEVER_RAN_ANNOTATION
 HIGHEST_NUMBER = 2**62
 """Numbers are counted up to this one. A stored number beyond it, or below 1, counts as 0."""
 
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+SHORT_HASH_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 """The alphabet of generated names in Kubernetes (apimachinery `SafeEncodeString`): no vowels, no look-alikes."""
 
 _GO_ESCAPES = tuple((one.encode(), f"\\u{ord(one):04x}".encode()) for one in "<>&\u2028\u2029")
@@ -113,8 +113,8 @@ def short_hash(*parts: str, length: int) -> str:
     number = int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:16], "big")
     characters = []
     for _ in range(length):
-        number, rest = divmod(number, len(_ALPHABET))
-        characters.append(_ALPHABET[rest])
+        number, rest = divmod(number, len(SHORT_HASH_CHARACTERS))
+        characters.append(SHORT_HASH_CHARACTERS[rest])
     return "".join(characters)
 
 

@@ -131,7 +131,13 @@ class Reconciler:
         for note in decided.notes:
             self._dependencies.say(daemonset, note)
         control.only_waits()
-        client = self._dependencies.client.apart()  # so that it waits for no other pass at the throttle
+
+        def warned(text: str) -> None:
+            note = this.state.server_warnings.note(daemonset.name, text, elapsed())
+            if note is not None:
+                self._dependencies.say(daemonset, note)
+
+        client = self._dependencies.client.apart(warned)  # apart: it waits for no other pass at the throttle
         dependencies = msgspec.structs.replace(self._dependencies, client=client)
         answers, unanswered = await self._carry_out(this, decided, dependencies, control)
         errors = [answer.left for answer in answers if answer.left is not None]

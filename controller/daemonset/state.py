@@ -27,6 +27,7 @@ from controller.daemonset.reverted_writes import RevertedWrites
 from controller.daemonset.status_conflict import StatusConflict, conflict_after, conflict_found
 from controller.daemonset.status_writer import StatusWriter
 from controller.daemonset.unanswered import Unanswered
+from controller.daemonset.write_events import ServerWarnings
 from controller.daemonset.write_failure import WriteFailure, failure_after
 from controller.kube.errors import UnknownFields
 from controller.kube.meaning import ForWrite, meaning_of
@@ -78,6 +79,7 @@ class DaemonSetState(msgspec.Struct):
     """The places where writes failed."""
     reverted_writes: RevertedWrites = msgspec.field(default_factory=RevertedWrites)
     """How often the same write was made to one object."""
+    server_warnings: ServerWarnings = msgspec.field(default_factory=ServerWarnings)
     node_backoff: NodeBackoff = msgspec.field(default_factory=NodeBackoff)
     """The nodes whose pods do not last."""
     accepted: int = 0

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Final, assert_never
+
+import msgspec
 
 from controller.api import wellknown
+from controller.api.text import shortened
 from controller.planner import actions
+from controller.planner.manifest import without_child_names
 from controller.planner.step import Note
+
+MOST_WARNINGS: Final = 5
+AGAIN_SECONDS: Final = 3600.0
+"""Seconds before a warning of the server is told again."""
+LONGEST_WARNING: Final = 512
 
 
 def success(action: actions.Action) -> Note | None:
@@ -46,6 +55,24 @@ def failure(action: actions.InDoubt, words: str) -> Note | None:
             return None
         case _:
             assert_never(action)
+
+
+class ServerWarnings(msgspec.Struct):
+    """The warnings that the server has added to its answers, and that were told of one object: each of them once in
+    an hour, and no more than `MOST_WARNINGS`, however many pods they are about."""
+
+    told: dict[str, float] = msgspec.field(default_factory=dict)
+    """When (`elapsed`), by what it says."""
+
+    def note(self, owner: str, text: str, moment: float) -> Note | None:
+        """The note about a warning; None: it is not told now. `owner` is the name of the object whose pods it may
+        name."""
+        message = shortened(without_child_names(text, owner), LONGEST_WARNING)
+        self.told = {one: at for one, at in self.told.items() if moment - at < AGAIN_SECONDS}
+        if message in self.told or len(self.told) >= MOST_WARNINGS:
+            return None
+        self.told[message] = moment
+        return _warned(wellknown.SERVER_WARNING, message)
 
 
 def _told(reason: str, message: str) -> Note:

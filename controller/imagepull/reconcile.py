@@ -187,7 +187,12 @@ class JobReconciler:
             self._attempted("failed")
         for note in decided.notes:
             self._say(job, note)
-        execution = self._execution(job.key, state, control)
+
+        def warned(text: str) -> None:
+            if (note := state.server_warnings.note(job.name, text, elapsed())) is not None:
+                self._say(job, note)
+
+        execution = self._execution(job.key, state, control, warned)
         room = max(CEILING - len(state.awaited), 0)
         await execution.carry_out(decided.actions[:room], job)
         later = await self._settle_status(job, state, decided.status, execution)
@@ -220,9 +225,11 @@ class JobReconciler:
         await self._execution(key, state, control).carry_out([EndPuller(pod=one.ref) for one in ends[:CEILING]])
         return _outcome(state, AT_ONCE if len(ends) > CEILING else min(held_back.values(), default=inf) - elapsed())
 
-    def _execution(self, key: Key, state: JobState, control: PassControl) -> JobExecution:
+    def _execution(
+        self, key: Key, state: JobState, control: PassControl, warned: Callable[[str], None] | None = None
+    ) -> JobExecution:
         did = self._instrumentation.job_passes.did
-        return JobExecution(self._client.apart(), self._ledger, key, state, control, self._say, did)
+        return JobExecution(self._client.apart(warned), self._ledger, key, state, control, self._say, did)
 
     async def _settle_status(
         self, job: ImagePullJob, state: JobState, wanted: ImagePullJobStatus, execution: JobExecution

@@ -11,6 +11,7 @@ from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Targ
 from controller.api.puller import Puller
 from controller.api.selector import LabelSelector
 from controller.daemonset.places import Places
+from controller.daemonset.write_events import ServerWarnings
 from controller.imagepull.world import PULLED, JobPlan, Try
 from controller.kube.errors import ApiError
 from controller.kube.throttle import CEILING
@@ -51,6 +52,7 @@ class JobState(msgspec.Struct):
     silent_since: float = inf
     awaited: set[str] = msgspec.field(default_factory=set)
     places: Places[str] = msgspec.field(default_factory=Places)
+    server_warnings: ServerWarnings = msgspec.field(default_factory=ServerWarnings)
     errors: list[ApiError] = msgspec.field(default_factory=list)
     """Errors of the pass in progress."""
     crash: Exception | None = None

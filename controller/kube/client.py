@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from copy import copy
 from typing import Any, Final, TypeAlias, TypeVar
@@ -57,10 +57,11 @@ class Client:
         self._sender = sender
         self._decoders: dict[Resource[Any, Any], Decoder[Any, Any]] = {}
 
-    def apart(self) -> Client:
-        """A client of the same server with a permit of its own, besides those that all clients share."""
+    def apart(self, on_warning: Callable[[str], None] | None = None) -> Client:
+        """A client of the same server with a permit of its own, besides those that all clients share, and perhaps
+        another listener for the warnings of the server (`Sender`)."""
         other = copy(self)
-        other._sender = self._sender.apart()
+        other._sender = self._sender.apart(on_warning)
         return other
 
     def decoder(self, resource: Resource[W, T]) -> Decoder[W, T]:

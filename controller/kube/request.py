@@ -6,6 +6,7 @@ methods of that protocol are the only seam between the product and the network.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeAlias
@@ -16,6 +17,11 @@ JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 PAGE_SIZE = 500
 """Objects in one page of a list, as in client-go (`pager.defaultPageSize`)."""
+
+
+_WARNING = re.compile(r'(?P<code>\d{3}) \S+ "(?P<text>(?:[^"\\]|\\.)*+)"(?: "[^"]*")?\s*(?:,\s*|\Z)')
+"""One warning of a header, which may have several: `299 - "text" "date"`."""
+_ESCAPED = re.compile(r"\\(.)")
 
 
 class NotConnected(ConnectionError):
@@ -47,6 +53,15 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds, from the `Retry-After` header; None if the server sent none."""
     date: str = ""
     """The `Date` header; empty if the server sent none."""
+    warning_headers: tuple[str, ...] = ()
+    """The `Warning` headers as they came."""
+
+    def warnings(self) -> list[str]:
+        """The texts of the warnings for people (code 299), each once and on one line."""
+        found = [one for header in self.warning_headers for one in _WARNING.finditer(header)]
+        texts = [_ESCAPED.sub(r"\1", one["text"]) for one in found if one["code"] == "299"]
+        lines = [" ".join(text.encode(errors="replace").decode().split()) for text in texts]
+        return list(dict.fromkeys(filter(None, lines)))
 
 
 Query: TypeAlias = tuple[tuple[str, str], ...]

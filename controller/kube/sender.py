@@ -66,11 +66,13 @@ class Sender:
         throttle: Throttle | None = None,
         on_response: Callable[[Exchange], None] | None = None,
         refresh: Refresh | None = None,
+        on_warning: Callable[[str], None] | None = None,
         permission: Callable[[], None] | None = None,
         call_seconds: float = CALL_SECONDS,
         request_seconds: float | None = None,
     ) -> None:
-        """Without `refresh`, a 401 is final. `permission` is called before each write, and again just before its
+        """Without `refresh`, a 401 is final. `on_warning` is called with each text by which the server warns of a
+        write, or of the dry run of one. `permission` is called before each write, and again just before its
         bytes are sent; what it raises is raised by the call, and nothing was sent.
 
         `request_seconds` bounds every exchange and the opening of every stream, whatever the request itself says. It
@@ -80,14 +82,16 @@ class Sender:
         self._throttle = throttle or Throttle()
         self._lane = Lane(self._throttle)
         self._on_response = on_response
+        self._on_warning = on_warning
         self._refresh = refresh
         self._permission = permission
         self._call_seconds = call_seconds
         self._request_seconds = request_seconds
 
-    def apart(self) -> Sender:
-        """A sender with a permit of its own, besides those that all senders share."""
+    def apart(self, on_warning: Callable[[str], None] | None = None) -> Sender:
+        """A sender with a permit of its own, besides those that all senders share, and perhaps another listener."""
         other = copy(self)
+        other._on_warning = on_warning or self._on_warning
         other._lane = Lane(self._throttle, own=1)
         return other
 
@@ -183,6 +187,9 @@ class Sender:
                 self._permission()
                 request = msgspec.structs.replace(request, permission=self._permission)
             response = await self._transport.exchange(request)
+            if request.method != "GET" and response.warning_headers and self._on_warning is not None:
+                for text in response.warnings():
+                    self._on_warning(text)
             return response
         except (OSError, TimeoutError) as error:
             raise errors.unanswered(call.verb, call.what, error) from error

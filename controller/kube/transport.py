@@ -77,6 +77,7 @@ class AiohttpTransport:
                     body=answer,
                     retry_after=_retry_after(response),
                     date=response.headers.get("Date", ""),
+                    warning_headers=tuple(response.headers.getall("Warning", ())),
                 )
 
     @asynccontextmanager

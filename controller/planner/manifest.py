@@ -6,13 +6,14 @@ pods cost a thousand concatenations, not a thousand deep copies.
 
 from __future__ import annotations
 
+import re
 from typing import cast
 
 import msgspec
 
 from controller.api.base import JSON, JSONObject, as_bytes, fields_of, items_of
 from controller.api.daemonset import DaemonSet
-from controller.api.revision import Revision, short_hash
+from controller.api.revision import SHORT_HASH_CHARACTERS, Revision, short_hash
 from controller.api.text import listed
 from controller.api.wellknown import (
     API_VERSION,
@@ -67,7 +68,16 @@ def pod_name(daemonset: DaemonSet, node: str, seen: tuple[str, ...], before: Pre
 
 def child_name(owner: str, *parts: str) -> str:
     """`<owner>-<8 characters>`, always the same for the same parts: a create that is repeated is refused."""
-    return f"{owner[:_MAX_BASE].rstrip('.-')}-{short_hash(*parts, length=8)}"
+    return f"{_base(owner)}-{short_hash(*parts, length=8)}"
+
+
+def without_child_names(text: str, owner: str) -> str:
+    """`text` with `<owner>-…` in place of each name that `child_name` makes: of all pods it then says the same."""
+    return re.sub(rf"\b{re.escape(_base(owner))}-[{SHORT_HASH_CHARACTERS}]{{8}}\b", f"{_base(owner)}-…", text)
+
+
+def _base(owner: str) -> str:
+    return owner[:_MAX_BASE].rstrip(".-")
 
 
 def unknown_field_words(message: str) -> str:

@@ -53,6 +53,7 @@ async def open_session(
     request_timeout: float | None = None,
     trace: Callable[[str], None] | None = None,
     clock: ServerClock | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> AsyncIterator[Session]:
     """Find out where the server is and who asks it, which may run an exec plugin; no request is sent yet. Raises
     ConfigError.
@@ -60,7 +61,7 @@ async def open_session(
     `request_timeout`: seconds for each answer and for the plugin, 0 for no limit. Without it a call, including its
     wait for a busy server, ends within `CALL_SECONDS`. A watch lasts as long as it is read. `trace` gets one line for
     each request: method, path, status and milliseconds, never a header or a body. `clock` learns the server's time
-    from the answers.
+    from the answers. `warn` gets each text by which the server warns of a write or dry run, once.
     """
     login_seconds = math.inf if request_timeout == 0 else request_timeout
     connection = through_proxy(await host.connection(access, login_seconds), host.environ)
@@ -70,6 +71,7 @@ async def open_session(
             transport,
             connection,
             on_response=_heard(trace, clock),
+            on_warning=None if warn is None else _once(warn),
             namespace=namespace,
             controller_namespace=controller_namespace or host.environ.get(CONTROLLER_NAMESPACE),
             request_timeout=request_timeout,
@@ -86,6 +88,7 @@ def session_over(
     request_timeout: float | None = None,
     user_agent: str = PROGRAM,
     on_response: Callable[[Exchange], None] | None = None,
+    on_warning: Callable[[str], None] | None = None,
 ) -> Session:
     """The session over a given transport; `open_session` explains the arguments. Raises UsageError for a namespace
     that is no name."""
@@ -95,6 +98,7 @@ def session_over(
     sender = Sender(
         transport,
         on_response=on_response,
+        on_warning=on_warning,
         refresh=connection.credentials.refresh,
         call_seconds=max(CALL_SECONDS, request_seconds or 0),
         request_seconds=request_seconds,
@@ -119,6 +123,17 @@ def check_path_segment(name: str, what: str) -> None:
 def access_of(flags: GlobalFlags) -> Access:
     """The flags about which server to ask and who asks it."""
     return Access(**{field: getattr(flags, field) for field in Access.__struct_fields__})
+
+
+def _once(warn: Callable[[str], None]) -> Callable[[str], None]:
+    told: set[str] = set()
+
+    def warned(text: str) -> None:
+        if text not in told:
+            told.add(text)
+            warn(text)
+
+    return warned
 
 
 def _heard(trace: Callable[[str], None] | None, clock: ServerClock | None) -> Callable[[Exchange], None]:

@@ -18,7 +18,7 @@ from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V2, daemonset
-from tests.beds.simulator.faults import Answer, ErrorEvent, LateWatch, Rule
+from tests.beds.simulator.faults import Answer, ErrorEvent, LateWatch, Rule, Warn
 from tests.system.pulls import job, over, pulling
 
 TOKEN = "tok-7fK2mQ9x"
@@ -103,6 +103,23 @@ async def test_what_a_kubelet_says_is_in_no_log_line_and_no_metric(out: io.Bytes
         await bed.api.delete(PODS, (await bed.pods())["node-0"]["metadata"]["name"])
         await asyncio.sleep(900)
         assert TOKEN in await told(bed)
+        assert TOKEN not in out.getvalue().decode()
+        assert TOKEN not in bed.controller.scrape()
+
+
+@pytest.mark.parametrize("of_each", [False, True], ids=["of all pods the same", "of each pod another"])
+async def test_a_warning_of_the_server_is_an_event_or_a_few_and_in_no_log_line(
+    out: io.BytesIO, of_each: bool
+) -> None:
+    text = f"pod {{name}} on {TOKEN}" if not of_each else f"{{name}}{{name}} {TOKEN}"
+    warned = Rule(verb="create", resource="pods", effect=Warn(f'299 - "{text}", 299 - "", 199 - "other {TOKEN}"'))
+    async with simulated(warned) as bed:
+        await bed.deploy(daemonset(), nodes=40)
+        await bed.set_image(V2)
+        await asyncio.sleep(600)
+        events = [one for one in await bed.api.list(EVENTS) if one["reason"] == "ServerWarning"]
+        assert [one["involvedObject"]["name"] for one in events] == ["agent"] * (5 if of_each else 1)
+        assert of_each or events[0]["message"] == f"pod agent-… on {TOKEN}"
         assert TOKEN not in out.getvalue().decode()
         assert TOKEN not in bed.controller.scrape()
 

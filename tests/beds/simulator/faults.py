@@ -30,6 +30,13 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Warn:
+    """It is done, and the answer has this `Warning` header; `{name}` in it is the name of the object."""
+
+    header: str
+
+
+@dataclass(frozen=True)
 class NoConnection:
     """The connection is refused: the client knows that nothing was done."""
 
@@ -109,6 +116,7 @@ class ErrorEvent:
 
 Effect: TypeAlias = (
     Answer
+    | Warn
     | NoConnection
     | LoseRequest
     | LateRequest

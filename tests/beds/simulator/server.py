@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from aiohttp import web
+from multidict import CIMultiDict
 
 from controller.kube.request import JSON, Request, Transport
 from tests.beds.simulator.route import route
@@ -50,7 +51,8 @@ class _Front:
             if incoming.transport is not None:
                 incoming.transport.abort()
             return web.Response(status=500)
-        headers = _headers(response.retry_after)
+        headers = CIMultiDict(_headers(response.retry_after))
+        headers.extend(("Warning", header) for header in response.warning_headers)
         return web.Response(status=response.status, body=response.body, headers=headers, content_type=JSON)
 
     async def _stream(self, incoming: web.BaseRequest, request: Request) -> web.StreamResponse:

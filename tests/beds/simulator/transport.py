@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import msgspec
+
 from controller.kube.request import NotConnected, Request, Response
 from tests.beds.simulator import api, faults
 from tests.beds.simulator.cluster import Cluster
@@ -134,6 +136,9 @@ class InProcess:
         if isinstance(effect, faults.Hang) and effect.done:
             await _sleep(effect.seconds)
         await self._pause()
+        if isinstance(effect, faults.Warn):
+            name = msgspec.json.decode(response.body).get("metadata", {}).get("name", "")
+            return msgspec.structs.replace(response, warning_headers=(effect.header.replace("{name}", name),))
         return response
 
     async def _early(self, effect: Effect | None) -> Response | None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
+import msgspec
 import pytest
 from aiohttp import ClientSession, ClientTimeout
 
@@ -243,3 +244,37 @@ async def test_the_wait_for_credentials_is_part_of_the_request() -> None:
     assert await exchanged(session, seconds=4.0, timeout=30.0) == 4.0
     assert await exchanged(session, seconds=4.0, timeout=None) == 4.0
     assert session.timeouts == [26.0, None]
+
+
+async def test_warnings_of_writes_are_handed_on_each_once_in_an_answer() -> None:
+    header = '299 - "a \\"b\\"", 299 - "a \\"b\\""'
+    answer = msgspec.structs.replace(ok(), warning_headers=(header, '299 kube "c"'))
+    seen: list[str] = []
+    client = Client(Sender(Script(*[answer] * 4), on_warning=seen.append))
+    await client.create(THINGS, "default", b"{}", dry_run=True)
+    assert seen == ['a "b"', "c"]
+    await client.get(THINGS, REF)
+    assert len(seen) == 2
+    other: list[str] = []
+    await client.apart(other.append).delete(THINGS, REF)
+    await client.apart().delete(THINGS, REF)
+    assert (len(other), len(seen)) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("header", "texts"),
+    [
+        ('299 - "deprecated"', ["deprecated"]),
+        ('299 - "one", 299 - "two"', ["one", "two"]),
+        ('299 agent "one" "Wed, 21 Oct 2015 07:28:00 GMT", 299 - "two, \\"three\\""', ["one", 'two, "three"']),
+        ('299 - "one\\\\two"', ["one\\two"]),
+        ('299 - ""', []),
+        ('199 - "another code"', []),
+        ("deprecated", []),
+        ('299 - "open', []),
+        ('299 - "a\udce4\tb"', ["a? b"]),
+        ('299 - "' + '"' * 9, []),
+    ],
+)
+def test_warnings_are_read_from_their_header(header: str, texts: list[str]) -> None:
+    assert Response(status=200, warning_headers=(header,)).warnings() == texts
