@@ -10,7 +10,7 @@ from controller.planner.node_state import NodeState
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit, settings_of
 from kubectl_plugin.edits.effects import board_after, cautions, revision_of
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.counts_in_words import between, new_nodes
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.steps import steps_of
@@ -39,28 +39,41 @@ def partition_for_nodes(snapshot: Snapshot, updated: IntOrPercent) -> IntOrPerce
     """The partition that lets `updated` nodes be updated. For a percentage it is the rest of 100%, so that the same
     share is updated when nodes join.
 
-    Raises CommandError for a number where the count of nodes is unknown or 0: a partition worked out from 0 nodes
-    would let every node be updated that joins later.
+    Raises CommandError with exit code 6 for a number where the count of nodes is unknown or 0: a partition worked out
+    from 0 nodes would let every node be updated that joins later.
     """
     if isinstance(updated, str):
         return f"{100 - int(updated.removesuffix('%'))}%"
-    desired = desired_of(snapshot)
+    desired = known_desired(snapshot)
     if not desired:
-        none = "" if desired is None else ": no node is eligible now"
-        raise CommandError(
-            f"it is not known how many nodes should run {snapshot.key.name}{none}",
-            hints=("give the partition itself: the number of pods that stay old",),
-        )
+        raise _desired_error(snapshot, ": no node is eligible now")
     return max(desired - updated, 0)
 
 
+def known_desired(snapshot: Snapshot) -> int:
+    """How many nodes should run a pod. Raises CommandError with exit code 6 where that is not known."""
+    desired = desired_of(snapshot)
+    if desired is None:
+        raise _desired_error(snapshot)
+    return desired
+
+
 def desired_of(snapshot: Snapshot) -> int | None:
-    """How many nodes should run a pod: counted here, or without the right to list nodes, the
-    controller's own count."""
-    status = snapshot.daemonset.status
+    """How many nodes should run a pod: counted here, or without the right to list nodes, the controller's own count
+    for this spec. None: neither can be had."""
+    daemonset, status = snapshot.daemonset, snapshot.daemonset.status
     if snapshot.nodes is not None and (board := board_after(snapshot)) is not None:
         return board.budget.desired
-    return status.desired_number_scheduled if status is not None and status.observed_generation else None
+    counted = status is not None and status.observed_generation >= daemonset.generation
+    return status.desired_number_scheduled if status is not None and counted else None
+
+
+def _desired_error(snapshot: Snapshot, why: str = "") -> CommandError:
+    return CommandError(
+        f"it is not known how many nodes should run {snapshot.key.name}{why}",
+        hints=("set-partition takes the partition itself: the number of pods that stay old",),
+        exit_code=ExitCode.REFUSED,
+    )
 
 
 def misread_caution(snapshot: Snapshot, value: IntOrPercent) -> Caution | None:
@@ -82,15 +95,19 @@ def misread_caution(snapshot: Snapshot, value: IntOrPercent) -> Caution | None:
 
 
 def skipped_steps(snapshot: Snapshot, value: IntOrPercent) -> tuple[IntOrPercent, ...]:
-    """The steps between the present partition and 0 that setting it to 0 skips; empty for any other `value`."""
-    rolling = snapshot.daemonset.rolling_update
+    """The steps between the present partition and 0 that setting it to 0 skips; empty for any other `value`. Where it
+    is not known how many nodes there are, all that may be skipped."""
+    rolling, desired = snapshot.daemonset.rolling_update, desired_of(snapshot)
     if value not in (0, "0%") or rolling is None:
         return ()
     try:
-        steps = steps_of(snapshot.daemonset.annotations, rolling.partition, desired_of(snapshot) or 0)
+        steps = steps_of(snapshot.daemonset.annotations, rolling.partition, desired or 0)
     except CommandError:
         return ()  # an invalid list of steps is not for this verb to complain about
-    return steps.values[steps.index : -1] if steps is not None else ()
+    if steps is None or desired is not None:
+        return steps.values[steps.index : -1] if steps is not None else ()
+    reached = steps.values.index(rolling.partition) + 1 if rolling.partition in steps.values else 0
+    return steps.values[reached:-1]
 
 
 def _outcome(snapshot: Snapshot, before: Board, after: Board) -> tuple[tuple[str, ...], tuple[Caution, ...]]:

@@ -14,7 +14,7 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.writing import Judge
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.edits import promote as edits
-from kubectl_plugin.edits.partition import desired_of
+from kubectl_plugin.edits.partition import desired_of, known_desired
 from kubectl_plugin.edits.promote import goal_of, steps_for_promotion
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.int_or_percent import int_or_percent
@@ -78,7 +78,7 @@ def _change(seen: Survey, asked: Asked, judge: Judge) -> EditOfOne:
     """Asks for confirmation only before all nodes are updated on the request of one person; steps were planned in
     advance."""
     to = 0 if asked.full else int_or_percent(asked.to, "partition") if asked.to is not None else None
-    snapshot, desired = seen.snapshot, _desired_nodes(seen)
+    snapshot, desired = seen.snapshot, known_desired(seen.snapshot)
     goal = goal_of(snapshot, steps_for_promotion(snapshot, desired), desired, to=to)
     edit = edits.promote(snapshot, goal)
     fully = goal is not None and goal.is_full
@@ -86,13 +86,8 @@ def _change(seen: Survey, asked: Asked, judge: Judge) -> EditOfOne:
     return EditOfOne(snapshot, edit, ask, judge)
 
 
-def _desired_nodes(seen: Survey) -> int:
-    """The number of eligible nodes: the controller's own count where nodes or pods may not be read."""
-    return desired_of(seen.snapshot) or 0
-
-
 def _refuse_if_closed(seen: Survey, soak: float) -> None:
-    shut = why_blocked(seen, steps_for_promotion(seen.snapshot, _desired_nodes(seen)), soak=soak)
+    shut = why_blocked(seen, steps_for_promotion(seen.snapshot, desired_of(seen.snapshot) or 0), soak=soak)
     if shut is None:
         return
     ways = "; ".join(way for way in ("--force goes on anyway", _other_ways(seen, shut)) if way)

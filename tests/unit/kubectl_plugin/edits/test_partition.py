@@ -148,8 +148,8 @@ def test_without_the_right_to_list_nodes_the_controllers_count_serves() -> None:
 
 def test_where_nobody_knows_the_number_it_is_refused() -> None:
     with pytest.raises(CommandError) as refused:
-        partition_for_nodes(seen(nodes=None), 1)
-    assert (refused.value.message, refused.value.exit_code) == ("it is not known how many nodes should run demo", 1)
+        partition_for_nodes(seen(nodes=None), 6)
+    assert (refused.value.message, refused.value.exit_code) == ("it is not known how many nodes should run demo", 6)
 
 
 @pytest.mark.parametrize("snapshot", [seen(nodes=0), seen(live(desired=0), nodes=None)], ids=["counted", "told"])
@@ -157,7 +157,7 @@ def test_where_no_node_is_eligible_yet_it_is_refused(snapshot: Snapshot) -> None
     with pytest.raises(CommandError) as refused:
         partition_for_nodes(snapshot, 3)
     words = "it is not known how many nodes should run demo: no node is eligible now"
-    assert (refused.value.message, refused.value.exit_code) == (words, 1)
+    assert (refused.value.message, refused.value.exit_code) == (words, 6)
 
 
 def test_one_pod_and_one_node_are_told_as_one() -> None:
