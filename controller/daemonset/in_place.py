@@ -29,17 +29,16 @@ from controller.planner.actions import (
     UpdateInPlace,
 )
 from controller.planner.in_place.admission import (
-    IMAGE_UNDONE,
-    RESIZE_REFUSED,
-    RESOURCES_UNDONE,
+    UPDATE_REFUSED,
     ByAdmission,
+    amount_undone,
     as_admitted,
     by_admission,
-    undone_amount,
-    undone_image,
+    image_undone,
+    swapping_all,
 )
 from controller.planner.in_place.change import InPlaceChange
-from controller.planner.in_place.patches import continuing, draining, swapping, updating
+from controller.planner.in_place.patches import continuing, draining, updating
 from controller.planner.in_place.resize_patches import asking, counting, is_resized_by_restart, resizing
 from controller.planner.pre_delete_patches import cancelling, marking, preparing
 from controller.runtime.clock import Clock
@@ -116,10 +115,10 @@ class InPlaceWrites:
         ref, change, now = _ref(pod), action.change, self._clock()
         found = by_admission(pod, change)
         if action.tried or found.images:
-            operations = (*updating(pod, action.revision, change, now), *swapping(pod, change.images))
-            shown = await self._client.preview(POD_VIEWS, ref, _guarded(ref, operations))
-            if shown is not None and undone_image(found, change, shown):
-                raise Unmapped("patch", PODS.describe(ref), IMAGE_UNDONE)
+            operations = _guarded(ref, swapping_all(pod, action.revision, change, now))
+            shown = await self._shown(ref, operations, mapped=bool(found.images))
+            if shown is not None and (why := image_undone(found, change, shown)):
+                raise Unmapped("patch", PODS.describe(ref), why)
         if found.amounts:
             change = await self._as_admitted(pod, change, found)
         if change.restarts:
@@ -132,14 +131,24 @@ class InPlaceWrites:
         ref = _ref(pod)
         guarded = patch.guarded_by_uid(ref.uid, *asking(pod, change.resources))
         try:
-            shown = await self._client.preview(POD_VIEWS, ref, guarded, sub="resize")
-        except Invalid as error:
-            raise Unmapped("patch", PODS.describe(ref), RESIZE_REFUSED) from error
+            shown = await self._shown(ref, guarded, sub="resize")
         except (Forbidden, NotFound):
             return change
-        if shown is not None and undone_amount(found, change, shown):
-            raise Unmapped("patch", PODS.describe(ref), RESOURCES_UNDONE)
+        if shown is not None and (why := amount_undone(found, change, shown)):
+            raise Unmapped("patch", PODS.describe(ref), why)
         return change if shown is None else as_admitted(change, shown)
+
+    async def _shown(
+        self, ref: Ref, operations: patch.JsonPatch, *, sub: str = "", mapped: bool = True
+    ) -> ManagedPodView | None:
+        """The pod after a dry run. `mapped`: admission has changed what is written; if the server then refuses it as
+        invalid, or cannot show it because a webhook knows no dry run, the pod is replaced."""
+        try:
+            return await self._client.preview(POD_VIEWS, ref, operations, sub=sub)
+        except Invalid as error:
+            if not mapped:
+                raise
+            raise Unmapped("patch", PODS.describe(ref), UPDATE_REFUSED) from error
 
     async def _resize(self, pod: PodView) -> None:
         """Resize the containers. The order of containers never changes, so the uid guards the patch well enough,

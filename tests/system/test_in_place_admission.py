@@ -180,7 +180,7 @@ async def test_a_resize_that_is_still_to_be_written_is_no_work_of_admission(bed:
     assert "node-0 pods/resize" not in asked_before(bed)
 
 
-@pytest.mark.parametrize("status", [403, 422])
+@pytest.mark.parametrize("status", [403, 422], ids=["forbidden", "invalid"])
 async def test_what_the_server_refuses_of_a_changed_pod_takes_a_new_one_if_its_values_do(
     bed: Bed, status: int
 ) -> None:
@@ -199,6 +199,18 @@ async def test_what_the_server_refuses_of_a_changed_pod_takes_a_new_one_if_its_v
             bed.patience = 600.0
             await bed.settled()
             assert "at creation" in await not_in_place(bed)
+
+
+async def test_where_a_webhook_knows_no_dry_run_a_new_pod_is_made(bed: Bed) -> None:
+    words = 'admission webhook "policy.example.com" does not support dry run'
+    unknown = Answer(status=400, reason="BadRequest", message=words)
+    with judged(bed, of_containers(move, "create")):
+        await bed.deploy(in_place(), nodes=1)
+        bed.simulator.link.faults.add(Rule(verb="patch", resource="pods", effect=unknown))
+        await bed.set_image(V2)
+        bed.patience = 600.0
+        await bed.settled()
+    assert "refuses to update what came of that in place" in await not_in_place(bed)
 
 
 async def test_where_admission_changed_nothing_nothing_is_asked_before(bed: Bed) -> None:

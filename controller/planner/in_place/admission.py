@@ -17,25 +17,29 @@ from controller.api.container import ResourcesView
 from controller.api.in_place import Resize
 from controller.api.in_place_state import state_of
 from controller.api.pod import ManagedPodView, PodView
+from controller.api.revision import Revision
 from controller.api.status_writers import OURS
 from controller.planner.in_place.change import InPlaceChange
-from controller.planner.in_place.patches import amounts_of, underway_in
+from controller.planner.in_place.patches import amounts_of, swapping, underway_in, updating
 from controller.planner.in_place.resizing import amount_of
 
 IMAGE_UNDONE = "admission changed their image at creation, and would not change the new one"
 RESOURCES_UNDONE = "admission changed their cpu or memory at creation, and would not change the new amounts"
-RESIZE_REFUSED = "admission changed their cpu or memory at creation, and the server refuses to resize what came of it"
+UPDATE_REFUSED = "admission changed them at creation, and the server refuses to update what came of that in place"
 
 Amount: TypeAlias = tuple[str, str, str]
 """One amount of a container: its name, `limits` or `requests`, and the resource."""
 
 
 class ByAdmission(Value):
-    """What the pod has of admission, of that which an update in place changes."""
+    """What the pod has of admission, of that which an update in place changes. Without any of it `bool` is False."""
 
     images: Mapping[str, str] = {}
     """Images by container."""
     amounts: frozenset[Amount] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.images or self.amounts)
 
 
 def by_admission(pod: ManagedPodView, change: InPlaceChange) -> ByAdmission:
@@ -62,18 +66,24 @@ def by_admission(pod: ManagedPodView, change: InPlaceChange) -> ByAdmission:
     )
 
 
-def undone_image(found: ByAdmission, change: InPlaceChange, shown: PodView) -> bool:
-    """Whether one of these images would be replaced by one that admission leaves as it is, or would stay. `shown`:
-    the pod after a dry run of all new images."""
+def swapping_all(pod: PodView, revision: Revision, change: InPlaceChange, now: float) -> tuple[JSONObject, ...]:
+    """Operations for a dry run of the update that writes all images at once, whatever their launch priority."""
+    return (*updating(pod, revision, change, now), *swapping(pod, change.images))
+
+
+def image_undone(found: ByAdmission, change: InPlaceChange, shown: PodView) -> str:
+    """Why the new images would undo what admission did; empty: they would not. `shown`: the pod after a dry run of
+    `swapping_all`. An image is undone if admission leaves the new one as it is, or puts the old one back."""
     after = _images(shown)
-    return any(after.get(name) in (image, change.images[name]) for name, image in found.images.items())
+    undone = any(after.get(name) in (image, change.images[name]) for name, image in found.images.items())
+    return IMAGE_UNDONE if undone else ""
 
 
-def undone_amount(found: ByAdmission, change: InPlaceChange, shown: PodView) -> bool:
+def amount_undone(found: ByAdmission, change: InPlaceChange, shown: PodView) -> str:
     """The same of the amounts. `shown`: the pod after a dry run of the resize. An amount that stays is no harm: what
     admission recommends need not depend on the template."""
     after, asked = _amounts_in(shown), _amounts(change.resources)
-    return any(after.get(amount, "") == asked[amount] for amount in found.amounts)
+    return RESOURCES_UNDONE if any(after.get(one, "") == asked[one] for one in found.amounts) else ""
 
 
 def as_admitted(change: InPlaceChange, shown: PodView) -> InPlaceChange:

@@ -8,10 +8,10 @@ import pytest
 
 from controller.planner.in_place.admission import (
     ByAdmission,
+    amount_undone,
     as_admitted,
     by_admission,
-    undone_amount,
-    undone_image,
+    image_undone,
 )
 from controller.planner.in_place.change import InPlaceChange, change_between
 from tests.beds.changing_pod import ChangingPod, asks, container, image, template, with_priority
@@ -103,12 +103,12 @@ def test_what_others_have_resized_since_is_not_of_admission(
 )
 def test_an_image_is_undone_where_the_new_one_stays_or_never_comes(shown: str, undone: bool) -> None:
     change, found = between(V1, V2), found_in(made(image=MOVED))
-    assert undone_image(found, change, made(image=shown).document) is undone
+    assert bool(image_undone(found, change, made(image=shown).document)) is undone
 
 
 @pytest.mark.parametrize(("shown", "undone"), [("0.2", True), ("1", False), ("400m", False)])
 def test_an_amount_is_undone_where_the_new_one_stays(shown: str, undone: bool) -> None:
     change, found = between(V1, V2), found_in(made(resources=asks(cpu="1")))
     after = made(resources=asks(cpu=shown, memory="1Gi")).document
-    assert undone_amount(found, change, after) is undone
+    assert bool(amount_undone(found, change, after)) is undone
     assert as_admitted(change, after).resources == {"main": {"requests": {"cpu": shown}}}, "no amount that stays"
