@@ -15,7 +15,7 @@ from controller.planner.obstacles import Obstacle
 from kubectl_plugin.edits.draft import Draft, with_operations
 from kubectl_plugin.edits.edit import Caution, Edit
 from kubectl_plugin.report.counts_in_words import between, counted
-from kubectl_plugin.report.in_place import ways_of
+from kubectl_plugin.report.in_place import unasked_words, ways_of
 from kubectl_plugin.report.moves import Moves, planned_moves
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.world_of import world_of
@@ -69,7 +69,8 @@ def course_words(snapshot: Snapshot, board: Board) -> tuple[str, ...]:
         first = f"{_nodes_get(waiting, desired)} {revision} after resume: {between(waiting)}"
     else:
         first = f"no node gets {revision} now; {len(moves.staying)} of {desired} have it"
-    return (first, *_kept_lines(board, moves), *(ways_of(board).words() if moving else ()))
+    ways = (*ways_of(board).words(), *unasked_words(snapshot)) if moving else ()
+    return (first, *_kept_lines(board, moves), *ways)
 
 
 def _nodes_get(nodes: Sequence[str], desired: int) -> str:

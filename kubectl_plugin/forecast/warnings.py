@@ -21,6 +21,7 @@ from kubectl_plugin.forecast.simulation import is_not_ready
 from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.gitops import caution_of
 from kubectl_plugin.report.grouping import group_of
+from kubectl_plugin.report.in_place import unasked_words
 from kubectl_plugin.report.snapshot import Snapshot
 
 
@@ -145,6 +146,10 @@ def _in_place(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
         )
 
 
+def _admission(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
+    yield from (Caution(text=words) for words in unasked_words(snapshot))
+
+
 def _hook(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     hook = snapshot.daemonset.pre_delete
     held = [slot.node for slot in found.start.outdated if slot.old is not None and hooked(slot.old, hook)]
@@ -207,6 +212,7 @@ QUESTIONS: Final[dict[str, Question]] = {
     "UpdatedOutsideThePlan": _unplanned,
     "SurgeSharesPorts": _surge,
     "ResizedInPlace": _in_place,
+    "ChangedByAdmission": _admission,
     "PreDeleteHook": _hook,
     "NodesNotReady": _not_ready,
     "OneZone": _one_zone,

@@ -13,6 +13,7 @@ from controller.planner.in_place.change import InPlaceChange, NotPossible, chang
 from controller.planner.obstacle_checks import in_place_change_of
 from controller.planner.slot import Slot
 from kubectl_plugin.report.counts_in_words import counted
+from kubectl_plugin.report.snapshot import Snapshot
 
 IN_PLACE, RECREATE, SURGE = "in place", "re-create", "surge"
 
@@ -58,6 +59,16 @@ def what_it_restarts(change: InPlaceChange) -> str:
         return "restarts nothing"
     by_agent = f", which takes OpenKruise's node agent and the feature gate {ENV_GATE}" if change.rereads else ""
     return f"restarts {', '.join(change.restarts)}{by_agent}"
+
+
+def unasked_words(snapshot: Snapshot) -> Iterator[str]:
+    """What is not known of pods that admission has changed."""
+    if count := len(snapshot.unasked):
+        have, they = ("has", "it") if count == 1 else ("have", "they")
+        yield (
+            f"{counted(count, 'pod')} {have} an image, cpu or memory that admission changed: whether {they} can be"
+            " updated in place is only known when the controller asks"
+        )
 
 
 def way_between(daemonset: DaemonSet, old: JSONObject, new: JSONObject) -> InPlaceChange | NotPossible | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from controller.api.base import JSONObject, Value
@@ -125,6 +126,11 @@ class Snapshot(Value):
     """The ImagePullJobs for the newest revision, as far as they may be read."""
     unread: tuple[Unread, ...] = ()
     """What could not be read, and why."""
+    unmapped: Mapping[str, str] = {}
+    """Why the update in place that is previewed would undo what admission did to a pod at its creation, by its
+    uid."""
+    unasked: frozenset[str] = frozenset()
+    """uids of pods that admission has changed, and of which the server did not tell this."""
 
     @property
     def pods_readable(self) -> bool:

@@ -53,6 +53,7 @@ def world_with(snapshot: Snapshot, daemonset: DaemonSet, lacking: Mapping[str, U
         reads_env=True,
         resizable=resizable,
         placements=placements_of(revisions, {}) if nodes is not None else {one.uid: Rules({}) for one in revisions},
+        unmapped=snapshot.unmapped,
         unpulled=lacking,
         now=snapshot.now,
         collisions=(daemonset.status.collision_count or 0) if daemonset.status else 0,

@@ -8,6 +8,7 @@ from controller.api.base import JSONObject, fields_of, value_at
 from controller.api.number import IntOrPercent
 from kubectl_plugin.change_options import ApplyOptions as Asked
 from kubectl_plugin.cluster import dry_runs
+from kubectl_plugin.cluster.admission import with_admission
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import Manifest, read_manifests
 from kubectl_plugin.edits import apply_manifest as edits
@@ -19,7 +20,7 @@ from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.report.snapshot import LAST_APPLIED, Snapshot
 from kubectl_plugin.verbs.change_flow import carry_out, will_ask
 from kubectl_plugin.verbs.change_writer import EditOfOne, with_question
-from kubectl_plugin.verbs.manifest_targets import ForecastTarget, targets_of, tell_unchecked
+from kubectl_plugin.verbs.manifest_targets import ForecastTarget, daemonset_in, targets_of, tell_unchecked
 from kubectl_plugin.verbs.pause_guard import guard_of_pauses
 from kubectl_plugin.verbs.waiting import deadline_of
 
@@ -86,6 +87,7 @@ async def _change_of(
     if target.exists:
         expected = await dry_runs.dry_run_of_change(invocation.session, live.daemonset.ref, live.document, wanted)
         tell_unchecked(invocation, expected)
+        live = await with_admission(invocation, live, daemonset_in(expected or wanted))
     else:
         expected = wanted
     edit = edits.apply(

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kubectl_plugin.change_options import PauseOptions, RestartOptions, ResumeOptions, SetImageOptions
+from kubectl_plugin.cluster.admission import with_admission
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.reads import HURRY
 from kubectl_plugin.edits import pausing
 from kubectl_plugin.edits import restart as edits
 from kubectl_plugin.edits.image import parse_images, set_images
-from kubectl_plugin.failures import UsageError
+from kubectl_plugin.failures import CommandError, UsageError
+from kubectl_plugin.forecast.what_if import TriedSettings, as_tried
 from kubectl_plugin.int_or_percent import int_or_percent
+from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.verbs.change_flow import carry_out, choose, will_ask
 from kubectl_plugin.verbs.change_writer import EditOfOne, with_question
+from kubectl_plugin.verbs.manifest_targets import daemonset_in
 
 
 async def pause(invocation: Invocation, asked: PauseOptions) -> int:
@@ -39,7 +45,17 @@ async def set_image(invocation: Invocation, asked: SetImageOptions) -> int:
     if not images:
         raise UsageError("which image? use set-image NAME CONTAINER=IMAGE, or *=IMAGE")
     hold_at = int_or_percent(asked.hold_at, "--hold-at") if asked.hold_at is not None else None
-    found = await choose(invocation, asked, tuple(word for word in asked.words if "=" not in word))
+    chosen = await choose(invocation, asked, tuple(word for word in asked.words if "=" not in word))
+    found = [await _with_admission(invocation, one, images) for one in chosen]
     return await carry_out(
         invocation, found, lambda one: EditOfOne(one, set_images(one, images, hold_at)), asked, verb="set-image"
     )
+
+
+async def _with_admission(invocation: Invocation, snapshot: Snapshot, images: Mapping[str, str]) -> Snapshot:
+    try:
+        return await with_admission(
+            invocation, snapshot, daemonset_in(as_tried(snapshot, TriedSettings(images=images)))
+        )
+    except CommandError:
+        return snapshot  # its own change says why it is refused

@@ -12,6 +12,7 @@ from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
 from controller.planner.validation import problems
 from kubectl_plugin.cluster import dry_runs, reads
+from kubectl_plugin.cluster.admission import with_admission
 from kubectl_plugin.cluster.images_ahead import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import STDIN, read_manifests
@@ -79,6 +80,7 @@ async def _plan_of(invocation: Invocation, target: ForecastTarget, asked: Asked,
             )
     planned = await _as_it_would_be(invocation, target, wish)
     _refuse_nonsense(planned.daemonset)
+    planned = await with_admission(invocation, planned, planned.daemonset)
     words = differences(live.daemonset, planned.daemonset)
     if not target.exists and target.manifest is not None:
         source = "standard input" if target.manifest.source == str(STDIN) else target.manifest.source

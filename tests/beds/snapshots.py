@@ -73,6 +73,12 @@ def of_world(
 
 
 def snapshot(
-    daemonset: DaemonSet, *, pods: Iterable[Pod] = (), details: Mapping[str, PodDetail] | None = None, **fields: Any
+    daemonset: DaemonSet,
+    *,
+    pods: Iterable[Pod] = (),
+    details: Mapping[str, PodDetail] | None = None,
+    unasked: Iterable[str] = (),
+    **fields: Any,
 ) -> Snapshot:
-    return of_world(world(observed(daemonset), pods=pods, **fields), details)
+    found = of_world(world(observed(daemonset), pods=pods, **fields), details)
+    return msgspec.structs.replace(found, unasked=frozenset(unasked))

@@ -127,6 +127,13 @@ CASES: list[tuple[str, DaemonSet, dict[str, Any], str]] = [
         " change in place on 3 nodes: node-2, node-1, node-0",
     ),
     (
+        "ChangedByAdmission",
+        ds("v2", rolling_update_type="InPlaceIfPossible"),
+        {"nodes": 3, "pods": FEW, "unasked": [FEW[0].uid]},
+        "1 pod has an image, cpu or memory that admission changed: whether it can be updated in place is only known"
+        " when the controller asks",
+    ),
+    (
         "PreDeleteHook",
         ds("v2", hook=HOOK),
         {"nodes": 3, "pods": FEW},
