@@ -19,7 +19,7 @@ from controller.kube.errors import ConfigError
 from controller.kube.exec_plugin import ExecPlugin
 from controller.kube.exec_run import Console, Credential, Program
 from controller.kube.in_cluster import HOST, SERVICE_ACCOUNT, in_cluster
-from controller.kube.kubeconfig import ClusterAndUser, Files, KubeconfigEntry, choose, impersonation
+from controller.kube.kubeconfig import ClusterAndUser, Files, KubeconfigEntry, checked_proxy, choose, impersonation
 
 
 async def load(
@@ -130,7 +130,7 @@ async def _chosen(
         tls=tls,
         tls_now=tls_now,
         server_name=cluster.get("tls-server-name") or "",
-        proxy=cluster.get("proxy-url") or "",
+        proxy=checked_proxy(proxy, f"{source}: proxy-url") if (proxy := cluster.get("proxy-url")) else "",
         namespace=chosen.namespace,
         context=chosen.context,
         source=source,

@@ -147,6 +147,17 @@ def _is_url(server: str) -> bool:
         return False
 
 
+def checked_proxy(url: str, where: str) -> str:
+    """`url` if it is that of a proxy which can be used. Raises ConfigError, which names `where` it stands."""
+    scheme = url.partition("://")[0].lower()
+    if scheme.startswith("socks"):
+        way_out = "ssh -L 6443:HOST:PORT, then --server=https://localhost:6443 --tls-server-name=HOST"
+        raise ConfigError(f"{where}: a {scheme} proxy cannot be used", hint=f"use an HTTP proxy; or {way_out}")
+    if not _is_url(url):
+        raise ConfigError(f"{where}: no URL of a proxy, such as http://proxy:3128")
+    return url
+
+
 def _source(context: str, where: str, access: Access) -> str:
     source = f"context {context} of {where}" if context else where or "the command line"
     flags = {"cluster": access.cluster, "user": access.user, "server": access.server}

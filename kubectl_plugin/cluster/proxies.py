@@ -1,50 +1,89 @@
-"""The proxy variables of the environment, read as kubectl does: HTTPS_PROXY, HTTP_PROXY and NO_PROXY."""
+"""The proxy variables of the environment, read as kubectl does, that is as Go's `httpproxy` reads them."""
 
 from __future__ import annotations
 
-import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
 from controller.kube.connection import Connection
+from controller.kube.kubeconfig import checked_proxy
 
-_EXEMPT: Final[Callable[[str, Mapping[str, str]], bool]] = vars(urllib.request)["proxy_bypass_environment"]
-"""Taken from `vars`, because the type stubs of the standard library do not declare it."""
+_PORTS: Final = {"http": "80", "https": "443"}
+_Address: TypeAlias = IPv4Address | IPv6Address
 
 
 def through_proxy(connection: Connection, environ: Mapping[str, str]) -> Connection:
-    """`connection` through the proxy of `environ`, unless the kubeconfig names a proxy or the server is on this
-    machine."""
+    """`connection` through the proxy of `environ`, unless the kubeconfig names a proxy, NO_PROXY names the server, or
+    the server is on this machine. Raises ConfigError for a proxy that cannot be used."""
     parts = urlsplit(connection.server)
-    proxy, exempt = _proxy_variable(parts.scheme, environ), _proxy_variable("no", environ)
-    if connection.proxy or not proxy or _is_direct(parts.hostname or "", parts.netloc, exempt):
+    name = f"{parts.scheme.upper()}_PROXY"
+    proxy = _variable(name, environ)
+    if connection.proxy or not proxy:
         return connection
-    return replace(connection, proxy=proxy if "://" in proxy else f"http://{proxy}")
+    host, port = _host_and_port(parts.netloc.rpartition("@")[2])
+    if _is_direct(host, port or _PORTS[parts.scheme], _variable("NO_PROXY", environ)):
+        return connection
+    url = proxy if "://" in proxy else f"http://{proxy}"
+    return replace(connection, proxy=checked_proxy(url, f"{name} of the environment"))
 
 
-def _proxy_variable(what: str, environ: Mapping[str, str]) -> str:
-    """The variable in small letters wins over the one in capitals, as everywhere in Python."""
-    name = f"{what}_proxy"
-    return environ.get(name, environ.get(name.upper(), ""))
+def _variable(name: str, environ: Mapping[str, str]) -> str:
+    """The variable in capitals, unless it is empty; else the one in small letters."""
+    return environ.get(name) or environ.get(name.lower(), "")
 
 
-def _is_direct(host: str, netloc: str, exempt: str) -> bool:
-    """Whether the host is reached without a proxy. Python's own rules do not know networks in NO_PROXY."""
-    if host == "localhost" or _EXEMPT(netloc, {"no": exempt}):
+def _is_direct(host: str, port: str, exempt: str) -> bool:
+    """Whether the server is reached without a proxy: `exempt` is NO_PROXY."""
+    if host == "localhost":
         return True
-    with suppress(ValueError):
-        address = ip_address(host)
-        return address.is_loopback or any(_is_within(address, word.strip()) for word in exempt.split(","))
+    address, host = _address(host), _ascii(host.lower())
+    if address is not None and address.is_loopback:
+        return True
+    for word in (word.strip().lower() for word in exempt.split(",")):
+        if word == "*" or (word and _names(word, host, port, address)):
+            return True
     return False
 
 
-def _is_within(address: IPv4Address | IPv6Address, network: str) -> bool:
-    """False for a word that is no network."""
-    with suppress(ValueError):
-        return address in ip_network(network, strict=False)
-    return False
+def _names(word: str, host: str, port: str, address: _Address | None) -> bool:
+    """Whether a word of NO_PROXY names the server: a network, an address, or a domain; the latter two perhaps with a
+    port. A domain names all below it, and, unless it begins with a dot, itself; it never names an address."""
+    network, slash, length = word.partition("/")
+    if slash and length.isdigit():
+        with suppress(ValueError):
+            return address is not None and address in ip_network(f"{network}/{length}", strict=False)
+    named, of_port = _host_and_port(word)
+    if not named or of_port not in ("", port):
+        return False
+    if address is not None:
+        return _address(named) == address
+    named = _ascii(named.removeprefix("*") if named.startswith("*.") else named)
+    return host.endswith(named if named.startswith(".") else f".{named}") or host == named
+
+
+def _host_and_port(text: str) -> tuple[str, str]:
+    """`host:port` and `[IPv6]:port` in two; of an address without a port, the second is empty."""
+    host, colon, port = text.rpartition(":")
+    if text.startswith("["):
+        return (host[1:-1], port) if host.endswith("]") else (text.strip("[]"), "")
+    return (host, port) if colon and ":" not in host else (text, "")
+
+
+def _address(text: str) -> _Address | None:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
+
+
+def _ascii(host: str) -> str:
+    """A name outside of ASCII as DNS has it."""
+    with suppress(UnicodeError):
+        return ".".join(one if one.isascii() else one.encode("idna").decode() for one in host.split("."))
+    return host

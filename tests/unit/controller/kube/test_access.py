@@ -426,3 +426,20 @@ async def test_a_colon_belongs_to_a_files_name_and_separates_the_variable(tmp_pa
     assert (await config.load(environ=environ)).source == f"context two of {plain}"
     with pytest.raises(ConfigError, match="does not exist"):
         await config.load(f"{plain}:{plain}", environ={})
+
+
+@pytest.mark.parametrize(
+    ("proxy", "words"),
+    [
+        ("socks5://me:secret@127.0.0.1:1080", "a socks5 proxy cannot be used"),
+        ("SOCKS5://127.0.0.1:1080", "a socks5 proxy cannot be used"),
+        ("proxy.example:3128", "no URL of a proxy, such as http://proxy:3128"),
+        ("ftp://proxy.example", "no URL of a proxy, such as http://proxy:3128"),
+    ],
+)
+async def test_a_proxy_that_cannot_be_used_is_refused_by_its_field(tmp_path: Path, proxy: str, words: str) -> None:
+    path = kubeconfig(tmp_path / "config", {"token": "t"}, cluster={"proxy-url": proxy})
+    with pytest.raises(ConfigError) as raised:
+        await config.load(path, environ={})
+    assert str(raised.value) == f"context one of {path}: proxy-url: {words}"
+    assert ("ssh -L" in raised.value.hint) is ("socks" in words)
