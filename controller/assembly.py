@@ -122,6 +122,7 @@ class Parts:
             states=self._states,
             pacer=self.queue.pacer,
             unpulled=(lambda daemonset, cached: NOTHING) if self.pulls is None else self.pulls.unpulled,
+            moved=(lambda daemonset: frozenset()) if self.pulls is None else self.pulls.moved,
         )
 
     def _listeners(self, reconciler: Reconciler) -> Listeners:

@@ -63,6 +63,8 @@ class Puller(Named):
     """The name of its job, in its own namespace; empty: it has lost its owner."""
     job_uid: str
     node: str
+    image: str
+    """What its container pulls: admission may have changed what the job asked for."""
     dying: bool
     state: Pulling
     why: str
@@ -82,6 +84,7 @@ def project(view: PodView) -> Puller | None:
         job=owner.name,
         job_uid=intern(owner.uid),
         node=intern(target_node(view.spec)),
+        image=intern(next((one.image for one in view.spec.containers or () if one.name == CONTAINER), "")),
         dying=meta.deletion_timestamp is not None,
         state=state,
         why=shortened(why, LONGEST_WHY),

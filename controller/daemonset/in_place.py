@@ -113,7 +113,7 @@ class InPlaceWrites:
         if has != action.before:
             raise _overtaken(action.pod, f"it is of revision {has or 'none'} by now")
         ref, change, now = _ref(pod), action.change, self._clock()
-        found = by_admission(pod, change)
+        found = by_admission(pod, change, action.moved)
         if action.tried or found.images:
             operations = _guarded(ref, swapping_all(pod, action.revision, change, now))
             shown = await self._shown(ref, operations, mapped=bool(found.images))

@@ -54,10 +54,13 @@ class Reconciler:
         states: DaemonSetStates,
         pacer: Pacer[Key],
         unpulled: Callable[[DaemonSet, Cached], Mapping[str, Unpulled]] = lambda daemonset, cached: NOTHING,
+        moved: Callable[[DaemonSet], frozenset[str]] = lambda daemonset: frozenset(),
     ) -> None:
-        """`unpulled`: the nodes whose update waits for the images of the current revision, as in `World`."""
+        """`unpulled`: the nodes whose update waits for the images of the current revision, and `moved`: those of
+        these images that nodes have under another name, as in `World`."""
         self._dependencies, self._clock, self._ledger = dependencies, dependencies.clock, dependencies.ledger
-        self._caches, self._states, self._pacer, self._unpulled = caches, states, pacer, unpulled
+        self._caches, self._states, self._pacer = caches, states, pacer
+        self._unpulled, self._moved = unpulled, moved
 
     async def __call__(self, taken: Taken[Key], control: PassControl) -> Outcome:
         key = taken.key
@@ -120,6 +123,7 @@ class Reconciler:
             this.moment,
             fresh=this.fresh,
             unpulled=self._unpulled(daemonset, cached),
+            moved=self._moved(daemonset),
         )
         decided = plan(world)
         state.decided(daemonset, decided, this.now)

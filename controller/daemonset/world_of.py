@@ -28,6 +28,7 @@ def world_of(
     *,
     fresh: bool,
     unpulled: Mapping[str, Unpulled] = NOTHING,
+    moved: frozenset[str] = frozenset(),
 ) -> World:
     """The World of one pass. `daemonset` has the newest status that is known: the next one is worked out from it.
 
@@ -50,6 +51,7 @@ def world_of(
         reads_env=compiled.gates.env_from_metadata,
         resizable=resizable,
         unpulled=unpulled,
+        moved=moved,
         orphan_revisions=cached.orphan_revisions,
         now=now,
         fresh=fresh,

@@ -87,7 +87,15 @@ class ImagePullParts:
         )
         did = instrumentation.image_passes.did
         self._rollouts = Rollouts(
-            client, daemonsets, self.jobs.store, say, wake, rules_of, self._reconciler.lacking, did
+            client,
+            daemonsets,
+            self.jobs.store,
+            say,
+            wake,
+            rules_of,
+            self._reconciler.lacking,
+            self._reconciler.is_moved,
+            did,
         )
 
     @asynccontextmanager
@@ -134,6 +142,10 @@ class ImagePullParts:
         if elapsed() >= self._waits_until:
             return {}
         return {pod.node: BeingPulled() for pod in cached.pods}
+
+    def moved(self, daemonset: DaemonSet) -> frozenset[str]:
+        """The new images that nodes have under another name, as in `World`."""
+        return self._rollouts.moved(daemonset)
 
     def _wake_waiting(self) -> None:
         for daemonset in self._daemonsets.daemonsets.values():

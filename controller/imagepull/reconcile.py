@@ -87,6 +87,11 @@ class JobReconciler:
         """Those of `nodes` that lack the image; see `state.lacking`."""
         return lacking(job, self._states.get(job.key), nodes, self._keeps_images)
 
+    def is_moved(self, job: ImagePullJob) -> bool:
+        """Whether nodes have its image under another name, because admission changed its pullers."""
+        state = self._states.get(job.key)
+        return state is not None and state.uid == job.uid and state.moved
+
     def _keeps_images(self, name: str) -> bool:
         node = self._caches.nodes.get(Key("", name))
         return node is None or keeps_images(node)
@@ -150,7 +155,7 @@ class JobReconciler:
         elif state.chosen_at != chosen_at:
             served = state.pulled.intersection(node.name for node in cached.nodes) if job.owner_uid else ()
             state.choose(targets(job, cached.nodes, state.with_pods, cached.updated), chosen_at, served)
-        state.see(cached.pullers, moment)
+        state.see(job.spec.image, cached.pullers, moment)
         held_back = state.places.held_back(moment)
         decided = plan(
             JobWorld(

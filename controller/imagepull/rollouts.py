@@ -81,13 +81,15 @@ class Rollouts:
         wake: Callable[[DaemonSet], None],
         rules_of: Callable[[DaemonSet], Rules],
         lacking: Callable[[ImagePullJob, Collection[str]], Mapping[str, Unpulled]],
+        is_moved: Callable[[ImagePullJob], bool],
         did: Callable[[Key, str], None],
     ) -> None:
         """`wake` makes the rollout look again which nodes wait. `rules_of` returns the compiled rules of a
-        DaemonSet. `lacking` returns those of some nodes that lack the
-        image of a job, as in `state.lacking`. `did` is called for each successful write."""
+        DaemonSet. `lacking` returns those of some nodes that lack the image of a job, as in `state.lacking`;
+        `is_moved` tells whether nodes have it under another name. `did` is called for each successful write."""
         self._client, self._caches, self._jobs, self._say = client, caches, jobs, say
-        self._wake, self._rules_of, self._lacking, self._did = wake, rules_of, lacking, did
+        self._wake, self._rules_of, self._did = wake, rules_of, did
+        self._lacking, self._is_moved = lacking, is_moved
         self._by_owner = jobs.index(owner_key)
         self._known: dict[str, _KnownRollout] = {}
         """The known rollouts by uid of the DaemonSet."""
@@ -136,6 +138,11 @@ class Rollouts:
         if daemonset.in_place:
             return found
         return {node: one for node, one in found.items() if isinstance(one, BeingPulled)}
+
+    def moved(self, daemonset: DaemonSet) -> frozenset[str]:
+        """The images that admission moves in pods that are created now, as far as pullers show it."""
+        jobs = self._by_owner.get((daemonset.namespace, daemonset.uid)).values()
+        return frozenset([job.spec.image for job in jobs if self._is_moved(job)])
 
     def saw(self, job: ImagePullJob) -> None:
         """Note that this job exists."""

@@ -7,6 +7,7 @@ from math import inf
 
 import msgspec
 
+from controller.api.image import same_image
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Targets
 from controller.api.puller import Puller
 from controller.api.selector import LabelSelector
@@ -59,6 +60,8 @@ class JobState(msgspec.Struct):
     refusal: str = ""
     """As in `JobWorld`."""
     refused_since: float = inf
+    moved: bool = False
+    """Whether admission gave a puller another image than the job asks for."""
     stuck: str = ""
     """Why no node gets the image until somebody acts; empty: nothing is wrong."""
     rests_until: float = -inf
@@ -102,11 +105,14 @@ class JobState(msgspec.Struct):
             return self.wrote[1]
         return job.status
 
-    def see(self, pullers: tuple[Puller, ...], moment: float) -> None:
+    def see(self, image: str, pullers: tuple[Puller, ...], moment: float) -> None:
+        """Take in the pullers that there are now, of a job for `image`."""
         self.since = {one.uid: self.since.get(one.uid, moment) for one in pullers}
         here = {one.uid: one.node for one in pullers if one.job_uid == self.uid}
         gone = ((uid, node) for uid, node in self.here.items() if here.get(uid) != node and uid not in self.ended)
         self.lost = {node: uid for uid, node in gone}
+        ours = (one.image for one in pullers if one.job_uid == self.uid)
+        self.moved = self.moved or any(one and not same_image(one, image) for one in ours)
         self.here = here
         self.ended &= here.keys()
         if self.places.failing or self.places.inconclusive:

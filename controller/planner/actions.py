@@ -224,6 +224,8 @@ class UpdateInPlace(OnPod):
     change: InPlaceChange
     tried: bool = False
     """Whether an earlier attempt failed: then a dry run asks the server before the pod loses its traffic again."""
+    moved: frozenset[str] = frozenset()
+    """New images that nodes have under another name, as in `World`: a dry run asks whether the pod gets that one."""
 
     @property
     def variant(self) -> str:

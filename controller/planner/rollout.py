@@ -135,7 +135,13 @@ def _in_place(board: Board, slot: Slot, pod: Pod, change: InPlaceChange) -> Drai
         return DrainPod(pod=pod.ref, node=slot.node)
     tried = Place.of_object(pod.uid) in board.world.due_again
     return UpdateInPlace(
-        pod=pod.ref, node=slot.node, before=pod.hash, revision=board.revision, change=change, tried=tried
+        pod=pod.ref,
+        node=slot.node,
+        before=pod.hash,
+        revision=board.revision,
+        change=change,
+        tried=tried,
+        moved=board.world.moved,
     )
 
 

@@ -107,6 +107,8 @@ class World(Value):
     """Why an update in place would undo what admission did to a pod at its creation, by its uid."""
     unpulled: Mapping[str, Unpulled] = {}
     """The state of the new images on nodes that lack them, by node, if the update waits for them."""
+    moved: frozenset[str] = frozenset()
+    """New images that nodes have under another name, because admission changes pods that are created now."""
     orphan_revisions: tuple[Revision, ...] = ()
     """The revisions of the namespace that have no controller."""
     fresh: bool = True

@@ -65,7 +65,7 @@ async def test_an_update_in_place_does_not_undo_an_image_that_was_moved(bed: Bed
         pods = await bed.pods()
     assert {image_of(pod) for pod in pods.values()} == {MIRROR + V2}
     assert (uids(pods) == before) is at_update
-    assert ("changed their image at creation" in await not_in_place(bed)) is not at_update
+    assert ("changes their image at creation" in await not_in_place(bed)) is not at_update
 
 
 async def test_images_of_all_launch_priorities_are_asked_about_at_once(bed: Bed) -> None:
@@ -93,7 +93,7 @@ async def test_an_update_in_place_does_not_undo_a_recommendation(bed: Bed, at_re
     found = [pod["spec"]["containers"][0]["resources"]["requests"] for pod in pods.values()]
     assert found == 2 * [{"cpu": "300m", "memory": "128Mi"}]
     assert (uids(pods) == before) is at_resize
-    assert ("changed their cpu or memory at creation" in await not_in_place(bed)) is not at_resize
+    assert ("changes their cpu or memory at creation" in await not_in_place(bed)) is not at_resize
     await bed.condition("Degraded", "AsExpected")
 
 
@@ -117,7 +117,7 @@ async def test_a_limit_that_admission_took_away_does_not_come_back(bed: Bed) -> 
         await bed.settled()
         limits = [pod["spec"]["containers"][0]["resources"]["limits"] for pod in (await bed.pods()).values()]
     assert limits == [{"memory": "1Gi"}]
-    assert "changed their cpu or memory at creation" in await not_in_place(bed)
+    assert "changes their cpu or memory at creation" in await not_in_place(bed)
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ from controller.planner.in_place.change import InPlaceChange
 from controller.planner.in_place.patches import amounts_of, swapping, underway_in, updating
 from controller.planner.in_place.resizing import amount_of
 
-IMAGE_UNDONE = "admission changed their image at creation, and would not change the new one"
-RESOURCES_UNDONE = "admission changed their cpu or memory at creation, and would not change the new amounts"
+IMAGE_UNDONE = "admission changes their image at creation, and would not change the new one"
+RESOURCES_UNDONE = "admission changes their cpu or memory at creation, and would not change the new amounts"
 UPDATE_REFUSED = "admission changed them at creation, and the server refuses to update what came of that in place"
 
 Amount: TypeAlias = tuple[str, str, str]
@@ -42,9 +42,10 @@ class ByAdmission(Value):
         return bool(self.images or self.amounts)
 
 
-def by_admission(pod: ManagedPodView, change: InPlaceChange) -> ByAdmission:
+def by_admission(pod: ManagedPodView, change: InPlaceChange, moved: frozenset[str] = frozenset()) -> ByAdmission:
     """The values of the pod that are neither those of its own revision nor the new ones. Those that an earlier update
-    has still to write, and amounts that somebody has resized since, are not of admission."""
+    has still to write, and amounts that somebody has resized since, are not of admission. Images that get one of
+    `moved` are: whatever the pod has, admission changes the new one in a pod that is created now."""
     state = state_of(pod.metadata.annotations)
     waiting = (state.next_container_images if state is not None else None) or {}
     has, unsized, sized = _images(pod), _unsized(pod), _amounts_in(pod)
@@ -53,7 +54,9 @@ def by_admission(pod: ManagedPodView, change: InPlaceChange) -> ByAdmission:
         images={
             name: has[name]
             for name, image in change.old_images.items()
-            if name in has and has[name] not in (image, change.images[name]) and name not in waiting
+            if name in has
+            and has[name] != change.images[name]
+            and (change.images[name] in moved or (has[name] != image and name not in waiting))
         },
         amounts=frozenset(
             one

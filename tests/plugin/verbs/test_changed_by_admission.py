@@ -26,7 +26,7 @@ from tests.plugin.verbs.planning import written
 MIRROR = "mirror.example.com/"
 NEW = "registry.example.com/agent:2.0.0"
 IN_PLACE: Any = {"rollingUpdateType": "InPlaceIfPossible"}
-UNDONE = "admission changed their image at creation, and would not change the new one"
+UNDONE = "admission changes their image at creation, and would not change the new one"
 UNSURE = (
     "4 pods have an image, cpu or memory that admission changed: whether they can be updated in place is only known"
     " when the controller asks"
@@ -152,7 +152,7 @@ def test_cpu_and_memory_are_asked_about_like_images(tmp_path: Path, writes: tupl
         path = written(tmp_path, edited(scene, resources=asking("300m")))
         ran = acted(scene, "plan", "-f", path)
         told = " ".join(ran.out.split())
-        assert ("admission changed their cpu or memory at creation" in told) is ("resize" not in writes)
+        assert ("admission changes their cpu or memory at creation" in told) is ("resize" not in writes)
         assert len([one for one in scene.door.link.writes("pods/resize") if one.status == 200]) == 1
 
 

@@ -133,6 +133,7 @@ async def test_a_list_of_other_pods_costs_a_rollout_no_job() -> None:
         wake=lambda about: None,
         rules_of=compiled,
         lacking=lambda one, some: {},
+        is_moved=lambda one: False,
         did=lambda key, what: None,
     )
     others = [replace(one, name=f"other-{one.name}", uid=f"other-{one.uid}") for one in pods]

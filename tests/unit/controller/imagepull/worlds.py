@@ -38,6 +38,7 @@ def puller(node: str, state: Pulling = Pulling.UNDERWAY, why: str = "", **fields
         "job": "pull",
         "job_uid": "j1",
         "node": node,
+        "image": "",
         "dying": False,
         "state": state,
         "why": why,

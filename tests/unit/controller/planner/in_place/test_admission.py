@@ -56,6 +56,13 @@ def test_what_differs_from_both_templates(fields: Any, images: Any, amounts: Any
     assert found_in(made(**fields)) == ByAdmission(images=images, amounts=frozenset(amounts))
 
 
+def test_an_image_that_pullers_got_under_another_name_is_asked_about() -> None:
+    pod, change = ChangingPod(V1), between(V1, V2)
+    assert by_admission(pod.document, change, frozenset({image("v2")})).images == {"main": image("v1")}
+    assert by_admission(pod.document, change, frozenset({image("v3")})) == ByAdmission()
+    assert by_admission(made(image=image("v2")).document, change, frozenset({image("v2")})) == ByAdmission()
+
+
 def test_what_an_earlier_update_has_still_to_write_is_not_of_admission() -> None:
     pod = ChangingPod(V1)
     pod.edit("v2", V2)  # its resize comes later
