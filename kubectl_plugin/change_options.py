@@ -24,7 +24,7 @@ class DryRun(StrEnum):
     SERVER = "server"
 
 
-DryRunFlag = Annotated[DryRun, Option(help="Change nothing; `server` asks the API server.")]
+DryRunFlag = Annotated[DryRun, Option(help="Change nothing; `server` tries it, and ends as the write would.")]
 FieldManager = Annotated[str, Option(help="Field manager of the write.")]
 MANAGER = "kubectl-kruise-ds"
 

@@ -24,7 +24,14 @@ from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.verbs import waiting
-from kubectl_plugin.verbs.change_writer import ChangeWriter, EditOfOne, does_write, printable, question_text
+from kubectl_plugin.verbs.change_writer import (
+    ChangeWriter,
+    EditOfOne,
+    does_write,
+    ends_as_written,
+    printable,
+    question_text,
+)
 from kubectl_plugin.verbs.deadline import Deadline
 
 HINT = "add --yes if that is what you want"
@@ -44,7 +51,7 @@ async def choose(
     if not found:
         where = "" if asked.all_namespaces else f" in namespace {invocation.session.namespace}"
         raise CommandError(f"no Advanced DaemonSet was found{where}")
-    if asked.all_namespaces and does_write(asked) and not asked.yes:
+    if asked.all_namespaces and ends_as_written(asked) and not asked.yes:
         raise all_namespaces_error(len(found), HINT)
     return found
 
@@ -90,10 +97,16 @@ async def carry_out(
     code, changes = _plan_each(invocation, snapshots, plan)
     for change in changes:
         _print_cautions(invocation, change)
-    if len(snapshots) > 1:
-        changes = await _ask_once_for_all(invocation, changes, acting)
-    elif changes[0].ask is not None and changes[0].edit.operations:
-        await ask_before_write(invocation, snapshots[0].key.name, changes[0].ask, acting, changes[0].judge)
+    refusal = None
+    try:
+        if len(snapshots) > 1:
+            changes = await _ask_once_for_all(invocation, changes, acting)
+        elif changes[0].ask is not None and changes[0].edit.operations:
+            await ask_before_write(invocation, snapshots[0].key.name, changes[0].ask, acting, changes[0].judge)
+    except CommandError as error:
+        if does_write(acting):
+            raise
+        refusal = error  # of a dry run, which shows the change all the same
     deadline = deadline or waiting.deadline_of(invocation, acting)
     writer = ChangeWriter(invocation, acting, verb, deadline, several=len(snapshots) > 1)
     try:
@@ -101,11 +114,13 @@ async def carry_out(
             try:
                 await writer.carry_out(change)
             except (CommandError, ApiError) as error:
-                if len(snapshots) == 1:
+                if len(snapshots) == 1 and refusal is None:
                     raise
                 code = max(code, print_failure(invocation, error))
     finally:
         printed = writer.finish()
+    if refusal is not None:
+        code = max(code, print_failure(invocation, refusal))
     return max(code, printed, await waiting.wait_if_asked(invocation, acting, writer.changed))
 
 
@@ -141,9 +156,9 @@ def _print_cautions(invocation: Invocation, change: EditOfOne) -> None:
         invocation.terminal.warn(printable(invocation.terminal, caution.text), *caution.hints)
 
 
-def ask_for_consent(terminal: Terminal, what: str, question: str, *, yes: bool, hint: str = HINT) -> bool:
+def ask_for_consent(terminal: Terminal, what: str, question: str | None, *, yes: bool, hint: str = HINT) -> bool:
     """Ask; returns whether a person said yes, False where `yes` or KRUISE_DS_PROMPT=never makes the question
-    unnecessary.
+    unnecessary. Without a `question`, whoever could be asked agrees.
 
     Raises CommandError with exit code 6 for a no, and where nobody can be asked about `what`.
     """
@@ -152,7 +167,7 @@ def ask_for_consent(terminal: Terminal, what: str, question: str, *, yes: bool, 
     if not terminal.may_ask:
         words = f"{what} would be changed, and there is no terminal to ask"
         raise CommandError(words, hints=(hint,), exit_code=ExitCode.REFUSED)
-    if not terminal.ask(question):
+    if question is not None and not terminal.ask(question):
         raise CommandError("nothing was changed", exit_code=ExitCode.REFUSED, prefix="")
     return True
 
@@ -160,9 +175,12 @@ def ask_for_consent(terminal: Terminal, what: str, question: str, *, yes: bool, 
 async def ask_before_write(
     invocation: Invocation, what: str, question: str, acting: ActingOptions, judge: Judge | None = None
 ) -> bool:
-    """As `ask_for_consent`, but nothing is asked where nothing would be written. `judge` checks again after a yes."""
-    terminal = invocation.terminal
-    if not does_write(acting) or not ask_for_consent(terminal, what, printable(terminal, question), yes=acting.yes):
+    """As `ask_for_consent`, but nothing is asked where nothing is written. `judge` checks again after a yes."""
+    terminal, writes = invocation.terminal, does_write(acting)
+    if not ends_as_written(acting):
+        return False
+    asked = ask_for_consent(terminal, what, printable(terminal, question) if writes else None, yes=acting.yes)
+    if not (asked and writes):
         return False
     if judge is not None:
         await judge()

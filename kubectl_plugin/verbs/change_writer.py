@@ -169,6 +169,11 @@ def does_write(acting: ActingOptions) -> bool:
     return acting.dry_run is DryRun.NONE and not acting.print_patch
 
 
+def ends_as_written(acting: ActingOptions) -> bool:
+    """Whether it is written, or tried by the server: then it ends as the write would."""
+    return acting.dry_run is not DryRun.CLIENT and not acting.print_patch
+
+
 def printable(terminal: Terminal, text: str) -> str:
     """`text` in ASCII if the terminal is: the ellipsis is the only other character in edits."""
     return text.replace("…", "...") if terminal.ascii else text

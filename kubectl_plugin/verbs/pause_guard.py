@@ -14,8 +14,7 @@ from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.verbs.change_flow import will_ask
-from kubectl_plugin.verbs.change_writer import EditOfOne, does_write
+from kubectl_plugin.verbs.change_writer import EditOfOne, ends_as_written
 
 
 async def guard_of_pauses(
@@ -31,7 +30,8 @@ async def guard_of_pauses(
 
     `by_flag`: whether the command line allows lifting a pause. `what` would lift it; with `instead` it would stay.
     """
-    allowed = by_flag or not does_write(acting) or will_ask(invocation, acting)
+    asks = invocation.terminal.may_ask and not acting.yes  # a dry run is not asked, but ends as after a yes
+    allowed = by_flag or asks or not ends_as_written(acting)
     asks_who = not allowed and any(one.daemonset.paused for one in snapshots)
     me = await self_reviews.who_am_i(invocation.session) if asks_who else ""
 

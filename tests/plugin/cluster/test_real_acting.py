@@ -117,7 +117,7 @@ async def test_apply_creates_what_is_missing_after_a_check_by_the_server(place: 
     manifest = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", **demo("one")}
     manifest["metadata"] = {"name": "one"}
     path.write_text(json.dumps(manifest))
-    assert "one created (server dry run)" in await place.act("apply", "-f", str(path), "--dry-run=server")
+    assert "one created (server dry run)" in await place.act("apply", "-f", str(path), "-y", "--dry-run=server")
     assert "one created" in await place.act("apply", "-f", str(path), "--hold-at", "50%", "-y")
     made = await place.api.get(DAEMONSETS, "one")
     assert made["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == "50%"

@@ -84,7 +84,7 @@ async def test_a_dry_run_is_something_for_kubectl_diff(bed: Bed, plane: ControlP
     await failing_canary(bed)
     before = await bed.api.get(DAEMONSETS, "agent")
     for way in ("client", "server"):
-        ran = await kruise_ds(bed, plane, "rollback", "agent", f"--dry-run={way}", "-o", "yaml")
+        ran = await kruise_ds(bed, plane, "rollback", "agent", "-y", f"--dry-run={way}", "-o", "yaml")
         assert ran.code == 0, ran.err
         diff = await plane.run_kubectl("diff", "-f", "-", "-n", bed.api.namespace, stdin=ran.out)
         assert diff.returncode == 1, f"{way}: {diff.stderr}"

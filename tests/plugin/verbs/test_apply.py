@@ -95,7 +95,8 @@ def test_the_pause_of_another_person_is_not_lifted_where_nobody_is_asked(scene: 
     assert (refused.code, rolling_of(stored(scene))["paused"]) == (6, True)
     assert 'node-agent is paused by alice: "CVE"; the manifest would lift that\n' in refused.err
     assert writes(scene) == ["patch"], "the pause"
-    assert scene.run("apply", "-f", path, "--dry-run=server").code == 0
+    assert scene.run("apply", "-f", path, "-y", "--dry-run=server") == refused
+    assert scene.run("apply", "-f", path, "-y", "--lift-pause", "--dry-run=server").code == 0
     assert scene.run("apply", "-f", path, "-y", "--lift-pause").code == 0
     assert rolling_of(stored(scene))["paused"] is False
 
@@ -154,7 +155,7 @@ def test_the_server_is_asked_to_refuse_what_the_kind_does_not_have(tmp_path: Pat
 
 @pytest.mark.parametrize("dry", ["client", "server"])
 def test_a_dry_run_makes_none(scene: Scene, tmp_path: Path, dry: str) -> None:
-    ran = scene.run("apply", "-f", written(tmp_path, fresh()), f"--dry-run={dry}", "-o", "json")
+    ran = scene.run("apply", "-f", written(tmp_path, fresh()), f"--dry-run={dry}", "-y", "-o", "json")
     assert ran.code == 0, ran
     assert yaml.safe_load(ran.out)["metadata"]["name"] == "fresh"
     assert not exists(scene, "fresh")
@@ -297,7 +298,9 @@ def test_what_a_manifest_has_no_longer_is_left_to_its_other_owners(scene: Scene,
     assert rolling_of(stored(scene, name))["partition"] == 3
 
 
-@pytest.mark.parametrize("words", [("diff", "node-agent", "-f"), ("apply", "--dry-run=server", "-f")], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [("diff", "node-agent", "-f"), ("apply", "-y", "--dry-run=server", "-f")], ids=" ".join
+)
 def test_a_secret_of_the_manifest_is_not_shown(scene: Scene, tmp_path: Path, words: tuple[str, ...]) -> None:
     """Neither as a value nor in kubectl's note of the manifest, which comes with the first annotation."""
     wanted = manifest("2.0.0")

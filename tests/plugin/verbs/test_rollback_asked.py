@@ -73,7 +73,7 @@ def test_the_pause_of_another_person_is_not_lifted_where_nobody_is_asked() -> No
         refused = rollback(scene)
         assert (refused.code, written(scene)) == (6, [])
         assert 'node-agent is paused by alice@example.com: "CVE triage"; a rollback would lift that' in refused.err
-        assert rollback(scene, "--dry-run=server").code == 0
+        assert rollback(scene, "--dry-run=server") == refused
         assert live(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
         assert rollback(scene, "--lift-pause").code == 0
         assert live(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is False
