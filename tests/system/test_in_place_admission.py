@@ -15,7 +15,7 @@ from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, Rule
 from tests.system.in_place import by_priority, in_place, restarts
 from tests.system.resizes import container, cpu_of, deployed, edit, small
-from tests.system.webhook import judged
+from tests.system.webhook import judged, mutated
 
 MIRROR = "mirror.example.com/"
 LIMITED = {"limits": {"cpu": "1", "memory": "1Gi"}}
@@ -219,3 +219,36 @@ async def test_where_admission_changed_nothing_nothing_is_asked_before(bed: Bed)
     await bed.settled()
     assert asked_before(bed) == []
     assert container(V2, small(cpu="200m"))["resources"]["requests"]["cpu"] == cpu_of((await bed.pods())["node-0"])
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("at_update", [False, True], ids=["at creation only", "at updates too"])
+async def test_a_real_server_shows_an_image_as_its_policy_moves_it(real_bed: Bed, at_update: bool) -> None:
+    bed, image = real_bed, "object.spec.containers[0].image"
+    patch = f'[JSONPatch{{op: "replace", path: "/spec/containers/0/image", value: "{MIRROR}" + {image}}}]'
+    writes = [("CREATE", "pods"), *([("UPDATE", "pods")] if at_update else [])]
+    async with mutated(bed, patch, f'!{image}.startsWith("{MIRROR}")', *writes):
+        await bed.deploy(in_place(most=2), nodes=2)
+        before = uids(await bed.pods())
+        await bed.set_image(V2)
+        await bed.settled()
+        pods = await bed.pods()
+    assert {image_of(pod) for pod in pods.values()} == {MIRROR + V2}
+    assert (uids(pods) == before) is at_update
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("at_resize", [False, True], ids=["at creation only", "at resizes too"])
+async def test_a_real_server_shows_a_resize_as_its_policy_changes_it(real_bed: Bed, at_resize: bool) -> None:
+    bed = real_bed
+    patch = '[JSONPatch{op: "add", path: "/spec/containers/0/resources/requests/cpu", value: "300m"}]'
+    writes = [("CREATE", "pods"), *([("UPDATE", "pods/resize")] if at_resize else [])]
+    async with mutated(bed, patch, "has(object.spec.containers[0].resources.requests)", *writes):
+        await deployed(bed, 2)
+        before = uids(await bed.pods())
+        await edit(bed, resources=small(cpu="200m", memory="128Mi"))
+        await bed.settled()
+        pods = await bed.pods()
+    found = [pod["spec"]["containers"][0]["resources"]["requests"] for pod in pods.values()]
+    assert found == 2 * [{"cpu": "300m", "memory": "128Mi"}]
+    assert (uids(pods) == before) is at_resize

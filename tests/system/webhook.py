@@ -1,4 +1,5 @@
-"""Admission webhooks: one that is down, on both beds, and one that changes what is written, on the simulator."""
+"""Admission webhooks: one that is down, on both beds, and one that changes what is written, on the simulator. On the
+real control plane a policy of the server itself changes pods."""
 
 from __future__ import annotations
 
@@ -6,11 +7,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
+import pytest
+
 from tests.beds.api import CONFIGMAPS, Object, Refusal, Resource
 from tests.beds.api import PODS as ALL_PODS
 from tests.beds.control_plane.commands import LOOPBACK
 from tests.beds.control_plane.ports import free_port
 from tests.beds.controller.bed import Bed
+from tests.beds.objects import pod
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.kinds import PODS
 from tests.beds.simulator.refusal import Refused
@@ -20,6 +24,11 @@ WEBHOOKS = Resource(
     "validatingwebhookconfigurations",
     "ValidatingWebhookConfiguration",
     namespaced=False,
+)
+REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
+POLICIES = Resource(REGISTRATION, "mutatingadmissionpolicies", "MutatingAdmissionPolicy", namespaced=False)
+BINDINGS = Resource(
+    REGISTRATION, "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", namespaced=False
 )
 NAME = "policy.example.com"
 POLL = 0.02
@@ -64,6 +73,50 @@ async def webhook_down(bed: Bed, verb: str, of: Resource = ALL_PODS) -> AsyncIte
     finally:
         await bed.api.delete(WEBHOOKS, bed.api.namespace)
     await _until(bed, refused=False)
+
+
+@asynccontextmanager
+async def mutated(bed: Bed, patch: str, when: str, *writes: tuple[str, str]) -> AsyncIterator[None]:
+    """While the block runs, the real server makes this JSON patch (CEL) of pods for which `when` holds, at these
+    writes: pairs of operation and resource, the first of them the creation of pods."""
+    name = bed.api.namespace
+    rules = [
+        {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": [resource]}
+        for operation, resource in writes
+    ]
+    spec = {
+        "matchConstraints": {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}},
+            "resourceRules": rules,
+        },
+        "matchConditions": [{"name": "asked", "expression": when}],
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}],
+        "reinvocationPolicy": "Never",
+        "failurePolicy": "Fail",
+    }
+    try:
+        await bed.api.create(POLICIES, {"metadata": {"name": name}, "spec": spec})
+    except Refusal as refusal:
+        if refusal.status == 404:
+            pytest.skip("this server has no MutatingAdmissionPolicy")
+        raise
+    await bed.api.create(BINDINGS, {"metadata": {"name": name}, "spec": {"policyName": name}})
+    try:
+        async with asyncio.timeout(bed.patience):
+            while not await _mutates(bed):
+                await asyncio.sleep(POLL)
+        yield
+    finally:
+        await bed.api.delete(BINDINGS, name)
+        await bed.api.delete(POLICIES, name)
+
+
+async def _mutates(bed: Bed) -> bool:
+    new = pod("asked")
+    new["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1m"}}
+    made = await bed.api.create(ALL_PODS, new, dryRun="All")
+    sent, found = new["spec"]["containers"][0], made["spec"]["containers"][0]
+    return any(found[field] != sent[field] for field in ("image", "resources"))
 
 
 def configuration(namespace: str, operation: str, of: Resource) -> Object:
