@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -12,7 +13,7 @@ from tests.beds.control_plane.kubectl import run_to_end
 from tests.beds.controller.bed import Bed
 from tests.beds.installed.unhurried import PROGRAM
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, daemonset
+from tests.beds.objects import V1, V2, V3, daemonset
 from tests.beds.pods import node_of
 from tests.plugin.in_process import Ran
 
@@ -64,8 +65,9 @@ async def test_exactly_the_canary_goes_back(bed: Bed, plane: ControlPlane) -> No
     before = identities(await bed.pods())
     ran = await kruise_ds(bed, plane, "rollback", "agent", "-y")
     assert ran.code == 0, ran.err
-    assert ran.out.splitlines()[:4] == [
-        "daemonset.apps.kruise.io/agent rolled back to revision 1 (now revision 3)",
+    first, *lines = ran.out.splitlines()
+    assert first == "daemonset.apps.kruise.io/agent rolled back to revision 1 (now revision 3)"
+    assert lines[-3:] == [
         "  move back   6 nodes: c-04 c-03 at once (they are down), then c-08 c-07 | c-06 c-05     re-create",
         "  stay        18 nodes already on it",
         "  also set    partition 16 -> 0   (with 16, no node would move back)",
@@ -91,3 +93,37 @@ async def test_a_dry_run_is_something_for_kubectl_diff(bed: Bed, plane: ControlP
         changed = {line[0] + line[1:].strip(" -") for line in diff.stdout.splitlines() if line[:1] in "+-"}
         assert {"-partition: 16", "+partition: 0", f"-image: {V2}", f"+image: {V1}"} <= changed, diff.stdout
     assert (await bed.api.get(DAEMONSETS, "agent"))["spec"] == before["spec"]
+
+
+async def test_without_pods_and_nodes_it_goes_back_to_the_stable_revision(bed: Bed, plane: ControlPlane) -> None:
+    """Of a bad and a worse canary; the user may neither list pods nor nodes."""
+    for name in FLEET[:4]:
+        await bed.nodes.add(name)
+    await bed.deploy(daemonset(rolling={"partition": 3}))
+    for number, image in enumerate((V2, V3), start=2):
+        await bed.set_image(image)
+        await bed.seen()
+        await bed.status(desired=4, updated=1, available=4)
+        assert [one["revision"] for one in await bed.revisions()][-1] == number
+    user = f"{bed.api.namespace}-operator"
+    rules = [
+        {"apiGroups": ["apps.kruise.io"], "resources": ["daemonsets"], "verbs": ["get", "patch"]},
+        {"apiGroups": ["apps"], "resources": ["controllerrevisions"], "verbs": ["list"]},
+    ]
+    for kind, more in (
+        ("Role", {"rules": rules}),
+        (
+            "RoleBinding",
+            {
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": user},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+            },
+        ),
+    ):
+        made = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": user}, **more}
+        await plane.run_kubectl("create", "-n", bed.api.namespace, "-f", "-", stdin=json.dumps(made))
+    for dry in (("--dry-run=server",), ()):
+        ran = await kruise_ds(bed, plane, "rollback", "agent", "-y", "--as", user, *dry)
+        assert ran.code == 0, ran.err
+    await bed.settled()
+    await bed.runs_on(*FLEET[:4], image=V1)
