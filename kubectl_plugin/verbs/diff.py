@@ -8,7 +8,7 @@ from kubectl_plugin.cluster import dry_runs, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import objects_in, text_of
 from kubectl_plugin.edits.draft import Draft
-from kubectl_plugin.edits.rollback import target_of
+from kubectl_plugin.edits.rollback import other_revisions, target_of
 from kubectl_plugin.failures import ExitCode, UsageError
 from kubectl_plugin.options import DiffOptions as Asked
 from kubectl_plugin.paint.differences import comparison_text
@@ -61,4 +61,5 @@ def _sides(snapshot: Snapshot, asked: Asked, objects: list[JSONObject]) -> tuple
 def _side_of_revision(snapshot: Snapshot, number: int | None) -> ComparedSide:
     """`number` None: the newest revision that differs from the live template."""
     need_revisions(snapshot)
-    return revision_side(snapshot, target_of(snapshot, number))
+    others = other_revisions(snapshot) if number is None else []
+    return revision_side(snapshot, others[0] if others else target_of(snapshot, number))

@@ -122,3 +122,12 @@ def test_on_the_way_back_to_the_stable_revision_nothing_is_brought_back() -> Non
             ran = acted(scene, "rollback", "-y")
             assert (ran.code, image(scene)) == (6, GOOD)
             assert "nodes are on their way back to revision " in ran.err
+
+
+@pytest.mark.parametrize("what", LISTED)
+def test_a_comparison_with_the_former_revision_needs_no_record(what: str) -> None:
+    with unrecorded() as scene:
+        scene.door.forbid("list", what)
+        ran = acted(scene, "diff")
+        heads = [line.split(" (")[0] for line in ran.out.splitlines()[:2]]
+        assert (ran.code, heads) == (0, ["--- node-agent revision 2", "+++ node-agent revision 3"])
