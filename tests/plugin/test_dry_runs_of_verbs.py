@@ -17,7 +17,7 @@ from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.refusal import Refused
 from tests.plugin.scene import NAME, NAMESPACE, Ran, Scene
 from tests.plugin.test_exit_codes import IMAGE, VERBS, gone, held, paused, stalled
-from tests.plugin.verbs.few_nodes import KIND, Between
+from tests.plugin.verbs.few_nodes import KIND, Between, few_nodes
 from tests.plugin.verbs.planning import manifest
 
 TRY = "--dry-run=server"
@@ -139,6 +139,20 @@ def test_a_dry_run_that_nobody_agrees_to_shows_the_change_all_the_same(tmp_path:
     assert tried.err.startswith(
         "error: node-agent would be changed, and there is no terminal to ask\n  hint: add --yes"
     )
+
+
+@pytest.mark.parametrize("more", [(), ("-y",)], ids=["unasked", "-y"])
+def test_several_are_tried_as_they_would_be_written(more: tuple[str, ...], tmp_path: Path) -> None:
+    """One of them cannot be paused."""
+    with few_nodes("log-agent", "net-agent") as scene:
+        strategy = {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}
+        scene.do(scene.edit({"spec": strategy}, "log-agent"))
+        scene.pass_time(60.0)
+        tried, would = ran(scene, ("pause", "--all", *more, TRY), tmp_path / "manifest.yaml")
+        ended, wrote = ran(scene, ("pause", "--all", *more), tmp_path / "manifest.yaml")
+    assert (tried.code, ended.code) == (6, 6)
+    assert len(would) == 2
+    assert wrote == (would if more else [])
 
 
 @pytest.mark.parametrize("row", ["rollback", "apply", "restart"])

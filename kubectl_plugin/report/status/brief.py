@@ -51,7 +51,7 @@ class Brief(Value):
 
     @property
     def previous_number(self) -> int | None:
-        """Number of the revision that a rollback would go back to; None if there is none."""
+        """Number of the revision that is replaced; None if there is none to go back to."""
         return self.survey.previous_number if self.survey is not None else None
 
     @property
