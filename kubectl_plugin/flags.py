@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Final, Protocol, runtime_checkable
 
 from typer import Argument, Option
@@ -136,17 +135,17 @@ class ManifestOptions(Options):
     """Flags that name manifests to read."""
 
     files: Annotated[
-        tuple[Path, ...],
+        tuple[str, ...],
         Option(
             "--filename",
             "-f",
-            help="Manifest, folder of manifests, or - for standard input; may be repeated.",
+            help="Manifest, folder of manifests, URL, or - for standard input; may be repeated.",
             autocompletion=candidates.files,
         ),
     ] = ()
     recursive: Annotated[bool, Option("-R", help="Folders below those of -f too.")] = False
     kustomize: Annotated[
-        Path | None, Option("-k", help="Folder with a kustomization.", autocompletion=candidates.files)
+        str | None, Option("-k", help="Folder or URL with a kustomization.", autocompletion=candidates.files)
     ] = None
 
     @property

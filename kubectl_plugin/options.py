@@ -124,7 +124,8 @@ class DiffOptions(Options):
         ),
     ] = ()
     file: Annotated[
-        Path | None, Option("--filename", "-f", help="Compare live with a file.", autocompletion=candidates.files)
+        str | None,
+        Option("--filename", "-f", help="Compare live with a file, or a URL.", autocompletion=candidates.files),
     ] = None
     show_values: ShowValues = False
     exit_code: Different = False

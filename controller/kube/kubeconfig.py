@@ -134,14 +134,15 @@ def _with_url(cluster: KubeconfigEntry, user: KubeconfigEntry, source: str) -> K
     if "://" not in server:
         scheme = "https" if any(cluster.get(field) or user.get(field) for field in TLS_FIELDS) else "http"
         server = f"{scheme}://{server}"
-    if not _is_url(server):
+    if not is_http_url(server):
         raise ConfigError(f'{source}: its server "{server}" is no URL like https://host:6443')
     return {**cluster, "server": server}
 
 
-def _is_url(server: str) -> bool:
+def is_http_url(text: str) -> bool:
+    """Whether it is a URL by http or https with a host."""
     try:
-        parts = urlsplit(server)
+        parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # the port is no number, or the IPv6 address no address
         return False
@@ -153,7 +154,7 @@ def checked_proxy(url: str, where: str) -> str:
     if scheme.startswith("socks"):
         way_out = "ssh -L 6443:HOST:PORT, then --server=https://localhost:6443 --tls-server-name=HOST"
         raise ConfigError(f"{where}: a {scheme} proxy cannot be used", hint=f"use an HTTP proxy; or {way_out}")
-    if not _is_url(url):
+    if not is_http_url(url):
         raise ConfigError(f"{where}: no URL of a proxy, such as http://proxy:3128")
     return url
 

@@ -1,5 +1,5 @@
-"""The Advanced DaemonSets in manifests: files, folders, standard input, kustomizations. The API
-server is not asked."""
+"""The Advanced DaemonSets in manifests: files, folders, URLs, standard input, kustomizations. The API server is not
+asked."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import yaml
 
 from controller.api.base import JSON, JSONObject, Value, fields_of
 from controller.api.wellknown import GROUP, KIND
+from kubectl_plugin.cluster.downloads import downloaded, is_url
 from kubectl_plugin.cluster.session import check_path_segment
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import ManifestOptions
@@ -21,7 +22,7 @@ from kubectl_plugin.kubectl_yaml import KubectlLoader, json_documents
 
 SUFFIXES: Final = (".json", ".yaml", ".yml")
 """Files in a folder are read if they end so, as kubectl does; a file that is named itself may be called anything."""
-STDIN: Final = Path("-")
+STDIN: Final = "-"
 _MOST_VALUES: Final = 1_000_000
 """Limit for one file. The API server accepts objects of up to 3 MiB."""
 
@@ -44,8 +45,8 @@ async def read_manifests(asked: ManifestOptions, host: Host) -> tuple[tuple[Mani
     Advanced DaemonSet.
     """
     files, kustomize = asked.files, asked.kustomize
-    texts = [(text_of(path, host.stdin), str(path)) for path in _files_in(files, recursive=asked.recursive)]
-    texts += [(await _kustomized(kustomize, host), str(kustomize))] if kustomize is not None else []
+    texts = [(await text_of(one, host), one) for one in _sources_in(files, recursive=asked.recursive)]
+    texts += [(await _kustomized(kustomize, host), kustomize)] if kustomize is not None else []
     found: list[Manifest] = []
     others: list[JSONObject] = []
     for text, source in texts:
@@ -53,7 +54,7 @@ async def read_manifests(asked: ManifestOptions, host: Host) -> tuple[tuple[Mani
         found += ours
         others += beside
     if not found:
-        where = ", ".join(str(one) for one in (*files, *([kustomize] if kustomize else [])))
+        where = ", ".join((*files, *([kustomize] if kustomize else [])))
         native = any((one.get("kind"), _group(one)) == (KIND, "apps") for one in others)
         words = "those of apps/v1 are moved over by kubectl kruise-ds migrate NAME; its --print has the new manifest"
         hints = (words,) if native else ()
@@ -151,30 +152,37 @@ def _key(key: object) -> str:
     return str(key).lower() if isinstance(key, bool) else str(key)
 
 
-def _files_in(files: Sequence[Path], *, recursive: bool) -> Iterator[Path]:
-    for path in files:
-        if path == STDIN or not path.is_dir():
-            yield path
+def _sources_in(named: Sequence[str], *, recursive: bool) -> Iterator[str]:
+    """What is named, with the files of a folder in its place."""
+    for one in named:
+        path = Path(one)
+        if one == STDIN or is_url(one) or not path.is_dir():
+            yield one
             continue
         inside = sorted(path.rglob("*") if recursive else path.iterdir())
-        yield from (one for one in inside if one.suffix in SUFFIXES and one.is_file())
+        yield from (str(file) for file in inside if file.suffix in SUFFIXES and file.is_file())
 
 
-def text_of(path: Path, stdin: TextIO) -> str:
-    """The text of one file, or of `stdin` for the path `-`. Raises CommandError where it cannot be read."""
+async def text_of(source: str, host: Host) -> str:
+    """The text of one file, of a URL, or of standard input for `-`. Raises CommandError where it cannot be read."""
+    return await downloaded(source, host.environ) if is_url(source) else _text_here(source, host.stdin)
+
+
+def _text_here(source: str, stdin: TextIO) -> str:
     try:
-        return stdin.read() if path == STDIN else path.read_text(encoding="utf-8")
+        return stdin.read() if source == STDIN else Path(source).read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise CommandError(f'the path "{path}" does not exist') from error
+        raise CommandError(f'the path "{source}" does not exist') from error
     except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+        raise CommandError(f"cannot read {source}: {getattr(error, 'strerror', None) or error}") from error
 
 
-async def _kustomized(folder: Path, host: Host) -> str:
-    """What `kubectl kustomize` builds from `folder`; $KUBECTL may name another program than kubectl."""
+async def _kustomized(folder: str, host: Host) -> str:
+    """What `kubectl kustomize` builds from `folder`, which may be a URL. $KUBECTL may name another program than
+    kubectl."""
     program = host.environ.get("KUBECTL") or "kubectl"
     try:
-        code, out, err = await host.run_program(program, "kustomize", str(folder))
+        code, out, err = await host.run_program(program, "kustomize", folder)
     except OSError as error:
         raise CommandError(f"-k needs {program} to build {folder}: {error.strerror}") from error
     if code:

@@ -18,18 +18,20 @@ _Address: TypeAlias = IPv4Address | IPv6Address
 
 
 def through_proxy(connection: Connection, environ: Mapping[str, str]) -> Connection:
-    """`connection` through the proxy of `environ`, unless the kubeconfig names a proxy, NO_PROXY names the server, or
-    the server is on this machine. Raises ConfigError for a proxy that cannot be used."""
-    parts = urlsplit(connection.server)
+    """`connection` through the proxy of `environ`, unless the kubeconfig names a proxy. Raises as `proxy_for`."""
+    return connection if connection.proxy else replace(connection, proxy=proxy_for(connection.server, environ))
+
+
+def proxy_for(url: str, environ: Mapping[str, str]) -> str:
+    """The URL of the proxy of `environ` for `url`. Empty: there is none, NO_PROXY names the server, or the server is
+    on this machine. Raises ConfigError for a proxy that cannot be used."""
+    parts = urlsplit(url)
     name = f"{parts.scheme.upper()}_PROXY"
     proxy = _variable(name, environ)
-    if connection.proxy or not proxy:
-        return connection
     host, port = _host_and_port(parts.netloc.rpartition("@")[2])
-    if _is_direct(host, port or _PORTS[parts.scheme], _variable("NO_PROXY", environ)):
-        return connection
-    url = proxy if "://" in proxy else f"http://{proxy}"
-    return replace(connection, proxy=checked_proxy(url, f"{name} of the environment"))
+    if not proxy or _is_direct(host, port or _PORTS[parts.scheme], _variable("NO_PROXY", environ)):
+        return ""
+    return checked_proxy(proxy if "://" in proxy else f"http://{proxy}", f"{name} of the environment")
 
 
 def _variable(name: str, environ: Mapping[str, str]) -> str:

@@ -24,7 +24,7 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
     if len(asked.revisions) > most:
         instead = "one revision and a file" if asked.file else "two revisions"
         raise UsageError(f"no more than {instead} can be compared")
-    objects = objects_in(text_of(asked.file, invocation.host.stdin), called(asked.file)) if asked.file else []
+    objects = objects_in(await text_of(asked.file, invocation.host), called(asked.file)) if asked.file else []
     snapshot = await reads.snapshot(invocation, asked.name, nodes=False)
     old, new = _sides(snapshot, asked, objects)
     if asked.file:

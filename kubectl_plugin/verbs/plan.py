@@ -83,7 +83,7 @@ async def _plan_of(invocation: Invocation, target: ForecastTarget, asked: Asked,
     planned = await with_admission(invocation, planned, planned.daemonset)
     words = differences(live.daemonset, planned.daemonset)
     if not target.exists and target.manifest is not None:
-        source = "standard input" if target.manifest.source == str(STDIN) else target.manifest.source
+        source = "standard input" if target.manifest.source == STDIN else target.manifest.source
         words = (f"created from {source}", *words)
     try:
         made = rollout_plan(planned, waves=asked.waves, asked=words)

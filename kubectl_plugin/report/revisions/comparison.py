@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from controller.api.base import JSONObject, Value, fields_of, value_at
@@ -107,14 +106,14 @@ def revision_side(snapshot: Snapshot, detail: RevisionDetail) -> ComparedSide:
     )
 
 
-def file_side(snapshot: Snapshot, file: Path, objects: Sequence[JSONObject]) -> ComparedSide:
+def file_side(snapshot: Snapshot, file: str, objects: Sequence[JSONObject]) -> ComparedSide:
     """`objects`: those in `file`. Raises CommandError where none, or more than one, is this DaemonSet."""
     return ComparedSide(template=template_among(objects, snapshot.key, called(file)), file=called(file))
 
 
-def called(file: Path) -> str:
+def called(file: str) -> str:
     """The name of a file in sentences."""
-    return "standard input" if str(file) == "-" else str(file)
+    return "standard input" if file == "-" else file
 
 
 def template_among(objects: Sequence[JSONObject], key: Key, source: str) -> JSONObject:

@@ -13,6 +13,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from tests.beds.api import DAEMONSETS, EVENTS, MERGE_PATCH, Api, Object
 from tests.beds.control_plane import ControlPlane
@@ -126,6 +128,23 @@ async def test_apply_creates_what_is_missing_after_a_check_by_the_server(place: 
     manifest["spec"]["selector"] = {"matchLabels": {"app": "other"}}
     path.write_text(json.dumps(manifest))
     await place.act("apply", "-f", str(path), code=1)
+
+
+async def test_apply_takes_the_manifest_at_a_url_that_kubectl_takes(place: Place) -> None:
+    asked: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        asked.append(request.raw_path)
+        return web.json_response(demo("one"), status=503 if len(asked) == 1 else 200)
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", handler)
+    async with TestServer(app) as server:
+        url = f"http://{LOOPBACK}:{server.port}/team//one.yaml?ref=v1"
+        assert "one created" in await place.act("apply", "-f", url, "-y")
+        done = await place.plane.run_kubectl("apply", "--dry-run=server", "-f", url, "-n", place.namespace)
+        assert "unchanged" in done.stdout
+    assert asked == ["/team//one.yaml?ref=v1"] * 3, "again after a failure"
 
 
 async def test_apply_of_what_was_read_from_the_server_overwrites_no_later_edit(place: Place, tmp_path: Path) -> None:

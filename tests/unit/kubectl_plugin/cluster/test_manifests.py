@@ -32,7 +32,9 @@ def names(found: list[Manifest] | tuple[Manifest, ...]) -> list[str]:
 
 
 async def at(*files: Path, recursive: bool = False, kustomize: Path | None = None, typed: str = "") -> list[str]:
-    asked = ManifestOptions(files=files, recursive=recursive, kustomize=kustomize)
+    asked = ManifestOptions(
+        files=tuple(map(str, files)), recursive=recursive, kustomize=None if kustomize is None else str(kustomize)
+    )
     return names((await read_manifests(asked, Host(stdin=io.StringIO(typed))))[0])
 
 
