@@ -127,3 +127,21 @@ def test_what_a_plugin_complains_of_is_there_once(tmp_path: Path) -> None:
         f'no realm\nerror: context one of {path}: its exec plugin "{sys.executable}" failed: process returned 1\n'
         "  hint: log in again\n"
     )
+
+
+def test_after_a_tab_a_plugin_neither_says_nor_asks_anything(tmp_path: Path, terminal: tuple[int, int]) -> None:
+    """The line that is being typed stays as it is."""
+    _, ours = terminal
+    told = tmp_path / "told"
+    program = (
+        "import os, sys; print('log in', file=sys.stderr); open(sys.argv[1], 'w').write(sys.stdin.read()); exit(1)"
+    )
+    path = with_plugin(tmp_path, program, str(told))
+    done = subprocess.run(
+        [sys.executable, "-m", "kubectl_plugin", "__complete", f"--kubeconfig={path}", "status", ""],
+        stdin=ours,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, ":4\n", "")
+    assert told.read_text() == "", "it reads from nothing"
