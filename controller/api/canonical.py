@@ -155,7 +155,7 @@ def _object(fields: JSONObject, name: str) -> JSONObject:
             continue
         if value in ({}, [], "") and key not in _MEANINGFUL_EMPTY:
             continue
-        result[key] = value
+        result["serviceAccountName" if name == "spec" and key == "serviceAccount" else key] = value
     return result
 
 
@@ -184,7 +184,7 @@ def _is_default(key: str, value: JSON, fields: JSONObject, name: str) -> bool:
         case "pullPolicy":
             return name == "image" and value == default_pull_policy(fields.get("reference"))
         case "serviceAccount":  # the deprecated name of serviceAccountName; the server sets both
-            return value in (fields.get("serviceAccountName"), "default")
+            return bool(fields.get("serviceAccountName")) or value == "default"
         case _:
             return False
 

@@ -146,6 +146,11 @@ SAME: dict[str, tuple[Any, Any]] = {
         {"serviceAccountName": "net", "serviceAccount": "net"},
         {"serviceAccountName": "net"},
     ),
+    "the deprecated name of a service account": ({"serviceAccount": "net"}, {"serviceAccountName": "net"}),
+    "an overruled service account": (
+        {"serviceAccountName": "net", "serviceAccount": "other"},
+        {"serviceAccountName": "net"},
+    ),
     "host port 0": (
         {"containers": [{"ports": [{"containerPort": 1, "hostPort": 0}]}]},
         {"containers": [{"ports": [{"containerPort": 1}]}]},
