@@ -32,7 +32,7 @@ _LONG_QUOTATION = 130
 the end."""
 
 BUSY_WITHOUT_HINT = 1.0
-"""Seconds to wait after a 429 that does not say how long."""
+"""Seconds to wait after a 429 that does not say how long, or says 0."""
 
 LONGEST_RETRY_AFTER = 30.0
 """Seconds. A server or a proxy that asks for more is asked again after this time: a lost pod waits for the answer."""
@@ -120,6 +120,9 @@ class Gone(ApiError):
 
 class Altered(ApiError):
     """An object was created, but a webhook has changed what makes it ours."""
+
+    stray = ""
+    """The uid of a pod that the selector does not match; empty: it does, or nothing was stored."""
 
 
 class Invalid(ApiError):
@@ -216,8 +219,8 @@ def refused(verb: str, what: str, response: Response) -> ApiError:
     causes = (status.details and status.details.causes) or ()
     error = _class_of(verb, response, status.reason, message, causes)
     retry_after = response.retry_after
-    if error is Busy and retry_after is None:
-        retry_after = BUSY_WITHOUT_HINT
+    if error is Busy:
+        retry_after = retry_after or BUSY_WITHOUT_HINT
     if retry_after is not None:
         retry_after = min(retry_after, LONGEST_RETRY_AFTER)
     return error(
