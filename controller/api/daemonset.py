@@ -113,6 +113,9 @@ class Rollout(Part):
     last_progress_time: str | None = None
     """When there last was progress: more nodes than ever were done, or another target. The deadline counts from
     here."""
+    nodes_unreachable_since: str | None = None
+    """Since when everything that is left waits for unreachable nodes; None: it does not. The deadline does not count
+    meanwhile."""
     completion_time: str | None = None
     """When all nodes of the target first had an available pod; None: not yet."""
     target: int = 0

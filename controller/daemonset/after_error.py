@@ -35,10 +35,10 @@ def counts_after(action: Action, means: ForWrite, *, suspect: bool) -> CountsAsF
     """`suspect`: the next inconclusive error at this place counts as a failure of the place."""
     if not means.of_the_place and not suspect:
         return CountsAsFailure.NO
-    settled = means in (ForWrite.ALTERED, ForWrite.ENDING) or (
+    certain = means in (ForWrite.ALTERED, ForWrite.ENDING) or (
         means is ForWrite.NO_ROOM and isinstance(action, CreatePod)
     )
-    return CountsAsFailure.UNLESS_DONE if isinstance(action, InDoubt) and not settled else CountsAsFailure.YES
+    return CountsAsFailure.UNLESS_DONE if isinstance(action, InDoubt) and not certain else CountsAsFailure.YES
 
 
 def left_after(action: Action, means: ForWrite, *, over: bool) -> Left:

@@ -65,7 +65,8 @@ class Verdicts(msgspec.Struct):
                 self.verdict, self.accepted_at = verdict, moment
                 self.refusals = self.asked = 0
             case TemplateRefused():
-                self.refusals += 1
+                if moment > self.ask_at - ASK_AGAIN_SECONDS / 2:  # else several creates were refused at once
+                    self.refusals += 1
                 told = self.refusals - (error is not None and meaning_of(error).write is ForWrite.DENIED)
                 if told > 0:
                     self.verdict = verdict

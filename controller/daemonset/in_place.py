@@ -4,7 +4,7 @@ in between, it is read again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from controller.api.meta import Key, Ref, rfc3339
 from controller.api.pod import ManagedPodView, PodView
 from controller.api.wellknown import HASH_LABEL
 from controller.kube.client import Client, Written
-from controller.kube.errors import Conflict, Forbidden, Invalid, NotFound
+from controller.kube.errors import Altered, Conflict, Forbidden, Invalid, NotFound
 from controller.kube.kinds import POD_VIEWS, PODS
 from controller.planner.actions import (
     CancelDelete,
@@ -48,10 +48,17 @@ ATTEMPTS = 5
 
 
 class InPlaceWrites:
-    """The writes to running pods in one pass. `wrote` is called for each accepted request, maybe several times."""
+    """The writes to running pods in one pass. `wrote` is called for each accepted request, maybe several times;
+    `owns` tells whether the selector matches these labels."""
 
-    def __init__(self, client: Client, clock: Clock, wrote: Callable[[Written], None]) -> None:
-        self._client, self._clock, self._wrote = client, clock, wrote
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        wrote: Callable[[Written], None],
+        owns: Callable[[Mapping[str, str]], bool],
+    ) -> None:
+        self._client, self._clock, self._wrote, self._owns = client, clock, wrote, owns
 
     async def carry_out(self, action: InPlaceAction | PrepareDelete | CancelDelete) -> None:
         """Carry out one action. Raises Conflict for a pod that is being deleted, was replaced, or keeps changing."""
@@ -112,6 +119,8 @@ class InPlaceWrites:
             return  # an earlier attempt succeeded
         if has != action.before:
             raise _overtaken(action.pod, f"it is of revision {has or 'none'} by now")
+        if not self._owns(pod.metadata.labels or {}):
+            raise _overtaken(action.pod, "spec.selector does not match it any more")
         ref, change, now = _ref(pod), action.change, self._clock()
         found = by_admission(pod, change, action.moved)
         if action.tried or found.images:
@@ -123,7 +132,11 @@ class InPlaceWrites:
             change = await self._as_admitted(pod, change, found)
         if change.restarts:
             ref = await self._patched(ref, draining(pod, self._clock()), sub="status")
-        await self._patched(ref, updating(pod, action.revision, change, now))
+        operations = updating(pod, action.revision, change, now)
+        written = await self._client.patch(PODS, ref, _guarded(ref, operations))
+        self._wrote(written)
+        if not self._owns(written.labels or {}):
+            raise altered("patch", ref)
 
     async def _as_admitted(self, pod: ManagedPodView, change: InPlaceChange, found: ByAdmission) -> InPlaceChange:
         """The change with what admission makes of its amounts. A refusal that is about the node, or a server that
@@ -192,6 +205,14 @@ class Overtaken(Conflict):
 
 class Unmapped(Overtaken):
     """An update in place would undo what admission did to the pod at its creation, so the pod is replaced."""
+
+
+def altered(verb: str, stray: Ref) -> Altered:
+    """The error for a pod whose labels admission has changed, so that the selector does not match them."""
+    words = "a webhook changes its labels, so that spec.selector does not match them"
+    error = Altered(verb, PODS.describe(stray), words)
+    error.stray = stray.uid
+    return error
 
 
 def _overtaken(ref: Ref, words: str) -> Overtaken:

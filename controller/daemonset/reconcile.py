@@ -109,7 +109,7 @@ class Reconciler:
         daemonset, state, cached = this.daemonset, this.state, this.cached
         compiled = state.compiled_for(daemonset)
         state.begin(daemonset.generation, cached.reach)
-        state.forget_gone(cached, this.moment)
+        state.forget_gone(cached, this.moment, fresh=this.fresh)
         current = {one.hash for one in of_template(daemonset, cached.revisions)}
         state.ready_seen.look(cached.pods, current, this.now, this.moment)
         state.restarts_seen.look(cached.pods, this.moment)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from controller.api import revision
-from controller.api.meta import Key, Ref
+from controller.api.meta import Ref
 from controller.api.wellknown import HASH_LABEL
 from controller.daemonset.answers import ExecutionContext
 from controller.daemonset.dependencies import Dependencies
-from controller.daemonset.in_place import InPlaceWrites
+from controller.daemonset.in_place import InPlaceWrites, altered
 from controller.daemonset.write_bodies import metadata_patch, revision_body
 from controller.kube.client import Written
-from controller.kube.errors import Altered, ApiError
+from controller.kube.errors import Altered
 from controller.kube.kinds import PODS, REVISIONS
 from controller.planner import actions
 from controller.runtime.clock import elapsed
@@ -25,21 +26,23 @@ class Requests:
 
     def __init__(self, context: ExecutionContext, dependencies: Dependencies) -> None:
         self._context, self._dependencies = context, dependencies
-        self._in_place = InPlaceWrites(dependencies.client, dependencies.clock, partial(self._wrote, PODS.name))
+        wrote, owns = partial(self._wrote, PODS.name), context.compiled.rules.owns
+        self._in_place = InPlaceWrites(dependencies.client, dependencies.clock, wrote, owns)
 
     async def send(self, action: actions.Action) -> None:
         """Send the request of one action. Raises ApiError if the server refuses it or does not answer."""
         client, ledger, daemonset = self._dependencies.client, self._dependencies.ledger, self._context.daemonset
         match action:
             case actions.CreatePod() | actions.ProbeTemplate():
-                body = self._context.compiled.renderer(daemonset, action.revision).body(action.name, action.node)
+                renderer, name = self._context.compiled.renderer(daemonset, action.revision), action.name
                 probes = isinstance(action, actions.ProbeTemplate)  # the server checks everything and stores nothing
+                body = (renderer.whole if probes and action.strict else renderer.body)(name, action.node)
                 written = await client.create(
-                    PODS, daemonset.namespace, body, name=action.name, dry_run=probes, strict=action.strict
+                    PODS, daemonset.namespace, body, name=name, dry_run=probes, strict=action.strict
                 )
                 if not probes:
                     self._wrote(PODS.name, written)
-                await self._check(action, written)
+                self._check(action, written)
             case actions.DeletePod():
                 seen = action.pod.version if action.as_seen else ""
                 deleted = await client.delete(PODS, action.pod, version=seen)
@@ -52,7 +55,7 @@ class Requests:
                 await client.delete(REVISIONS, action.revision)
             case actions.AdoptPod() | actions.ReleasePod() | actions.RelabelPod():
                 self._wrote(PODS.name, await client.patch(PODS, action.pod, metadata_patch(action, daemonset)))
-            case actions.AdoptRevision() | actions.RenumberRevision():
+            case actions.AdoptRevision() | actions.RenumberRevision() | actions.RecordRun():
                 written = await client.patch(REVISIONS, action.revision, metadata_patch(action, daemonset))
                 self._wrote(REVISIONS.name, written)
             case (
@@ -68,21 +71,15 @@ class Requests:
             case _:
                 assert_never(action)
 
-    async def _check(self, action: actions.CreatePod | actions.ProbeTemplate, written: Written) -> None:
-        """Raise Altered if a webhook has changed the labels by which the pod is ours and of its revision. A pod that
-        the selector does not match is deleted: otherwise each attempt would leave one behind."""
+    def _check(self, action: actions.CreatePod | actions.ProbeTemplate, written: Written) -> None:
+        """Raise Altered if a webhook has changed the labels by which the pod is ours and of its revision."""
         labels, rules = written.labels or {}, self._context.compiled.rules
-        client, ledger, daemonset = self._dependencies.client, self._dependencies.ledger, self._context.daemonset
-        call = ("create", f"{PODS.name} {Key(daemonset.namespace, action.name)}")
+        created = Ref(namespace=self._context.daemonset.namespace, name=action.name, uid=written.uid)
         if not rules.owns(labels):
-            if isinstance(action, actions.CreatePod):
-                stray = Ref(namespace=daemonset.namespace, name=action.name, uid=written.uid)
-                with suppress(ApiError):
-                    deleted = await client.delete(PODS, stray)
-                    ledger.deleted(daemonset.uid, stray.uid, elapsed(), deleted.version)
-            raise Altered(*call, "a webhook changes its labels, so that spec.selector does not match them")
+            probes = isinstance(action, actions.ProbeTemplate)
+            raise altered("create", replace(created, uid="") if probes else created)
         if labels.get(HASH_LABEL) != action.revision.hash:
-            raise Altered(*call, f"a webhook removes or changes its label {HASH_LABEL}")
+            raise Altered("create", PODS.describe(created), f"a webhook removes or changes its label {HASH_LABEL}")
 
     def _wrote(self, resource: str, written: Written) -> None:
         self._dependencies.ledger.wrote(self._context.daemonset.uid, resource, written.version, elapsed())

@@ -2,7 +2,8 @@
 
 A webhook or another controller may take a write back, or two writes of ours may undo each other. Each would be made
 again as soon as that is seen, without end. Whatever the cycle, each of its writes repeats: so the same write to one
-object is counted, and beyond a few a minute it counts as failed, and its place is left alone for ever longer times.
+object is counted, and beyond a few in ten minutes it counts as failed, and its place is left alone for ever longer
+times. The status has a count of its own in `status_writer`.
 Creates of pods have `node_backoff`, because each makes another object.
 """
 
@@ -32,7 +33,7 @@ from controller.planner.place import Place
 
 MOST = 2
 """How often the same write to one object may be made before it counts as reverted."""
-SECONDS = 60.0
+SECONDS = 600.0
 """Writes that are this many seconds apart do not count as repeated. If their place is held back for longer, four
 times the hold time applies instead: in a cycle, each of its writes may be held back in turn."""
 KEPT = 10_000

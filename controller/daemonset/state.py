@@ -29,9 +29,18 @@ from controller.daemonset.status_writer import StatusWriter
 from controller.daemonset.unanswered import Unanswered
 from controller.daemonset.write_events import ServerWarnings
 from controller.daemonset.write_failure import WriteFailure, failure_after
-from controller.kube.errors import UnknownFields
+from controller.kube.errors import Altered, UnknownFields
 from controller.kube.meaning import ForWrite, meaning_of
-from controller.planner.actions import CreatePod, CreateRevision, InDoubt, ProbeTemplate, ResizePod, UpdateInPlace
+from controller.planner.actions import (
+    CreatePod,
+    CreateRevision,
+    DeletePod,
+    DeleteReason,
+    InDoubt,
+    ProbeTemplate,
+    ResizePod,
+    UpdateInPlace,
+)
 from controller.planner.place import ROOM, Place
 from controller.planner.plan import Plan
 from controller.planner.summary import Summary
@@ -47,6 +56,8 @@ PROOF = 2
 """Accepted creates of a revision after which its other pods are created all at once."""
 UNSURE_SECONDS = 30.0
 """Seconds for which a write whose answer was lost may yet be done: no server or proxy holds a request for longer."""
+ENDED = (DeleteReason.FAILED, DeleteReason.SUCCEEDED, DeleteReason.VANISHED)
+NOT_LASTED = (DeleteReason.FAILED, DeleteReason.SUCCEEDED, DeleteReason.STRAY, DeleteReason.VANISHED)
 NO_RESIZE = "this server has no pods/resize, which takes Kubernetes 1.33, so new pods are made instead"
 
 
@@ -71,6 +82,8 @@ class DaemonSetState(msgspec.Struct):
     unanswered_names: dict[str, str] = msgspec.field(default_factory=dict)
     """Names of pods whose create got no answer, by node. Creates there use this name again until one is answered:
     with another name there could be two pods, if the first request is carried out late."""
+    strays: set[str] = msgspec.field(default_factory=set)
+    """uids of pods that we created and that the selector has not matched since: a webhook changed their labels."""
     ready_seen: ReadySeen = msgspec.field(default_factory=ReadySeen)
     restarts_seen: RestartsSeen = msgspec.field(default_factory=RestartsSeen)
     verdicts: Verdicts = msgspec.field(default_factory=Verdicts)
@@ -123,10 +136,10 @@ class DaemonSetState(msgspec.Struct):
         self.status_writer.own.look(reach)
         if generation != self.generation:
             self.generation = generation
+            self.node_backoff.clear()
             self.verdicts.ask_anew()
             self.places.clear()
             self.reverted_writes.forget()
-            self.node_backoff.clear()
             self.refused_resizes.clear()
             self.unmapped.clear()
             self.no_resize = ""
@@ -178,17 +191,7 @@ class DaemonSetState(msgspec.Struct):
             if not answer.is_full_quota:
                 self._learn_of_place(answer, moment)
             self._learn_of_names(answer, daemonset)
-            if isinstance(answer.action, CreatePod) and (answer.error is None or answer.means is ForWrite.UNKNOWN):
-                self.node_backoff.created(answer.action.node, answer.action.name, moment)
-            tried = answer.action
-            if isinstance(tried, ProbeTemplate) or (
-                isinstance(tried, CreatePod) and isinstance(answer.error, UnknownFields)
-            ):
-                self.verdicts.learn(tried.revision.hash, answer.error, moment)
-            if isinstance(answer.action, UpdateInPlace) and isinstance(answer.error, Unmapped):
-                self.unmapped[answer.action.pod.uid] = answer.error.message
-            if isinstance(answer.action, ResizePod):
-                self._learn_of_resize(answer.action.pod.uid, answer)
+            self._learn_of_action(answer, moment)
 
     def concluded(self, decided: Plan, answers: Sequence[Answer]) -> None:
         """Update the failure to report, after these answers were learnt."""
@@ -197,12 +200,16 @@ class DaemonSetState(msgspec.Struct):
     def lost(self, pod: Pod, moment: float) -> None:
         """A pod is gone from its node. If a quota was full, there is room for one more pod now."""
         self.node_backoff.ended(pod, moment)
-        self.predecessors[pod.node] = predecessor(pod)
+        stray = pod.uid in self.strays
+        self.predecessors[pod.node] = Predecessor(uid=pod.uid) if stray else predecessor(pod)
         self.places.went_well(ROOM)
 
-    def forget_gone(self, cached: Cached, moment: float) -> None:
+    def forget_gone(self, cached: Cached, moment: float, *, fresh: bool = True) -> None:
         """Forget what is about nodes, pods and revisions that are gone; an answer may have come after they went.
-        `moment` is `elapsed`."""
+        `moment` is `elapsed`; `fresh`: the caches show all of our own writes."""
+        self.node_backoff.forget_lasting(moment)
+        if self.unanswered_names or self.strays:
+            self._look_for_strays(cached, fresh=fresh)
         places = self.places.failing or self.places.inconclusive or self.unsure
         by_name = self.unanswered_names or len(self.predecessors) > len(cached.nodes)
         many = len(self.reverted_writes.done) > 2 * len(cached.pods)
@@ -219,6 +226,15 @@ class DaemonSetState(msgspec.Struct):
         self.reverted_writes.keep(lambda place: place.is_among(nodes, uids))
         self.unanswered_names = {node: name for node, name in self.unanswered_names.items() if node in nodes}
         self.predecessors = {node: one for node, one in self.predecessors.items() if node in nodes}
+
+    def _look_for_strays(self, cached: Cached, *, fresh: bool) -> None:
+        """Learn from the caches what became of creates whose answer was lost, and forget strays that are gone."""
+        names = set(self.unanswered_names.items())
+        seen = [pod for pod in cached.pods if (pod.node, pod.name) in names or pod.uid in self.strays]
+        strays = {pod.uid for pod in seen if self.compiled is not None and not self.compiled.rules.owns(pod.labels)}
+        self.strays = strays if fresh else self.strays | strays
+        for pod in seen:
+            self.unanswered_names.pop(pod.node, None)
 
     def forget_node(self, name: str) -> None:
         """Forget a node that is gone. A new pod for a new node of that name may have the old name."""
@@ -240,6 +256,26 @@ class DaemonSetState(msgspec.Struct):
         if self.status_conflict is None and not self.status_writer.own.version:
             self.status_conflict = conflict_found(now - daemonset.status_writers.rival_wrote, moment)
         return 0.0 if self.status_conflict is None else max(self.status_conflict.until - moment, 0.0)
+
+    def _learn_of_action(self, answer: Answer, moment: float) -> None:
+        error = answer.error
+        match answer.action:
+            case CreatePod(node=node, name=name) if error is None or answer.means is ForWrite.UNKNOWN:
+                self.node_backoff.created(node, name, moment)
+            case DeletePod(node=node, why=why) if error is None and why not in NOT_LASTED:
+                self.node_backoff.deleted(node, answer.action.name)
+            case ProbeTemplate(revision=revision):
+                self.verdicts.learn(revision.hash, error, moment)
+            case CreatePod(revision=revision) if isinstance(error, UnknownFields):
+                self.verdicts.learn(revision.hash, error, moment)
+            case UpdateInPlace(pod=pod) if isinstance(error, Unmapped):
+                self.unmapped[pod.uid] = error.message
+            case ResizePod(pod=pod):
+                self._learn_of_resize(pod.uid, answer)
+            case _:
+                pass
+        if isinstance(error, Altered) and error.stray:
+            self.strays.add(error.stray)
 
     def _learn_of_place(self, answer: Answer, moment: float) -> None:
         place, means = answer.place, answer.means

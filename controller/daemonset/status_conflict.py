@@ -32,6 +32,11 @@ def foreign_note(manager: str) -> Note:
     return Note(warning=True, reason=FOREIGN_STATUS, message=text)
 
 
+def reverted_note() -> Note:
+    text = "another controller or a webhook takes this status back; it is written again ever less often"
+    return Note(warning=True, reason=FOREIGN_STATUS, message=text)
+
+
 def conflict_after(known: StatusConflict | None, now: float) -> StatusConflict:
     """The conflict after the other controller has written the status at `now` (`elapsed`).
 

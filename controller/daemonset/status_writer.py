@@ -6,7 +6,6 @@ may add theirs, and writing the whole list would remove those.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from math import inf
 from typing import Final, TypeAlias
@@ -20,6 +19,9 @@ from controller.api.meta import rfc3339
 from controller.api.wellknown import AVAILABLE, CONDITION_TYPES, READY, RECONCILING
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.own_status import OwnStatus
+from controller.daemonset.places import FAILING_AT_MOST
+from controller.daemonset.reverted_writes import MOST, SECONDS
+from controller.daemonset.status_conflict import reverted_note
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.kinds import DAEMONSETS
@@ -27,7 +29,6 @@ from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.kstatus_conditions import Condition
 from controller.planner.plan import Plan
 from controller.planner.status import Status
-from controller.planner.step import Note
 from controller.runtime.backoff import Backoff
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import StatusPacer
@@ -54,6 +55,46 @@ class DueStatus(msgspec.Struct, frozen=True):
     """Whether somebody waits for this: a generation was observed, a condition changed, or the rollout is complete."""
 
 
+class _Repeated(msgspec.Struct):
+    """How often the same status was written in a row: another controller takes it back. All moments by `elapsed`."""
+
+    said: object = None
+    """What the last write said, without the times in it, which depend on what was there before."""
+    times: int = 0
+    at: float = 0.0
+
+    def delay(self, wanted: Status, moment: float) -> float:
+        """Seconds until `wanted` may be written; 0 unless it repeats the last write, beyond the second repetition."""
+        return max(self.at + self._wait - moment, 0.0) if self._repeats(wanted, moment) else 0.0
+
+    def wrote(self, status: Status, moment: float) -> bool:
+        """Note a write; returns whether the same one was made too often."""
+        self.times = self.times + 1 if self._repeats(status, moment) else 1
+        self.said, self.at = _words(status), moment
+        return self._wait > 0
+
+    @property
+    def _wait(self) -> float:
+        return min(2.0 ** (self.times - MOST), FAILING_AT_MOST) if self.times >= MOST else 0.0
+
+    def _repeats(self, status: Status, moment: float) -> bool:
+        return moment - self.at <= max(SECONDS, 4 * self._wait) and self.said == _words(status)
+
+
+def _words(status: Status) -> tuple[object, ...]:
+    record = status.rollout
+    rollout = (
+        record.phase,
+        record.target,
+        record.done,
+        record.most_done,
+        record.most_updated,
+        record.stable_revision,
+    )
+    rest = (status.observed_generation, status.revision_hash, status.collision_count, status.columns)
+    return rollout, rest, status.counts, status.conditions
+
+
 class StatusWriter:
     """Writes the status of one DaemonSet as soon as the pacer allows, one write at a time. A pass waits for its
     answer no longer than for that of any other write (`ANSWER_SECONDS`)."""
@@ -67,6 +108,7 @@ class StatusWriter:
         self._rest = Backoff(1.0, 300.0)  # seconds, as at any other place where writes fail
         self._rests_until = -inf
         """No write before this moment (`elapsed`), after such an error."""
+        self._repeated = _Repeated()
 
     async def settle(
         self,
@@ -92,9 +134,10 @@ class StatusWriter:
         due = due_status(daemonset, decided.status, latest, dependencies.clock())
         if due is None:
             return None
-        if (delay := self._pacer.delay(now, urgent=due.urgent)) > 0:
+        delay = max(self._pacer.delay(now, urgent=due.urgent), self._repeated.delay(decided.status, now))
+        if delay > 0:
             return delay
-        work = partial(self._write, daemonset, due, latest[1], decided.rollout_events, dependencies)
+        work = partial(self._write, daemonset, due, latest[1], decided, dependencies)
         self._is_unanswered = not await patiently(control, [work], partial(self._answered, control))
         return None
 
@@ -103,7 +146,7 @@ class StatusWriter:
         daemonset: DaemonSet,
         due: DueStatus,
         before: DaemonSetStatus | None,
-        events: Sequence[Note],
+        decided: Plan,
         dependencies: Dependencies,
     ) -> None:
         """Write `due` in place of the status `before`, then report the change (events, log, metrics). Raises
@@ -117,9 +160,11 @@ class StatusWriter:
         self._rest.reset()
         self._pacer.wrote(moment)
         self.own.wrote(due.result, version, moment)
+        if decided.status is not None and self._repeated.wrote(decided.status, moment):
+            dependencies.say(daemonset, reverted_note())
         dependencies.on_status_answer("success")
         dependencies.on_status(daemonset, before, due.result)
-        for note in events:
+        for note in decided.rollout_events:
             dependencies.say(daemonset, note)
 
     def _answered(self, control: PassControl, failed: Exception | None) -> None:

@@ -64,7 +64,7 @@ def world_of(
 def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
     """`world` with what earlier passes have learnt and the objects do not show, or show too late."""
     now, status = world.now, world.daemonset.status
-    not_before, short_lived = state.node_backoff.known(moment)
+    not_before, short_lived = state.node_backoff.not_before(moment), state.node_backoff.short_lived
     held_back = {what: now + until - moment for what, until in state.held_back(moment).items()}
     return replace(
         world,
@@ -72,6 +72,7 @@ def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
         no_resize=state.no_resize,
         refused_resizes=state.refused_resizes.copy(),
         unmapped=state.unmapped.copy(),
+        strays=frozenset(state.strays),
         unanswered_names=state.unanswered_names.copy(),
         predecessors=state.predecessors.copy(),
         ready_seen=state.ready_seen.since(now, moment),
@@ -82,6 +83,7 @@ def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
         held_back=held_back,
         due_again={what: now + since - moment for what, since in state.places.due_again(moment).items()},
         not_before={node: now + end - moment for node, end in not_before.items()},
+        restored=state.node_backoff.restored,
         short_lived={node: now + end - moment for node, end in short_lived.items()},
         write_failure=state.write_failure.words if state.write_failure is not None else "",
         contested=not state.reverted_writes.contested.isdisjoint(held_back),

@@ -12,6 +12,7 @@ from controller.planner.actions import (
     AdoptPod,
     AdoptRevision,
     CreateRevision,
+    RecordRun,
     RelabelPod,
     ReleasePod,
     RenumberRevision,
@@ -20,7 +21,7 @@ from controller.planner.manifest import owner_reference
 
 
 def metadata_patch(
-    action: AdoptPod | AdoptRevision | ReleasePod | RelabelPod | RenumberRevision, daemonset: DaemonSet
+    action: AdoptPod | AdoptRevision | ReleasePod | RelabelPod | RenumberRevision | RecordRun, daemonset: DaemonSet
 ) -> patch.JsonPatch:
     """The patch of an action, with its precondition: the version that was decided about. For a label it is only the
     uid, because the label may be set whatever else has changed."""
@@ -39,8 +40,8 @@ def metadata_patch(
             operations = (patch.remove("metadata", "ownerReferences", str(action.owner_index)),)
         case RenumberRevision(revision=ref):
             operations = (patch.add(action.number, "revision"),)
-            if action.ran:
-                operations += (patch.remove("metadata", "annotations", NEVER_RAN_ANNOTATION),)
+        case RecordRun(revision=ref):
+            operations = (patch.remove("metadata", "annotations", NEVER_RAN_ANNOTATION),)
         case RelabelPod(pod=ref):
             return patch.guarded_by_uid(ref.uid, patch.add(action.hash, "metadata", "labels", HASH_LABEL))
         case _:

@@ -31,6 +31,7 @@ class DeleteReason(StrEnum):
     SURGED = "its successor is available, or it is not ready itself"
     SURPLUS = "its node may only keep it, and others serve instead"
     VANISHED = "its node is gone"
+    STRAY = "a webhook changed its labels at creation, so that the selector does not match it"
     NOT_RESIZED = "its resize is refused"
 
 
@@ -124,15 +125,17 @@ class CreateRevision(Value):
 
     @property
     def place(self) -> Place:
-        return Place.of_revision(self.hash)
+        return Place.of_revision()
 
 
 class RenumberRevision(OnRevision):
-    """Give an earlier revision the highest number, as it is the current one again; or record that pods have one."""
+    """Give an earlier revision the highest number, as it is the current one again."""
 
     number: int
-    ran: bool = False
-    """Remove the record that no pod has had it."""
+
+
+class RecordRun(OnRevision):
+    """Remove the record that no pod has had a revision."""
 
 
 class DeleteRevision(OnRevision):
@@ -147,7 +150,7 @@ class ProbeTemplate(Value):
     name: str
     revision: Revision
     strict: bool = False
-    """As for `CreatePod`."""
+    """As for `CreatePod`. The pod then keeps what the template says of its node, so that the server sees it all."""
 
     @property
     def place(self) -> Place:
@@ -270,7 +273,7 @@ class OpenGates(OnPod):
 
 
 InPlaceAction: TypeAlias = DrainPod | UpdateInPlace | ContinueInPlace | ResizePod | OpenGates
-RevisionAction: TypeAlias = AdoptRevision | CreateRevision | RenumberRevision | DeleteRevision
+RevisionAction: TypeAlias = AdoptRevision | CreateRevision | RenumberRevision | RecordRun | DeleteRevision
 
 Unready: TypeAlias = DrainPod | PrepareDelete | UpdateInPlace
 """Actions that make a pod unavailable while it keeps running."""

@@ -13,7 +13,7 @@ from controller.planner.explanation import Explainer
 from controller.planner.hook_messages import holding, some
 from controller.planner.obstacle_checks import resize_deferral, resize_refusal
 from controller.planner.obstacles import Obstacle
-from controller.planner.progress import awaited_nodes
+from controller.planner.phase import Standing
 from controller.planner.world import Unpullable
 
 WAITS_FOR: Final = "waits for "
@@ -35,11 +35,11 @@ _WAITS = {
 }
 
 
-def blocker_of(explainer: Explainer) -> Blocker | None:
+def blocker_of(explainer: Explainer, standing: Standing) -> Blocker | None:
     """The blocker of a rollout: why nodes that should be updated now wait, if that is neither a pod nor the budget;
     None: the rollout moves."""
-    if names := awaited_nodes(explainer.board):
-        return Blocker(reason=NODES_UNREACHABLE, text=awaiting(names))
+    if standing.awaited:
+        return Blocker(reason=NODES_UNREACHABLE, text=awaiting(standing.awaited))
     if Obstacle.HOOK in explainer.waiting or _holds_a_node(explainer):
         return Blocker(reason=HELD_BY_HOOK, text=holding(explainer))
     if explainer.board.in_place and (stuck := _stuck_in_place(explainer.board)) is not None:

@@ -21,6 +21,7 @@ from controller.planner.budget import Budget, budget_of
 from controller.planner.current_revision import current_revision, rolled_out
 from controller.planner.eligibility import Fit
 from controller.planner.fallback import Fallback
+from controller.planner.obstacles import Obstacle
 from controller.planner.quota import is_frozen, nodes_for_current
 from controller.planner.slot import Slot, SlotReader
 from controller.planner.surge import mid_surge_of, surplus_of
@@ -121,14 +122,20 @@ class Board(Value, dict=True, gc=True):
         """How many eligible nodes use the budget of maxUnavailable: those without an available pod, for any reason.
 
         An unreachable node counts even if its pod was ready when last heard of. A node that stays empty does not
-        count: nobody may wait for it.
+        count, nor one where a pod is ready that has yet to be adopted.
         """
-        return len(self._lacking) - len(self.barred)
+        return len(self._lacking) - len(self._excused)
 
     @property
     def unserved_nodes(self) -> list[str]:
         """The names of the nodes that `unserved` counts, in update order."""
-        return [slot.node for slot in reversed(self._lacking) if slot.node not in self.barred]
+        return [slot.node for slot in reversed(self._lacking) if slot.node not in self._excused]
+
+    @cached_property
+    def _excused(self) -> set[str]:
+        """Nodes without an available pod that do not count as unserved."""
+        orphans = {pod.node for pod in adoptable(self.world) if pod.ready}
+        return {*self.barred, *(slot.node for slot in self._lacking if slot.node in orphans)}
 
     @cached_property
     def _lacking(self) -> list[Slot]:
@@ -143,18 +150,19 @@ class Board(Value, dict=True, gc=True):
         return [slot for slot in lacking if not slot.pods or not slot.ended]
 
     @cached_property
-    def adoptable(self) -> Mapping[str, Pod]:
-        """The pods that this DaemonSet may adopt, by node. Their nodes count as taken until they are adopted, gone,
-        or known to be none of ours."""
-        return {pod.node: pod for pod in adoptable(self.world)}
+    def taken(self) -> Mapping[str, Obstacle]:
+        """Nodes that get no pod beside the one that is there: an orphan, until it is adopted, gone, or known to be
+        none of ours; or a stray, until it is gone."""
+        strays = dict.fromkeys((pod.node for pod in self.unmatched if pod.uid in self.world.strays), Obstacle.STRAY)
+        return strays | dict.fromkeys((pod.node for pod in adoptable(self.world)), Obstacle.ADOPTABLE)
 
     @cached_property
     def fallback(self) -> Fallback:
-        stays_away = not self.revision.uid or self.misspelt
+        defers_current = not self.revision.uid or self.refused_for_unknown_fields
         return Fallback(
             world=self.world,
             current=self.revision,
-            stays_away=stays_away,
+            defers_current=defers_current,
             older=self.older,
             slots=self.slots,
             quota=self.quota,
@@ -208,13 +216,21 @@ class Board(Value, dict=True, gc=True):
         return self.revision.hash not in hashes_of_pods(self.world)
 
     @cached_property
-    def misspelt(self) -> bool:
+    def refused_for_unknown_fields(self) -> bool:
         """Whether no pod of the current revision is tried now, because the server does not know some of its fields.
         Any other refusal may be for the node or for the moment, and each node is tried."""
         verdict = self.verdict
         if not isinstance(verdict, TemplateRefused) or not verdict.unknown_fields:
             return False
         return self.world.now < self.world.ask_at
+
+    @cached_property
+    def must_ask(self) -> bool:
+        """Whether nothing is done by the current revision before a dry run: no pod has had it, and the server has not
+        said that it knows all of its fields."""
+        verdict = self.verdict
+        unknown = isinstance(verdict, TemplateRefused) and verdict.unknown_fields
+        return self.strict and (unknown or isinstance(verdict, Unasked))
 
     @property
     def refused(self) -> bool:

@@ -13,6 +13,8 @@ from controller.planner.actions import (
     AdoptRevision,
     CancelDelete,
     CreatePod,
+    DeletePod,
+    DeleteReason,
     OpenGates,
     ReleasePod,
 )
@@ -31,7 +33,13 @@ def claim(board: Board) -> Step:
     """
     world = board.world
     unmatched = [pod for pod in board.unmatched if Place.of_object(pod.uid) not in world.held_back]
-    releases = [_release(pod, world.held_back) for pod in unmatched if not pod.dying]
+    releases = [
+        DeletePod(pod=pod.ref, node=pod.node, why=DeleteReason.STRAY)
+        if pod.uid in world.strays
+        else _release(pod, world.held_back)
+        for pod in unmatched
+        if not pod.dying
+    ]
     adopted = [
         AdoptPod(pod=pod.ref, owners=pod.owner_index)
         for pod in adoptable(world)

@@ -39,7 +39,7 @@ _SHOWN = 40
 
 def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phase: Phase) -> tuple[Condition, ...]:
     """All conditions. `standing` is what is known of the rollout, even while `phase` is Pending."""
-    board, blocker = explainer.board, blocker_of(explainer)
+    board, blocker = explainer.board, blocker_of(explainer, standing)
     progressing = _progressing(explainer, counts, standing, blocker)
     why = blocker.reason if blocker is not None else phase.value
     aside = unreadable_deadline(board.world.daemonset)
@@ -117,7 +117,8 @@ def staying_empty(board: Board) -> str:
 
 def _unadopted(board: Board) -> str:
     """On how many nodes a pod has to be adopted before they get one of the current revision; empty if on none."""
-    nodes = [slot.node for slot in board.eligible if slot.node in board.adoptable and slot.current is None]
+    orphans = {node for node, why in board.taken.items() if why is Obstacle.ADOPTABLE}
+    nodes = [slot.node for slot in board.eligible if slot.node in orphans and slot.current is None]
     if not nodes:
         return ""
     wait = "1 node waits" if len(nodes) == 1 else f"{len(nodes)} nodes wait"

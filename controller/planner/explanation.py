@@ -52,7 +52,7 @@ class Explainer:
         self._paused = board.rolling_update is not None and board.rolling_update.paused
         world = board.world
         of_daemonset = world.daemonset.pre_delete or world.daemonset.in_place_grace
-        waits = world.held_back or world.not_before or world.unpulled or board.adoptable
+        waits = world.held_back or world.not_before or world.unpulled or board.taken
         self._particular = bool(waits or of_daemonset)
         self._stale = None if world.fresh else Obstacle.STALE
 
@@ -210,7 +210,7 @@ class Explainer:
     @cached_property
     def _unfilled(self) -> Mapping[str, Obstacle]:
         board = self.board
-        if board.fills_with_current and not board.misspelt:
+        if board.fills_with_current and not board.refused_for_unknown_fields:
             return {}
         served = refills(board, in_order(board, fillable(board)))
         return {slot.node: found for slot, found in served if isinstance(found, Obstacle)}

@@ -25,7 +25,7 @@ class Fallback(Value, dict=True, gc=True):
 
     world: World
     current: Revision
-    stays_away: bool
+    defers_current: bool
     """Whether no node gets the current revision yet, if an older one is stored."""
     older: tuple[Revision, ...]
     """As `Board.older`."""
@@ -60,7 +60,7 @@ class Fallback(Value, dict=True, gc=True):
     @property
     def replaces_current(self) -> bool:
         """Whether even nodes that may hold the current revision get an older one."""
-        return self.stays_away and bool(self._others)
+        return self.defers_current and bool(self._others)
 
     @cached_property
     def most_run(self) -> Revision | None:

@@ -9,6 +9,7 @@ from controller.planner.actions import (
     Action,
     CreateRevision,
     DeleteRevision,
+    RecordRun,
     RelabelPod,
     RenumberRevision,
 )
@@ -61,7 +62,7 @@ def trim_history(board: Board) -> Step:
     """
     new = [one for one in (board.revision, *board.history) if one.never_ran and not one.dying]
     ran = hashes_of_pods(board.world) if new else frozenset[str]()
-    unmark = [RenumberRevision(revision=one.ref, number=one.number, ran=True) for one in new if one.hash in ran]
+    unmark = [RecordRun(revision=one.ref) for one in new if one.hash in ran]
     return _unless_held_back(board, (*unmark, *_surplus(board)), more=False)
 
 

@@ -3,16 +3,20 @@ which respects whatever holds the pod."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from zlib import crc32
+
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.text import listed
 from controller.api.wellknown import InPlaceRefusal
-from controller.planner.actions import CreatePod, DeletePod, DeleteReason, PrepareDelete
+from controller.planner.actions import CreatePod, DeletePod, DeleteReason, PrepareDelete, ProbeTemplate
 from controller.planner.board import Board
 from controller.planner.manifest import pod_name
 from controller.planner.obstacle_checks import handlers, obstacle_to_deletion
 from controller.planner.place import Place
 from controller.planner.slot import Slot
+from controller.planner.step import Step
 
 
 def new_pod(board: Board, slot: Slot, revision: Revision) -> CreatePod:
@@ -24,6 +28,17 @@ def new_pod(board: Board, slot: Slot, revision: Revision) -> CreatePod:
         revision=revision,
         strict=revision is board.revision and board.strict,
     )
+
+
+def asked(board: Board, first: str, others: Iterable[str]) -> Step:
+    """The step that asks the server, by a dry run, about a pod of the current revision on the `first` node; after a
+    refusal on one of the others, as the node may be the cause."""
+    tries = board.world.asked
+    candidates = [node for node in others if node != first] if tries else []
+    node = min(candidates, key=lambda node: crc32(f"{tries} {node}".encode()), default=first)
+    name = pod_name(board.world.daemonset, node, ("dry-run",), None)
+    probe = ProbeTemplate(node=node, name=name, revision=board.revision, strict=board.strict)
+    return Step() if probe.place in board.world.held_back else Step(actions=(probe,), again=True)
 
 
 def retire(

@@ -27,8 +27,8 @@ from controller.api.wellknown import (
 from controller.planner.eligibility import daemon_tolerations
 from controller.planner.world import Predecessor
 
-_HOLE = b"\0"
-"""Marks where a name goes. JSON cannot contain this byte, because it is escaped in strings."""
+_NAME, _NODE = b"\0", b"\0\0"
+"""Mark where the names of the pod and of its node go. JSON cannot contain this byte: it is escaped in strings."""
 _METADATA = frozenset(
     {
         "annotations",
@@ -50,6 +50,7 @@ _METADATA = frozenset(
 )
 """The fields of any object's metadata."""
 _POD = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _MAX_BASE = 54
 """Characters of the owner's name in the name of a pod: with `-` and 8 more, a host name of 63 characters at
 most."""
@@ -90,12 +91,23 @@ class PodRenderer:
     """Makes the bodies of all pods of one revision."""
 
     def __init__(self, daemonset: DaemonSet, revision: Revision) -> None:
-        hole = cast("JSON", msgspec.Raw(_HOLE))  # replaced in `body`
-        self._head, self._middle, self._tail = as_bytes(_body(daemonset, revision, hole)).split(_HOLE)
+        name, node = (cast("JSON", msgspec.Raw(hole)) for hole in (_NAME, _NODE))  # replaced below
+        whole = _body(daemonset, revision, name)
+        spec = fields_of(whole["spec"])
+        affinity, given, added = fields_of(spec.get("affinity")), *_tolerations(spec)
+        aim: JSONObject = {"affinity": aimed(affinity, node), "tolerations": [*given, *added]}
+        self._body = as_bytes({**whole, "spec": {**spec, **aim}})
+        aim = {"affinity": _narrowed(affinity, node), "tolerations": [*items_of(spec.get("tolerations")), *added]}
+        self._whole = as_bytes({**whole, "spec": {**spec, **aim}})
 
     def body(self, name: str, node: str) -> bytes:
         """The JSON body of the pod `name` on `node`, ready to be sent."""
-        return b"".join((self._head, as_bytes(name), self._middle, as_bytes(node), self._tail))
+        return self._body.replace(_NODE, as_bytes(node)).replace(_NAME, as_bytes(name))
+
+    def whole(self, name: str, node: str) -> bytes:
+        """The same, for a dry run that is to find every unknown field of the template: nothing of it is left out that
+        the pod has in another form."""
+        return self._whole.replace(_NODE, as_bytes(node)).replace(_NAME, as_bytes(name))
 
 
 def owner_reference(daemonset: DaemonSet) -> JSONObject:
@@ -110,7 +122,7 @@ def owner_reference(daemonset: DaemonSet) -> JSONObject:
 
 
 def _body(daemonset: DaemonSet, revision: Revision, hole: JSON) -> JSONObject:
-    """The body; `hole` stands where the name of the pod goes, and then the name of its node.
+    """The body without its node; `hole` stands where the name of the pod goes.
 
     Of the metadata, only labels, annotations and finalizers are taken. Fields that a pod does not have are sent where
     they are in the template, so that the server can name them.
@@ -132,8 +144,6 @@ def _body(daemonset: DaemonSet, revision: Revision, hole: JSON) -> JSONObject:
     body: JSONObject = {
         **spec,
         **_gates(daemonset, spec),
-        "affinity": aimed(fields_of(spec.get("affinity")), hole),
-        "tolerations": _tolerations(spec),
     }
     beside = {field: value for field, value in template.items() if field not in _POD}
     return {**beside, "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
@@ -159,14 +169,39 @@ def aimed(affinity: JSONObject, node: JSON) -> JSONObject:
     required: JSONObject = {"nodeSelectorTerms": [term]}
     node_affinity = {
         **fields_of(affinity.get("nodeAffinity")),
-        "requiredDuringSchedulingIgnoredDuringExecution": required,
+        _REQUIRED: required,
     }
     return {**affinity, "nodeAffinity": node_affinity}
 
 
-def _tolerations(spec: JSONObject) -> list[JSON]:
-    """Those of the template and the automatic ones. As in the native controller, an automatic one replaces another of
-    the same key, operator, value and effect, whose `tolerationSeconds` would end the pod on a node that is away."""
+def hides_fields(template: JSONObject) -> bool:
+    """Whether some of the template's fields are not in its pods, because they have them in another form: its required
+    node affinity, or a toleration that an automatic one replaces."""
+    spec = fields_of(template.get("spec"))
+    kept, _ = _tolerations(spec)
+    required = fields_of(fields_of(spec.get("affinity")).get("nodeAffinity")).get(_REQUIRED)
+    return required is not None or len(kept) < len(items_of(spec.get("tolerations")))
+
+
+def _narrowed(affinity: JSONObject, node: JSON) -> JSONObject:
+    """`affinity`, where each required term is for this node alone too."""
+    aim = aimed(affinity, node)
+    required = fields_of(fields_of(affinity.get("nodeAffinity")).get(_REQUIRED))
+    if not required:
+        return aim
+    [here] = items_of(fields_of(fields_of(aim["nodeAffinity"])[_REQUIRED]).get("nodeSelectorTerms"))
+    narrowed: list[JSON] = [
+        {**term, "matchFields": [*items_of(term.get("matchFields")), *items_of(here["matchFields"])]}
+        for term in items_of(required.get("nodeSelectorTerms"))
+    ]
+    both: JSONObject = {**required, "nodeSelectorTerms": narrowed or [here]}
+    return {**aim, "nodeAffinity": {**fields_of(aim["nodeAffinity"]), _REQUIRED: both}}
+
+
+def _tolerations(spec: JSONObject) -> tuple[list[JSON], list[JSON]]:
+    """Those of the template that stay, and the automatic ones. As in the native controller, an automatic one replaces
+    another of the same key, operator, value and effect, whose `tolerationSeconds` would end the pod on a node that is
+    away."""
     automatic = daemon_tolerations(spec.get("hostNetwork") is True)
     replaced = {(one.key, "Exists", "", one.effect) for one in automatic}
     kept = [
@@ -176,4 +211,4 @@ def _tolerations(spec: JSONObject) -> list[JSON]:
         not in replaced
     ]
     added: list[JSON] = [{"key": one.key, "operator": "Exists", "effect": one.effect} for one in automatic]
-    return [*kept, *added]
+    return [*kept], added

@@ -67,6 +67,8 @@ def obstacle_to_deletion(board: Board, pod: Pod) -> Obstacle | None:
     """The obstacle to deleting this pod, whatever the reason to delete it."""
     if waits_for_hook(board, pod):
         return Obstacle.HOOK
+    if pod.node in board.world.restored and waits_for_back_off(board.world, pod.node):
+        return Obstacle.BACK_OFF
     return obstacle_to_write(board.world, Place.of_object(pod.uid))
 
 
@@ -94,8 +96,8 @@ def obstacle_to_update(board: Board, slot: Slot) -> Obstacle | None:
     old = slot.old
     if old is not None and not board.surging and waits_for_hook(board, old) and not is_updated_in_place(board, old):
         return Obstacle.HOOK
-    if slot.node in board.adoptable and (old is None or not is_updated_in_place(board, old)):
-        return Obstacle.ADOPTABLE  # a new pod would be a second one
+    if slot.node in board.taken and (old is None or not is_updated_in_place(board, old)):
+        return board.taken[slot.node]  # a new pod would be a second one
     if waits_for_back_off(board.world, slot.node) and not (old is not None and is_updated_in_place(board, old)):
         return Obstacle.BACK_OFF
     found = obstacle_to_write(board.world, Place.of_node(slot.node), first_write_of_update(board, slot))
@@ -149,8 +151,8 @@ def obstacle_to_creation(board: Board, slot: Slot) -> Obstacle | None:
     if slot.pods and not board.surging:
         asked = is_unanswered(world, *(Place.of_object(pod.uid) for pod in slot.pods))
         return Obstacle.UNANSWERED if asked else Obstacle.TERMINATING
-    if slot.node in board.adoptable:
-        return Obstacle.ADOPTABLE
+    if slot.node in board.taken:
+        return board.taken[slot.node]
     if waits_for_back_off(world, slot.node):
         return Obstacle.BACK_OFF
     if not world.held_back:

@@ -154,6 +154,11 @@ class Obstacle(StrEnum):
         ends="its adoption, or its deletion",
         planned="pods without a controller have to be adopted first on {who}",
     )
+    STRAY = Row(
+        name="stray",
+        why="the pod created there does not match spec.selector, and has to be deleted first",
+        ends="its deletion",
+    )
     HELD_BACK = Row(name="held_back", why="a write failed there, and is tried again later", ends="the next attempt")
     UNANSWERED = Row(
         name="unanswered",

@@ -33,8 +33,9 @@ class Standing(Value):
     """Nodes outside the target without a pod of the current revision: partition or selector keeps them old."""
     completed: bool = False
     """Whether all nodes of the target were done at some time, and none became outdated since."""
-    awaited: int = 0
-    """Unreachable nodes for which everything that is left waits; 0: something else is left too, or nothing."""
+    awaited: tuple[str, ...] = ()
+    """Unreachable nodes for which everything that is left waits, in update order; empty: something else is left too,
+    or nothing."""
     overdue: bool = False
     """Whether it would be Progressing, but has made no progress for longer than the deadline."""
 

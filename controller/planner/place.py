@@ -40,9 +40,9 @@ class Place(Value):
         return cls(kind="kept", name=uid)
 
     @classmethod
-    def of_revision(cls, revision_hash: str) -> Place:
-        """The place where this revision is stored."""
-        return cls(kind="revision", name=revision_hash)
+    def of_revision(cls) -> Place:
+        """The place where the current revision is stored, whatever hash it gets after collisions."""
+        return cls(kind="revision", name="")
 
     @classmethod
     def of_template(cls, revision_hash: str) -> Place:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.wellknown import FAILED_DAEMON_POD, SUCCEEDED_DAEMON_POD
 from controller.planner.actions import CreatePod, DeletePod, DeleteReason, PrepareDelete
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
-from controller.planner.lifecycle import new_pod, retire
+from controller.planner.lifecycle import asked, new_pod, retire
+from controller.planner.manifest import hides_fields
 from controller.planner.obstacle_checks import obstacle_to_removal, outgoing
 from controller.planner.obstacles import Obstacle
 from controller.planner.refill import fillable, in_order, refills
@@ -26,6 +29,8 @@ class _Needs:
         self.deletes: list[DeletePod | PrepareDelete] = []
         self.notes: list[Note] = []
         self.wake_at: float | None = None
+        self.ask_about: list[str] = []
+        """Nodes that wait for the verdict on the current revision."""
 
     def delete(self, pod: Pod, why: DeleteReason) -> bool:
         """Delete the pod, or prepare that; returns False if something keeps it, such as a hook."""
@@ -33,6 +38,14 @@ class _Needs:
         if action is not None:
             self.deletes.append(action)
         return action is not None
+
+    def leave(self, pod: Pod) -> None:
+        """Delete a pod from a node that the current revision leaves, unless the server has to be asked about that
+        revision first: what it says of its nodes may be in a misspelt field."""
+        if pod.hash != self.board.revision.hash and self.board.must_ask:
+            self.ask_about.append(pod.node)
+        else:
+            self.delete(pod, DeleteReason.UNWANTED)
 
     def wake(self, moment: float) -> None:
         self.wake_at = moment if self.wake_at is None else min(self.wake_at, moment)
@@ -51,33 +64,49 @@ def place_pods(board: Board) -> Step:
         elif slot.fit is Fit.LEAVE:
             for pod in slot.pods:
                 if not pod.dying:
-                    needs.delete(pod, DeleteReason.UNWANTED)
+                    needs.leave(pod)
         else:
             _replace_ended(slot, needs)
             _settle_several(slot, needs)
     burst = board.budget.burst
-    creates, left_out = _creates(board)
+    creates, left_out = _creates(board, needs)
     updates_wait = bool(needs.deletes or creates) and board.rolling_update is not None and bool(board.outdated)
     if creates and has_failed(board.world):
         needs.wake(board.world.now + NEXT_RETRIES)  # a refused create ends the batches of this pass
-    if board.misspelt and isinstance(board.verdict, TemplateRefused) and fillable(board):
-        needs.notes.append(refusal_note(board.verdict))
-        needs.wake(board.world.ask_at)
+    if board.must_ask and not board.eligible:
+        needs.ask_about += [slot.node for slot in board.slots]
+    dry_run = _dry_run(board, needs.ask_about)
     return Step(
-        actions=(*needs.deletes[:burst], *creates),
-        notes=tuple(needs.notes[:burst]),
-        wake_at=needs.wake_at,
+        actions=(*needs.deletes[:burst], *creates, *dry_run.actions),
+        notes=(*dry_run.notes, *needs.notes[:burst]),
+        wake_at=min((one for one in (needs.wake_at, dry_run.wake_at) if one is not None), default=None),
         more=left_out or len(needs.deletes) > burst or updates_wait,
+        again=dry_run.again,
     )
 
 
-def _creates(board: Board) -> tuple[list[CreatePod], bool]:
-    """The creates for all `fillable` nodes, by `refills`; and whether nodes are left out by burst or `in_order`."""
+def _dry_run(board: Board, nodes: Sequence[str]) -> Step:
+    """The dry run for one of these nodes, which wait for it; or the note that the last one found unknown fields, and
+    when the next is due."""
+    if not nodes:
+        return Step()
+    if board.refused_for_unknown_fields and isinstance(board.verdict, TemplateRefused):
+        return Step(notes=(refusal_note(board.verdict),), wake_at=board.world.ask_at)
+    return asked(board, nodes[0], nodes)
+
+
+def _creates(board: Board, needs: _Needs) -> tuple[list[CreatePod], bool]:
+    """The creates for all `fillable` nodes, by `refills`; and whether nodes are left out by burst or `in_order`. None
+    is of a revision that the server has to be asked about first."""
     empty = fillable(board)
     if not empty:
         return [], False
     chosen = in_order(board, empty)
-    accepted = [(slot, found) for slot, found in refills(board, chosen) if isinstance(found, Revision)]
+    found = refills(board, chosen)
+    accepted = [(slot, revision) for slot, revision in found if isinstance(revision, Revision)]
+    if board.refused_for_unknown_fields or (board.must_ask and hides_fields(board.revision.template)):
+        needs.ask_about += [slot.node for slot, one in found if one in (board.revision, Obstacle.REFUSED)]
+        accepted = [(slot, revision) for slot, revision in accepted if revision is not board.revision]
     burst = board.budget.burst
     left_out = len(chosen) < len(empty) or len(accepted) > burst
     return [new_pod(board, slot, revision) for slot, revision in accepted[:burst]], left_out

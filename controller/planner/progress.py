@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.meta import epoch, rfc3339
-from controller.api.wellknown import NODES_UNREACHABLE, PROGRESSING
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.obstacle_checks import obstacle_to_update
@@ -25,12 +24,14 @@ CLOCK_RUNS = (Phase.PROGRESSING, Phase.STALLED)
 def standing_of(board: Board, *, observed: bool) -> Standing:
     """The standing as the pods show it. Only the record tells whether the rollout was completed or is overdue; see
     `advance`."""
-    without = available = outdated = done = waiting = 0
+    without = available = outdated = done = waiting = kept = 0
     run, barred = Fit.RUN, board.barred
     for slot in board.slots:
         if slot.fit is run:
             without += slot.current is None
             available += slot.current_available or slot.old_available
+        else:
+            kept += bool(slot.pods)
     for slot in board.target:
         if slot.current is None:
             waiting += 1
@@ -39,7 +40,9 @@ def standing_of(board: Board, *, observed: bool) -> Standing:
             done += 1
     daemonset, rolling, verdict = board.world.daemonset, board.rolling_update, board.verdict
     refused = ""
-    if isinstance(verdict, TemplateRefused) and (outdated or (waiting and verdict.unknown_fields)):
+    if isinstance(verdict, TemplateRefused) and (
+        outdated or (verdict.unknown_fields and (waiting or kept or not board.eligible))
+    ):
         refused = verdict.words
     return Standing(
         dying=daemonset.dying,
@@ -55,11 +58,11 @@ def standing_of(board: Board, *, observed: bool) -> Standing:
         outdated=outdated,
         leaving=len(board.surplus),
         kept=without - waiting,
-        awaited=len(awaited_nodes(board)),
+        awaited=tuple(_awaited_nodes(board)),
     )
 
 
-def awaited_nodes(board: Board) -> list[str]:
+def _awaited_nodes(board: Board) -> list[str]:
     """The unreachable nodes for which everything that is left of the rollout waits, in update order; empty if
     anything else is left.
 
@@ -100,9 +103,9 @@ def advance(
 ) -> Rollout:
     """The next record. `before` is the newest known status; `deadline` is in seconds, `now` in seconds since 1970.
 
-    The deadline counts while the phase is Progressing. It starts again with the rollout, when more nodes than ever
-    are done or have their new pod, when the target changes, and when the rollout goes on after another phase, or
-    after it waited for unreachable nodes only: then no deadline applies.
+    The deadline counts while the phase is Progressing, but not while the rollout waits for unreachable nodes only. It
+    starts again with the rollout, when more nodes than ever are done or have their new pod, when the target changes,
+    and when the rollout goes on after another phase.
     """
     last = _record(before)
     stamp = rfc3339(now)
@@ -113,7 +116,7 @@ def advance(
             start_time=stamp,
             stable_revision=last.stable_revision,
         )
-    awaits = standing.awaited > 0
+    awaits = bool(standing.awaited)
     done = standing.done >= standing.target and not standing.leaving
     completed = last.completion_time or (stamp if done else None)
     record = replace(
@@ -126,8 +129,13 @@ def advance(
     )
     phase = phase_of(replace(standing, completed=record.completion_time is not None))
     moved = (record.target, record.most_done, record.most_updated) != (last.target, last.most_done, last.most_updated)
-    back = phase in CLOCK_RUNS and _awaited_nodes_before(before) and not awaits
-    if moved or back or last.last_progress_time is None or _starts_clock(last, phase, deadline):
+    if awaits:
+        record = replace(record, nodes_unreachable_since=last.nodes_unreachable_since or stamp)
+    elif last.nodes_unreachable_since:
+        paused = max(now - (epoch(last.nodes_unreachable_since) or now), 0.0)
+        progress = min((epoch(last.last_progress_time) or now) + paused, now)
+        record = replace(record, nodes_unreachable_since=None, last_progress_time=rfc3339(progress))
+    if moved or last.last_progress_time is None or _starts_clock(last, phase, deadline):
         record = replace(record, last_progress_time=stamp)
     if phase is Phase.PROGRESSING and not awaits and now >= due_at(record, deadline):
         phase = Phase.STALLED
@@ -150,12 +158,6 @@ def due_at(record: Rollout, deadline: float) -> float:
 
 def _record(status: DaemonSetStatus | None) -> Rollout:
     return (status.rollout if status is not None else None) or Rollout()
-
-
-def _awaited_nodes_before(status: DaemonSetStatus | None) -> bool:
-    """Whether the rollout waited for unreachable nodes only, by the condition of the last pass."""
-    conditions = (status.conditions if status is not None else None) or ()
-    return any(one.get("type") == PROGRESSING and one.get("reason") == NODES_UNREACHABLE for one in conditions)
 
 
 def _starts_clock(last: Rollout, phase: Phase, deadline: float) -> bool:

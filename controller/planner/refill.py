@@ -30,7 +30,7 @@ def refills(board: Board, empty: Sequence[Slot]) -> list[tuple[Slot, Revision | 
     does not run there, the node stays empty. With partitionedScaling, nodes that never had a pod wait for their turn.
     No node gets a revision of which the server does not know every field.
     """
-    refused = Obstacle.REFUSED if board.misspelt else None
+    refused = Obstacle.REFUSED if board.refused_for_unknown_fields else None
     if board.fills_with_current:
         return [(slot, refused or board.revision) for slot in empty]
     may_hold = board.holders

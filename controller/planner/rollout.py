@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from zlib import crc32
 
 import msgspec
 
@@ -22,13 +21,11 @@ from controller.planner.actions import (
     DeleteReason,
     DrainPod,
     PrepareDelete,
-    ProbeTemplate,
     UpdateInPlace,
 )
 from controller.planner.board import Board
 from controller.planner.in_place.change import InPlaceChange
-from controller.planner.lifecycle import new_pod, retire
-from controller.planner.manifest import pod_name
+from controller.planner.lifecycle import asked, new_pod, retire
 from controller.planner.obstacle_checks import (
     drained_until,
     first_write_of_update,
@@ -55,7 +52,7 @@ def roll_out(board: Board) -> Step:
     free: Sequence[Slot] = board.outdated
     daemonset = board.world.daemonset
     world = board.world
-    particular = world.held_back or world.not_before or world.unpulled or board.adoptable
+    particular = world.held_back or world.not_before or world.unpulled or board.taken
     if particular or daemonset.in_place_grace or daemonset.pre_delete:
         free = [slot for slot in free if obstacle_to_update(board, slot) is None]
     candidates = others_first(board.world, free, partial(first_write_of_update, board))
@@ -99,10 +96,7 @@ def _asked_first(board: Board, verdict: Unasked | TemplateRefused, first: Slot, 
     """The step until the dry run has accepted the template: no old pod goes before that."""
     if isinstance(verdict, TemplateRefused) and board.world.now < board.world.ask_at:
         return Step(notes=(refusal_note(verdict),), wake_at=board.world.ask_at)
-    node = _asked_about(board, first, candidates)
-    name = pod_name(board.world.daemonset, node, ("dry-run",), None)
-    probe = ProbeTemplate(node=node, name=name, revision=board.revision, strict=board.strict)
-    return Step() if probe.place in board.world.held_back else Step(actions=(probe,), again=True)
+    return asked(board, first.node, (slot.node for slot in candidates))
 
 
 def _replaced(board: Board, chosen: Sequence[Slot]) -> Step:
@@ -155,13 +149,6 @@ def _unreadable(asked: str) -> Note:
 def _recreated(revision_hash: str, why: str) -> Note:
     text = f"pods of revision {revision_hash} are recreated, they cannot be updated in place: {why}"
     return Note(warning=False, once=True, reason=NOT_IN_PLACE, message=text)
-
-
-def _asked_about(board: Board, first: Slot, candidates: Sequence[Slot]) -> str:
-    """The node for which the dry run makes a pod; after a refusal another one, as the node may be the cause."""
-    asked = board.world.asked
-    others = [slot.node for slot in candidates if slot is not first] if asked else []
-    return min(others, key=lambda node: crc32(f"{asked} {node}".encode()), default=first.node)
 
 
 def _retire_surplus(board: Board) -> tuple[DeletePod | PrepareDelete, ...]:

@@ -113,8 +113,12 @@ class World(Value):
     """The revisions of the namespace that have no controller."""
     fresh: bool = True
     """Whether the caches have seen all of our own writes. If not, only look and do not act."""
+    strays: frozenset[str] = frozenset()
+    """uids of pods of ours that the selector has not matched since their creation."""
     not_before: Mapping[str, float] = {}
     """When nodes whose pods do not last may have their next one (seconds since 1970), by node."""
+    restored: frozenset[str] = frozenset()
+    """Nodes where another controller creates pods, which do not last. No pod is deleted there before `not_before`."""
     short_lived: Mapping[str, float] = {}
     """Nodes whose pods have not lasted several times in a row, and until when the next one has to (seconds since
     1970)."""
@@ -159,7 +163,7 @@ class World(Value):
 def hashes_of_pods(world: World) -> set[str]:
     """The hashes of the revisions that our pods have, or that the last pod of some node had."""
     gone = (one.pod.hash for one in world.predecessors.values() if one.pod is not None)
-    return {*(pod.hash for pod in world.pods), *gone}
+    return {*(pod.hash for pod in world.pods if pod.uid not in world.strays), *gone}
 
 
 def split_unmatched(world: World) -> tuple[Sequence[Pod], tuple[Pod, ...]]:

@@ -63,11 +63,10 @@ async def dry_run_of_pod(session: Session, daemonset: DaemonSet, probe: ProbeTem
 
     Without an existing DaemonSet as owner it refuses every pod, but names unknown fields before.
     """
-    body = PodRenderer(daemonset, probe.revision).body(probe.name, probe.node)
+    renderer, name, create = PodRenderer(daemonset, probe.revision), probe.name, session.client.create
     try:
-        await session.client.create(
-            PODS, daemonset.namespace, body, name=probe.name, dry_run=True, strict=probe.strict
-        )
+        body = (renderer.whole if probe.strict else renderer.body)(name, probe.node)
+        await create(PODS, daemonset.namespace, body, name=name, dry_run=True, strict=probe.strict)
     except UnknownFields as error:
         words = unknown_field_words(error.message)
         return DryRunAnswer(result=CheckResult.FAILED, text=words, unknown_fields=True)

@@ -214,9 +214,10 @@ class _WorldAfter:
                 self._revisions[stored.uid] = stored
             case actions.RenumberRevision():
                 found = self._revisions[action.revision.uid]
-                self._revisions[found.uid] = replace(
-                    found, number=action.number, never_ran=found.never_ran and not action.ran
-                )
+                self._revisions[found.uid] = replace(found, number=action.number)
+            case actions.RecordRun():
+                found = self._revisions[action.revision.uid]
+                self._revisions[found.uid] = replace(found, never_ran=False)
             case actions.DeleteRevision():
                 del self._revisions[action.revision.uid]
             case _:

@@ -37,7 +37,9 @@ def _word(world: World, action: actions.Action) -> str:
         case actions.CreateRevision():
             return f"store {tag_of(world.daemonset.spec.template)} as {action.number}"
         case actions.RenumberRevision():
-            return f"{'ran' if action.ran else 'renumber'} {action.revision.name} {action.number}"
+            return f"renumber {action.revision.name} {action.number}"
+        case actions.RecordRun():
+            return f"ran {action.revision.name}"
         case actions.DeleteRevision():
             return f"forget {action.revision.name}"
         case _:

@@ -139,9 +139,12 @@ class ToyCluster:
             case actions.RenumberRevision():
                 found = next(one for one in world.revisions if one.uid == action.revision.uid)
                 rest = tuple(one for one in world.revisions if one is not found)
-                never_ran = found.never_ran and not action.ran
-                found = replace(found, number=action.number, never_ran=never_ran)
+                found = replace(found, number=action.number)
                 self.world = replace(world, revisions=(*rest, found))
+            case actions.RecordRun():
+                found = next(one for one in world.revisions if one.uid == action.revision.uid)
+                rest = tuple(one for one in world.revisions if one is not found)
+                self.world = replace(world, revisions=(*rest, replace(found, never_ran=False)))
             case actions.DeleteRevision():
                 rest = tuple(one for one in world.revisions if one.uid != action.revision.uid)
                 self.world = replace(world, revisions=rest)

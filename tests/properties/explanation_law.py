@@ -211,6 +211,9 @@ REMOVALS: Final[Mapping[Obstacle, Callable[[World, str], World]]] = {
     Obstacle.UNREACHABLE: _untainted,
     Obstacle.REFUSED: lambda world, node: replace(world, verdicts=dict.fromkeys(world.verdicts, Accepted())),
     Obstacle.ADOPTABLE: lambda world, node: replace(world, orphans=()),
+    Obstacle.STRAY: lambda world, node: replace(
+        world, pods=tuple(p for p in world.pods if p.uid not in world.strays)
+    ),
     Obstacle.HELD_BACK: _cleared,
     Obstacle.UNANSWERED: _cleared,
     Obstacle.RESOURCE_QUOTA: _cleared,

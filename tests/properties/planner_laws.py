@@ -262,11 +262,10 @@ def the_generation_is_seen_only_when_nothing_is_outstanding(world: World, plan: 
             actions.CancelDelete,
             actions.UpdateInPlace,
             actions.DrainPod,
+            actions.RecordRun,
             *CARE,
         )
-        before_update = [
-            one for one in plan.actions if not isinstance(one, update) and not getattr(one, "ran", False)
-        ]
+        before_update = [one for one in plan.actions if not isinstance(one, update)]
         placing = [one for one in creates(plan) if not live(world, one.node)]
         placing_deletes = [
             one

@@ -10,12 +10,13 @@ from copy import deepcopy
 
 import pytest
 
-from tests.beds.api import DAEMONSETS, PODS, REVISIONS, Object, Refusal, Resource
+from tests.beds.api import DAEMONSETS, NODES, PODS, REVISIONS, Object, Refusal, Resource
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.objects import V1, V2, bare_pod, daemonset
-from tests.beds.pods import condition, node_of
+from tests.beds.pods import condition, controller_of, node_of
 from tests.beds.simulator.cluster import Attempt
+from tests.beds.simulator.faults import Answer, LoseAnswer, Rule
 from tests.system.in_place import in_place
 from tests.system.pre_delete import HOOK, hooked
 from tests.system.webhook import judged
@@ -96,6 +97,56 @@ async def test_pods_that_a_webhook_relabels_at_creation_count_as_failed_creates(
         await bed.runs_on("node-0")
 
 
+HELD_DELETES = Rule(verb="delete", resource="pods", effect=Answer(403, "Forbidden", "no deletions today"))
+LOST_CREATES = Rule(verb="create", resource="pods", effect=LoseAnswer())
+
+
+@pytest.mark.parametrize("held", [HELD_DELETES, LOST_CREATES, "finalizer"], ids=["403", "lost answers", "finalizer"])
+async def test_a_stray_keeps_its_node_until_it_is_gone(held: Rule | str) -> None:
+    """However it is kept: no second pod is made beside it, and none is left without a controller."""
+
+    def judge(attempt: Attempt) -> None:
+        if attempt.verb == "create":
+            rename(attempt.object["metadata"]["labels"])
+            if held == "finalizer":
+                attempt.object["metadata"]["finalizers"] = ["example.com/hold"]
+
+    async with simulated() as bed:
+        bed.patience = HOUR
+        await bed.add_nodes(1)
+        if isinstance(held, Rule):
+            bed.simulator.link.faults.add(held)
+        with judged(bed, judge):
+            await bed.api.create(DAEMONSETS, daemonset())
+            await it_costs_ever_less(bed)
+            pods = await bed.api.list(PODS)
+        assert [bool(controller_of(pod)) for pod in pods] in ([], [True]), [pod["metadata"] for pod in pods]
+        if isinstance(held, Rule):
+            bed.simulator.link.faults.remove(held)
+        for pod in pods if held == "finalizer" else ():
+            await bed.api.patch(PODS, pod["metadata"]["name"], {"metadata": {"finalizers": None}})
+        await bed.runs_on("node-0")
+        assert len(await bed.api.list(PODS)) == 1
+
+
+async def test_pods_that_an_update_in_place_takes_from_us_are_replaced() -> None:
+    """A webhook relabels at each update: none of them runs on beside its successor."""
+
+    def judge(attempt: Attempt) -> None:
+        if attempt.verb == "update" and not attempt.subresource:
+            rename(attempt.object["metadata"]["labels"])
+
+    async with simulated() as bed:
+        bed.patience = HOUR
+        await bed.deploy(in_place(), nodes=2)
+        with judged(bed, judge):
+            await bed.set_image(V2)
+            await bed.settled()
+            await it_costs_ever_less(bed)
+        await bed.runs_on("node-0", "node-1", image=V2)
+        assert len(await bed.api.list(PODS)) == 2
+
+
 async def test_a_new_template_whose_pods_lose_their_labels_replaces_no_old_pod(bed: Bed) -> None:
     await bed.deploy(daemonset(), nodes=3)
     before = {pod["metadata"]["uid"] for pod in (await bed.pods()).values()}
@@ -152,6 +203,75 @@ async def test_the_first_replacement_of_a_lost_pod_is_immediate(bed: Bed) -> Non
     await bed.api.delete(PODS, name, options={"gracePeriodSeconds": 0})
     await bed.runs_on("node-0")
     assert asyncio.get_running_loop().time() - began < 1.0
+
+
+async def test_pods_that_another_controller_restores_are_deleted_ever_less_often() -> None:
+    """Each has another uid, so that no deletion repeats one."""
+    async with simulated() as bed:
+        bed.patience = HOUR
+        await bed.deploy(daemonset(), nodes=2)
+        known = {pod["metadata"]["name"]: deepcopy(pod) for pod in await bed.api.list(PODS)}
+
+        async def restore() -> None:
+            while True:
+                await asyncio.sleep(0.5)
+                there = {pod["metadata"]["name"] for pod in await bed.api.list(PODS)}
+                for name in known.keys() - there:
+                    meta = {key: known[name]["metadata"][key] for key in ("name", "labels", "ownerReferences")}
+                    await bed.api.create(PODS, {**known[name], "metadata": meta, "status": {}})
+
+        other = asyncio.create_task(restore())
+        await bed.set_image(V2)
+        for most in (AT_FIRST, LATER):
+            bed.journal.clear()
+            await asyncio.sleep(MINUTES)
+            deleted = Counter(bed.journal.deleted)
+            assert max(deleted.values(), default=0) <= most, deleted
+        other.cancel()
+
+
+@pytest.mark.parametrize("flips", [8])
+async def test_a_node_that_leaves_and_returns_gets_its_pod_at_once(flips: int) -> None:
+    """That we delete a pod there does not mean that it does not last."""
+    async with simulated() as bed:
+        await bed.deploy(daemonset(pod={"nodeSelector": {"disk": "ssd"}}))
+        await bed.add_nodes(1, labels={"disk": "ssd"})
+        for _ in range(flips):
+            await bed.runs_on("node-0")
+            await bed.api.patch(NODES, "node-0", {"metadata": {"labels": {"disk": "none"}}})
+            await bed.runs_on()
+            began = asyncio.get_running_loop().time()
+            await bed.api.patch(NODES, "node-0", {"metadata": {"labels": {"disk": "ssd"}}})
+            await bed.runs_on("node-0")
+            assert asyncio.get_running_loop().time() - began < 2.0
+
+
+async def test_revisions_that_another_writer_replaces_are_made_ever_less_often() -> None:
+    """Each collision gives another name and hash."""
+    async with simulated() as bed:
+        bed.patience = HOUR
+        await bed.deploy(daemonset(), nodes=1)
+        other = asyncio.create_task(_replace_revisions(bed))
+        await bed.set_image(V2)
+        for most in (AT_FIRST, LATER):
+            bed.journal.clear()
+            await asyncio.sleep(MINUTES)
+            created = bed.journal.of("controllerrevisions.apps", "create", failed=True)
+            assert len(created) <= most, len(created)
+        other.cancel()
+
+
+async def _replace_revisions(bed: Bed) -> None:
+    """Each new revision goes, and another one has its name."""
+    known = {one["metadata"]["name"] for one in await bed.api.list(REVISIONS)}
+    while True:
+        await asyncio.sleep(0.2)
+        for one in await bed.api.list(REVISIONS):
+            name = one["metadata"]["name"]
+            if name not in known:
+                known.add(name)
+                await bed.api.delete(REVISIONS, name)
+                await bed.api.create(REVISIONS, {"metadata": {"name": name}, "data": {"x": 1}, "revision": 1})
 
 
 # writes that are taken back
@@ -242,3 +362,29 @@ async def test_what_another_controller_takes_back_is_written_ever_less_often(
             await edit(bed)
             await it_costs_ever_less(bed)
         other.cancel()
+
+
+async def test_a_status_that_another_controller_takes_back_is_written_ever_less_often() -> None:
+    async with simulated() as bed:
+        bed.patience = HOUR
+        await bed.deploy(daemonset(), nodes=2)
+        [made] = await bed.api.list(DAEMONSETS)
+        name, old = made["metadata"]["name"], made["status"]
+        await bed.set_image(V2)
+
+        async def take_back() -> None:
+            while True:
+                await asyncio.sleep(0.5)
+                await bed.api.patch(DAEMONSETS, name, {"status": old}, sub="status")
+
+        other = asyncio.create_task(take_back())
+        counts = []
+        for _ in range(3):
+            bed.journal.clear()
+            await asyncio.sleep(MINUTES)
+            counts.append(sum("/status" in write.resource for write in bed.journal.writes))
+        other.cancel()
+        assert [count <= most for count, most in zip(counts, (AT_FIRST, LATER, LATER), strict=True)] == [True] * 3, (
+            counts
+        )
+        await bed.event("ForeignStatusWrite", "takes this status back")

@@ -47,9 +47,8 @@ async def test_a_first_template_with_a_field_that_no_pod_has_makes_none(bed: Bed
     await held(bed, field)
     await bed.idle()
     assert await bed.pods() == {}
-    assert [write.status for write in bed.journal.of("pods", "create", failed=True)] == [400], (
-        "one node is enough to find out"
-    )
+    asked = [(write.verb, write.status) for write in bed.journal.of("pods", failed=True)]
+    assert asked == [("create", 400)], "one node is enough to find out"
     right: Object = dict.fromkeys(misplaced["spec"]) if "spec" in misplaced else {}
     right["containers"] = SPELT
     template: Object = {"spec": right, "nodeSelector": None, "metadata": {"annotation": None}}
@@ -139,3 +138,43 @@ async def test_a_held_revision_is_nothing_to_fall_back_to(bed: Bed) -> None:
     await bed.idle()
     await bed.runs_on("node-0", "node-1", "node-2", image=V1)
     assert len(bed.journal.of("pods", failed=True)) == len(bed.journal.of("pods")), "nothing is refused"
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+AIMS: dict[str, Object] = {
+    f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0].matchExpresions": {
+        "affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpresions": [{"key": "disk"}]}]}}}
+    },
+    "tolerations[0].tolerationSecond": {
+        "tolerations": [
+            {
+                "key": "node.kubernetes.io/not-ready",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSecond": 5,
+            }
+        ]
+    },
+}
+
+
+async def test_a_first_template_that_misspells_its_nodes_says_so(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    field, spec = next(iter(AIMS.items()))
+    await bed.api.create(DAEMONSETS, daemonset(pod=spec))
+    await held(bed, f"spec.template.spec.{field}")
+
+
+@both_beds
+@pytest.mark.parametrize("field", AIMS)
+async def test_a_misspelt_choice_of_nodes_takes_no_pod_away(bed: Bed, field: str) -> None:
+    """Such a template may match no node. The pods that it makes carry something else in its place."""
+    nodes = await bed.deploy(daemonset(), nodes=2)
+    before = uids(await bed.pods())
+    await bed.edit({"template": {"spec": AIMS[field]}})
+    await held(bed, f"spec.template.spec.{field}")
+    await bed.idle()
+    assert uids(await bed.pods()) == before
+    await bed.edit({"template": {"spec": dict.fromkeys(AIMS[field])}})
+    await bed.settled()
+    await bed.runs_on(*nodes)

@@ -28,7 +28,6 @@ from controller.planner.conditions import keeper_of, staying_empty
 from controller.planner.hook_messages import some
 from controller.planner.node_state import NodeState
 from controller.planner.obstacles import Obstacle
-from controller.planner.progress import awaited_nodes
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.last_action import pause_of, paused_words
@@ -111,7 +110,7 @@ def awaited_nodes_words(snapshot: Snapshot, survey: Survey | None = None) -> str
     """`waits for 3 unreachable nodes: c-02, c-01, c-00` if nothing else is left of a rollout that goes on. Without
     the nodes, in the words of the controller."""
     if survey is not None and snapshot.nodes is not None:
-        names = awaited_nodes(survey.board) if survey.phase is Phase.PROGRESSING else ()
+        names = survey.standing.awaited if survey.phase is Phase.PROGRESSING else ()
         return awaiting(names) if names else ""
     stated = condition(snapshot.daemonset, PROGRESSING)
     goes_on = phase_in(stated_rollout(snapshot.daemonset)) is Phase.PROGRESSING
@@ -199,7 +198,7 @@ def _refusal_reason(daemonset: DaemonSet, words: str) -> PhaseReason:
 
 
 def _progressing_reason(survey: Survey) -> PhaseReason:
-    stopped = blocker_of(survey.explainer)
+    stopped = blocker_of(survey.explainer, survey.standing)
     if stopped is not None:
         return PhaseReason(word=stopped.reason, text=stopped.text)
     if words := awaited_nodes_words(survey.snapshot, survey):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from controller.api import revision as revisions
 from controller.api.daemonset import DaemonSetStatus
 from controller.api.gates import ReadinessGate
+from controller.api.wellknown import HASH_LABEL
 from controller.daemonset import status_writer
 from controller.kube.errors import AlreadyExists, Conflict, NotFound
 from controller.kube.request import NotConnected, Request, Response
@@ -44,7 +45,7 @@ FRESH = stored(
     POD.name,
     uid=POD.uid,
     version="43",
-    labels={"controller-revision-hash": "v1", "lifecycle.apps.kruise.io/state": "PreparingDelete"},
+    labels={"app": "demo", "controller-revision-hash": "v1", "lifecycle.apps.kruise.io/state": "PreparingDelete"},
     annotations={"apps.kruise.io/inplace-update-state": msgspec.json.encode(STATE).decode()},
     spec=SPEC,
 )
@@ -58,6 +59,7 @@ GUARDS: list[tuple[actions.Action, dict[str, str], list[Response]]] = [
     (actions.ReleasePod(pod=POD, owner_index=1), {"version": "41"}, []),
     (actions.AdoptRevision(revision=REVISION, owners=0), {"version": "42"}, [LIVE]),
     (actions.RenumberRevision(revision=REVISION, number=9), {"version": "42"}, []),
+    (actions.RecordRun(revision=REVISION), {"version": "42"}, []),
     (actions.RelabelPod(pod=POD, hash="v2"), {"uid": POD.uid}, []),
     (DELETE, {"uid": POD.uid}, []),
     (replace(DELETE, as_seen=True), {"uid": POD.uid, "resourceVersion": "41"}, []),
@@ -104,7 +106,7 @@ def test_every_write_carries_its_precondition(
     action: actions.Action, guard: dict[str, str], looks: list[Response]
 ) -> None:
     acting = Acting()
-    assert acting.carry_out([action], *looks, ok()) == ()
+    assert acting.carry_out([action], *looks, stored("a", labels={"app": "demo", HASH_LABEL: "v1"})) == ()
     assert guard_of(acting.script.requests[-1]) == guard
 
 

@@ -14,7 +14,7 @@ from controller.daemonset.own_status import OwnStatus
 from controller.daemonset.state import DaemonSetState, DaemonSetStates, Unsure
 from controller.daemonset.status_conflict import STAND_BACK_FIRST
 from controller.daemonset.write_failure import WriteFailure
-from controller.kube.errors import Invalid
+from controller.kube.errors import Invalid, UnknownFields
 from controller.planner.actions import CreatePod, ProbeTemplate
 from controller.planner.place import ROOM, Place
 from controller.planner.plan import Plan
@@ -54,7 +54,7 @@ def test_an_answer_about_what_is_gone_is_kept_no_longer_than_a_pass(gone: bool) 
     )
     state = DaemonSetState()
     about = [Place.of_node("node-0"), Place.of_object(uid), Place.of_gates(uid), Place.of_label(uid)]
-    others = [Place.of_template("v2"), Place.of_revision("v2"), ROOM]
+    others = [Place.of_template("v2"), Place.of_revision(), ROOM]
     for place in (*about, Place.of_keeping(uid), *others):
         state.places.failed(place, 1.0)
         state.places.note_inconclusive(place)
@@ -201,3 +201,18 @@ def test_nothing_is_kept_of_a_daemonset_that_is_gone() -> None:
     before = states.of(ds().uid).compiled_for(ds())
     states.forget(ds().uid)
     assert states.of(ds().uid).compiled_for(ds()) is not before
+
+
+def test_several_creates_refused_at_once_lengthen_the_wait_once() -> None:
+    state, new = DaemonSetState(), revision("v2")
+    refused = [
+        Answer(
+            action=CreatePod(node=f"node-{number}", name=f"demo-{number}", revision=new, strict=True),
+            error=UnknownFields("create", "pods", 'strict decoding error: unknown field "spec.hostnetwork"'),
+        )
+        for number in range(5)
+    ]
+    state.learn(refused, ds("v2"), 100.0)
+    assert state.verdicts.ask_at == 100.0 + ASK_AGAIN_SECONDS
+    state.learn(refused, ds("v2"), 200.0)
+    assert state.verdicts.ask_at == 200.0 + 2 * ASK_AGAIN_SECONDS

@@ -3,7 +3,13 @@ which writes are made again and again, and how long a node waits whose pods do n
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
+from typing import Any, get_args
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from controller.daemonset.after_error import CountsAsFailure, Left, counts_after, left_after
@@ -11,14 +17,16 @@ from controller.daemonset.answers import Answer
 from controller.daemonset.node_backoff import LASTING_SECONDS, MOST_SECONDS, QUIET_SECONDS, NodeBackoff
 from controller.daemonset.places import FAILING_AT_MOST, FAILING_KEPT, MOST_INCONCLUSIVE, Failing, Places
 from controller.daemonset.reverted_writes import MOST, SECONDS, RevertedWrites
+from controller.daemonset.state import DaemonSetState
 from controller.daemonset.write_failure import WriteFailure, failure_after
 from controller.kube.errors import ApiError, Conflict, Forbidden
 from controller.kube.meaning import ForWrite
 from controller.planner import actions
 from controller.planner.actions import Action, CreatePod, DeletePod, DeleteReason
+from controller.planner.in_place.change import InPlaceChange
 from controller.planner.place import Place
 from controller.planner.plan import Plan
-from tests.beds.worlds import NOW, pod, revision
+from tests.beds.worlds import NOW, ds, pod, revision
 
 REF = pod("node-0").ref
 DELETE = DeletePod(pod=REF, node="node-0", why=DeleteReason.OUTDATED)
@@ -226,6 +234,59 @@ def test_a_cycle_of_writes_however_long_counts_as_reverted(cycle: tuple[Action, 
         assert action.name in str(enough.reverted(action, {}, 1.0))
 
 
+UNREADY: dict[str, Any] = {"pod": REF, "node": "node-0"}
+WRITES: tuple[Action, ...] = (
+    PREPARE,
+    CANCEL,
+    DELETE,
+    actions.AdoptPod(pod=REF, owners=0),
+    actions.ReleasePod(pod=REF, owner_index=0),
+    actions.RelabelPod(pod=REF, hash="v1"),
+    actions.RelabelPod(pod=REF, hash="v1", taken_back=True),
+    actions.DrainPod(**UNREADY),
+    actions.UpdateInPlace(**UNREADY, before="v1", revision=revision("v2"), change=InPlaceChange()),
+    actions.ContinueInPlace(**UNREADY, revision=revision("v2")),
+    actions.ResizePod(**UNREADY),
+    actions.OpenGates(pod=REF, gates=()),
+    actions.CreateRevision(name="demo-v1", hash="v1", number=1),
+    actions.AdoptRevision(revision=REF, owners=0),
+    actions.RenumberRevision(revision=REF, number=3),
+    actions.RecordRun(revision=REF),
+    actions.DeleteRevision(revision=REF),
+)
+"""One of every kind that may be taken back. Each create of a pod makes another object; a dry run makes none."""
+HOUR = 3600.0
+
+
+def test_every_kind_of_write_is_among_them() -> None:
+    assert {type(one) for one in WRITES} == {*flattened(Action)} - {CreatePod, actions.ProbeTemplate}
+
+
+def flattened(alias: Any) -> list[Any]:
+    return [kind for one in get_args(alias) for kind in flattened(one)] or [alias]
+
+
+@given(
+    cycle=st.lists(st.sampled_from(WRITES), min_size=1, max_size=4, unique_by=WRITES.index),
+    gaps=st.lists(st.floats(0.05, 500.0), min_size=4, max_size=4),
+)
+@settings(max_examples=200)
+def test_whatever_is_taken_back_is_written_ever_less_often(cycle: list[Action], gaps: list[float]) -> None:
+    """The law of all writes, alone or in a cycle. `gaps`: seconds from a write until the next one is wanted."""
+    state, moment, in_second_hour = DaemonSetState(), 0.0, 0
+    daemonset, turns = ds("v2"), itertools.cycle(zip(cycle, gaps, strict=False))
+    for action, gap in turns:
+        moment = max(moment, state.places.held_back(moment).get(action.place, 0.0))
+        if moment >= 2 * HOUR:
+            break
+        undone = state.reverted_writes.reverted(action, state.places.failing, moment)
+        counts = undone is not None and state.places.is_suspect(action.place)
+        state.learn([Answer(action=action, error=undone, left=undone, counts=counts)], daemonset, moment)
+        in_second_hour += moment >= HOUR
+        moment += gap
+    assert in_second_hour <= len(cycle) * (HOUR / FAILING_AT_MOST + 2)
+
+
 def test_other_writes_and_creates_of_pods_do_not_count() -> None:
     assert repeated(create("node-0")).reverted(create("node-0"), {}, 1.0) is None
     assert repeated(PREPARE).reverted(CANCEL, {}, 1.0) is None
@@ -272,10 +333,16 @@ def lives(backoff: NodeBackoff, *seconds: float) -> list[float]:
         backoff.created("node-0", f"demo-{number}", moment)
         moment += lived
         backoff.ended(pod("node-0", name=f"demo-{number}"), moment)
-        due = max(backoff.known(moment)[0].get("node-0", moment), moment)
+        due = max(backoff.not_before(moment).get("node-0", moment), moment)
         waits.append(due - moment)
         moment = due
     return waits
+
+
+def known(backoff: NodeBackoff, moment: float) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """The nodes that wait, and those that are reported."""
+    backoff.forget_lasting(moment)
+    return backoff.not_before(moment), backoff.short_lived
 
 
 def test_the_first_replacement_is_immediate_and_the_others_wait_ever_longer() -> None:
@@ -288,10 +355,10 @@ def test_a_pod_that_lasts_for_a_minute_and_longer_than_its_wait_ends_the_back_of
     assert lives(NodeBackoff(), 0.0, 0.0, 0.0, LASTING_SECONDS, 0.0, 0.0) == [0.0, 1.0, 2.0, 0.0, 0.0, 1.0]
     grown = NodeBackoff()
     assert lives(grown, *[0.0] * 9)[-1] == 128.0
-    assert grown.known(1000.0) == ({}, {"node-0": 128.0 + QUIET_SECONDS})
+    assert known(grown, 1000.0) == ({}, {"node-0": 128.0 + QUIET_SECONDS})
     grown.created("node-0", "demo-next", 260.0)
-    assert grown.known(260.0 + 255.0)[1] == {"node-0": 261.0 + 256.0}, "until the pod has lasted for its wait"
-    assert grown.known(260.0 + 256.0) == ({}, {})
+    assert known(grown, 260.0 + 255.0)[1] == {"node-0": 261.0 + 256.0}, "until the pod has lasted for its wait"
+    assert known(grown, 260.0 + 256.0) == ({}, {})
 
 
 def test_the_end_of_another_pod_and_a_repeated_create_change_nothing() -> None:
@@ -300,5 +367,5 @@ def test_the_end_of_another_pod_and_a_repeated_create_change_nothing() -> None:
     backoff.ended(pod("node-0", name="demo-old"), 1.0)
     backoff.created("node-0", "demo-0", 2.0)
     assert (backoff.created_on["node-0"].at, backoff.created_on["node-0"].lasted) == (0.0, None)
-    assert backoff.known(LASTING_SECONDS) == ({}, {})
+    assert known(backoff, LASTING_SECONDS) == ({}, {})
     assert not backoff.created_on, "what lasts is forgotten"

@@ -181,9 +181,22 @@ def test_the_condition_says_who_waits_and_why() -> None:
 
 UNKNOWN = refusing("v2", unknown_fields=True)
 NEW = replace(revision("v2", 2), never_ran=True)
+STRAY = pod("node-0", rev="v2", name="stray", labels={"app": "debug"})
 HELD: dict[str, tuple[World, list[tuple[str, bool]]]] = {
     "no node gets the first template": (
         world(ds("v2"), nodes=2, revisions=[NEW], verdicts=UNKNOWN, ask_at=NOW + 9),
+        [],
+    ),
+    "where only strays have it, none gets it": (
+        world(
+            ds("v2"),
+            nodes=2,
+            pods=[STRAY],
+            revisions=[NEW],
+            verdicts=UNKNOWN,
+            ask_at=NOW + 9,
+            strays=frozenset({STRAY.uid}),
+        ),
         [],
     ),
     "when it is time, one is tried again": (

@@ -21,6 +21,7 @@ def made(pod_template: JSONObject | None = None, *, name: str = "demo-x", on: st
     return msgspec.json.decode(PodRenderer(ds(), stored).body(name, on))
 
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 AUTOMATIC = [
     {"key": one.key, "operator": "Exists", "effect": one.effect} for one in daemon_tolerations(host_network=False)
 ]
@@ -114,6 +115,27 @@ def test_automatic_tolerations_are_added_once() -> None:
     assert made(template("v1", tolerations=[own, AUTOMATIC[2]]))["spec"]["tolerations"] == [own, *AUTOMATIC]
     on_host = made(template("v1", hostNetwork=True, tolerations="nonsense"))["spec"]["tolerations"]
     assert on_host[-1]["key"] == "node.kubernetes.io/network-unavailable"
+
+
+def test_the_whole_body_leaves_out_no_field_that_the_pod_has_in_another_form() -> None:
+    """The server names a field that it does not know only where it sees it."""
+    on_node: JSONObject = {"key": "metadata.name", "operator": "In", "values": ["node-3"]}
+    terms: JSONObject = {"nodeSelectorTerms": [{"matchExpresions": []}], "odd": 1}
+    brief = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSecs": 5}
+    written = template("v1", affinity={"nodeAffinity": {REQUIRED: terms}}, tolerations=[brief])
+    renderer = PodRenderer(ds(), replace(revision("v1"), template=written))
+    whole: Any = msgspec.json.decode(renderer.whole("demo-x", "node-3"))
+    assert whole["spec"]["tolerations"] == [brief, *AUTOMATIC]
+    expected = {"nodeSelectorTerms": [{"matchExpresions": [], "matchFields": [on_node]}], "odd": 1}
+    assert whole["spec"]["affinity"]["nodeAffinity"][REQUIRED] == expected
+    assert whole["metadata"] == msgspec.json.decode(renderer.body("demo-x", "node-3"))["metadata"]
+
+
+@pytest.mark.parametrize("affinity", [{}, {"nodeAffinity": {"odd": 1}}, {"nodeAffinity": {REQUIRED: {}}}])
+def test_the_whole_body_is_the_body_where_nothing_is_replaced(affinity: JSONObject) -> None:
+    renderer = PodRenderer(ds(), replace(revision("v1"), template=template("v1", affinity=affinity)))
+    whole, body = renderer.whole("demo-x", "node-3"), renderer.body("demo-x", "node-3")
+    assert msgspec.json.decode(whole) == msgspec.json.decode(body)
 
 
 def test_one_mold_stamps_every_pod_and_odd_names_are_escaped() -> None:

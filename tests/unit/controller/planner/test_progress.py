@@ -330,6 +330,18 @@ def test_a_write_that_fails_elsewhere_is_waited_for_too() -> None:
     assert phase_of_world(looked_at(replace(found, now=NOW + 601))) == "Stalled"
 
 
+def test_pods_that_fail_again_and_again_stall_beside_a_node_that_is_gone() -> None:
+    """Whenever all of them are ready, only that node is left; this is no progress."""
+    story = Story(replace(GOING, updated=5, done=4, available=4, outdated=1))
+    story.after(awaited=("node-4",))
+    for _ in range(10):
+        story.after(30, done=2, available=2, awaited=())
+        last = story.after(60, done=4, available=4, awaited=("node-4",))
+        assert last.phase == Phase.PROGRESSING
+    assert story.after(10, done=2, available=2, awaited=()).phase == Phase.STALLED
+    assert last.nodes_unreachable_since == rfc3339(story.now - 10)
+
+
 def test_after_waiting_for_a_node_the_deadline_starts_anew() -> None:
     pods = (*everywhere(1), pod("node-1", "v2"))
     waiting = looked_at(world(ds("v2"), nodes=[node("node-0", GONE), node("node-1")], pods=pods))

@@ -27,6 +27,7 @@ from tests.beds.worlds import (
     pod,
     prepared,
     revision,
+    served,
     template,
     where,
     world,
@@ -94,7 +95,7 @@ FOREIGN = revision("v7", 7, owner_uid="", created="2025-01-02T00:00:00Z")
 def test_history_that_no_pod_ever_had_is_nothing_to_fall_back_to(held: dict[str, Any]) -> None:
     cluster = ToyCluster(world(ds("v1", **held), nodes=3, revisions=(), orphan_revisions=(FOREIGN,)))
     first = "+node-0 v1, +node-1 v1, +node-2 v1"
-    cluster.expect("adopt demo-v7", "store v1 as 8", first, "ran demo-sslqnrncks 8", "")
+    cluster.expect("adopt demo-v7", "store v1 as 8", first, "ran demo-sslqnrncks", "")
     assert [one.never_ran for one in cluster.world.revisions] == [True, False]
 
 
@@ -182,6 +183,14 @@ def test_a_node_with_an_orphan_that_cannot_be_adopted_now_is_taken(
     assert all(said in one.message for one in status.conditions if one.type in ("Progressing", "Reconciling"))
     cluster.world = replace(cluster.world, held_back={})
     assert cluster.step() == ["adopt orphan"]
+
+
+@pytest.mark.parametrize(("ready", "expected"), [(True, ["-node-2 v1"]), (False, [])])
+def test_a_ready_orphan_that_cannot_be_adopted_delays_no_other_node(ready: bool, expected: list[str]) -> None:
+    orphan = replace(ORPHAN, ready=ready)
+    held = {Place.of_object(orphan.uid): NOW + 60}
+    pods = served("node-1", "node-2", rev="v1")
+    check(world(ds("v2"), nodes=3, pods=pods, orphans=(orphan,), held_back=held), *expected)
 
 
 def test_dying_ended_and_unmatching_orphans_are_not_adopted() -> None:
