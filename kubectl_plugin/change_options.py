@@ -27,6 +27,9 @@ class DryRun(StrEnum):
 DryRunFlag = Annotated[DryRun, Option(help="Change nothing; `server` tries it, and ends as the write would.")]
 FieldManager = Annotated[str, Option(help="Field manager of the write.")]
 MANAGER = "kubectl-kruise-ds"
+KUBECTL = "kubectl"
+"""The manager of what `kubectl apply --server-side` applies. Under this name a field that the manifest has no longer
+goes, whether kubectl or this plugin has applied it."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +182,8 @@ class ApplyOptions(ManifestOptions, WaitingOptions):
     hold_at: HoldAt = None
     lift_pause: LiftPause = False
     show_values: ShowValues = False
+    force_conflicts: Annotated[bool, Option(help="Take over fields that other managers have.")] = False
+    field_manager: FieldManager = KUBECTL
 
     def check(self) -> None:
         if not self.given:

@@ -45,6 +45,7 @@ class Cause(View):
 
     reason: str = ""
     field: str = ""
+    message: str = ""
 
 
 class _Details(View):

@@ -15,6 +15,8 @@ import msgspec
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+"""Server-side apply; its body may be JSON, which is YAML, too."""
 PAGE_SIZE = 500
 """Objects in one page of a list, as in client-go (`pager.defaultPageSize`)."""
 

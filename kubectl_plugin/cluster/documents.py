@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.api import patch as json_patch
 from controller.api import revision
@@ -16,8 +17,9 @@ from controller.kube import errors
 from controller.kube.client import DRY_RUN, STREAM_SILENCE, STRICT, Client
 from controller.kube.decode import Seen
 from controller.kube.errors import Unreadable
+from controller.kube.kinds import DAEMONSETS
 from controller.kube.raw_documents import UNREADABLE, taken_apart
-from controller.kube.request import JSON_PATCH, PAGE_SIZE, Query, Request, Response
+from controller.kube.request import APPLY_PATCH, JSON_PATCH, PAGE_SIZE, Query, Request, Response
 from controller.kube.resource import Resource, W
 from controller.kube.sender import Call
 from kubectl_plugin.cluster.session import PROGRAM, Session
@@ -142,6 +144,22 @@ async def patch(
         query=_query(dry_run, field_manager, strict),
         body=json_patch.encode(patch),
         content_type=JSON_PATCH,
+    )
+    return await _stored(session, call, request)
+
+
+async def apply(
+    session: Session, key: Key, body: JSONObject, *, dry_run: bool, field_manager: str, force: bool
+) -> JSONObject:
+    """The DaemonSet after server-side apply of `body`, which names the version of the API and may carry the guard.
+
+    `force`: fields of other managers are taken over. Else raises Conflict, which names them; ApiError.
+    """
+    resource = replace(DAEMONSETS, version=str(body.get("apiVersion")).rpartition("/")[2])
+    call = Call(verb="patch", what=resource.describe(key))
+    query = (*_query(dry_run, field_manager, strict=True), ("force", str(force).lower()))
+    request = Request(
+        method="PATCH", path=resource.path(key), query=query, body=as_bytes(body), content_type=APPLY_PATCH
     )
     return await _stored(session, call, request)
 

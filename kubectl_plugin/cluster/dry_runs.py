@@ -19,6 +19,8 @@ from controller.planner.manifest import PodRenderer, unknown_field_words
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.edits.draft import with_operations
+from kubectl_plugin.edits.edit import Application
+from kubectl_plugin.edits.field_owners import client_side_managers, without_fields_of_client_side
 from kubectl_plugin.forecast.report import DryRunAnswer
 from kubectl_plugin.forecast.warnings import CheckResult
 from kubectl_plugin.report.snapshot import Snapshot
@@ -45,16 +47,22 @@ async def dry_run_of_change(session: Session, ref: Ref, live: JSONObject, wanted
         return None
 
 
-async def dry_run_of_create(session: Session, namespace: str, wanted: JSONObject) -> JSONObject | None:
-    """A new object as it would be, checked and with defaults. None without the right to create it.
+async def dry_run_of_apply(
+    session: Session, live: JSONObject, application: Application, *, manager: str, force: bool
+) -> JSONObject:
+    """The object as it would be once the manifest is applied, checked and with defaults. `live`: empty for a new one.
 
-    Raises ApiError where the server refuses the object.
+    Raises ApiError where the server refuses it: Conflict for fields of other managers, unless `force`.
     """
-    body = {**wanted, "metadata": {**fields_of(wanted.get("metadata")), "namespace": namespace}}
-    try:
-        return await documents.create(session, DAEMONSETS, namespace, body, dry_run=True, strict=True)
-    except Forbidden:
-        return None
+    meta = fields_of(application.body.get("metadata"))
+    key = Key(str(meta["namespace"]), str(meta["name"]))
+    expected = await documents.apply(session, key, application.body, dry_run=True, field_manager=manager, force=force)
+    if not client_side_managers(live):
+        return expected
+    left = without_fields_of_client_side(live, expected)
+    ref = Ref(namespace=key.namespace, name=key.name, uid=str(value_at(live, "metadata", "uid")))
+    checked = await dry_run_of_change(session, ref, live, left)
+    return {**left, "spec": (checked or left)["spec"]}  # with the defaults of fields that go
 
 
 async def dry_run_of_pod(session: Session, daemonset: DaemonSet, probe: ProbeTemplate) -> DryRunAnswer:

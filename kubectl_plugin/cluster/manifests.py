@@ -12,7 +12,7 @@ from typing import Final, TextIO
 import yaml
 
 from controller.api.base import JSON, JSONObject, Value, fields_of
-from controller.api.wellknown import GROUP, KIND
+from controller.api.wellknown import API_VERSION, GROUP, KIND
 from kubectl_plugin.cluster.downloads import downloaded, is_url
 from kubectl_plugin.cluster.session import check_path_segment
 from kubectl_plugin.failures import CommandError
@@ -23,6 +23,7 @@ from kubectl_plugin.kubectl_yaml import KubectlLoader, json_documents
 SUFFIXES: Final = (".json", ".yaml", ".yml")
 """Files in a folder are read if they end so, as kubectl does; a file that is named itself may be called anything."""
 STDIN: Final = "-"
+_VERSIONS: Final = (API_VERSION, f"{GROUP}/v1alpha1")
 _MOST_VALUES: Final = 1_000_000
 """Limit for one file. The API server accepts objects of up to 3 MiB."""
 
@@ -92,6 +93,8 @@ def _manifest(document: JSONObject, source: str) -> Manifest:
     name, namespace = fields.get("name"), fields.get("namespace") or ""
     if not isinstance(name, str) or not name or not isinstance(namespace, str):
         raise CommandError(f"{source}: an Advanced DaemonSet without metadata.name")
+    if (version := document.get("apiVersion")) not in _VERSIONS:
+        raise CommandError(f'{source}: no matches for kind "{KIND}" in version "{version}"; use {_VERSIONS[0]}')
     check_path_segment(name, f"metadata.name in {source}")
     check_path_segment(namespace, f"metadata.namespace in {source}")
     return Manifest(source=source, namespace=namespace, name=name, document=document)
@@ -170,7 +173,10 @@ async def text_of(source: str, host: Host) -> str:
 
 def _text_here(source: str, stdin: TextIO) -> str:
     try:
-        return stdin.read() if source == STDIN else Path(source).read_text(encoding="utf-8")
+        if source != STDIN:
+            return Path(source).read_bytes().decode("utf-8-sig")
+        typed = getattr(stdin, "buffer", None)  # whatever the locale is
+        return typed.read().decode("utf-8-sig") if typed else stdin.read()
     except FileNotFoundError as error:
         raise CommandError(f'the path "{source}" does not exist') from error
     except (OSError, UnicodeDecodeError) as error:

@@ -7,25 +7,30 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from typing import Final, TypeAlias, TypedDict
 
+from msgspec.structs import replace
+
 from controller.api import patch
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, fields_of, value_at
 from controller.api.daemonset import DaemonSetStatus
-from controller.api.meta import ObjectMeta
+from controller.api.meta import Key, ObjectMeta
 from controller.kube.errors import AlreadyExists, ApiError, Conflict
 from controller.kube.kinds import DAEMONSETS
 from controller.planner.current_revision import current_revision
 from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.interruption import warn_if_interrupted
 from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.edits import field_owners
 from kubectl_plugin.edits.annotations import action_operations
+from kubectl_plugin.edits.apply_manifest import note_of, with_notes
 from kubectl_plugin.edits.draft import with_operations
-from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.edits.edit import Application, Edit
 from kubectl_plugin.edits.effects import number_of
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.counts_in_words import new_nodes
 from kubectl_plugin.report.last_action import LastAction
 from kubectl_plugin.report.revisions.images import images_of, short_image
-from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.snapshot import LAST_APPLIED, Snapshot
 from kubectl_plugin.report.world_of import world_of
 
 Judge: TypeAlias = Callable[[], Awaitable[None]]
@@ -33,6 +38,10 @@ Judge: TypeAlias = Callable[[], Awaitable[None]]
 ATTEMPTS: Final = 30
 """How often a write is tried. During a rollout each status that the controller writes makes our version stale: with
 ten of them a second, and a server a quarter of a second away, one attempt in twelve succeeds."""
+
+
+_NOT_THERE: Final = "1"
+"""No object has this resourceVersion: server-side apply with it makes an object, or is a conflict if there is one."""
 
 
 class _How(TypedDict):
@@ -68,12 +77,20 @@ async def write(
         how: _How = {"dry_run": dry_run, "field_manager": field_manager, "strict": True}
         try:
             with nullcontext() if dry_run else warn_if_interrupted(invocation.terminal, words, way):
+                if edit.application is not None:
+                    noted = with_notes(edit.application, with_operations(document, changes))
+                    application = replace(edit.application, body=noted)
+                    return await _apply(
+                        invocation, key, document, application, dry_run=dry_run, manager=field_manager
+                    )
                 if not reads.meta_of(document).uid:
                     body = with_operations(document, changes)
                     return await documents.create(session, DAEMONSETS, key.namespace, body, **how)
                 return await documents.patch(session, DAEMONSETS, key, guarded, **how)
         except (AlreadyExists, Conflict) as error:
             last = error
+            if any(one.reason == "FieldManagerConflict" for one in error.causes):
+                raise
         document = await documents.get(session, DAEMONSETS, key)
         if _identity(document) != _identity(snapshot.document) or _meta_differs(document, snapshot.document, edit):
             raise await _change_error(invocation, snapshot, document)
@@ -81,6 +98,57 @@ async def write(
             await judge()
     assert last is not None
     raise last
+
+
+async def _apply(
+    invocation: Invocation, key: Key, document: JSONObject, application: Application, *, dry_run: bool, manager: str
+) -> JSONObject:
+    """Server-side apply to `document`, which is guarded: nothing that was not shown is taken from other managers."""
+    session, meta = invocation.session, reads.meta_of(document)
+    if not dry_run and field_owners.client_side_managers(document):
+        managers = patch.add(field_owners.taken_from_client_side(document, manager), "metadata", "managedFields")
+        guarded = patch.guarded_by_version(meta.resource_version, managers)
+        document = await documents.patch(
+            session, DAEMONSETS, key, guarded, dry_run=False, field_manager=manager, strict=True
+        )
+    guard: JSONObject = {"resourceVersion": reads.meta_of(document).resource_version or _NOT_THERE}
+    body = {**application.body, "metadata": {**fields_of(application.body["metadata"]), **guard}}
+    stored = await documents.apply(session, key, body, dry_run=dry_run, field_manager=manager, force=bool(meta.uid))
+    if dry_run:
+        return stored
+    try:
+        return await _tidied(session, key, stored, application, manager)
+    except ApiError as error:
+        words = f"applied; but the next apply to {key.name} may remove what only this one has set, such as --hold-at"
+        invocation.terminal.warn(f"{words}: {error.message}")
+        return stored
+
+
+async def _tidied(
+    session: Session, key: Key, document: JSONObject, application: Application, manager: str
+) -> JSONObject:
+    """The object with kubectl's copy of the manifest as kubectl would make it, and a held partition no longer among
+    what `manager` has applied. Raises ApiError."""
+    kept, note = value_at(document, "metadata", "annotations", LAST_APPLIED), note_of(application.manifest)
+    if kept not in (None, note):
+        meta: JSONObject = {"name": key.name, "namespace": key.namespace, "uid": reads.meta_of(document).uid}
+        meta["annotations"] = {LAST_APPLIED: note}
+        body: JSONObject = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": meta}
+        document = await documents.apply(
+            session, key, body, dry_run=False, field_manager=field_owners.KEEPS_NOTE, force=True
+        )
+    for _ in range(ATTEMPTS):
+        if not application.holds:
+            break
+        managers = patch.add(field_owners.without_partition(document, manager), "metadata", "managedFields")
+        guarded = patch.guarded_by_version(reads.meta_of(document).resource_version, managers)
+        try:
+            return await documents.patch(
+                session, DAEMONSETS, key, guarded, dry_run=False, field_manager=manager, strict=True
+            )
+        except Conflict:
+            document = await documents.get(session, DAEMONSETS, key)
+    return document
 
 
 def _meta_differs(document: JSONObject, before: JSONObject, edit: Edit) -> bool:

@@ -1,30 +1,35 @@
-"""Turns a manifest into an edit, and lists what changes field by field."""
+"""Turns a manifest, and what the server makes of it, into an edit."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
 
+from controller.api import patch
 from controller.api.base import JSON, JSONObject, as_bytes, fields_of, value_at
+from controller.api.meta import Key
 from controller.api.number import IntOrPercent
 from controller.planner.board import Board
+from kubectl_plugin.edits import field_owners
 from kubectl_plugin.edits.draft import Draft
-from kubectl_plugin.edits.edit import ROLLING, Edit
+from kubectl_plugin.edits.edit import ROLLING, Application, Edit
 from kubectl_plugin.edits.effects import board_after, cautions, course_words, pause_caution
 from kubectl_plugin.edits.image import unused_hold_caution
 from kubectl_plugin.report.moves import planned_moves
 from kubectl_plugin.report.revisions.change_lines import object_change_lines
-from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.snapshot import LAST_APPLIED, Snapshot
 
-_NOTE = ("metadata", "annotations", LAST_APPLIED)
+_ANNOTATIONS = ("metadata", "annotations")
 _TEMPLATE = ("spec", "template")
 _WRITTEN = (("metadata", "labels"), ("metadata", "annotations"), ("spec",))
+_WRITTEN_WHOLE = (("metadata", "finalizers"), ("metadata", "ownerReferences"))
 
 
 def last_applied(document: JSONObject) -> JSONObject:
     """The manifest in kubectl's annotation; empty if there is none, or none that can be read."""
-    text = value_at(document, *_NOTE)
+    text = value_at(document, "metadata", "annotations", LAST_APPLIED)
     try:
         return msgspec.json.decode(text, type=dict[str, JSON]) if isinstance(text, str) else {}
     except (msgspec.MsgspecError, RecursionError):
@@ -36,57 +41,79 @@ def note_of(manifest: JSONObject) -> str:
     return f"{as_bytes(manifest, ordered=True).decode()}\n"
 
 
-def with_hold_at(document: JSONObject, hold_at: IntOrPercent) -> JSONObject:
-    """`document` with this partition; for OnDelete, which has no partition, unchanged."""
-    on_delete = value_at(document, "spec", "updateStrategy", "type") == "OnDelete"
-    return document if on_delete else _with_value(document, hold_at, *ROLLING, "partition")
+def application_of(
+    manifest: JSONObject, key: Key, live: JSONObject, hold_at: IntOrPercent | None = None
+) -> Application:
+    """`manifest` as it is sent, with `hold_at` as its partition; OnDelete has none."""
+    draft = Draft(manifest)
+    draft.set(key.namespace, "metadata", "namespace")
+    draft.drop(*_ANNOTATIONS, LAST_APPLIED)  # a file that the server has written may contain it
+    author = draft.document
+    for note in field_owners.NOTES:
+        if draft.get(*_ANNOTATIONS, note) is None and (noted := value_at(live, *_ANNOTATIONS, note)) is not None:
+            draft.set(noted, *_ANNOTATIONS, note)
+    holds = hold_at is not None and draft.get(*ROLLING, "partition") is None
+    if holds and draft.get("spec", "updateStrategy", "type") != "OnDelete":
+        draft.set(hold_at, *ROLLING, "partition")
+    return Application(manifest=author, body=draft.document, holds=holds)
+
+
+def with_notes(application: Application, after: JSONObject) -> JSONObject:
+    """What is sent with the annotations of `after` that describe the change. A former one that is gone there is
+    emptied: the server would only remove it if it had been applied."""
+    draft = Draft(application.body)
+    for note in field_owners.NOTES:
+        noted = value_at(after, *_ANNOTATIONS, note)
+        former = value_at(application.manifest, *_ANNOTATIONS, note) is None and draft.get(*_ANNOTATIONS, note)
+        if noted is not None or former:
+            draft.set(noted or "", *_ANNOTATIONS, note)
+    return draft.document
 
 
 def apply(
     snapshot: Snapshot,
-    wanted: JSONObject,
+    application: Application,
     expected: JSONObject,
     hold_at: IntOrPercent | None,
     *,
-    is_new: bool,
+    manager: str,
+    taken_over: Sequence[str] = (),
     show_values: bool,
 ) -> Edit:
-    """The edit that turns the live document into `wanted`. Only labels, annotations and spec are written.
+    """The edit that turns the live document into `expected`, which is what the server makes of `application`.
 
-    `expected`: what the server makes of `wanted`. It is compared in place of `wanted`, so that defaults do not look
-    like changes, nor does a template that means the same.
+    `snapshot`: its document has no uid where the object does not exist yet. `taken_over`: fields of other managers.
     """
-    live = snapshot.document
-    before, after = (fields_of(value_at(one, *_TEMPLATE)) for one in (live, expected))
-    told = differences(before, after)
-    if before and not told:
-        wanted, expected = (_with_value(one, before, *_TEMPLATE) for one in (wanted, expected))
-    lines = object_change_lines(live, expected, show_values=show_values)
+    live, is_new = snapshot.document, value_at(snapshot.document, "metadata", "uid") is None
+    lines = object_change_lines({} if is_new else live, expected, show_values=show_values)
     if not lines and not is_new:
-        return _update_last_applied(live, wanted)
-    draft = _written_draft(live, wanted)
-    board = board_after(snapshot, draft.operations)
+        return _change_of_managers(live, application, expected, manager)
+    operations = _operations(live, expected)
+    board = board_after(snapshot, operations)
     then = replace(snapshot, daemonset=board.world.daemonset) if board else snapshot
+    course = () if board is None else (_first_pods(board),) if is_new else course_words(snapshot, board)
     return Edit(
         result="created" if is_new else "configured",
-        operations=draft.operations,
-        details=(
-            *lines,
-            *(() if board is None else (_first_pods(board),) if is_new else course_words(snapshot, board)),
-        ),
+        operations=operations,
+        application=application,
+        details=(*lines, *taken_over, *course),
         warnings=cautions(snapshot, unused_hold_caution(then, hold_at), pause_caution(then)),
     )
 
 
-def _update_last_applied(live: JSONObject, wanted: JSONObject) -> Edit:
-    """The edit where only kubectl's annotation differs. Left as it is, it would list fields that the manifest no
-    longer has, and the next apply would take them from whoever has set them since.
-    """
-    draft = Draft(live)
-    if last_applied(live) != last_applied(wanted):
-        draft.set(value_at(wanted, *_NOTE), *_NOTE)
-    lines = ("only kubectl's copy of the manifest changes",) if draft.operations else ()
-    return Edit(result="configured" if lines else "unchanged", operations=draft.operations, details=lines)
+def _change_of_managers(live: JSONObject, application: Application, expected: JSONObject, manager: str) -> Edit:
+    """The edit where at most the managers of fields change. Without it a field that the manifest has no longer would
+    stay the next time."""
+    same = field_owners.applied_fields(live, manager) == field_owners.applied_fields(expected, manager)
+    if not field_owners.client_side_managers(live) and (same or application.holds):
+        return Edit(result="unchanged", operations=())
+    managers: list[JSON] = [*field_owners.entries(expected)]
+    return Edit(
+        result="configured",
+        operations=(patch.add(managers, "metadata", "managedFields"),),
+        application=application,
+        details=(f"only the manager of its fields changes: {manager}",),
+    )
 
 
 def _first_pods(board: Board) -> str:
@@ -97,11 +124,16 @@ def _first_pods(board: Board) -> str:
     return f"{first} of {desired} nodes get their first pod"
 
 
-def _written_draft(live: JSONObject, wanted: JSONObject) -> Draft:
+def _operations(live: JSONObject, expected: JSONObject) -> tuple[JSONObject, ...]:
     draft = Draft(live)
     for path in _WRITTEN:
-        _set_by_field(draft, fields_of(value_at(live, *path)), fields_of(value_at(wanted, *path)), *path)
-    return draft
+        _set_by_field(draft, fields_of(value_at(live, *path)), fields_of(value_at(expected, *path)), *path)
+    for path in _WRITTEN_WHOLE:
+        if (value := value_at(expected, *path)) is not None:
+            draft.set(value, *path)
+        else:
+            draft.drop(*path)
+    return draft.operations
 
 
 def _set_by_field(draft: Draft, live: JSONObject, wanted: JSONObject, *path: str) -> None:
@@ -115,9 +147,3 @@ def _set_by_field(draft: Draft, live: JSONObject, wanted: JSONObject, *path: str
             _set_by_field(draft, there, value, *path, key)
         else:
             draft.set(value, *path, key)
-
-
-def _with_value(document: JSONObject, value: JSON, *path: str) -> JSONObject:
-    draft = Draft(document)
-    draft.set(value, *path)
-    return draft.document

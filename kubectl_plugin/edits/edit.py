@@ -19,6 +19,16 @@ class Caution(Value):
     hints: tuple[str, ...] = ()
 
 
+class Application(Value):
+    """A manifest that the server merges into the object."""
+
+    manifest: JSONObject
+    body: JSONObject
+    """What is sent: the manifest, and what this plugin sets beside it."""
+    holds: bool
+    """Whether the partition is not the manifest's own: the next apply of it must not remove it."""
+
+
 class Edit(Value):
     """A change of one DaemonSet. It is written as one JSON Patch, guarded by the resourceVersion that it was made
     for."""
@@ -27,6 +37,8 @@ class Edit(Value):
     """The result as kubectl would print it: `paused`, `partition 16 -> 8`."""
     operations: tuple[JSONObject, ...]
     """Empty if the object is so already: then nothing is written, and that is no failure."""
+    application: Application | None = None
+    """What is written in place of the operations, which then only describe it."""
     details: tuple[str, ...] = ()
     """Lines under the result."""
     warnings: tuple[Caution, ...] = ()

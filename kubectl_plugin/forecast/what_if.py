@@ -8,7 +8,6 @@ from typing import Final
 from controller.api.base import JSONObject, Value, fields_of
 from controller.api.daemonset import DaemonSet
 from controller.api.number import IntOrPercent
-from kubectl_plugin.edits.apply_manifest import last_applied
 from kubectl_plugin.edits.draft import Draft, with_operations
 from kubectl_plugin.edits.edit import ROLLING, settings_of
 from kubectl_plugin.edits.image import set_images
@@ -70,27 +69,12 @@ def _word(value: object) -> str:
     return "none" if value in (None, "") else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def as_applied(live: JSONObject, manifest: JSONObject) -> JSONObject:
-    """`live` after `kubectl apply` of `manifest`, merged as the client does for custom resources.
-
-    A value in the manifest is set; one that only the last applied manifest has is removed; others stay, such as a
-    partition set by hand that the manifest does not have. Lists are replaced as a whole. The status is not touched.
-    """
-    before = last_applied(live)
-    merged = _merged(live, before, {key: one for key, one in manifest.items() if key != "status"})
-    return {**merged, "apiVersion": live.get("apiVersion"), "kind": live.get("kind"), "status": live.get("status")}
-
-
-def _merged(live: JSONObject, before: JSONObject, wanted: JSONObject) -> JSONObject:
+def laid_over(live: JSONObject, manifest: JSONObject) -> JSONObject:
+    """`live` with the values of `manifest`: what an apply makes of it, as far as that can be known without asking the
+    server. Lists are replaced as a whole."""
     merged = dict(live)
-    for key in before.keys() - wanted.keys():
-        merged.pop(key, None)
-    for key, value in wanted.items():
-        there = merged.get(key)
-        if value is None:
-            merged.pop(key, None)
-        elif isinstance(value, dict):
-            merged[key] = _merged(fields_of(there), fields_of(before.get(key)), value)
-        else:
-            merged[key] = value
+    for key, value in manifest.items():
+        if value is None or key == "status":
+            continue
+        merged[key] = laid_over(fields_of(merged.get(key)), value) if isinstance(value, dict) else value
     return merged

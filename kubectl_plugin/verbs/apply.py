@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject, fields_of, value_at
+from controller.api.base import JSONObject, value_at
 from controller.api.number import IntOrPercent
+from controller.kube.errors import Conflict
+from kubectl_plugin.change_options import MANAGER
 from kubectl_plugin.change_options import ApplyOptions as Asked
 from kubectl_plugin.cluster import dry_runs
 from kubectl_plugin.cluster.admission import with_admission
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import Manifest, read_manifests
 from kubectl_plugin.edits import apply_manifest as edits
-from kubectl_plugin.edits.draft import Draft
-from kubectl_plugin.edits.edit import ROLLING
+from kubectl_plugin.edits.edit import ROLLING, Application
+from kubectl_plugin.edits.field_owners import client_side_managers
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
-from kubectl_plugin.forecast.what_if import as_applied
 from kubectl_plugin.int_or_percent import int_or_percent
-from kubectl_plugin.report.snapshot import LAST_APPLIED, Snapshot
+from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.verbs.change_flow import carry_out, will_ask
 from kubectl_plugin.verbs.change_writer import EditOfOne, with_question
-from kubectl_plugin.verbs.manifest_targets import ForecastTarget, daemonset_in, targets_of, tell_unchecked
+from kubectl_plugin.verbs.manifest_targets import ForecastTarget, daemonset_in, targets_of
 from kubectl_plugin.verbs.pause_guard import guard_of_pauses
 from kubectl_plugin.verbs.waiting import deadline_of
+
+_OTHER: Final = re.compile(r'conflict with "(?P<manager>[^"]*)"')
 
 
 async def apply(invocation: Invocation, asked: Asked) -> int:
@@ -63,10 +69,7 @@ def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOr
 async def _change_of(
     invocation: Invocation, target: ForecastTarget, asked: Asked, hold_at: IntOrPercent | None
 ) -> EditOfOne:
-    """The change that applies the manifest, compared with what a dry run of the server makes of it.
-
-    Raises CommandError and ApiError.
-    """
+    """The change that applies the manifest, as a dry run of the server makes it. Raises CommandError and ApiError."""
     assert target.manifest is not None
     live, key = target.snapshot, target.snapshot.key
     if not target.exists:
@@ -75,27 +78,45 @@ async def _change_of(
         live = replace(live, document=_without_spec(target.manifest, key.namespace))
     else:
         _refuse_older(target.manifest, live.document)
-    document = target.manifest.document
-    meta = fields_of(document.get("metadata"))
-    noted = {**fields_of(meta.get("annotations"))}
-    noted.pop(LAST_APPLIED, None)  # a file that the server has written may contain it
-    given: JSONObject = {**document, "metadata": {**meta, "annotations": noted, "namespace": key.namespace}}
-    wanted = as_applied(live.document, given)
-    draft = Draft(wanted if hold_at is None else edits.with_hold_at(wanted, hold_at))
-    draft.set(edits.note_of(given), "metadata", "annotations", LAST_APPLIED)
-    wanted = draft.document
+    application = edits.application_of(target.manifest.document, key, live.document, hold_at)
+    expected, taken_over = await _dry_run(invocation, live, application, asked)
     if target.exists:
-        expected = await dry_runs.dry_run_of_change(invocation.session, live.daemonset.ref, live.document, wanted)
-        tell_unchecked(invocation, expected)
-        live = await with_admission(invocation, live, daemonset_in(expected or wanted))
-    else:
-        expected = wanted
+        live = await with_admission(invocation, live, daemonset_in(expected))
     edit = edits.apply(
-        live, wanted, expected or wanted, hold_at, is_new=not target.exists, show_values=asked.show_values
+        live,
+        application,
+        expected,
+        hold_at,
+        manager=asked.field_manager,
+        taken_over=taken_over,
+        show_values=asked.show_values,
     )
     if words := await dry_runs.unknown_fields(invocation.session, live, edit.operations):
         raise CommandError(f"{key.name}: {words}", hints=("correct the manifest, or allow it there",))
     return EditOfOne(live, edit, ask="Continue?")
+
+
+async def _dry_run(
+    invocation: Invocation, live: Snapshot, application: Application, asked: Asked
+) -> tuple[JSONObject, tuple[str, ...]]:
+    """The object as it would be, and which fields it takes from whom: from this plugin's other verbs, from kubectl's
+    apply on the client's side, and with --force-conflicts from anybody. Raises CommandError with exit code 6 for
+    fields of others, and ApiError."""
+    session, manager = invocation.session, asked.field_manager
+    try:
+        return await dry_runs.dry_run_of_apply(session, live.document, application, manager=manager, force=False), ()
+    except Conflict as error:
+        owned = [(one.field, other["manager"]) for one in error.causes if (other := _OTHER.search(one.message))]
+        own = {MANAGER, *client_side_managers(live.document)}
+        foreign = [f"{field} ({other})" for field, other in owned if other not in own]
+        if not owned:
+            raise
+        if foreign and not asked.force_conflicts:
+            words = f"others manage fields of {live.key.name} that the manifest changes: {', '.join(foreign)}"
+            hint = "take them out of the manifest; or --force-conflicts, as of kubectl, takes them over"
+            raise CommandError(words, hints=(hint,), exit_code=ExitCode.REFUSED) from error
+    expected = await dry_runs.dry_run_of_apply(session, live.document, application, manager=manager, force=True)
+    return expected, tuple(f"taken over from {other}: {field}" for field, other in owned)
 
 
 def _refuse_older(manifest: Manifest, live: JSONObject) -> None:

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject, fields_of
+from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet, DaemonSetView, project
 from controller.api.meta import Key
 from controller.kube.errors import Forbidden, NotFound
 from controller.kube.kinds import DAEMONSETS
+from kubectl_plugin.change_options import KUBECTL
 from kubectl_plugin.cluster import documents, dry_runs, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import Manifest
+from kubectl_plugin.edits.apply_manifest import application_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import Snapshot, Unread
 
@@ -49,11 +51,8 @@ async def _target_of(invocation: Invocation, manifest: Manifest) -> ForecastTarg
 
 
 async def _new_target(invocation: Invocation, key: Key, manifest: Manifest) -> ForecastTarget:
-    session = invocation.session
-    meta = fields_of(manifest.document.get("metadata"))
-    document: JSONObject = {**manifest.document, "metadata": {**meta, "namespace": key.namespace}}
-    checked = await dry_runs.dry_run_of_create(session, key.namespace, document)
-    tell_unchecked(invocation, checked)
+    checked = await dry_run_of_manifest(invocation, manifest, key, {})
+    document = application_of(manifest.document, key, {}).body
     daemonset = daemonset_in(checked or document)
     try:
         nodes = await reads.nodes_of(invocation)
@@ -70,6 +69,19 @@ async def _new_target(invocation: Invocation, key: Key, manifest: Manifest) -> F
         unread=() if nodes is not None else (Unread(what="nodes"),),
     )
     return ForecastTarget(snapshot, manifest, exists=False)
+
+
+async def dry_run_of_manifest(
+    invocation: Invocation, manifest: Manifest, key: Key, live: JSONObject
+) -> JSONObject | None:
+    """The object once the manifest is applied, also where others manage its fields. None, with a note, without the
+    right to change it. Raises ApiError where the server refuses the manifest."""
+    application = application_of(manifest.document, key, live)
+    try:
+        return await dry_runs.dry_run_of_apply(invocation.session, live, application, manager=KUBECTL, force=True)
+    except Forbidden:
+        tell_unchecked(invocation, None)
+        return None
 
 
 def daemonset_in(document: JSONObject) -> DaemonSet:

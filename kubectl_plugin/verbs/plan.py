@@ -22,14 +22,20 @@ from kubectl_plugin.flags import Output
 from kubectl_plugin.forecast.document import KIND, document_of
 from kubectl_plugin.forecast.report import DryRunAnswer, RolloutPlan, probe_of, rollout_plan, with_answer
 from kubectl_plugin.forecast.warnings import CheckResult
-from kubectl_plugin.forecast.what_if import TriedSettings, as_applied, as_tried, differences
+from kubectl_plugin.forecast.what_if import TriedSettings, as_tried, differences, laid_over
 from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.options import PlanOptions as Asked
 from kubectl_plugin.paint.plan import PlanBlock
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.terminal import WIDEST
-from kubectl_plugin.verbs.manifest_targets import ForecastTarget, daemonset_in, targets_of, tell_unchecked
+from kubectl_plugin.verbs.manifest_targets import (
+    ForecastTarget,
+    daemonset_in,
+    dry_run_of_manifest,
+    targets_of,
+    tell_unchecked,
+)
 
 
 async def plan(invocation: Invocation, asked: Asked) -> int:
@@ -107,7 +113,10 @@ async def _as_it_would_be(invocation: Invocation, target: ForecastTarget, wish: 
     live = target.snapshot
     wanted = live
     if target.manifest is not None and target.exists:
-        wanted = _with_document(wanted, as_applied(live.document, target.manifest.document))
+        applied = await dry_run_of_manifest(invocation, target.manifest, live.key, live.document)
+        wanted = _with_document(wanted, applied or laid_over(live.document, target.manifest.document))
+        if wish == TriedSettings() or applied is None:
+            return wanted if wish == TriedSettings() else _with_document(wanted, as_tried(wanted, wish))
     if wish != TriedSettings():
         wanted = _with_document(wanted, as_tried(wanted, wish))
     if wanted is live or not target.exists:

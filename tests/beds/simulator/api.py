@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from controller.api.status_writers import OURS
 from controller.kube.request import Request, Response
 from tests.beds.simulator import patching, pod_verbs, refusal
+from tests.beds.simulator.applying import APPLY_PATCH, applied, updated
 from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.deletion import DeleteOptions
 from tests.beds.simulator.discovery import discover
@@ -61,6 +63,8 @@ def _handle(cluster: Cluster, request: Request, stale_version: int | None) -> Re
             return _create(cluster, kind, where, request, dry_run=dry_run)
         case "update":
             return _put(cluster, kind, where, request, dry_run=dry_run)
+        case "patch" if request.content_type == APPLY_PATCH and kind is DAEMONSETS:
+            return _apply(cluster, kind, where, request, dry_run=dry_run)
         case "patch":
             change = _patch(kind, where, request)
             stored = cluster.update(kind, where.namespace, where.name, change, dry_run=dry_run)
@@ -158,6 +162,31 @@ def _put(cluster: Cluster, kind: Kind, where: Route, request: Request, *, dry_ru
     return _answer(200, cluster.update(kind, where.namespace, where.name, change, dry_run=dry_run), where)
 
 
+def _apply(cluster: Cluster, kind: Kind, where: Route, request: Request, *, dry_run: bool) -> Response:
+    """Server-side apply, which makes an object that is not there."""
+    body, query = _body(request, kind), dict(request.query)
+    manager, force = query["fieldManager"], query.get("force") == "true"
+    if "managedFields" in body["metadata"]:
+        raise refusal.bad_request("metadata.managedFields must be nil")
+    if unknown := list(drop_unknown(msgspec.json.decode(msgspec.json.encode(body)), SHAPES[kind]())):
+        named = f"{where.namespace}/{where.name}; {kind.api_version(where.version)}, Kind={kind.kind}"
+        words = f"failed to create typed patch object ({named}): .{unknown[0]}: field not declared in schema"
+        raise Refused(500, "", words)
+
+    def apply(old: Object) -> Object:
+        new = applied(kind, where.version, old, body, manager, force=force)
+        meta = body["metadata"]
+        guards = {key: meta[key] for key in ("uid", "resourceVersion") if key in meta}
+        return {**new, "metadata": {**new["metadata"], **guards}}
+
+    if cluster.store.get(kind, (where.namespace, where.name)) is None:
+        new = apply({"metadata": {"name": where.name}})
+        new["metadata"].pop("resourceVersion", None)  # it only says that there must be no other object
+        return _answer(201, cluster.create(kind, where.namespace, new, dry_run=dry_run), where)
+    change = UpdateRequest(apply, where.subresource, manager=manager)
+    return _answer(200, cluster.update(kind, where.namespace, where.name, change, dry_run=dry_run), where)
+
+
 def _patch(kind: Kind, where: Route, request: Request) -> UpdateRequest:
     accepted = (JSON_PATCH, MERGE_PATCH) if kind.custom else (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
     if request.content_type not in accepted:
@@ -168,6 +197,7 @@ def _patch(kind: Kind, where: Route, request: Request) -> UpdateRequest:
         raise refusal.bad_request(f"error decoding patch: {error}") from error
 
     def apply(old: Object) -> Object:
+        before = copy.deepcopy(old) if kind is DAEMONSETS else old
         document = {"kind": kind.kind, "apiVersion": kind.api_version(where.version), **old}
         if request.content_type == JSON_PATCH:
             document = patching.json_patch(document, patch)
@@ -177,7 +207,8 @@ def _patch(kind: Kind, where: Route, request: Request) -> UpdateRequest:
             document = patching.strategic_merge_patch(document, patch)
         document.pop("kind", None)
         document.pop("apiVersion", None)
-        return document
+        followed = kind is DAEMONSETS and not where.subresource
+        return updated(kind, where.version, before, document, _manager(request)) if followed else document
 
     return UpdateRequest(apply, where.subresource, manager=_manager(request))
 

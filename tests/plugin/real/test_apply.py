@@ -33,12 +33,12 @@ async def test_a_typo_is_refused(bed: Bed, plane: ControlPlane, tmp_path: Path, 
     wanted = {"apiVersion": DAEMONSETS.api_version, "kind": "DaemonSet", **daemonset(rolling={"partitions": 3})}
     file.write_bytes(msgspec.json.encode(wanted))
     for words in (
-        (str(plane.binaries.kubectl), "apply", "-f", str(file)),
+        (str(plane.binaries.kubectl), "apply", "--server-side", "-f", str(file)),
         (sys.executable, "-m", "kubectl_plugin", "plan", "-f", str(file)),
         (sys.executable, "-m", "kubectl_plugin", "apply", "-y", "-f", str(file)),
     ):
         code, out, err = await ran(bed, plane, *words)
         assert (code, out) == (1, ""), words
-        assert 'unknown field "spec.updateStrategy.rollingUpdate.partitions"' in err
+        assert ".spec.updateStrategy.rollingUpdate.partitions: field not declared in schema" in err
     (after,) = await bed.api.list(DAEMONSETS) or [{}]
     assert after.get("spec") == before.get("spec")

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubectl_plugin.forecast.what_if import as_applied
 from tests.beds.api import PODS, Object, closing
 from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.kubectl import run_to_end
@@ -164,28 +163,3 @@ async def test_what_the_server_would_refuse_is_refused_before(bed: Bed, plane: C
     assert code == 1
     assert err.startswith("Error from server (Invalid): ")
     assert "maxUnavailable" in err
-
-
-@pytest.mark.parametrize("by_hand", [{}, {"partition": 2, "maxUnavailable": 2}], ids=["untouched", "changed by hand"])
-async def test_a_manifest_is_merged_as_kubectl_apply_does(
-    bed: Bed, plane: ControlPlane, by_hand: dict[str, Any]
-) -> None:
-    """Applied once, perhaps changed by hand, and applied anew with other, additional and missing fields."""
-    kind = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet"}
-    first = {**kind, **daemonset(minReadySeconds=3, pod={"hostNetwork": True})}
-    second = {**kind, **daemonset(image=V2, rolling={"maxUnavailable": 3}, minReadySeconds=4)}
-    await _kubectl(bed, plane, first)
-    if by_hand:
-        await bed.edit({"updateStrategy": {"rollingUpdate": by_hand}, "revisionHistoryLimit": 2})
-    live = await bed.daemonset()
-    theirs = await _kubectl(bed, plane, second, "--dry-run=server")
-    assert as_applied(live, second)["spec"] == theirs["spec"]
-    assert "hostNetwork" not in theirs["spec"]["template"]["spec"], "what the manifest says no more goes"
-
-
-async def _kubectl(bed: Bed, plane: ControlPlane, manifest: Object, *words: str) -> Object:
-    text = msgspec.json.encode(manifest).decode()
-    done = await plane.run_kubectl("apply", "-f", "-", "-n", bed.api.namespace, "-o", "json", *words, stdin=text)
-    assert done.returncode == 0, done.stderr
-    found: Object = msgspec.json.decode(done.stdout)
-    return found

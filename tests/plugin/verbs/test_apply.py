@@ -68,9 +68,11 @@ def test_held_at_a_partition_no_node_starts_early(tmp_path: Path) -> None:
             "  partition 22 keeps 22 nodes (c-06 … a-01) old",
         ]
         assert writes(scene) == []
+        before = stored(scene)["metadata"]["generation"]
         ran = scene.run("apply", "-f", written(tmp_path, wanted), "--hold-at", "22", terminal=True, typed="y\n")
         assert (ran.code, ran.out) == (0, "daemonset.apps.kruise.io/node-agent configured\n")
-        assert writes(scene) == ["patch"]
+        assert writes(scene) == ["patch", "patch"], "the second one changes no field, only their managers"
+        assert stored(scene)["metadata"]["generation"] == before + 1, "all fields in one write"
         scene.pass_time(600.0)
         assert {node for node, image in images(scene).items() if image == "2.0.0"} == {"c-08", "c-07"}
         assert stored(scene)["metadata"]["labels"]["team"] == "agents"
@@ -123,6 +125,27 @@ def test_a_held_change_is_waited_for(scene: Scene, tmp_path: Path) -> None:
     assert sorted(images(scene).values()) == ["1.8.0", "1.8.0", "1.8.0", "2.0.0"]
 
 
+def test_fields_of_others_are_taken_only_from_whom_it_is_said(scene: Scene, tmp_path: Path) -> None:
+    """Those of the plugin's other verbs are its own; the question says which."""
+    wanted = manifest("2.0.0")
+    wanted["spec"]["minReadySeconds"] = 5
+    assert scene.run("apply", "-f", written(tmp_path, wanted), "-y").code == 0
+    acted(scene, "set-image", "agent=registry.example.com/agent:2.0.1")
+    own = scene.run("apply", "-f", written(tmp_path, wanted), terminal=True, typed="y\n")
+    field = '.spec.template.spec.containers[name="agent"].image'
+    assert (own.code, f"  taken over from kubectl-kruise-ds: {field}\n" in own.err) == (0, True), own.err
+    acted(scene, "restart", "-y", "--field-manager", "argocd")
+    acted(scene, "set-image", "agent=registry.example.com/agent:2.0.2", "--field-manager", "argocd")
+    before = stored(scene)["spec"]
+    refused = scene.run("apply", "-f", written(tmp_path, wanted), "-y")
+    assert (refused.code, stored(scene)["spec"]) == (6, before)
+    assert refused.err.startswith(
+        f"error: others manage fields of node-agent that the manifest changes: {field} (argocd)\n"
+    )
+    forced = scene.run("apply", "-f", written(tmp_path, wanted), "-y", "--force-conflicts")
+    assert (forced.code, f"  taken over from argocd: {field}\n" in forced.out) == (0, True)
+
+
 def test_one_that_does_not_exist_yet_is_made(scene: Scene, tmp_path: Path) -> None:
     ran = scene.run("apply", "-f", written(tmp_path, fresh()), "--hold-at", "3", "-y", "--wait")
     assert ran.code == 0, ran
@@ -132,8 +155,9 @@ def test_one_that_does_not_exist_yet_is_made(scene: Scene, tmp_path: Path) -> No
     assert made["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3
     assert made["metadata"]["generation"] == 1, "one write"
     assert '"verb":"apply"' in made["metadata"]["annotations"]["kruise-ds/last-action"]
-    kept = yaml.safe_load(made["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"])
-    assert "partition" not in kept["spec"]["updateStrategy"]["rollingUpdate"], "the file does not have it"
+    (managed,) = [one for one in made["metadata"]["managedFields"] if one["operation"] == "Apply"]
+    rolling = managed["fieldsV1"]["f:spec"]["f:updateStrategy"]["f:rollingUpdate"]
+    assert (managed["manager"], "f:partition" in rolling) == ("kubectl", False), "the next apply must not remove it"
 
 
 def test_the_server_is_asked_to_refuse_what_the_kind_does_not_have(tmp_path: Path) -> None:
@@ -145,11 +169,8 @@ def test_the_server_is_asked_to_refuse_what_the_kind_does_not_have(tmp_path: Pat
             assert ran.code == 0, ran.err
         sent = [one for one in scene.door.link.writes(KIND) if "/status" not in one.request.path]
         mine = [one for one in sent if any(name == "fieldManager" for name, _ in one.request.query)]
-    assert {(one.route.verb, ("dryRun", "All") in one.request.query) for one in mine} >= {
-        ("patch", True),
-        ("patch", False),
-        ("create", False),
-    }
+    sent_as = {(one.route.verb, ("dryRun", "All") in one.request.query) for one in mine}
+    assert sent_as >= {("patch", True), ("patch", False)}
     assert all(("fieldValidation", "Strict") in one.request.query for one in mine)
 
 
@@ -166,7 +187,7 @@ def test_what_somebody_else_makes_meanwhile_is_not_overwritten(scene: Scene, tmp
     async def make() -> None:
         await scene.api.create(DAEMONSETS, {**fresh(), "metadata": {"name": "fresh"}})
 
-    before_request(scene, f"create {KIND}", 2, make)  # the first one is a dry run
+    before_request(scene, f"patch {KIND}", 3, make)  # after two dry runs
     ran = scene.run("apply", "-f", written(tmp_path, fresh()), "-y")
     assert ran.code == 6, ran
     assert "fresh changed while you were looking (now another object of that name)" in ran.err
@@ -229,9 +250,7 @@ def test_a_label_that_somebody_makes_meanwhile_stays(scene: Scene, tmp_path: Pat
         await scene.edit({"metadata": {"annotations": {"team": "agents"}}})
 
     before_request(scene, f"patch {KIND}", 2, mark)
-    path = written(tmp_path, manifest("2.0.0"))
-    assert scene.run("apply", "-f", path, "-y").code == 6
-    assert scene.run("apply", "-f", path, "-y").code == 0
+    assert scene.run("apply", "-f", written(tmp_path, manifest("2.0.0")), "-y").code == 0
     assert stored(scene)["metadata"]["annotations"]["team"] == "agents"
 
 
@@ -277,22 +296,12 @@ def test_no_patch_is_printed_of_what_there_is_not(scene: Scene, tmp_path: Path) 
 
 
 def test_what_a_manifest_has_no_longer_is_left_to_its_other_owners(scene: Scene, tmp_path: Path) -> None:
-    """The partition was written there, was taken out, and was set by hand since: as with kubectl it stays. (A server
-    that fills in what is taken out is as good as somebody who has taken it out there too.)
-    """
+    """The partition was written there, was taken out, and was set by hand since: as with kubectl it stays."""
     name, prefix = "fresh", "daemonset.apps.kruise.io/"
     assert scene.run("apply", "-f", written(tmp_path, fresh(partition=0)), "-y").code == 0
     scene.do(scene.edit({"spec": {"updateStrategy": {"rollingUpdate": {"partition": None}}}}, name))
     path = written(tmp_path, fresh())
-    asked = scene.run("apply", "-f", path, terminal=True, typed="n\n")
-    assert (asked.code, asked.err.splitlines()[:2]) == (
-        6,
-        ["Apply to fresh?", "  only kubectl's copy of the manifest changes"],
-    )
-    before = stored(scene, name)["metadata"]["generation"]
-    assert scene.run("apply", "-f", path, "-y").out.startswith(f"{prefix}{name} configured\n")
     assert scene.run("apply", "-f", path, "-y").out == f"{prefix}{name} unchanged\n"
-    assert stored(scene, name)["metadata"]["generation"] == before
     assert scene.run("set-partition", name, "3", *HOME).code == 0
     assert scene.run("apply", "-f", path, "-y").out == f"{prefix}{name} unchanged\n"
     assert rolling_of(stored(scene, name))["partition"] == 3

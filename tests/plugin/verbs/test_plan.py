@@ -258,7 +258,7 @@ def test_without_the_right_to_change_it_a_try_is_not_checked_by_the_server() -> 
 
 def test_without_the_right_to_create_it_a_new_one_is_planned_all_the_same(tmp_path: Path) -> None:
     with settled() as scene:
-        scene.door.forbid("create", "daemonsets.apps.kruise.io")
+        scene.door.forbid("patch", "daemonsets.apps.kruise.io")
         ran = scene.run("plan", "-f", written(tmp_path, manifest(name="other")), "-o", "json")
         assert (ran.code, ran.err) == (0, "note: not checked by the server: no right to change the DaemonSet\n")
         found = msgspec.json.decode(ran.out)

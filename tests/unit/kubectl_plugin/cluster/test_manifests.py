@@ -46,7 +46,7 @@ async def at(*files: Path, recursive: bool = False, kustomize: Path | None = Non
         ('{"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "metadata": {"name": "a"}}', ["/a"]),
         (
             "kind: List\nitems:\n- {apiVersion: apps.kruise.io/v1beta1, kind: DaemonSet, metadata: {name: a}}\n"
-            "- {kind: List, items: [{apiVersion: apps.kruise.io/v1, kind: DaemonSet, metadata: {name: b}}]}\n"
+            "- {kind: List, items: [{apiVersion: apps.kruise.io/v1alpha1, kind: DaemonSet, metadata: {name: b}}]}\n"
             "- {apiVersion: v1, kind: Service, metadata: {name: c}}\n",
             ["/a", "/b"],
         ),
