@@ -29,6 +29,7 @@ from controller.planner.actions import (
     UpdateInPlace,
 )
 from controller.planner.in_place.admission import (
+    CONTAINER_MISSING,
     UPDATE_REFUSED,
     ByAdmission,
     amount_undone,
@@ -123,6 +124,8 @@ class InPlaceWrites:
             raise _overtaken(action.pod, "spec.selector does not match it any more")
         ref, change, now = _ref(pod), action.change, self._clock()
         found = by_admission(pod, change, action.moved)
+        if found.missing:
+            raise Unmapped("patch", PODS.describe(ref), CONTAINER_MISSING)
         if action.tried or found.images:
             operations = _guarded(ref, swapping_all(pod, action.revision, change, now))
             shown = await self._shown(ref, operations, mapped=bool(found.images))
@@ -154,12 +157,12 @@ class InPlaceWrites:
     async def _shown(
         self, ref: Ref, operations: patch.JsonPatch, *, sub: str = "", mapped: bool = True
     ) -> ManagedPodView | None:
-        """The pod after a dry run. `mapped`: admission has changed what is written; if the server then refuses it as
-        invalid, or cannot show it because a webhook knows no dry run, the pod is replaced."""
+        """The pod after a dry run. `mapped`: admission has changed what is written; if the server then refuses it, or
+        cannot show it because a webhook knows no dry run, the pod is replaced."""
         try:
             return await self._client.preview(POD_VIEWS, ref, operations, sub=sub)
-        except Invalid as error:
-            if not mapped:
+        except (Forbidden, Invalid) as error:
+            if not mapped or (sub and isinstance(error, Forbidden)):
                 raise
             raise Unmapped("patch", PODS.describe(ref), UPDATE_REFUSED) from error
 

@@ -21,6 +21,7 @@ from controller.kube.errors import ApiError, Invalid
 from controller.kube.kinds import POD_VIEWS
 from controller.planner.board import lay_out
 from controller.planner.in_place.admission import (
+    CONTAINER_MISSING,
     UPDATE_REFUSED,
     amount_undone,
     by_admission,
@@ -88,7 +89,7 @@ def _alike(pods: Iterable[ManagedPodView], changes: Mapping[str, InPlaceChange])
         change = changes.get(pod.metadata.uid)
         if change is not None and (found := by_admission(pod, change)):
             of = (pod.metadata.labels or {}).get(HASH_LABEL)
-            groups.setdefault((of, frozenset(found.images.items()), found.amounts), []).append(pod)
+            groups.setdefault((of, frozenset(found.images.items()), found.amounts, found.missing), []).append(pod)
     return [*groups.values()]
 
 
@@ -102,6 +103,8 @@ async def _why(
     """Why the controller would replace the pod; empty: it would not. None: the server does not say."""
     meta, found = pod.metadata, by_admission(pod, change)
     ref = Ref(namespace=meta.namespace, name=meta.name, uid=meta.uid, version=meta.resource_version)
+    if found.missing:
+        return CONTAINER_MISSING
     try:
         if found.images:
             operations = swapping_all(pod, revision, change, now)

@@ -13,6 +13,8 @@ from tests.beds.objects import V1, V2
 from tests.beds.pods import image_of
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, Rule
+from tests.beds.simulator.kinds import PODS as POD_KIND
+from tests.beds.simulator.refusal import forbidden
 from tests.system.in_place import by_priority, in_place, restarts
 from tests.system.resizes import container, cpu_of, deployed, edit, small
 from tests.system.webhook import judged, mutated
@@ -252,3 +254,38 @@ async def test_a_real_server_shows_a_resize_as_its_policy_changes_it(real_bed: B
     found = [pod["spec"]["containers"][0]["resources"]["requests"] for pod in pods.values()]
     assert found == 2 * [{"cpu": "300m", "memory": "128Mi"}]
     assert (uids(pods) == before) is at_resize
+
+
+def refuse_others(attempt: Attempt) -> None:
+    """A policy: at updates only images of the mirror."""
+    if attempt.verb == "update" and not attempt.subresource:
+        for one in attempt.object["spec"]["containers"]:
+            if not one["image"].startswith(MIRROR):
+                raise forbidden(POD_KIND, attempt.object["metadata"]["name"], "only images of the mirror")
+
+
+def rename(one: Object) -> None:
+    one["name"] = "renamed"
+
+
+@pytest.mark.parametrize(
+    ("at_creation", "policy", "why"),
+    [
+        (move, refuse_others, "refuses to update what came of that in place"),
+        (rename, lambda _: None, "renamed or removed a container"),
+    ],
+    ids=["a policy refuses the new image", "the container has another name"],
+)
+async def test_where_an_update_in_place_cannot_reach_a_container_the_pod_is_replaced(
+    bed: Bed, at_creation: Callable[[Object], None], policy: Callable[[Attempt], None], why: str
+) -> None:
+    with judged(bed, of_containers(at_creation, "create")), judged(bed, policy):
+        await bed.deploy(in_place(most=2), nodes=2)
+        before = uids(await bed.pods())
+        await bed.set_image(V2)
+        bed.patience = 600.0
+        await bed.settled()
+        pods = await bed.pods()
+    assert {image_of(pod).removeprefix(MIRROR) for pod in pods.values()} == {V2}
+    assert set(uids(pods).values()).isdisjoint(before.values())
+    assert why in await not_in_place(bed)

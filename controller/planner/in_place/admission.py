@@ -25,6 +25,7 @@ from controller.planner.in_place.resizing import amount_of
 
 IMAGE_UNDONE = "admission changes their image at creation, and would not change the new one"
 RESOURCES_UNDONE = "admission changes their cpu or memory at creation, and would not change the new amounts"
+CONTAINER_MISSING = "admission renamed or removed a container at creation that would get a new image"
 UPDATE_REFUSED = "admission changed them at creation, and the server refuses to update what came of that in place"
 
 Amount: TypeAlias = tuple[str, str, str]
@@ -37,9 +38,11 @@ class ByAdmission(Value):
     images: Mapping[str, str] = {}
     """Images by container."""
     amounts: frozenset[Amount] = frozenset()
+    missing: frozenset[str] = frozenset()
+    """Containers that the pod does not have."""
 
     def __bool__(self) -> bool:
-        return bool(self.images or self.amounts)
+        return bool(self.images or self.amounts or self.missing)
 
 
 def by_admission(pod: ManagedPodView, change: InPlaceChange, moved: frozenset[str] = frozenset()) -> ByAdmission:
@@ -66,6 +69,7 @@ def by_admission(pod: ManagedPodView, change: InPlaceChange, moved: frozenset[st
             and sized.get(one, "") not in (amount, before.get(one, ""))
             and not _is_resized_by_others(pod, one)
         ),
+        missing=frozenset({*change.images, *change.resources} - has.keys()),
     )
 
 
