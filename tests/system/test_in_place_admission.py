@@ -256,6 +256,21 @@ async def test_a_real_server_shows_a_resize_as_its_policy_changes_it(real_bed: B
     assert (uids(pods) == before) is at_resize
 
 
+async def test_a_container_that_admission_put_first_is_in_no_ones_way(bed: Bed) -> None:
+    def put_first(attempt: Attempt) -> None:
+        if attempt.verb == "create":
+            attempt.object["spec"]["containers"].insert(0, {"name": "proxy", "image": "proxy:1"})
+
+    with judged(bed, put_first):
+        await bed.deploy(in_place(most=2), nodes=2)
+        before = uids(await bed.pods())
+        await bed.set_image(V2)
+        await bed.settled()
+        pods = await bed.pods()
+    assert uids(pods) == before
+    assert [one["image"] for pod in pods.values() for one in pod["spec"]["containers"]] == 2 * ["proxy:1", V2]
+
+
 def refuse_others(attempt: Attempt) -> None:
     """A policy: at updates only images of the mirror."""
     if attempt.verb == "update" and not attempt.subresource:

@@ -112,6 +112,7 @@ class Cluster:
         if causes := [*name_causes(name), *kind.rules(new, None)]:
             raise refusal.invalid(kind, name, causes)
         self._admit(Attempt("create", kind, namespace, name, new))
+        kind.defaults(new)  # of what admission added
         if self.store.get(kind, (namespace, name)) is not None:
             raise refusal.already_exists(kind, name)
         if dry_run:
