@@ -115,7 +115,7 @@ async def _apply(
     body = {**application.body, "metadata": {**fields_of(application.body["metadata"]), **guard}}
     stored = await documents.apply(session, key, body, dry_run=dry_run, field_manager=manager, force=bool(meta.uid))
     if dry_run:
-        return stored
+        return field_owners.without_fields_of_client_side(document, stored)
     try:
         return await _tidied(session, key, stored, application, manager)
     except ApiError as error:
@@ -127,8 +127,8 @@ async def _apply(
 async def _tidied(
     session: Session, key: Key, document: JSONObject, application: Application, manager: str
 ) -> JSONObject:
-    """The object with kubectl's copy of the manifest as kubectl would make it, and a held partition no longer among
-    what `manager` has applied. Raises ApiError."""
+    """The object with kubectl's copy of the manifest as kubectl would make it. A partition that is not the manifest's
+    is no longer among what `manager` has applied. Raises ApiError."""
     kept, note = value_at(document, "metadata", "annotations", LAST_APPLIED), note_of(application.manifest)
     if kept not in (None, note):
         meta: JSONObject = {"name": key.name, "namespace": key.namespace, "uid": reads.meta_of(document).uid}
@@ -137,18 +137,20 @@ async def _tidied(
         document = await documents.apply(
             session, key, body, dry_run=False, field_manager=field_owners.KEEPS_NOTE, force=True
         )
-    for _ in range(ATTEMPTS):
-        if not application.holds:
-            break
-        managers = patch.add(field_owners.without_partition(document, manager), "metadata", "managedFields")
-        guarded = patch.guarded_by_version(reads.meta_of(document).resource_version, managers)
+    if not application.holds:
+        return document
+    for attempt in range(ATTEMPTS):
+        left = field_owners.let_go(document, manager, application.manifest)
+        version = reads.meta_of(document).resource_version
+        guarded = patch.guarded_by_version(version, patch.add(left, "metadata", "managedFields"))
+        how: _How = {"dry_run": False, "field_manager": manager, "strict": True}
         try:
-            return await documents.patch(
-                session, DAEMONSETS, key, guarded, dry_run=False, field_manager=manager, strict=True
-            )
+            return await documents.patch(session, DAEMONSETS, key, guarded, **how)
         except Conflict:
+            if attempt == ATTEMPTS - 1:
+                raise
             document = await documents.get(session, DAEMONSETS, key)
-    return document
+    raise AssertionError
 
 
 def _meta_differs(document: JSONObject, before: JSONObject, edit: Edit) -> bool:

@@ -52,10 +52,9 @@ def application_of(
     for note in field_owners.NOTES:
         if draft.get(*_ANNOTATIONS, note) is None and (noted := value_at(live, *_ANNOTATIONS, note)) is not None:
             draft.set(noted, *_ANNOTATIONS, note)
-    holds = hold_at is not None and draft.get(*ROLLING, "partition") is None
-    if holds and draft.get("spec", "updateStrategy", "type") != "OnDelete":
+    if hold_at is not None and draft.get("spec", "updateStrategy", "type") != "OnDelete":
         draft.set(hold_at, *ROLLING, "partition")
-    return Application(manifest=author, body=draft.document, holds=holds)
+    return Application(manifest=author, body=draft.document)
 
 
 def with_notes(application: Application, after: JSONObject) -> JSONObject:
@@ -104,8 +103,8 @@ def apply(
 def _change_of_managers(live: JSONObject, application: Application, expected: JSONObject, manager: str) -> Edit:
     """The edit where at most the managers of fields change. Without it a field that the manifest has no longer would
     stay the next time."""
-    same = field_owners.applied_fields(live, manager) == field_owners.applied_fields(expected, manager)
-    if not field_owners.client_side_managers(live) and (same or application.holds):
+    before, after = (field_owners.applied_fields(one, manager, application.manifest) for one in (live, expected))
+    if before == after and not field_owners.client_side_managers(live):
         return Edit(result="unchanged", operations=())
     managers: list[JSON] = [*field_owners.entries(expected)]
     return Edit(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.api.base import JSONObject, Value
+from controller.api.base import JSONObject, Value, value_at
 from controller.api.daemonset import RollingUpdate
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.snapshot import Snapshot
@@ -25,8 +25,11 @@ class Application(Value):
     manifest: JSONObject
     body: JSONObject
     """What is sent: the manifest, and what this plugin sets beside it."""
-    holds: bool
-    """Whether the partition is not the manifest's own: the next apply of it must not remove it."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether a partition is sent that is not the manifest's."""
+        return value_at(self.body, *ROLLING, "partition") != value_at(self.manifest, *ROLLING, "partition")
 
 
 class Edit(Value):

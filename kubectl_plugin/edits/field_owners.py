@@ -8,13 +8,15 @@ from typing import Final
 import msgspec
 
 from controller.api.base import JSON, JSONObject, fields_of, items_of, value_at
+from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.report.last_action import LAST_ACTION
 from kubectl_plugin.report.snapshot import CHANGE_CAUSE, LAST_APPLIED
 
 NOTES: Final = (LAST_ACTION, CHANGE_CAUSE)
-"""Annotations about the last change, which are applied with each manifest but are not its own."""
-_ANNOTATIONS: Final = ("f:metadata", "f:annotations")
-_PARTITION: Final = ("f:spec", "f:updateStrategy", "f:rollingUpdate", "f:partition")
+"""Annotations about the last change, which are sent with each manifest but are not its own."""
+_ANNOTATIONS: Final = ("metadata", "annotations")
+_PARTITION: Final = (*ROLLING, "partition")
+_COPY: Final = ("f:metadata", "f:annotations", f"f:{LAST_APPLIED}")
 KEEPS_NOTE: Final = "kubectl-last-applied"
 """kubectl's manager of its copy of the manifest, of objects that were applied on the client's side before."""
 
@@ -23,11 +25,10 @@ def entries(document: JSONObject) -> list[JSONObject]:
     return items_of(value_at(document, "metadata", "managedFields"))
 
 
-def applied_fields(document: JSONObject, manager: str) -> JSONObject:
-    """The fields that `manager` has applied, without `NOTES`."""
-    tree = next((fields_of(one.get("fieldsV1")) for one in entries(document) if _is_applied(one, manager)), {})
-    notes: JSONObject = {".": {}, **{f"f:{note}": {} for note in NOTES}}
-    return _without(tree, {"f:metadata": {"f:annotations": notes}})
+def applied_fields(document: JSONObject, manager: str, manifest: JSONObject) -> JSON:
+    """The fields of `manifest` that `manager` has applied."""
+    mine = (one for one in items_of([*let_go(document, manager, manifest)]) if _is_applied(one, manager))
+    return next((one.get("fieldsV1") for one in mine), None)
 
 
 def client_side_managers(document: JSONObject) -> frozenset[str]:
@@ -40,7 +41,7 @@ def taken_from_client_side(document: JSONObject, manager: str) -> list[JSON]:
     before the first apply on the server's side: else a field that the manifest has no longer would stay. The copy of
     the manifest gets a manager of its own, and stays.
     """
-    note, kept = _tree((*_ANNOTATIONS, f"f:{LAST_APPLIED}")), list[JSON]()
+    note, kept = _tree(_COPY), list[JSON]()
     tree: JSONObject = {}
     first = next(one for one in entries(document) if _is_client_side(one))
     for one in entries(document):
@@ -55,7 +56,7 @@ def taken_from_client_side(document: JSONObject, manager: str) -> list[JSON]:
 
 def without_fields_of_client_side(document: JSONObject, expected: JSONObject) -> JSONObject:
     """`expected` without the fields that were applied to `document` on the client's side only, and now are not."""
-    note, tree = _tree((*_ANNOTATIONS, f"f:{LAST_APPLIED}")), dict[str, JSON]()
+    note, tree = _tree(_COPY), dict[str, JSON]()
     for one in filter(_is_client_side, entries(document)):
         tree = _union(tree, _without(fields_of(one.get("fieldsV1")), note))
     for one in entries(expected):
@@ -64,13 +65,15 @@ def without_fields_of_client_side(document: JSONObject, expected: JSONObject) ->
     return fields_of(_pruned(expected, tree))
 
 
-def without_partition(document: JSONObject, manager: str) -> list[JSON]:
-    """The managers where `manager` has not applied the partition. Else the next apply of the manifest, which has
-    none, would remove it, and all nodes that are held back would be updated."""
+def let_go(document: JSONObject, manager: str, manifest: JSONObject) -> list[JSON]:
+    """The managers where `manager` has not applied what this plugin sets beside `manifest`. Else the next apply of it
+    would remove that, and all nodes that a partition holds back would be updated."""
+    beside: JSONObject = {}
+    for path in (_PARTITION, *((*_ANNOTATIONS, note) for note in NOTES)):
+        if value_at(manifest, *path) is None:
+            beside = _union(beside, _tree(f"f:{field}" for field in path))
     return [
-        {**one, "fieldsV1": _without(fields_of(one.get("fieldsV1")), _tree(_PARTITION))}
-        if _is_applied(one, manager)
-        else one
+        {**one, "fieldsV1": _without(fields_of(one.get("fieldsV1")), beside)} if _is_applied(one, manager) else one
         for one in entries(document)
     ]
 
@@ -80,7 +83,7 @@ def _is_applied(entry: JSONObject, manager: str) -> bool:
 
 
 def _is_client_side(entry: JSONObject) -> bool:
-    noted = value_at(entry, "fieldsV1", *_ANNOTATIONS, f"f:{LAST_APPLIED}")
+    noted = value_at(entry, "fieldsV1", *_COPY)
     return entry.get("operation") == "Update" and noted is not None
 
 
