@@ -143,9 +143,8 @@ async def _tidied(
         left = field_owners.let_go(document, manager, application.manifest)
         version = reads.meta_of(document).resource_version
         guarded = patch.guarded_by_version(version, patch.add(left, "metadata", "managedFields"))
-        how: _How = {"dry_run": False, "field_manager": manager, "strict": True}
         try:
-            return await documents.patch(session, DAEMONSETS, key, guarded, **how)
+            return await documents.patch(session, DAEMONSETS, key, guarded, dry_run=False, field_manager=manager)
         except Conflict:
             if attempt == ATTEMPTS - 1:
                 raise
