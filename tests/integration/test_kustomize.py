@@ -34,7 +34,7 @@ async def test_a_kustomization_at_a_url_is_left_to_kubectl_as_it_was_typed(tmp_p
     program = tmp_path / "kubectl"
     program.write_text(
         '#!/bin/sh\ntest "$#$1$2" = "2kustomize$URL" || exit 1\n'
-        "echo '{apiVersion: apps.kruise.io/v1, kind: DaemonSet, metadata: {name: a}}'\n".replace("$URL", url)
+        "echo '{apiVersion: apps.kruise.io/v1beta1, kind: DaemonSet, metadata: {name: a}}'\n".replace("$URL", url)
     )
     program.chmod(0o700)
     found, _ = await read_manifests(ManifestOptions(kustomize=url), Host({"KUBECTL": str(program)}))

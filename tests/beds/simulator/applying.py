@@ -48,7 +48,8 @@ def applied(kind: Kind, version: str, old: Object, body: Object, manager: str, *
 
 def updated(kind: Kind, version: str, old: Object, new: Object, manager: str) -> Object:
     """`new` with its managers after a write that is no apply."""
-    if not old["metadata"].get("managedFields"):
+    entries = old["metadata"].get("managedFields") or []
+    if entries != new["metadata"].get("managedFields") or all(one.get("operation") != "Apply" for one in entries):
         return new
     known, changed = _fields_of(new), _changed(old, new)
     known = {owner: paths - changed for owner, paths in known.items()}
