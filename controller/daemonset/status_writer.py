@@ -55,30 +55,29 @@ class DueStatus(msgspec.Struct, frozen=True):
     """Whether somebody waits for this: a generation was observed, a condition changed, or the rollout is complete."""
 
 
-class _Repeated(msgspec.Struct):
+class RepeatedStatus(msgspec.Struct):
     """How often the same status was written in a row: another controller takes it back. All moments by `elapsed`."""
 
     said: object = None
     """What the last write said, without the times in it, which depend on what was there before."""
     times: int = 0
     at: float = 0.0
+    wait: float = 0.0
+    """Seconds from the last write to the next one that says the same."""
 
     def delay(self, wanted: Status, moment: float) -> float:
         """Seconds until `wanted` may be written; 0 unless it repeats the last write, beyond the second repetition."""
-        return max(self.at + self._wait - moment, 0.0) if self._repeats(wanted, moment) else 0.0
+        return max(self.at + self.wait - moment, 0.0) if self._repeats(wanted, moment) else 0.0
 
     def wrote(self, status: Status, moment: float) -> bool:
         """Note a write; returns whether the same one was made too often."""
         self.times = self.times + 1 if self._repeats(status, moment) else 1
+        self.wait = min(max(self.wait * 2, 1.0), FAILING_AT_MOST) if self.times >= MOST else 0.0
         self.said, self.at = _words(status), moment
-        return self._wait > 0
-
-    @property
-    def _wait(self) -> float:
-        return min(2.0 ** (self.times - MOST), FAILING_AT_MOST) if self.times >= MOST else 0.0
+        return self.wait > 0
 
     def _repeats(self, status: Status, moment: float) -> bool:
-        return moment - self.at <= max(SECONDS, 4 * self._wait) and self.said == _words(status)
+        return moment - self.at <= max(SECONDS, 4 * self.wait) and self.said == _words(status)
 
 
 def _words(status: Status) -> tuple[object, ...]:
@@ -108,7 +107,7 @@ class StatusWriter:
         self._rest = Backoff(1.0, 300.0)  # seconds, as at any other place where writes fail
         self._rests_until = -inf
         """No write before this moment (`elapsed`), after such an error."""
-        self._repeated = _Repeated()
+        self._repeated = RepeatedStatus()
 
     async def settle(
         self,

@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.daemonset.own_status import OwnStatus
+from controller.daemonset.places import FAILING_AT_MOST
 from controller.daemonset.status_conflict import StatusConflict, conflict_after, conflict_found
-from controller.daemonset.status_writer import DueStatus, due_status
+from controller.daemonset.status_writer import DueStatus, RepeatedStatus, due_status
 from controller.planner.plan import plan
 from controller.planner.status import Status, refused_status
 from tests.beds.worlds import NOW, ds, everywhere, world
@@ -131,3 +132,14 @@ def test_after_as_long_in_peace_as_we_stood_back_it_begins_from_the_start() -> N
 def test_a_process_that_has_just_begun_stands_back_too(ago: float, until: float | None) -> None:
     found = conflict_found(ago=ago, now=1020.0)
     assert found == (until and StatusConflict(until=until, pause=60.0))
+
+
+def test_a_status_that_is_taken_back_waits_ever_longer_and_at_most_so_long() -> None:
+    repeated, moment, waits = RepeatedStatus(), 0.0, []
+    for _ in range(2000):
+        repeated.wrote(status_of(), moment)
+        waits.append(repeated.delay(status_of(), moment))
+        moment += waits[-1]
+    assert waits[:5] == [0.0, 1.0, 2.0, 4.0, 8.0]
+    assert waits[-1] == FAILING_AT_MOST
+    assert repeated.delay(status_of(ready=3), moment) == 0.0, "another status is written at once"
