@@ -75,9 +75,10 @@ class NodeBackoff(msgspec.Struct):
         self.created_on[node] = _Created(names=names, at=moment, wait=_wait_after(before, moment))
 
     def deleted(self, node: str, name: str) -> None:
-        """Note that we deleted a pod that had not ended. That is no failure of its node."""
+        """Note that we deleted a pod that had not ended. That is no failure of its node, even if the pod was seen
+        to end before the answer came."""
         known = self.created_on.get(node)
-        if known is not None and known.name == name and known.lasted is None:
+        if known is not None and known.name == name:
             del self.created_on[node]
 
     def ended(self, pod: Pod, moment: float) -> None:

@@ -361,6 +361,20 @@ def test_a_pod_that_lasts_for_a_minute_and_longer_than_its_wait_ends_the_back_of
     assert known(grown, 260.0 + 256.0) == ({}, {})
 
 
+@pytest.mark.parametrize("seen_to_end_first", [True, False])
+def test_our_own_deletions_are_no_failure_of_a_node(seen_to_end_first: bool) -> None:
+    backoff = NodeBackoff()
+    for number in range(9):
+        name, moment = f"demo-{number}", 5.0 * number
+        backoff.created("node-0", name, moment)
+        if seen_to_end_first:
+            backoff.ended(pod("node-0", name=name, created=NOW + moment), moment + 1)
+        backoff.deleted("node-0", name)
+        if not seen_to_end_first:
+            backoff.ended(pod("node-0", name=name, created=NOW + moment), moment + 1)
+        assert known(backoff, moment + 2) == ({}, {})
+
+
 def test_the_end_of_another_pod_and_a_repeated_create_change_nothing() -> None:
     backoff = NodeBackoff()
     backoff.created("node-0", "demo-0", 0.0)
