@@ -86,7 +86,7 @@ class InPlaceWrites:
             case DrainPod():
                 await self._patched(ref, draining(pod, self._clock()), sub="status")
             case ContinueInPlace():
-                await self._patched(ref, continuing(pod, action.revision, self._clock()))
+                await self._patched(ref, continuing(pod, action.revision, self._clock()), of=pod)
             case ResizePod():
                 await self._resize(pod)
             case OpenGates():
@@ -98,7 +98,7 @@ class InPlaceWrites:
             case CancelDelete():
                 # the state goes last: while it is there, every pass tries both again
                 ref = await self._patched(ref, marking(pod, self._clock(), mark=False), sub="status")
-                await self._patched(ref, cancelling(pod, action.labels))
+                await self._patched(ref, cancelling(pod, action.labels), of=pod)
             case _:
                 assert_never(action)
 
@@ -135,11 +135,7 @@ class InPlaceWrites:
             change = await self._as_admitted(pod, change, found)
         if change.restarts:
             ref = await self._patched(ref, draining(pod, self._clock()), sub="status")
-        operations = updating(pod, action.revision, change, now)
-        written = await self._client.patch(PODS, ref, _guarded(ref, operations))
-        self._wrote(written)
-        if not self._owns(written.labels or {}):
-            raise altered("patch", ref)
+        await self._patched(ref, updating(pod, action.revision, change, now), of=pod)
 
     async def _as_admitted(self, pod: ManagedPodView, change: InPlaceChange, found: ByAdmission) -> InPlaceChange:
         """The change with what admission makes of its amounts. A refusal that is about the node, or a server that
@@ -179,7 +175,7 @@ class InPlaceWrites:
         closing = draining(pod, self._clock()) if is_resized_by_restart(pod) else ()
         if closing:
             await self._client.patch(PODS, ref, guarded, sub="resize", dry_run=True)
-        ref = await self._patched(ref, counting(pod))
+        ref = await self._patched(ref, counting(pod), of=pod)
         await self._patched(ref, closing, sub="status")
         self._wrote(await self._client.patch(PODS, ref, guarded, sub="resize"))
 
@@ -191,14 +187,19 @@ class InPlaceWrites:
         if action.tried and operations:
             await self._client.patch(PODS, ref, _guarded(ref, operations), dry_run=True)
         ref = await self._patched(ref, marking(pod, now, mark=action.mark), sub="status")
-        await self._patched(ref, operations)
+        await self._patched(ref, operations, of=pod)
 
-    async def _patched(self, ref: Ref, operations: tuple[JSONObject, ...], sub: str = "") -> Ref:
-        """Patch the pod; returns its reference at the new version. Without operations nothing is sent."""
+    async def _patched(
+        self, ref: Ref, operations: tuple[JSONObject, ...], sub: str = "", *, of: PodView | None = None
+    ) -> Ref:
+        """Patch the pod; returns its reference at the new version. Without operations nothing is sent. Raises Altered
+        if the selector matched the pod as it was read (`of`), and does not match it any more."""
         if not operations:
             return ref
         written = await self._client.patch(PODS, ref, _guarded(ref, operations), sub=sub)
         self._wrote(written)
+        if of is not None and self._owns(of.metadata.labels or {}) and not self._owns(written.labels or {}):
+            raise altered("patch", ref)
         return replace(ref, version=written.version)
 
 

@@ -56,8 +56,8 @@ PROOF = 2
 """Accepted creates of a revision after which its other pods are created all at once."""
 UNSURE_SECONDS = 30.0
 """Seconds for which a write whose answer was lost may yet be done: no server or proxy holds a request for longer."""
-ENDED = (DeleteReason.FAILED, DeleteReason.SUCCEEDED, DeleteReason.VANISHED)
 NOT_LASTED = (DeleteReason.FAILED, DeleteReason.SUCCEEDED, DeleteReason.STRAY, DeleteReason.VANISHED)
+"""Why pods are deleted that have not lasted. Any other deletion of ours is no failure of the node."""
 NO_RESIZE = "this server has no pods/resize, which takes Kubernetes 1.33, so new pods are made instead"
 
 
@@ -83,7 +83,7 @@ class DaemonSetState(msgspec.Struct):
     """Names of pods whose create got no answer, by node. Creates there use this name again until one is answered:
     with another name there could be two pods, if the first request is carried out late."""
     strays: set[str] = msgspec.field(default_factory=set)
-    """uids of pods that we created and that the selector has not matched since: a webhook changed their labels."""
+    """uids of pods of ours that the selector has not matched since a write: a webhook changed their labels."""
     ready_seen: ReadySeen = msgspec.field(default_factory=ReadySeen)
     restarts_seen: RestartsSeen = msgspec.field(default_factory=RestartsSeen)
     verdicts: Verdicts = msgspec.field(default_factory=Verdicts)

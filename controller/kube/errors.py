@@ -120,7 +120,7 @@ class Gone(ApiError):
 
 
 class Altered(ApiError):
-    """An object was created, but a webhook has changed what makes it ours."""
+    """A write was accepted, but a webhook has changed what makes the object ours."""
 
     stray = ""
     """The uid of a pod that the selector does not match; empty: it does, or nothing was stored."""

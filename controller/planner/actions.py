@@ -31,7 +31,7 @@ class DeleteReason(StrEnum):
     SURGED = "its successor is available, or it is not ready itself"
     SURPLUS = "its node may only keep it, and others serve instead"
     VANISHED = "its node is gone"
-    STRAY = "a webhook changed its labels at creation, so that the selector does not match it"
+    STRAY = "a webhook changed its labels, so that the selector does not match it"
     NOT_RESIZED = "its resize is refused"
 
 

@@ -1,5 +1,5 @@
 """The stage that claims pods and revisions: adopts those that match the selector and have no controller, and releases
-those that no longer match."""
+those that no longer match. Pods that a webhook has taken from us are deleted."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from controller.planner.actions import (
     AdoptRevision,
     CancelDelete,
     CreatePod,
-    DeletePod,
     DeleteReason,
     OpenGates,
     ReleasePod,
 )
 from controller.planner.board import Board
+from controller.planner.lifecycle import retire
 from controller.planner.place import Place
 from controller.planner.placement import place_pods
 from controller.planner.step import Step
@@ -33,13 +33,12 @@ def claim(board: Board) -> Step:
     """
     world = board.world
     unmatched = [pod for pod in board.unmatched if Place.of_object(pod.uid) not in world.held_back]
-    releases = [
-        DeletePod(pod=pod.ref, node=pod.node, why=DeleteReason.STRAY)
-        if pod.uid in world.strays
-        else _release(pod, world.held_back)
+    lost = [
+        retire(pod, DeleteReason.STRAY, board) if pod.uid in world.strays else _release(pod, world.held_back)
         for pod in unmatched
         if not pod.dying
     ]
+    releases = [one for one in lost if one is not None]
     adopted = [
         AdoptPod(pod=pod.ref, owners=pod.owner_index)
         for pod in adoptable(world)

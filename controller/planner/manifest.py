@@ -27,8 +27,8 @@ from controller.api.wellknown import (
 from controller.planner.eligibility import daemon_tolerations
 from controller.planner.world import Predecessor
 
-_NAME, _NODE = b"\0", b"\0\0"
-"""Mark where the names of the pod and of its node go. JSON cannot contain this byte: it is escaped in strings."""
+_NAME, _NODE = b"\0", b"\1"
+"""Mark where the names of the pod and of its node go. JSON has these bytes only in escaped form."""
 _METADATA = frozenset(
     {
         "annotations",

@@ -156,7 +156,7 @@ class Obstacle(StrEnum):
     )
     STRAY = Row(
         name="stray",
-        why="the pod created there does not match spec.selector, and has to be deleted first",
+        why="a webhook changed the labels of its pod, which does not match spec.selector and has to go first",
         ends="its deletion",
     )
     HELD_BACK = Row(name="held_back", why="a write failed there, and is tried again later", ends="the next attempt")

@@ -114,7 +114,7 @@ class World(Value):
     fresh: bool = True
     """Whether the caches have seen all of our own writes. If not, only look and do not act."""
     strays: frozenset[str] = frozenset()
-    """uids of pods of ours that the selector has not matched since their creation."""
+    """uids of pods of ours that the selector has not matched since a write: a webhook changed their labels."""
     not_before: Mapping[str, float] = {}
     """When nodes whose pods do not last may have their next one (seconds since 1970), by node."""
     restored: frozenset[str] = frozenset()

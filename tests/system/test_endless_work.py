@@ -18,7 +18,7 @@ from tests.beds.pods import condition, controller_of, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, LoseAnswer, Rule
 from tests.system.in_place import in_place
-from tests.system.pre_delete import HOOK, hooked
+from tests.system.pre_delete import HOOK, hooked, prepared, release
 from tests.system.webhook import judged
 
 HASH = "controller-revision-hash"
@@ -145,6 +145,27 @@ async def test_pods_that_an_update_in_place_takes_from_us_are_replaced() -> None
             await it_costs_ever_less(bed)
         await bed.runs_on("node-0", "node-1", image=V2)
         assert len(await bed.api.list(PODS)) == 2
+
+
+async def test_pods_that_a_preparation_takes_from_us_do_not_run_on() -> None:
+    """The same for the preDelete hook, which still decides when each of them goes."""
+
+    def judge(attempt: Attempt) -> None:
+        if attempt.verb == "update" and not attempt.subresource:
+            rename(attempt.object["metadata"]["labels"])
+
+    async with simulated() as bed:
+        bed.patience = HOUR
+        await bed.deploy(hooked(), nodes=1)
+        with judged(bed, judge):
+            await bed.set_image(V2)
+            [old] = (await prepared(bed, "node-0")).values()
+            await it_costs_ever_less(bed)
+            [kept] = await bed.api.list(PODS)
+            assert kept["metadata"]["uid"] == old["metadata"]["uid"]
+            await release(bed, kept)
+            await bed.runs_on("node-0", image=V2)
+        assert len(await bed.api.list(PODS)) == 1
 
 
 async def test_a_new_template_whose_pods_lose_their_labels_replaces_no_old_pod(bed: Bed) -> None:
