@@ -187,6 +187,7 @@ async def test_a_server_that_was_away_has_refused_nothing(seconds: float) -> Non
         rules = [Rule(verb=verb, effect=NoConnection()) for verb in verbs]
         for rule in rules:
             bed.simulator.link.faults.add(rule)
+        assert bed.simulator.link.drop_watches()
         await asyncio.sleep(seconds)  # of virtual time
         for rule in rules:
             bed.simulator.link.faults.remove(rule)
