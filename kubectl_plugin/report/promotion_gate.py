@@ -10,7 +10,8 @@ from controller.api.daemonset import Phase
 from controller.api.meta import epoch
 from controller.planner.node_state import NodeState
 from kubectl_plugin.durations import short_duration
-from kubectl_plugin.report.status.brief import is_certain
+from kubectl_plugin.report.status.brief import is_certain, is_degraded_for_long
+from kubectl_plugin.report.status.reasons import reason_of
 from kubectl_plugin.report.steps import Steps
 from kubectl_plugin.report.survey import Survey
 
@@ -60,6 +61,10 @@ def why_blocked(seen: Survey, steps: Steps | None, *, soak: float) -> PromotionB
         )
     if seen.phase is Phase.STALLED and (seen.standing.refused or is_certain(seen)):
         return PromotionBlock(why=PromotionBlockReason.STALLED, text=unfinished)
+    if seen.phase is Phase.DEGRADED and is_degraded_for_long(seen.snapshot):
+        waited = short_duration(seen.daemonset.progress_deadline)
+        text = f"{step} is not finished: {nodes}, {reason_of(seen).text} for longer than {waited}"
+        return PromotionBlock(why=PromotionBlockReason.STALLED, text=text)
     if seen.daemonset.paused:
         return PromotionBlock(why=PromotionBlockReason.PAUSED, text=f"{name} is paused: {nodes}")
     if done < counts.target or seen.standing.outdated:

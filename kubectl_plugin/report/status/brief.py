@@ -8,6 +8,7 @@ from typing import Final
 
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
+from controller.api.meta import epoch
 from controller.planner.node_state import NodeState
 from controller.planner.progress import due_at
 from kubectl_plugin.report.last_action import paused_words
@@ -68,6 +69,11 @@ class Brief(Value):
     def certain(self) -> bool:
         """Whether Stalled, if that is the phase, is beyond doubt."""
         return self.survey is None or is_certain(self.survey)
+
+    @property
+    def degraded_for_long(self) -> bool:
+        """Whether the phase, if it is Degraded, has been so for longer than the progress deadline."""
+        return is_degraded_for_long(self.snapshot)
 
     @property
     def daemonset(self) -> DaemonSet:
@@ -142,6 +148,16 @@ def is_certain(survey: Survey) -> bool:
     rollout = survey.recorded
     overdue = survey.snapshot.now - due_at(rollout, survey.daemonset.progress_deadline)
     return rollout.phase == Phase.STALLED or overdue >= GRACE
+
+
+def is_degraded_for_long(snapshot: Snapshot) -> bool:
+    """Whether the controller's record has been Degraded for longer than the progress deadline, and not because of
+    unreachable nodes only. The controller itself leaves it at Degraded then: the rollout is over."""
+    rollout = stated_rollout(snapshot.daemonset)
+    since = epoch(rollout.last_transition_time)
+    if rollout.phase != Phase.DEGRADED or rollout.nodes_unreachable_since or since is None:
+        return False
+    return snapshot.now - since >= snapshot.daemonset.progress_deadline
 
 
 def _stated_counts(status: DaemonSetStatus, rollout: Rollout) -> NodeCounts:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from controller.api.base import Value
 from controller.api.daemonset import Phase
+from kubectl_plugin.durations import short_duration
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.revisions.images import images_of, short_image
 from kubectl_plugin.report.status.brief import Brief
@@ -110,9 +111,8 @@ def _ending_by_phase(brief: Brief, wanted: Awaited) -> Ending | None:
         case _ if wanted.fail_fast and brief.failing:
             words = f"fails at {_done_words(brief)}: {brief.failing}"
             return _rollout_ending(brief, ExitCode.STUCK, words, _rollback_verb(brief))
-        case Phase.DEGRADED if wanted.fail_fast:
-            words = f"is over, but {brief.counts.desired - brief.counts.available} nodes have no available pod"
-            return _rollout_ending(brief, ExitCode.STUCK, words)
+        case Phase.DEGRADED if wanted.fail_fast or brief.degraded_for_long:
+            return _degraded_ending(brief)
     return None
 
 
@@ -143,6 +143,13 @@ def _finished_ending(brief: Brief) -> Ending:
     """The ending of a finished rollout, which may have no nodes at all."""
     nowhere = f"no node is eligible for daemonset.apps.kruise.io/{brief.daemonset.name}: it runs nowhere"
     return Ending(code=ExitCode.DONE, warning="" if brief.counts.desired else nowhere)
+
+
+def _degraded_ending(brief: Brief) -> Ending:
+    words = f"is over, but {brief.counts.desired - brief.counts.available} nodes have no available pod"
+    if brief.degraded_for_long:
+        words += f" for longer than {short_duration(brief.daemonset.progress_deadline)}"
+    return _rollout_ending(brief, ExitCode.STUCK, ": ".join(filter(None, (words, brief.why))))
 
 
 def _rollback_verb(brief: Brief) -> str:

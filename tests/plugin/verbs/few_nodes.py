@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from controller.kube.request import JSON_PATCH, Request, Response
-from tests.beds.api import DAEMONSETS, Object
+from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.simulator.route import route
 from tests.plugin.kept import story
 from tests.plugin.playing import Meanwhile, Ran, Scene
@@ -66,6 +66,23 @@ def unreachable(scene: Scene, /, silent: int) -> None:
     made["spec"]["tolerations"] = [{"operator": "Exists"}]
     scene.do(scene.edit({"spec": {"template": made, **rolling(maxUnavailable=2)}}))
     scene.pass_time(3600.0)
+
+
+@story
+def unserved(scene: Scene, /) -> None:
+    """Revision 1 is everywhere, and since a minute no pod is ready."""
+    few_nodes.play(scene)
+    scene.do(stop_serving(scene, *NODES))
+    scene.pass_time(60.0)
+
+
+async def stop_serving(scene: Scene, *names: str) -> None:
+    """The pods of these nodes are not ready, and do not get so again."""
+    for pod in await scene.api.list(PODS):
+        if (name := pod["spec"]["nodeName"]) in names:
+            if (was := scene.nodes.behaviour_of(name)) is not None:
+                scene.nodes.behave(name, replace(was, ready=None))
+            await scene.nodes.ready(pod, value=False)
 
 
 @story

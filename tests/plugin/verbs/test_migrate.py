@@ -18,7 +18,7 @@ from tests.beds.simulator.route import route
 from tests.plugin.playing import Ran, Scene
 from tests.plugin.scene import daemonset
 from tests.plugin.user_transport import UserTransport
-from tests.plugin.verbs.few_nodes import HOME, NODES, acted, ends_it, few_nodes, signalled
+from tests.plugin.verbs.few_nodes import HOME, NODES, acted, ends_it, few_nodes, signalled, stop_serving
 from tests.plugin.verbs.natives import NAME, STRATEGY, acts, native_nodes, ours, owners, pods, theirs
 
 OURS, THEIRS = "apps.kruise.io/v1beta1", "apps/v1"
@@ -46,6 +46,16 @@ def test_there_and_back() -> None:
         scene.check("migrate/to-native", "migrate", NAME, "--to-native", "-y", *HOME, meanwhile=acts)
         assert (pods(scene), owners(scene), ours(scene)) == (before, {THEIRS}, {})
         assert theirs(scene)[NAME]["spec"]["updateStrategy"] == {"type": "OnDelete"}
+
+
+def test_pods_that_never_ran_are_not_waited_for_without_end() -> None:
+    with native_nodes() as scene:
+        scene.do(stop_serving(scene, *NODES))
+        assert migrated(scene, NAME, "-y").code == 0
+        began = scene.now()
+        ran = scene.run("status", NAME, *HOME, "-w", "--timeout", "2h")
+        assert (ran.code, "waiting for a-04, a-03" in ran.err) == (4, True), ran.err
+        assert scene.now() - began < 620.0
 
 
 def test_a_dry_run_writes_nothing() -> None:

@@ -20,7 +20,7 @@ from tests.plugin.scene import (
     settled,
     start_canary,
 )
-from tests.plugin.verbs.few_nodes import at_half, moving
+from tests.plugin.verbs.few_nodes import at_half, moving, stop_serving
 from tests.plugin.verbs.promoting import LINE, WHERE, done, live, partition, promote, written
 
 
@@ -93,6 +93,19 @@ def test_what_stalls_ends_the_wait() -> None:
             "error: stalled: step 2 is not finished: 4 of 8 nodes updated, c-04 CrashLoopBackOff",
             f"  hint: kubectl kruise-ds rollback {WHERE} goes back",
         ]
+        assert not written(scene)
+
+
+def test_pods_of_a_finished_step_that_are_lost_end_it_at_the_deadline() -> None:
+    with at_half() as scene:
+        scene.do(stop_serving(scene, "a-04"))
+        began = scene.now()
+        ran = promote(scene, "--wait", "--soak", "1h", "--timeout", "3h")
+        assert ran.code == 4
+        assert ran.err.splitlines()[-2] == (
+            "error: stalled: step 2 is not finished: 1 of 2 nodes updated, waiting for a-04 for longer than 10m"
+        )
+        assert 600.0 <= scene.now() - began < 620.0
         assert not written(scene)
 
 

@@ -16,8 +16,8 @@ from rich.cells import cell_len
 from tests.beds.api import DAEMONSETS, NAMESPACES
 from tests.plugin import scene as scenes
 from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, canary, held, paused, template
-from tests.plugin.verbs.few_nodes import few_nodes, few_recover, moving, unreachable
-from tests.plugin.verbs.sample_status import WATCH, all_recovers, recovers
+from tests.plugin.verbs.few_nodes import few_nodes, few_recover, moving, stop_serving, unreachable, unserved
+from tests.plugin.verbs.sample_status import STATUS, WATCH, all_recovers, recovers
 
 
 def test_a_log_gets_a_line_per_change_and_two_signs_of_life_a_minute() -> None:
@@ -113,6 +113,34 @@ def test_unreachable_nodes_are_waited_for_until_time_is_up(silent: int, at: int,
     if forbidden != "pods":  # without them it is one line
         assert f"Waits for {who}" in " ".join(shown.out.split())
     assert "Progressing" in listed.out
+
+
+@pytest.mark.parametrize("forbidden", ["", "nodes", "pods"])
+def test_pods_lost_after_the_rollout_end_it_at_the_deadline(forbidden: str) -> None:
+    with unserved() as scene:
+        began = scene.now()
+        assert scene.run(*STATUS, "--exit-code").code == 3
+        if forbidden:
+            scene.door.forbid("list", forbidden)
+        ran = scene.run(*WATCH, "--timeout", "2h")
+        took = scene.now() - began
+        at_once = scene.run(*STATUS, "--exit-code")
+    assert (ran.code, at_once.code) == (4, 4), ran.err
+    assert took == pytest.approx(540.0, abs=5.0)
+    assert "is over, but 4 nodes have no available pod for longer than 10m: " in ran.err
+    assert forbidden == "pods" or ran.err.split("10m: ")[1].startswith("waiting for a-04, a-03"), ran.err
+
+
+def test_lost_nodes_after_the_rollout_are_waited_for_like_others() -> None:
+    with few_nodes() as scene:
+        tolerant = template("1.9.0")
+        tolerant["spec"]["tolerations"] = [{"operator": "Exists"}]
+        scene.do(scene.edit({"spec": {"template": tolerant}}))
+        scene.pass_time(240.0)
+        scene.do(scene.nodes.lose("a-02"))
+        scene.do(stop_serving(scene, "a-02"))
+        ran = scene.run(*WATCH, "--timeout", "20m")
+    assert (ran.code, "(Degraded)" in ran.err) == (3, True), ran.err
 
 
 def test_another_revision_takes_over() -> None:
