@@ -62,7 +62,7 @@ class SelectedOptions(SelectorOptions):
     @property
     def by_selection(self) -> bool:
         """Whether flags choose the objects, so that no name is needed."""
-        return bool(self.everything or self.selector or self.all_namespaces)
+        return bool(self.everything or (self.selector or "").strip() or self.all_namespaces)
 
     def check_with(self, names: tuple[str, ...]) -> None:
         """Raises UsageError unless the flags and `names` choose objects in exactly one way."""
@@ -204,3 +204,7 @@ class PullOptions(Options):
     timeout: Annotated[str, Option(help="Stop watching after, e.g. 15m; the job goes on.")] = "0"
     dry_run: DryRunFlag = DryRun.NONE
     field_manager: FieldManager = MANAGER
+
+    def check(self) -> None:
+        if self.selector is not None and not self.selector.strip():
+            raise UsageError("which nodes? give -l LABELS, or leave -l out for all nodes")

@@ -8,10 +8,9 @@ from typing import Final
 import msgspec
 
 from controller.api.base import JSONObject, as_bytes, items_of
+from kubectl_plugin.characters import INVISIBLE
 from kubectl_plugin.flags import Output
 
-_UNPRINTABLE: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""Characters that JSON allows in a string, but that would control a terminal."""
 _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7e]")
 
 
@@ -27,13 +26,13 @@ def as_text(document: JSONObject, output: Output, *, only_ascii: bool = False) -
         from kubectl_plugin.kubectl_yaml import yaml_text  # imported only when YAML is asked for
 
         text = yaml_text(shown, only_ascii=only_ascii)
-        return yaml_text(shown, only_ascii=True) if _UNPRINTABLE.search(text) else text
+        return yaml_text(shown, only_ascii=True) if INVISIBLE.search(text) else text
     return as_line(msgspec.json.format(as_bytes(shown), indent=4), only_ascii=only_ascii)
 
 
 def as_line(encoded: bytes, *, only_ascii: bool) -> str:
-    """JSON for stdout: characters that would control a terminal are escaped, so the document stays the same."""
-    return (_BEYOND_ASCII if only_ascii else _UNPRINTABLE).sub(_escaped, encoded.decode())
+    """JSON for stdout: characters that nobody would see are escaped, so the document stays the same."""
+    return (_BEYOND_ASCII if only_ascii else INVISIBLE).sub(_escaped, encoded.decode())
 
 
 def _without_managed_fields(document: JSONObject) -> JSONObject:

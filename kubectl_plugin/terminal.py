@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, TextIO
 
+from kubectl_plugin.characters import visible
 from kubectl_plugin.clock import ServerClock
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import GlobalFlags, Output, for_cluster
@@ -27,12 +28,6 @@ WIDEST = 200
 NARROWEST = 40
 LOG_WIDTH = 80
 """Columns where stdout is no terminal."""
-_BIDIRECTIONAL: Final = (0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
-_CONTROLS: Final = {
-    code: " " for code in (*range(0x20), *range(0x7F, 0xA0), *_BIDIRECTIONAL) if chr(code) not in "\n\t"
-}
-"""Characters that would control the terminal. Texts come from the server, too, where anybody may have written them.
-"""
 
 
 class Terminal:
@@ -118,7 +113,7 @@ class Terminal:
         """Print lines of the result."""
         with self._printing():
             for line in lines:
-                print(line.translate(_CONTROLS), file=self.out)
+                print(visible(line), file=self.out)
 
     def say_document(self, document: JSONObject, output: Output) -> None:
         """Print the whole result for a program."""
@@ -198,7 +193,7 @@ class Terminal:
         """Print to stderr. That nobody reads it is no reason to stop."""
         try:
             for line in lines:
-                print(line.translate(_CONTROLS), end=end, file=self.err, flush=True)
+                print(visible(line), end=end, file=self.err, flush=True)
         except OSError:
             _lead_nowhere(self.err)
 

@@ -9,6 +9,8 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from rich.cells import cell_len
 from rich.text import Text
 
+from kubectl_plugin.characters import visible
+
 Cell: TypeAlias = str | Text
 """A Text has colours. In either kind, line breaks and control characters become spaces."""
 
@@ -75,9 +77,9 @@ def _needed(column: Column[Row], cells: Sequence[Cell]) -> int:
 
 
 def clean(cell: Cell, only_ascii: bool) -> Text:
-    """`cell` on one line, without control characters; its colours stay."""
+    """`cell` on one line, without invisible characters; its colours stay."""
     text = cell.copy() if isinstance(cell, Text) else Text(cell)
-    text.plain = "".join(_shown(character, only_ascii) for character in text.plain)
+    text.plain = "".join(_shown(character, only_ascii) for character in visible(text.plain))
     return text
 
 

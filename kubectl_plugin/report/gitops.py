@@ -51,11 +51,18 @@ def _manager(document: JSONObject, owners: Iterable[OwnerReference]) -> _Manager
     if release or labels.get(MANAGED_BY) == "Helm":
         text = f'Helm release "{release}"' if release else "Helm"
         return _Manager(text=text, risk="the next upgrade may revert this", where="in the chart's values")
-    listed = sorted(owners, key=lambda one: not one.controller)
+    listed = sorted(filter(_may_manage, owners), key=lambda one: not one.controller)
     if not listed:
         return None
     owner = f'{listed[0].kind} "{listed[0].name}"'
     return _Manager(text=owner, risk="its controller may revert this", where="there")
+
+
+def _may_manage(owner: OwnerReference) -> bool:
+    """Whether a controller of this kind of owner may write DaemonSets. Kubernetes' own kinds, such as ConfigMap, own
+    them only so that they are deleted together. Their groups have no dot or end in `.k8s.io`; so do the groups of
+    some custom resources, which then have to be the controller."""
+    return "." in owner.group and (bool(owner.controller) or not owner.group.endswith(".k8s.io"))
 
 
 def _git(labels: Mapping[str, str], annotations: Mapping[str, str], managed_fields: JSON) -> _Manager | None:

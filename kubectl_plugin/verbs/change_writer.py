@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from typing import Final
@@ -187,7 +187,8 @@ def _kubectl_patch(change: EditOfOne, reason: str, flags: tuple[str, ...], *, on
     """A kubectl command that makes the change later, with the `flags` that chose the cluster. It carries neither the
     resourceVersion nor the annotation of who changed it and when.
 
-    A map that it creates, such as the annotations, must not exist by then; else the server refuses the command.
+    A map that it creates, such as the annotations, must not exist by then, and a container must be at the same place
+    in its list; else the server refuses the command.
     """
     key, document = change.snapshot.key, change.snapshot.document
     words = ["kubectl", *flags, "patch", DAEMONSETS.name, key.name, "-n", key.namespace, "--type=json", "-p"]
@@ -195,4 +196,16 @@ def _kubectl_patch(change: EditOfOne, reason: str, flags: tuple[str, ...], *, on
     maps = [one for one in operations if isinstance(one.get("value"), dict)]
     absent = [one["path"] for one in maps if value_at(document, *path_segments(one)) is None]
     tests: list[JSONObject] = [{"op": "test", "path": path, "value": None} for path in absent]
+    tests += _tests_of_names(document, operations)
     return shlex.join([*words, as_line(patch.encode((*tests, *operations)), only_ascii=only_ascii)])
+
+
+def _tests_of_names(document: JSONObject, operations: Iterable[JSONObject]) -> Iterator[JSONObject]:
+    """JSON Patch knows the items of a list, such as containers, by their index only: a test for the name of each one
+    that an operation changes."""
+    paths = map(path_segments, operations)
+    items = (path[:end] for path in paths for end in range(2, len(path) + 1))
+    for path in dict.fromkeys(items):
+        name = value_at(document, *path, "name")
+        if isinstance(value_at(document, *path[:-1]), list) and isinstance(name, str):
+            yield {"op": "test", "path": patch.pointer(*path, "name"), "value": name}

@@ -38,7 +38,7 @@ async def pull(invocation: Invocation, asked: Asked) -> int:
     body = pull_job(
         asked.image,
         namespace=invocation.session.namespace,
-        nodes=asked.selector or None,
+        nodes=asked.selector,
         parallelism=int_or_percent(asked.parallelism, "--parallelism"),
         secrets=asked.secrets,
         now=terminal.now(),

@@ -19,6 +19,7 @@ from kubectl_plugin.edits.rollback import (
     target_of,
 )
 from kubectl_plugin.edits.rollback_preview import headline, kept_cautions, preview
+from kubectl_plugin.failures import UsageError
 from kubectl_plugin.report.revisions.change_lines import change_lines
 from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
@@ -38,6 +39,9 @@ async def rollback(invocation: Invocation, asked: Asked) -> int:
     async with deadline_of(invocation, asked).enforced():
         within = PREVIEW if will_ask(invocation, asked) else HURRY
         chosen = await choose(invocation, asked, asked.names, within=within)
+        if wish.to_revision is not None and len(chosen) > 1:
+            words = f"--to-revision is for one DaemonSet, not for {len(chosen)}: each counts its revisions by itself"
+            raise UsageError(words)
         found = [await _with_what_decides(invocation, one, wish) for one in chosen]
     checked = await guard_of_pauses(
         invocation, asked, found, by_flag=asked.lift_pause, what="a rollback", instead="--keep-paused"

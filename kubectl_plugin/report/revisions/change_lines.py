@@ -11,6 +11,7 @@ import yaml
 
 from controller.api import image
 from controller.api.base import JSON, JSONObject
+from kubectl_plugin.characters import visible
 from kubectl_plugin.kubectl_yaml import Dumper
 from kubectl_plugin.report.revisions.differences import ChangeKind, Difference, object_differences
 from kubectl_plugin.report.revisions.template_path import PlaceKind, holder_of, text_of
@@ -115,7 +116,7 @@ def _registry(reference: JSON) -> str:
 
 
 def _printable(line: str) -> str:
-    return "".join(one if one.isprintable() else " " for one in line)
+    return "".join(one if one.isprintable() else " " for one in visible(line))
 
 
 def _named_first(value: JSON) -> JSON:

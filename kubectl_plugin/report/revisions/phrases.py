@@ -7,6 +7,7 @@ from typing import Final
 
 from controller.api.base import JSON
 from controller.api.wellknown import RESTARTED_AT
+from kubectl_plugin.characters import visible
 from kubectl_plugin.report.revisions import images
 from kubectl_plugin.report.revisions.differences import ChangeKind, Difference
 from kubectl_plugin.report.revisions.hiding import is_hidden
@@ -99,7 +100,7 @@ def _word(value: JSON) -> str:
     if value is None or isinstance(value, dict | list) or is_hidden(value):
         return ""
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    fits = 0 < len(text) <= _LONGEST and text.isprintable()
+    fits = 0 < len(text) <= _LONGEST and text.isprintable() and visible(text) == text
     return text if fits else ""
 
 

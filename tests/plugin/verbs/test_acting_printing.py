@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from tests.beds.api import DAEMONSETS
+from controller.kube.request import JSON_PATCH
+from tests.beds.api import DAEMONSETS, Refusal
 from tests.plugin.playing import Ran, Scene
 from tests.plugin.scene import NAMESPACE, canary, daemonset_named, template
 from tests.plugin.verbs.few_nodes import HOME, acted, few_nodes, patches, paused_ones, stored
@@ -189,10 +190,11 @@ def test_a_printed_patch_has_the_change_cause_but_no_guard(three: Scene) -> None
     words = ("set-image", "--print-patch", "--reason", "JIRA-7")
     printed = json.loads(acted(three, words[0], "agent=agent:2", *words[1:]).out.split(" -p ")[1].strip().strip("'"))
     assert [(one["op"], one["path"]) for one in printed] == [
+        ("test", "/spec/template/spec/containers/0/name"),
         ("add", "/spec/template/spec/containers/0/image"),
         ("add", "/metadata/annotations/kubernetes.io~1change-cause"),
     ]
-    assert printed[1]["value"] == "JIRA-7"
+    assert (printed[0]["value"], printed[2]["value"]) == ("agent", "JIRA-7")
     assert patches(three) == []
     assert stored(three)["metadata"]["annotations"] == {"team": "agents"}
 
@@ -226,3 +228,13 @@ def test_what_to_look_at() -> None:
         ran = scene.run("status", "node-agent", "--context", "prod", "-n", NAMESPACE, columns=120)
     assert "kubectl --context=prod " in ran.out
     assert "kubectl kruise-ds --context=prod rollback node-agent" in ran.out
+
+
+def test_a_printed_patch_is_refused_when_the_container_has_moved(three: Scene) -> None:
+    printed = acted(three, "set-image", "agent=agent:2", "--print-patch")
+    first = {"op": "add", "path": "/spec/template/spec/containers/0", "value": {"name": "proxy", "image": "proxy:1"}}
+    three.do(three.api.patch(DAEMONSETS, "node-agent", [first], content_type=JSON_PATCH))
+    patch = json.loads(shlex.split(printed.out)[-1])
+    with pytest.raises(Refusal):
+        three.do(three.api.patch(DAEMONSETS, "node-agent", patch, content_type=JSON_PATCH))
+    assert stored(three)["spec"]["template"]["spec"]["containers"][0]["image"] == "proxy:1"

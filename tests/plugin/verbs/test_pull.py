@@ -88,7 +88,8 @@ def test_where_no_node_matches_no_job_is_made() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("-l", "!pool=x"), ("--parallelism", "many"), ("--timeout", "soon"), ("-o", "wide")]
+    "words",
+    [("-l", "!pool=x"), ("-l", ""), ("-l", " "), ("--parallelism", "many"), ("--timeout", "soon"), ("-o", "wide")],
 )
 def test_wrong_usage(words: tuple[str, ...]) -> None:
     with ready() as scene:

@@ -19,7 +19,7 @@ from tests.plugin.scene import (
     settled,
     template,
 )
-from tests.plugin.verbs.few_nodes import get_between
+from tests.plugin.verbs.few_nodes import few_nodes, get_between, patches
 from tests.plugin.verbs.rolling_back import (
     BAD,
     live,
@@ -225,3 +225,14 @@ def test_without_the_right_to_list_revisions(way: list[str]) -> None:
         assert first.startswith("Error from server (Forbidden): ")
         assert 'cannot list resource "controllerrevisions' in first
         assert not written(scene)
+
+
+@pytest.mark.parametrize("chosen", [("-l", "app"), ("--all",), ("node-agent", "net-agent")], ids=" ".join)
+def test_a_revision_is_named_of_one_object_only(chosen: tuple[str, ...]) -> None:
+    with few_nodes("net-agent") as scene:
+        ran = scene.run("rollback", *chosen, "--to-revision", "1", "-y", "-n", NAMESPACE)
+        assert (ran.code, patches(scene)) == (2, [])
+        assert ran.err == (
+            "error: --to-revision is for one DaemonSet, not for 2: each counts its revisions by itself\n"
+        )
+        assert scene.run("rollback", "-l", "app=net-agent", "--to-revision", "1", "-n", NAMESPACE).code == 0

@@ -12,6 +12,16 @@ from kubectl_plugin.report.gitops import caution_of
 
 ARGO_WROTE = [{"manager": "kubectl-edit"}, {"manager": "argocd-controller", "operation": "Apply"}]
 OPERATOR = OwnerReference(api_version="demo.io/v1", kind="Agent", name="edge", uid="1", controller=True)
+GATEWAY = OwnerReference(
+    api_version="gateway.networking.k8s.io/v1", kind="Gateway", name="g", uid="3", controller=True
+)
+HOLDERS = (
+    OwnerReference(api_version="v1", kind="ConfigMap", name="agents", uid="4"),
+    OwnerReference(api_version="v1", kind="ConfigMap", name="agents", uid="4", controller=True),
+    OwnerReference(api_version="apps/v1", kind="Deployment", name="operator", uid="5"),
+    OwnerReference(api_version="rbac.authorization.k8s.io/v1", kind="ClusterRole", name="agents", uid="6"),
+)
+"""They own it, so that it is deleted with them, but have no controller that would write it."""
 ADMIRER = OwnerReference(api_version="demo.io/v1", kind="Fan", name="other", uid="2")
 
 
@@ -46,6 +56,7 @@ def written(labels: dict[str, str], annotations: dict[str, str], managed_fields:
         ({}, {}, (OPERATOR,), None, 'Agent "edge"'),
         ({}, {}, (ADMIRER, OPERATOR), None, 'Agent "edge"'),
         ({}, {}, (ADMIRER,), None, 'Fan "other"'),
+        ({}, {}, (*HOLDERS, GATEWAY), None, 'Gateway "g"'),
         # the outer of two tools is the one that writes
         (
             {"helm.toolkit.fluxcd.io/name": "apps", "app.kubernetes.io/managed-by": "Helm"},
@@ -88,6 +99,11 @@ def test_nobody_is_named_where_nothing_tells(
     labels: dict[str, str], annotations: dict[str, str], managed_fields: Any
 ) -> None:
     assert caution_of("node-agent", written(labels, annotations, managed_fields), ()) is None
+
+
+@pytest.mark.parametrize("owner", HOLDERS, ids=lambda one: f"{one.kind}-{one.controller}")
+def test_an_owner_without_a_controller_does_not_manage_it(owner: OwnerReference) -> None:
+    assert caution_of("node-agent", written({}, {}), (owner,)) is None
 
 
 @pytest.mark.parametrize(
