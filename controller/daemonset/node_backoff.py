@@ -69,8 +69,10 @@ class NodeBackoff(msgspec.Struct):
     def created(self, node: str, name: str, moment: float) -> None:
         """Note that a pod was created, or may have been."""
         before = self.created_on.get(node)
-        if before is not None and before.name == name:
-            return  # the answer to the first request was lost
+        if before is not None and before.name == name:  # the answer to the first request was lost
+            if before.lasted is None:
+                before.at = moment  # it may have been made only now
+            return
         names = (*(before.names if before is not None else ()), name)[-MOST_NAMES:]
         self.created_on[node] = _Created(names=names, at=moment, wait=_wait_after(before, moment))
 

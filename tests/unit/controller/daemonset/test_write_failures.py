@@ -375,11 +375,23 @@ def test_our_own_deletions_are_no_failure_of_a_node(seen_to_end_first: bool) -> 
         assert known(backoff, moment + 2) == ({}, {})
 
 
-def test_the_end_of_another_pod_and_a_repeated_create_change_nothing() -> None:
+def test_the_wait_is_counted_from_the_create_that_may_have_made_the_pod() -> None:
+    """The first request got no answer, and was not carried out."""
+    backoff = NodeBackoff()
+    for moment in (0.0, 1.0):
+        backoff.created("node-0", f"demo-{moment}", moment)
+    backoff.created("node-0", "demo-1.0", 30.0)
+    backoff.ended(pod("node-0", name="demo-1.0"), 30.5)
+    assert known(backoff, 30.5)[0] == {"node-0": 31.0}
+    backoff.created("node-0", "demo-1.0", 40.0)
+    assert known(backoff, 40.0)[0] == {}, "a late answer to the create of a pod that is gone"
+
+
+def test_the_end_of_another_pod_and_a_repeated_create_keep_the_wait() -> None:
     backoff = NodeBackoff()
     backoff.created("node-0", "demo-0", 0.0)
     backoff.ended(pod("node-0", name="demo-old"), 1.0)
     backoff.created("node-0", "demo-0", 2.0)
-    assert (backoff.created_on["node-0"].at, backoff.created_on["node-0"].lasted) == (0.0, None)
-    assert known(backoff, LASTING_SECONDS) == ({}, {})
+    assert (backoff.created_on["node-0"].wait, backoff.created_on["node-0"].lasted) == (0.0, None)
+    assert known(backoff, 2.0 + LASTING_SECONDS) == ({}, {})
     assert not backoff.created_on, "what lasts is forgotten"
