@@ -50,7 +50,7 @@ class WaitingOptions(ActingOptions):
     """Flags of every verb whose change takes a while to carry out."""
 
     wait: Annotated[bool, Option(help="Wait as status -w does; end with 6 if another change takes over.")] = False
-    timeout: Annotated[str, Option(help="With --wait: give up after, e.g. 15m.")] = "0"
+    timeout: Annotated[str, Option(help="With --wait: give up after, e.g. 15m, from the last answer on.")] = "0"
 
 
 @dataclass(frozen=True, kw_only=True)

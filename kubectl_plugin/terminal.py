@@ -3,6 +3,7 @@ use."""
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -36,6 +37,9 @@ class Terminal:
 
     def __init__(self, flags: GlobalFlags, host: Host) -> None:
         self._in, self.out, self.err, self._environ = host.stdin, host.out, host.err, host.environ
+        self._ticks = host.ticks
+        self.answered = -math.inf
+        """When the last question was answered, on the event loop's clock, which is `host.ticks`."""
         self.quiet, self.verbose = flags.quiet, flags.verbose
         self.cluster_flags = flags.of_cluster
         """Also added to commands that a hint tells a person to type."""
@@ -169,7 +173,9 @@ class Terminal:
         try:
             with _interruptible():
                 self._print_to_stderr(f"{question} [y/N] ", end="")
-                return self._in.readline().strip().lower() in ("y", "yes")
+                answer = self._in.readline()
+            self.answered = self._ticks()
+            return answer.strip().lower() in ("y", "yes")
         except KeyboardInterrupt:
             self._print_to_stderr("")
             raise

@@ -25,12 +25,17 @@ class TimedOut(CommandError):
 
 class Deadline:
     def __init__(self, invocation: Invocation, text: str) -> None:
-        """`text`: a length of time such as 10m, counted from the start of the command; empty or 0 for no deadline.
+        """`text`: a length of time such as 10m, counted from the start of the command, and anew from each answer to a
+        question; empty or 0 for no deadline.
 
         Raises UsageError.
         """
-        self.text = text
-        self._at = invocation.began + (seconds_of(text, "--timeout") or math.inf)
+        self.text, self._invocation = text, invocation
+        self._seconds = seconds_of(text, "--timeout") or math.inf
+
+    @property
+    def _at(self) -> float:
+        return max(self._invocation.began, self._invocation.terminal.answered) + self._seconds
 
     @property
     def seconds_left(self) -> float:

@@ -47,7 +47,7 @@ def call(
     from kubectl_plugin.running import Runner
 
     names = ("stdin", "stdout", "stderr")
-    given, read, err = (_Stream(terminal=terminal and name not in elsewhere) for name in names)
+    given, read, err = (Stream(terminal=terminal and name not in elsewhere) for name in names)
     given.write(typed)
     given.seek(0)
     here = host(surroundings() if environ is None else environ, stdin=given, out=out or read, err=err)
@@ -60,7 +60,7 @@ def call(
     return Ran(code, read.text(), err.text())
 
 
-class _Stream(io.TextIOWrapper):
+class Stream(io.TextIOWrapper):
     def __init__(self, *, terminal: bool) -> None:
         super().__init__(io.BytesIO(), encoding="utf-8", newline="\n", write_through=True)
         self._terminal = terminal

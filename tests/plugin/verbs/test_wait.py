@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from typing import TextIO
 
 import pytest
 
 from tests.beds.simulator.faults import Hang, Rule
+from tests.beds.virtual_time import VirtualLoop
+from tests.plugin.in_process import Stream
 from tests.plugin.playing import Ran
 from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, rolling, template
 from tests.plugin.verbs.few_nodes import KIND, acted, at_half, few_nodes, get_between, moving, patches, stored
@@ -57,6 +60,29 @@ def test_what_never_gets_ready_ends_it_with_3_or_4() -> None:
             scene.nodes.behave("*", replace(PACE, ready=None))
             ran = acted(scene, "set-image", NEW, "--wait", "--timeout", timeout)
             assert ran.code == code, ran.err
+
+
+ASKING = [("restart",), ("rollback",), ("set-partition", "0"), ("promote", "--full")]
+
+
+@pytest.mark.parametrize("words", ASKING, ids=lambda words: words[0])
+def test_the_timeout_counts_from_the_answer_to_the_last_question(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def typed_after_an_hour(stream: TextIO) -> str:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        loop.freeze(3600.0)
+        answered.append(loop.time())
+        return "y\n"
+
+    answered: list[float] = []
+    monkeypatch.setattr(Stream, "readline", typed_after_an_hour)
+    with at_half() as scene:
+        scene.nodes.behave("*", replace(PACE, ready=None))
+        ran = acted(scene, *words, "--wait", "--timeout", "90s", terminal=True)
+        assert (ran.code, len(patches(scene)), len(answered)) == (3, 1, 1), ran.err
+        assert scene.ticks() - answered[0] == pytest.approx(90.0, abs=1.0)
 
 
 def test_another_change_takes_over() -> None:
