@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec.structs import replace
@@ -16,6 +17,8 @@ from controller.planner.actions import CreatePod, DeletePod, InDoubt, Unready, U
 from controller.planner.world import FormerPod, Predecessor, Unpulled, World
 
 NOTHING: Mapping[str, Unpulled] = MappingProxyType({})
+MOST_RESTORED = 10
+"""Pods of one DaemonSet on one node; beyond them, pods that another controller creates are deleted at once."""
 
 
 def world_of(
@@ -61,6 +64,14 @@ def world_of(
     return _as_if_done(known, possible) if possible else known
 
 
+def _with_few_pods(nodes: frozenset[str], pods: Sequence[Pod]) -> frozenset[str]:
+    """Those of the nodes on which no more than `MOST_RESTORED` pods run: only these may wait for a deletion."""
+    if not nodes:
+        return nodes
+    running = Counter(pod.node for pod in pods if not pod.dying)
+    return frozenset(node for node in nodes if running[node] <= MOST_RESTORED)
+
+
 def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
     """`world` with what earlier passes have learnt and the objects do not show, or show too late."""
     now, status = world.now, world.daemonset.status
@@ -83,7 +94,7 @@ def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
         held_back=held_back,
         due_again={what: now + since - moment for what, since in state.places.due_again(moment).items()},
         not_before={node: now + end - moment for node, end in not_before.items()},
-        restored=state.node_backoff.restored,
+        restored=_with_few_pods(state.node_backoff.restored, world.pods),
         short_lived={node: now + end - moment for node, end in short_lived.items()},
         write_failure=state.write_failure.words if state.write_failure is not None else "",
         contested=not state.reverted_writes.contested.isdisjoint(held_back),

@@ -118,7 +118,8 @@ class World(Value):
     not_before: Mapping[str, float] = {}
     """When nodes whose pods do not last may have their next one (seconds since 1970), by node."""
     restored: frozenset[str] = frozenset()
-    """Nodes where another controller creates pods, which do not last. No pod is deleted there before `not_before`."""
+    """Nodes where another controller creates pods that do not last, though not many at once. No pod is deleted there
+    before `not_before`."""
     short_lived: Mapping[str, float] = {}
     """Nodes whose pods have not lasted several times in a row, and until when the next one has to (seconds since
     1970)."""

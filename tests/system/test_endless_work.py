@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -249,6 +250,25 @@ async def test_pods_that_another_controller_restores_are_deleted_ever_less_often
             deleted = Counter(bed.journal.deleted)
             assert max(deleted.values(), default=0) <= most, deleted
         other.cancel()
+
+
+async def test_pods_that_another_controller_creates_do_not_pile_up() -> None:
+    """Unlike pods that are restored, these come whether or not any is deleted."""
+    async with simulated() as bed:
+        bed.patience = HOUR
+        await bed.deploy(daemonset(), nodes=1)
+
+        async def create() -> None:
+            for number in itertools.count():
+                await asyncio.sleep(1)
+                await bed.api.create(PODS, bare_pod(f"extra-{number}", "node-0"))
+
+        other = asyncio.create_task(create())
+        for _ in range(3):
+            await asyncio.sleep(MINUTES)
+            assert len(await bed.api.list(PODS)) <= 20
+        other.cancel()
+        await bed.runs_on("node-0")
 
 
 @pytest.mark.parametrize("latency", [0.0, 0.05], ids=["the answer comes first", "the pod is seen to go first"])

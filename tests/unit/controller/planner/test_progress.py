@@ -342,7 +342,7 @@ def test_pods_that_fail_again_and_again_stall_beside_a_node_that_is_gone() -> No
     assert last.nodes_unreachable_since == rfc3339(story.now - 10)
 
 
-def test_after_waiting_for_a_node_the_deadline_starts_anew() -> None:
+def test_after_waiting_for_a_node_the_deadline_goes_on() -> None:
     pods = (*everywhere(1), pod("node-1", "v2"))
     waiting = looked_at(world(ds("v2"), nodes=[node("node-0", GONE), node("node-1")], pods=pods))
     back = looked_at(looked_at(replace(waiting, nodes=numbered(2), now=NOW + 3600)))
