@@ -199,8 +199,9 @@ class DaemonSetState(msgspec.Struct):
 
     def lost(self, pod: Pod, moment: float) -> None:
         """A pod is gone from its node. If a quota was full, there is room for one more pod now."""
-        self.node_backoff.ended(pod, moment)
         stray = pod.uid in self.strays
+        if not stray:  # its create counts as failed
+            self.node_backoff.ended(pod, moment)
         self.predecessors[pod.node] = Predecessor(uid=pod.uid) if stray else predecessor(pod)
         self.places.went_well(ROOM)
 

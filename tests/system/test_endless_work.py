@@ -94,6 +94,9 @@ async def test_pods_that_a_webhook_relabels_at_creation_count_as_failed_creates(
             await bed.api.create(DAEMONSETS, daemonset())
             await degraded(bed, words)
             await it_costs_ever_less(bed)
+            await asyncio.sleep(MINUTES / 2)  # the cause is named as long as it lasts
+            said = condition((await bed.api.list(DAEMONSETS))[0], "Degraded")
+            assert words in said["message"], said
             assert len(await bed.api.list(PODS)) == left, "no strays are left, and a pod of ours serves"
         await bed.runs_on("node-0")
 
