@@ -26,7 +26,7 @@ NAME = "kubectl kruise-ds"
 BEFORE = "kubectl_plugin.program.before"
 """The key under which typer's context keeps the flags that were typed before the verb."""
 SWITCHED_OFF = "kubectl_plugin.program.switched_off"
-"""The key for the names of switches that were typed with `=false`."""
+"""The key for the names of switches that were turned off last."""
 TYPERS_OWN = frozenset({"install_completion", "show_completion"})
 """Flags that typer adds along with completion; they would set it up for a program that nobody calls."""
 
@@ -54,34 +54,39 @@ _YES, _NO = frozenset({"1", "t", "T", "true", "True", "TRUE"}), frozenset({"0", 
 
 
 def _in_clicks_spelling(ctx: Any, command: Any, args: list[str]) -> list[str]:
-    """`args`, typed as pflag and so kubectl takes them, in click's spelling: `-n=default` becomes `-ndefault`,
-    `--switch=true` becomes `--switch`, and `--switch=false` removes the switch, also one that was typed before it or
-    before the verb. Values of flags, and words after `--` or after the verb, stay as they are.
+    """`args`, typed as pflag and so kubectl takes them, in click's spelling: `-n=default` becomes `-ndefault`, and
+    of each switch only the last word counts: `--switch=true` becomes `--switch`, and `--switch=false` what turns it
+    off, or nothing, also where it was typed before the verb. Values of flags, and words after `--` or after the verb,
+    stay as they are.
     """
-    known = {name: one for one in command.params if isinstance(one, TyperOption) for name in one.opts}
-    given: list[str] = []
-    is_value = False
+    options = [one for one in command.get_params(ctx) if isinstance(one, TyperOption)]
+    known = {name: one for one in options for name in (*one.opts, *one.secondary_opts)}
+    given: list[tuple[str, TyperOption | None]] = []
+    """Each word, with the switch that it turns."""
+    is_value, rest = False, []
     for index, typed in enumerate(args):
         if is_value:
-            given.append(typed)
+            given.append((typed, None))
             is_value = False
             continue
         if typed == "--" or not (ctx.allow_interspersed_args or typed.startswith("-")):
-            return [*given, *args[index:]]
+            rest = args[index:]
+            break
         for word in _single_flags(typed, known):
             name, equals, value = word.partition("=")
             one = known.get(name)
-            if one is not None and one.is_flag and equals and value in _YES:
-                given.append(name)
-            elif one is not None and one.is_flag and equals and value in _NO:
-                given = [before for before in given if before not in one.opts]
-                ctx.meta.setdefault(SWITCHED_OFF, set()).add(one.name)
+            if one is not None and one.is_flag and not one.count and (not equals or value in _YES | _NO):
+                on = (name in one.opts) is not (value in _NO)
+                given = [before for before in given if before[1] is not one]
+                given += [(spelled, one) for spelled in (one.opts[-1:] if on else one.secondary_opts[-1:])]
+                off = ctx.meta.setdefault(SWITCHED_OFF, set())
+                (off.discard if on else off.add)(one.name)
             elif one is not None and one.count and value.isdecimal():
-                given += [name] * min(int(value[-2:]), MOST_VERBOSE)
+                given += [(name, None)] * min(int(value[-2:]), MOST_VERBOSE)
             else:
-                given.append(word)
+                given.append((word, None))
                 is_value = one is not None and not (one.is_flag or one.count or equals)
-    return given
+    return [*(word for word, _ in given), *rest]
 
 
 def _single_flags(word: str, known: Mapping[str, TyperOption]) -> Iterator[str]:
