@@ -75,8 +75,8 @@ async def snapshot(
     """
     key = Key(namespace or invocation.session.namespace, name_of(name))
     found = [await _document(invocation, key)]
-    (completed,) = await _completed(invocation, found, nodes=nodes, pods=pods, within=within)
-    return completed
+    (whole,) = await completed(invocation, found, nodes=nodes, pods=pods, within=within)
+    return whole
 
 
 async def existing_snapshots(
@@ -93,7 +93,7 @@ async def existing_snapshots(
             found.append(await _document(invocation, key))
         except CommandError as error:
             absent.setdefault(error.message, error)
-    return await _completed(invocation, found, nodes=nodes, pods=pods), tuple(absent.values())
+    return await completed(invocation, found, nodes=nodes, pods=pods), tuple(absent.values())
 
 
 async def snapshots(
@@ -104,6 +104,7 @@ async def snapshots(
     everything: bool = True,
     nodes: bool = True,
     pods: bool = True,
+    revisions: bool = True,
     within: float | None = None,
 ) -> tuple[Snapshot, ...]:
     """The DaemonSets with `names`, in that order and each once. Without names those that `-l` and `-A` select, by
@@ -121,7 +122,10 @@ async def snapshots(
         found = [await _document(invocation, key) for key in keys]
     else:
         found = await _listed(invocation, many)
-    return await _completed(invocation, found, nodes=nodes, pods=pods, within=within)
+    everywhere = not names and many.all_namespaces
+    return await completed(
+        invocation, found, nodes=nodes, pods=pods, revisions=revisions, everywhere=everywhere, within=within
+    )
 
 
 def selection_of(invocation: Invocation, many: SelectorOptions) -> tuple[str, Query]:
@@ -152,17 +156,23 @@ async def readable_items(
     return {key: one for key, one in listed.items() if one is not None}
 
 
-async def _completed(
-    invocation: Invocation, found: Sequence[JSONObject], *, nodes: bool, pods: bool, within: float | None = None
+async def completed(
+    invocation: Invocation,
+    found: Sequence[JSONObject],
+    *,
+    nodes: bool = True,
+    pods: bool = True,
+    revisions: bool = True,
+    everywhere: bool = False,
+    within: float | None = None,
 ) -> tuple[Snapshot, ...]:
-    """A snapshot of each document in `found`. The nodes are listed once for all, and everything at the same time."""
+    """A snapshot of each document in `found`, with what is asked for, all read at the same time. The nodes are listed
+    once for all, the revisions once in each namespace, or with `everywhere` once in all. Raises ApiError."""
     views = [_view(document) for document in found]
     daemonsets = [api.project(view) for view in views]
     fleet, histories, owned = await side_by_side(
         _or_unread("nodes", nodes_of(invocation) if nodes and found else _none(), within),
-        side_by_side(
-            *(_or_unread("controllerrevisions", revisions_of(invocation, one), within) for one in daemonsets)
-        ),
+        _histories(invocation, daemonsets if revisions else (), within, everywhere),
         side_by_side(
             *(_or_unread("pods", pods_of(invocation, one) if pods else _none(), within) for one in daemonsets)
         ),
@@ -173,16 +183,36 @@ async def _completed(
             daemonset=daemonset,
             document=document,
             owners=view.metadata.owner_references or (),
-            revisions=_unless_unread(revisions) or (),
+            revisions=_unless_unread(history) or (),
             pods=_unless_unread(its_pods) or (),
             nodes=_unless_unread(fleet) if nodes else None,
             now=now,
-            unread=tuple(one for one in (fleet, revisions, its_pods) if isinstance(one, Unread)),
+            unread=tuple(one for one in (fleet, history, its_pods) if isinstance(one, Unread)),
         )
-        for document, view, daemonset, revisions, its_pods in zip(
-            found, views, daemonsets, histories, owned, strict=True
+        for document, view, daemonset, its_pods in zip(found, views, daemonsets, owned, strict=True)
+        for history in (histories.get(daemonset.uid, ()),)
+    )
+
+
+async def _histories(
+    invocation: Invocation, daemonsets: Sequence[api.DaemonSet], within: float | None, everywhere: bool
+) -> dict[str, tuple[RevisionDetail, ...] | Unread]:
+    """The revisions of each of them by its uid, or why they are not known. Those of a single one are read by its
+    selector."""
+    bunches: dict[str, list[api.DaemonSet]] = {}
+    for one in daemonsets:
+        bunches.setdefault("" if everywhere and len(daemonsets) > 1 else one.namespace, []).append(one)
+    answers = await side_by_side(
+        *(
+            _or_unread("controllerrevisions", _revisions_in(invocation, namespace, bunch), within)
+            for namespace, bunch in bunches.items()
         )
     )
+    return {
+        one.uid: answer if isinstance(answer, Unread) else answer.get(one.uid, ())
+        for bunch, answer in zip(bunches.values(), answers, strict=True)
+        for one in bunch
+    }
 
 
 async def _or_unread(what: str, read: Coroutine[object, object, T], within: float | None) -> T | Unread:
@@ -217,9 +247,19 @@ async def nodes_of(invocation: Invocation) -> tuple[Node, ...]:
 
 async def revisions_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[RevisionDetail, ...]:
     """The revisions that it controls, highest number first. Raises ApiError."""
-    found = await list_objects(invocation.session.client, REVISIONS, daemonset.namespace, owned_query(daemonset))
-    owned = [one for one in found if one.revision.owner_uid == daemonset.uid]
-    return tuple(sorted(owned, key=lambda one: (one.revision.number, one.revision.name), reverse=True))
+    return (await _revisions_in(invocation, daemonset.namespace, (daemonset,))).get(daemonset.uid, ())
+
+
+async def _revisions_in(
+    invocation: Invocation, namespace: str, daemonsets: Sequence[api.DaemonSet]
+) -> dict[str, tuple[RevisionDetail, ...]]:
+    """The revisions by the uid of the DaemonSet that controls them, highest number first."""
+    query = owned_query(daemonsets[0]) if len(daemonsets) == 1 else ()
+    found = await list_objects(invocation.session.client, REVISIONS, namespace, query)
+    owned: dict[str, list[RevisionDetail]] = {}
+    for one in sorted(found, key=lambda one: (one.revision.number, one.revision.name), reverse=True):
+        owned.setdefault(one.revision.owner_uid, []).append(one)
+    return {uid: tuple(ones) for uid, ones in owned.items()}
 
 
 async def pods_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[PodDetail, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -104,14 +104,13 @@ def edit_of(
     result: str,
     *warnings: Caution | None,
     details: Sequence[str] = (),
-    told: Callable[[Snapshot, Board], tuple[str, ...]] = course_words,
 ) -> Edit:
-    """`told` puts the board after the edit into lines; `details` are printed before them."""
+    """`details` are printed before the lines about what it does to the nodes."""
     board = board_after(snapshot, draft.operations)
     return Edit(
         result=result,
         operations=draft.operations,
-        details=(*details, *(told(snapshot, board) if board else ())),
+        details=(*details, *(course_words(snapshot, board) if board else ())),
         warnings=cautions(snapshot, *warnings),
     )
 

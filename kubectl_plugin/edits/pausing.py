@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from controller.api.base import JSONObject
 from controller.planner.board import Board
 from controller.planner.node_state import NodeState
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Edit, settings_of
-from kubectl_plugin.edits.effects import edit_of, revision_of
+from kubectl_plugin.edits.effects import board_after, cautions, edit_of, revision_of
 from kubectl_plugin.report.counts_in_words import between
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import survey
 
 
 def pause(snapshot: Snapshot) -> Edit:
-    """Raises CommandError with exit code 6 for OnDelete."""
+    """Needs neither pods nor nodes: `what_stops` says what it does to them. Raises CommandError with exit code 6 for
+    OnDelete."""
     if settings_of(snapshot, "pause").paused:
         return Edit(result="already paused", operations=())
     draft = Draft(snapshot.document)
     draft.set(True, *ROLLING, "paused")
-    return edit_of(snapshot, draft, "paused", told=_nodes_stopped)
+    return Edit(result="paused", operations=draft.operations, warnings=cautions(snapshot))
 
 
 def resume(snapshot: Snapshot) -> Edit:
@@ -32,7 +34,12 @@ def resume(snapshot: Snapshot) -> Edit:
     return edit_of(snapshot, draft, "resumed")
 
 
-def _nodes_stopped(snapshot: Snapshot, board: Board) -> tuple[str, ...]:
+def what_stops(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> tuple[str, ...]:
+    """Which nodes the pause stops that is there, or there after `operations`; empty where pods or nodes could not be
+    read."""
+    board = board_after(snapshot, operations)
+    if board is None:
+        return ()
     revision, desired = revision_of(snapshot, board), board.budget.desired
     updated = sum(slot.current is not None for slot in board.eligible)
     if updated == desired:

@@ -27,6 +27,7 @@ from kubectl_plugin.verbs import waiting
 from kubectl_plugin.verbs.change_writer import (
     ChangeWriter,
     EditOfOne,
+    ToldLater,
     does_write,
     ends_as_written,
     printable,
@@ -38,15 +39,30 @@ HINT = "add --yes if that is what you want"
 
 
 async def choose(
-    invocation: Invocation, asked: ChangeOptions, names: tuple[str, ...], *, within: float | None = None
+    invocation: Invocation,
+    asked: ChangeOptions,
+    names: tuple[str, ...],
+    *,
+    within: float | None = None,
+    alone: bool = False,
 ) -> tuple[Snapshot, ...]:
     """The objects to change, at least one. `within`: seconds for reading anything else; after that it is left out.
+    `alone`: nothing else is read.
 
     Raises CommandError where nothing was found, and with exit code 6 for `-A` without `--yes`.
     """
     asked.check_with(names)
     async with waiting.deadline_of(invocation, asked).enforced():
-        found = await reads.snapshots(invocation, names, asked, everything=asked.everything, within=within)
+        found = await reads.snapshots(
+            invocation,
+            names,
+            asked,
+            everything=asked.everything,
+            nodes=not alone,
+            pods=not alone,
+            revisions=not alone,
+            within=within,
+        )
     note_failed_reads(invocation, found)
     if not found:
         where = "" if asked.all_namespaces else f" in namespace {invocation.session.namespace}"
@@ -81,6 +97,8 @@ async def carry_out(
     *,
     verb: str,
     deadline: Deadline | None = None,
+    by: str | None = None,
+    told_later: ToldLater | None = None,
 ) -> int:
     """Carry out the changes, from their cautions to the last line; returns the highest exit code.
 
@@ -89,7 +107,8 @@ async def carry_out(
     one does not stop the others; nor does a reader of stdout that goes away.
 
     `plan` may raise CommandError for an object that it refuses. `deadline`: for the writes and what belongs to them;
-    `--timeout` of `acting` unless given. For a single object raises CommandError and ApiError.
+    `--timeout` of `acting` unless given. `by`: our user name, if it is known. With `told_later` the results are
+    printed after the last write. For a single object raises CommandError and ApiError.
     """
     if acting.print_patch and invocation.output is not None:
         raise UsageError("give -o or --print-patch, not both")
@@ -108,7 +127,9 @@ async def carry_out(
             raise
         refusal = error  # of a dry run, which shows the change all the same
     deadline = deadline or waiting.deadline_of(invocation, acting)
-    writer = ChangeWriter(invocation, acting, verb, deadline, several=len(snapshots) > 1)
+    writer = ChangeWriter(
+        invocation, acting, verb, deadline, several=len(snapshots) > 1, by=by, told_later=told_later
+    )
     try:
         for change in changes:
             try:
@@ -117,6 +138,7 @@ async def carry_out(
                 if len(snapshots) == 1 and refusal is None:
                     raise
                 code = max(code, print_failure(invocation, error))
+        await writer.tell()
     finally:
         printed = writer.finish()
     if refusal is not None:

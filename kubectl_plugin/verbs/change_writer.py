@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
@@ -29,6 +29,8 @@ from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.terminal import Terminal, one_line
 from kubectl_plugin.verbs.deadline import Deadline
 
+ToldLater: TypeAlias = Callable[[Sequence[JSONObject]], Awaitable[Sequence[tuple[str, ...]]]]
+"""Reads, after the writes, the lines under the result of each object, which it gets as it is now."""
 DRY_RUN_SUFFIX: Final = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (server dry run)"}
 """Printed behind the result where nothing was written."""
 
@@ -65,11 +67,20 @@ class ChangeWriter:
     """
 
     def __init__(
-        self, invocation: Invocation, acting: ActingOptions, verb: str, deadline: Deadline, *, several: bool
+        self,
+        invocation: Invocation,
+        acting: ActingOptions,
+        verb: str,
+        deadline: Deadline,
+        *,
+        several: bool,
+        by: str | None = None,
+        told_later: ToldLater | None = None,
     ) -> None:
         self._invocation, self._acting, self._verb, self._several = invocation, acting, verb, several
         self._deadline = deadline
-        self._by: str | None = None
+        self._by, self._told_later = by, told_later
+        self._untold: list[tuple[EditOfOne, JSONObject, str]] = []
         self._documents: list[JSONObject] = []
         self.changed: list[Snapshot] = []
         """Snapshots after the change, including objects that needed none."""
@@ -90,9 +101,21 @@ class ChangeWriter:
         else:
             await self._write(change, dry_run=acting.dry_run is DryRun.SERVER)
 
+    async def tell(self) -> None:
+        """Print the results that were kept back, now that all changes are made, with what is told under them."""
+        printed = self._invocation.output is None and not self._invocation.terminal.quiet
+        made = [document for change, document, _ in self._untold if change.edit.operations]
+        lines = iter(await self._told_later(made) if self._told_later is not None and made and printed else ())
+        for index, (change, document, ending) in enumerate(self._untold):
+            if change.edit.operations:
+                change = with_fields(change, edit=replace(change.edit, details=next(lines, ())))
+                self._untold[index] = change, document, ending
+
     def finish(self) -> int:
         """Print what has to wait for all changes; call it after an error, too. Returns the exit code."""
         terminal = self._invocation.terminal
+        for one in self._untold:
+            self._print_result(*one)
         if self._several and self._invocation.output is Output.JSON:
             whole: JSONObject = {"apiVersion": "v1", "kind": "List", "items": [*self._documents]}
             terminal.say_document(whole, Output.JSON)
@@ -150,6 +173,13 @@ class ChangeWriter:
             self._print(change, change.snapshot.document, suffix="")
 
     def _print(self, change: EditOfOne, document: JSONObject, suffix: str | None = None) -> None:
+        ending = DRY_RUN_SUFFIX[self._acting.dry_run] if suffix is None else suffix
+        if self._told_later is None:
+            self._print_result(change, document, ending)
+        else:
+            self._untold.append((change, document, ending))
+
+    def _print_result(self, change: EditOfOne, document: JSONObject, ending: str) -> None:
         terminal, output = self._invocation.terminal, self._invocation.output
         if output is Output.NAME:
             terminal.say(_printed_name(change))
@@ -160,7 +190,6 @@ class ChangeWriter:
             self._documents.append(document)
             terminal.say_document(document, output)
         else:
-            ending = DRY_RUN_SUFFIX[self._acting.dry_run] if suffix is None else suffix
             terminal.say(f"{_printed_name(change)} {change.edit.result}{ending}")
             terminal.detail(*(f"  {printable(terminal, line)}" for line in change.edit.details))
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
+from controller.api.base import JSONObject
 from kubectl_plugin.change_options import PauseOptions, RestartOptions, ResumeOptions, SetImageOptions
 from kubectl_plugin.cluster.admission import with_admission
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.reads import HURRY
+from kubectl_plugin.cluster.reads import HURRY, completed
+from kubectl_plugin.cluster.self_reviews import who_am_i
+from kubectl_plugin.cluster.side_by_side import side_by_side
 from kubectl_plugin.edits import pausing
 from kubectl_plugin.edits import restart as edits
 from kubectl_plugin.edits.image import parse_images, set_images
@@ -15,15 +20,34 @@ from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.forecast.what_if import TriedSettings, as_tried
 from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.verbs.change_flow import carry_out, choose, will_ask
+from kubectl_plugin.verbs.change_flow import carry_out, choose, note_failed_reads, will_ask
 from kubectl_plugin.verbs.change_writer import EditOfOne, with_question
 from kubectl_plugin.verbs.manifest_targets import daemonset_in
 
 
 async def pause(invocation: Invocation, asked: PauseOptions) -> int:
-    """Asks nothing: it is typed in a hurry, and `resume` undoes it."""
-    found = await choose(invocation, asked, asked.names, within=HURRY)
-    return await carry_out(invocation, found, lambda one: EditOfOne(one, pausing.pause(one)), asked, verb="pause")
+    """Asks nothing about one object: it is typed in a hurry, and `resume` undoes it. So it is written before anything
+    is read but the objects themselves."""
+
+    async def whole(documents: Sequence[JSONObject]) -> tuple[Snapshot, ...]:
+        found = await completed(invocation, documents, within=HURRY)
+        note_failed_reads(invocation, found)
+        return found
+
+    async def what_stops(paused: Sequence[JSONObject]) -> list[tuple[str, ...]]:
+        return [pausing.what_stops(one) for one in await whole(paused)]
+
+    def change_of(snapshot: Snapshot) -> EditOfOne:
+        edit = pausing.pause(snapshot)
+        told = pausing.what_stops(snapshot, edit.operations) if shown and edit.operations else ()
+        return EditOfOne(snapshot, replace(edit, details=told))
+
+    by, found = await side_by_side(who_am_i(invocation.session), choose(invocation, asked, asked.names, alone=True))
+    shown = len(found) > 1 and will_ask(invocation, asked)
+    if shown:
+        found = await whole([one.document for one in found])
+    later = None if shown else what_stops
+    return await carry_out(invocation, found, change_of, asked, verb="pause", by=by, told_later=later)
 
 
 async def resume(invocation: Invocation, asked: ResumeOptions) -> int:

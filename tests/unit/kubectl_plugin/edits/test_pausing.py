@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from controller.api.base import JSONObject, fields_of, value_at
+from controller.api.daemonset import DaemonSetView, project
 from controller.api.pod import Pod
 from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.edit import ROLLING, Edit
-from kubectl_plugin.edits.pausing import pause, resume
+from kubectl_plugin.edits.pausing import pause, resume, what_stops
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import Snapshot, Unread
 from tests.beds.worlds import pending, pod, served
@@ -63,7 +66,12 @@ def test_on_delete_knows_no_pause(verb: object, word: str) -> None:
 
 
 def details(snapshot: Snapshot) -> tuple[str, ...]:
-    return pause(snapshot).details
+    """Of a pause, before and after it is written."""
+    operations = pause(snapshot).operations
+    paused = with_operations(snapshot.document, operations)
+    after = replace(snapshot, document=paused, daemonset=project(msgspec.convert(paused, DaemonSetView)))
+    assert what_stops(after) == what_stops(snapshot, operations)
+    return what_stops(after)
 
 
 def test_it_says_who_is_updated_and_what_goes_on() -> None:
@@ -104,9 +112,8 @@ def test_a_template_not_seen_by_the_controller_is_the_next_revision() -> None:
     ids=["rights", "spec"],
 )
 def test_where_nothing_can_be_told_it_is_done_all_the_same(snapshot: Snapshot) -> None:
-    edit = pause(snapshot)
-    assert (edit.result, edit.details) == ("paused", ())
-    assert edit.operations
+    assert pause(snapshot).operations
+    assert what_stops(snapshot) == ()
 
 
 def test_resume_tells_who_is_next() -> None:
