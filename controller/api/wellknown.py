@@ -31,7 +31,8 @@ _UNKNOWN_FIELD: Final = re.compile(r'unknown field "((?:[^"\\]|\\.)*)"')
 def unknown_fields(words: str) -> tuple[str, ...]:
     """The paths of the fields that the API server does not know, in its own message for `fieldValidation=Strict`;
     empty for any other message. A message that is cut names only the first of them."""
-    return tuple(dict.fromkeys(_UNKNOWN_FIELD.findall(words))) if _UNKNOWN_FIELDS.search(words) else ()
+    found = (field.rstrip() for field in _UNKNOWN_FIELD.findall(words))
+    return tuple(dict.fromkeys(found)) if _UNKNOWN_FIELDS.search(words) else ()
 
 
 def request_words(verb: str, what: str) -> str:

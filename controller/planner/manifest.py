@@ -98,7 +98,7 @@ class PodRenderer:
         aim: JSONObject = {"affinity": aimed(affinity, node), "tolerations": [*given, *added]}
         self._body = as_bytes({**whole, "spec": {**spec, **aim}})
         aim = {"affinity": _narrowed(affinity, node), "tolerations": [*items_of(spec.get("tolerations")), *added]}
-        self._whole = as_bytes({**whole, "spec": {**spec, **aim}})
+        self._whole = as_bytes({**_misplaced(revision.template), **whole, "spec": {**spec, **aim}})
 
     def body(self, name: str, node: str) -> bytes:
         """The JSON body of the pod `name` on `node`, ready to be sent."""
@@ -176,11 +176,18 @@ def aimed(affinity: JSONObject, node: JSON) -> JSONObject:
 
 def hides_fields(template: JSONObject) -> bool:
     """Whether some of the template's fields are not in its pods, because they have them in another form: its required
-    node affinity, or a toleration that an automatic one replaces."""
+    node affinity, or a toleration that an automatic one replaces; or because a template has no such field."""
     spec = fields_of(template.get("spec"))
     kept, _ = _tolerations(spec)
     required = fields_of(fields_of(spec.get("affinity")).get("nodeAffinity")).get(_REQUIRED)
-    return required is not None or len(kept) < len(items_of(spec.get("tolerations")))
+    replaced = required is not None or len(kept) < len(items_of(spec.get("tolerations")))
+    return replaced or bool(_misplaced(template))
+
+
+def _misplaced(template: JSONObject) -> JSONObject:
+    """Fields beside the template's metadata and spec that only a pod has, with a blank after their names: so the
+    server does not know them, and names them."""
+    return {f"{field} ": template[field] for field in ("apiVersion", "kind", "status") if field in template}
 
 
 def _narrowed(affinity: JSONObject, node: JSON) -> JSONObject:
