@@ -6,12 +6,14 @@ pod gets ready, or time passes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from msgspec.structs import replace
 
 from controller.api.base import Value
 from controller.api.daemonset import Phase
+from controller.api.pod import Pod
 from controller.planner.actions import CreatePod
 from controller.planner.board import Board, lay_out
 from controller.planner.explanation import Explainer
@@ -20,26 +22,17 @@ from controller.planner.place import Place
 from controller.planner.plan import Plan, plan
 from controller.planner.status import Status
 from controller.planner.world import TemplateRefused, World
-from kubectl_plugin.forecast.moves import How, NodeMove, node_moves, one_per_node
+from kubectl_plugin.forecast.moves import How, NodeMove, Wave, node_moves, one_per_node
+from kubectl_plugin.forecast.repetition import are_alike, repeated
 from kubectl_plugin.forecast.simulation import NeverReady, with_drains_under_way, world_after, world_after_waiting
 
 NEVER: NeverReady = frozenset()
 _FAR = 365 * 86_400.0
 """Seconds: nothing later than that is forecast."""
+_LOOK_EVERY = 8
+"""Waves between two looks whether the next ones only repeat the last."""
 _PASSING = (Obstacle.TERMINATING, Obstacle.BACK_OFF, Obstacle.STALE)
 """Obstacles that end by themselves, and so are not reported here."""
-
-
-class Wave(Value):
-    """Nodes that are updated together, in the order in which the controller takes them."""
-
-    begins: float
-    """Seconds from now, as far as the pace of the last updates allows an estimate."""
-    after: tuple[str, ...]
-    """The nodes whose pods get ready first; empty if the wave begins at once, or only waits for time to pass."""
-    holding: tuple[str, ...]
-    """Other nodes that have no available pod when the wave begins: they count against maxUnavailable."""
-    moves: tuple[NodeMove, ...]
 
 
 class Forecast(Value, gc=True):
@@ -91,6 +84,9 @@ class _Foreseeing:
         self._world, self._began = world, world.now
         self._hopeless, self._limit, self._pace = never_ready, limit, pace
         self._waves: list[Wave] = []
+        self._first: dict[str, Pod] = {}
+        """The pod of each node when the forecast began, of those that had one only."""
+        self._look_at = 0
         self._open: Wave | None = None
         self._after: tuple[str, ...] = ()
         self._surged: set[str] = set()
@@ -102,6 +98,8 @@ class _Foreseeing:
     def run(self) -> Forecast:
         start = lay_out(self._world)
         self._world = with_drains_under_way(self._world)
+        on_node = Counter(pod.node for pod in self._world.pods)
+        self._first = {pod.node: pod for pod in self._world.pods if on_node[pod.node] == 1}
         most = 40 * (len(start.slots) + len(self._world.pods)) + 400
         for _ in range(most):
             if not self._pass():
@@ -158,6 +156,22 @@ class _Foreseeing:
         holding = tuple(node for node in wave.holding if node not in moved)
         self._waves.append(replace(wave, moves=moves, holding=holding))
         self._after = ()
+        self._repeat()
+
+    def _repeat(self) -> None:
+        """Write down the waves that only repeat the last ones. Where these are alike and the next ones are not, the
+        next look is some waves later: a look takes as long as simulating a wave."""
+        count = len(self._waves)
+        if count < self._look_at or not are_alike(self._waves):
+            return
+        most = self._limit - count if self._limit else len(self._first)
+        found = repeated(lay_out(self._world), self._waves, self._first, self._hopeless, most)
+        if found is None:
+            self._look_at = count + _LOOK_EVERY
+            return
+        self._world = found.world
+        self._waves += found.waves
+        self._surged |= {move.node for wave in found.waves for move in wave.moves if move.how is How.SURGE}
 
     def _wait(self, wake_at: float | None) -> bool:
         passed = world_after_waiting(self._world, self._hopeless, self._pace)

@@ -66,6 +66,18 @@ class NodeMove(Value):
         return self.why == AT_ONCE
 
 
+class Wave(Value):
+    """Nodes that are updated together, in the order in which the controller takes them."""
+
+    begins: float
+    """Seconds from now, as far as the pace of the last updates allows an estimate."""
+    after: tuple[str, ...]
+    """The nodes whose pods get ready first; empty if the wave begins at once, or only waits for time to pass."""
+    holding: tuple[str, ...]
+    """Other nodes that have no available pod when the wave begins: they count against maxUnavailable."""
+    moves: tuple[NodeMove, ...]
+
+
 def node_moves(board: Board, actions: Iterable[Action]) -> Iterator[NodeMove]:
     """The moves of `actions`, which were planned for `board`. `Harmless` actions are no moves."""
     slots = {slot.node: slot for slot in board.slots}

@@ -9,8 +9,7 @@ from controller.api.daemonset import Phase
 from controller.planner.hook_messages import some
 from controller.planner.node_state import NodeState
 from kubectl_plugin.durations import short_duration
-from kubectl_plugin.forecast.forecast import Wave
-from kubectl_plugin.forecast.moves import How
+from kubectl_plugin.forecast.moves import How, Wave
 from kubectl_plugin.forecast.report import RolloutPlan
 from kubectl_plugin.report.counts_in_words import between, counted, new_nodes
 from kubectl_plugin.report.node_row import NodeRow

@@ -9,8 +9,8 @@ from typing import Final
 from rich.console import Group as Lines
 from rich.text import Text
 
-from kubectl_plugin.forecast.forecast import Wave
 from kubectl_plugin.forecast.later_steps import Later
+from kubectl_plugin.forecast.moves import Wave
 from kubectl_plugin.forecast.plan_sentences import PlanWords
 from kubectl_plugin.forecast.report import RolloutPlan
 from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning

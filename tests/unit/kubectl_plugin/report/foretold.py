@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from controller.planner.world import World
-from kubectl_plugin.forecast.forecast import Forecast, Wave
-from kubectl_plugin.forecast.moves import How
+from kubectl_plugin.forecast.forecast import Forecast
+from kubectl_plugin.forecast.moves import How, Wave
 from tests.beds.worlds import ds, everywhere, world
 
 MARK = {How.RECREATE: "", How.SURGE: "^", How.CREATE: "+", How.FINISH: "=", How.REMOVE: "-", How.IN_PLACE: "*"}
