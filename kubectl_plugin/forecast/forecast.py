@@ -7,7 +7,8 @@ pod gets ready, or time passes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -65,24 +66,36 @@ class Forecast(Value, gc=True):
         return max((len(wave.moves) for wave in self.waves[-2:]), default=1)
 
 
+Tell: TypeAlias = Callable[[int], None]
+"""Called with the number of waves that are worked out, for those who wait."""
+
+
 class RestlessError(RuntimeError):
     """The planner never stops acting: a bug in the planner or in the simulation."""
 
 
-def forecast(world: World, *, never_ready: NeverReady = NEVER, waves: int = 0, pace: float = 0.0) -> Forecast:
-    """`waves`: how many to work out, 0 for all. `pace`: seconds from a pod's creation until it is ready.
+def forecast(
+    world: World,
+    *,
+    never_ready: NeverReady = NEVER,
+    waves: int = 0,
+    pace: float = 0.0,
+    tell: Tell | None = None,
+) -> Forecast:
+    """`waves`: how many to work out, 0 for all. `pace`: seconds from a pod's creation until it is ready. `tell` is
+    called after each wave.
 
     The world is taken as fresh. The server accepts every write, unless `world.verdicts` refuses a revision: then no
     pod of that revision is created, and the server is asked again at `world.ask_at`. Raises ValueError for a spec
     that the planner cannot use.
     """
-    return _Foreseeing(replace(world, fresh=True), never_ready, waves, pace).run()
+    return _Foreseeing(replace(world, fresh=True), never_ready, waves, pace, tell).run()
 
 
 class _Foreseeing:
-    def __init__(self, world: World, never_ready: NeverReady, limit: int, pace: float) -> None:
+    def __init__(self, world: World, never_ready: NeverReady, limit: int, pace: float, tell: Tell | None) -> None:
         self._world, self._began = world, world.now
-        self._hopeless, self._limit, self._pace = never_ready, limit, pace
+        self._hopeless, self._limit, self._pace, self._tell = never_ready, limit, pace, tell
         self._waves: list[Wave] = []
         self._first: dict[str, Pod] = {}
         """The pod of each node when the forecast began, of those that had one only."""
@@ -157,6 +170,8 @@ class _Foreseeing:
         self._waves.append(replace(wave, moves=moves, holding=holding))
         self._after = ()
         self._repeat()
+        if self._tell is not None:
+            self._tell(len(self._waves))
 
     def _repeat(self) -> None:
         """Write down the waves that only repeat the last ones. Where these are alike and the next ones are not, the

@@ -10,7 +10,7 @@ from controller.api.base import Value
 from controller.api.number import IntOrPercent
 from controller.planner.board import Board, lay_out
 from controller.planner.world import World
-from kubectl_plugin.forecast.forecast import NEVER, Forecast, forecast, left_to_update
+from kubectl_plugin.forecast.forecast import NEVER, Forecast, Tell, forecast, left_to_update
 from kubectl_plugin.forecast.simulation import world_after_waiting
 from kubectl_plugin.report.status.release import with_partition
 from kubectl_plugin.report.steps import Steps, steps_of
@@ -27,11 +27,11 @@ class Later(Value):
     """Nodes whose waves were not worked out, in update order."""
 
 
-def later_steps(found: Forecast, waves: int) -> tuple[Later, ...]:
+def later_steps(found: Forecast, waves: int, tell: Tell | None = None) -> tuple[Later, ...]:
     """The steps after the present one, each worked out as if the one before it had finished with all pods available.
 
-    `waves`: how many to work out in all, including those of `found`; 0 for all. Raises CommandError for invalid
-    steps.
+    `waves`: how many to work out in all, including those of `found`; 0 for all. `tell`: as in `forecast`.
+    Raises CommandError for invalid steps.
     """
     board = found.end
     daemonset = board.world.daemonset
@@ -42,10 +42,12 @@ def later_steps(found: Forecast, waves: int) -> tuple[Later, ...]:
     if steps is None or steps.next is None:
         return ()
     values = steps.values[steps.values.index(steps.next, steps.index) :]
-    return tuple(_worked_out(found, steps, values, waves))
+    return tuple(_worked_out(found, steps, values, waves, tell))
 
 
-def _worked_out(found: Forecast, steps: Steps, values: tuple[IntOrPercent, ...], waves: int) -> Iterator[Later]:
+def _worked_out(
+    found: Forecast, steps: Steps, values: tuple[IntOrPercent, ...], waves: int, tell: Tell | None
+) -> Iterator[Later]:
     left, board, grouping = waves - len(found.waves), found.end, not found.rest
     counted = set(found.rest)
     for step, partition in enumerate(values, start=steps.count - len(values) + 1):
@@ -56,7 +58,7 @@ def _worked_out(found: Forecast, steps: Steps, values: tuple[IntOrPercent, ...],
             counted.update(names)
             yield Later(step=step, partition=partition, waves=(), rest=names)
             continue
-        then = forecast(_with_partition(_when_finished(board), partition), waves=max(left, 0))
+        then = forecast(_with_partition(_when_finished(board), partition), waves=max(left, 0), tell=tell)
         grouped = tuple(tuple(move.node for move in wave.moves) for wave in then.waves)
         yield Later(step=step, partition=partition, waves=grouped, rest=then.rest)
         left, board, grouping = left - len(grouped), then.end, not then.rest

@@ -19,7 +19,7 @@ from controller.planner.manifest import pod_name
 from controller.planner.world import TemplateRefused
 from kubectl_plugin.edits.effects import number_of
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.forecast.forecast import Forecast, forecast
+from kubectl_plugin.forecast.forecast import Forecast, Tell, forecast
 from kubectl_plugin.forecast.later_steps import Later, later_steps
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.pace import Pace, pace_of
@@ -152,17 +152,23 @@ class RolloutPlan(Value, dict=True, gc=True):
 
 
 def rollout_plan(
-    snapshot: Snapshot, *, waves: int, answer: DryRunAnswer | None = None, asked: tuple[str, ...] = ()
+    snapshot: Snapshot,
+    *,
+    waves: int,
+    answer: DryRunAnswer | None = None,
+    asked: tuple[str, ...] = (),
+    tell: Tell | None = None,
 ) -> RolloutPlan:
     """The plan for the DaemonSet in `snapshot`. `waves`: how many to work out, 0 for all. `answer`: of the server's
-    dry run; None if it was not made. Raises ValueError for a spec that the planner cannot use.
+    dry run; None if it was not made. `tell`: as in `forecast`. Raises ValueError for a spec that the planner
+    cannot use.
     """
     surveyed = survey(snapshot)
     pace = pace_of(snapshot.pods, surveyed.board.revision.hash)
     refusal = refusal_in(snapshot.daemonset, answer)
     verdict = TemplateRefused(words=refusal, unknown_fields=answer is not None and answer.unknown_fields)
-    found = _forecast_of(snapshot, surveyed.board, waves, verdict if refusal else None, pace)
-    later, wrong = ((), ()) if refusal else _steps_and_checks(found, waves)
+    found = _forecast_of(snapshot, surveyed.board, waves, verdict if refusal else None, pace, tell)
+    later, wrong = ((), ()) if refusal else _steps_and_checks(found, waves, tell)
     answered = _dry_run_checks(answer, refusal) if answer is not None else ()
     checks = (*answered, *_missing_rights(snapshot), *wrong, *warnings_of(snapshot, found))
     return RolloutPlan(
@@ -204,18 +210,26 @@ def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
 
 
 def _forecast_of(
-    snapshot: Snapshot, board: Board, waves: int, refused: TemplateRefused | None, pace: Pace | None
+    snapshot: Snapshot,
+    board: Board,
+    waves: int,
+    refused: TemplateRefused | None,
+    pace: Pace | None,
+    tell: Tell | None,
 ) -> Forecast:
     world = world_of(snapshot)
     if refused:
         world = replace(world, verdicts={board.revision.hash: refused}, ask_at=math.inf)
     failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if trouble_of(one) is not None)
-    return forecast(world, never_ready=failing | port_waiters(board), waves=waves, pace=pace.seconds if pace else 0.0)
+    hopeless, seconds = failing | port_waiters(board), pace.seconds if pace else 0.0
+    return forecast(world, never_ready=hopeless, waves=waves, pace=seconds, tell=tell)
 
 
-def _steps_and_checks(found: Forecast, waves: int) -> tuple[tuple[Later, ...], tuple[ForecastWarning, ...]]:
+def _steps_and_checks(
+    found: Forecast, waves: int, tell: Tell | None
+) -> tuple[tuple[Later, ...], tuple[ForecastWarning, ...]]:
     try:
-        return later_steps(found, waves), ()
+        return later_steps(found, waves, tell), ()
     except CommandError as error:
         return (), (ForecastWarning(name="Steps", result=CheckResult.WARNING, text=error.message, hints=error.hints),)
 

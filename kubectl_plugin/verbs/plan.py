@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace as with_fields
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from kubectl_plugin.edits.image import parse_images
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.forecast.document import KIND, document_of
+from kubectl_plugin.forecast.forecast import Tell
 from kubectl_plugin.forecast.report import DryRunAnswer, RolloutPlan, probe_of, rollout_plan, with_answer
 from kubectl_plugin.forecast.warnings import CheckResult
 from kubectl_plugin.forecast.what_if import TriedSettings, as_tried, differences, laid_over
@@ -36,6 +38,9 @@ from kubectl_plugin.verbs.manifest_targets import (
     targets_of,
     tell_unchecked,
 )
+
+TELL_EVERY: Final = 3.0
+"""Seconds between two lines about how far the forecast is."""
 
 
 async def plan(invocation: Invocation, asked: Asked) -> int:
@@ -92,12 +97,25 @@ async def _plan_of(invocation: Invocation, target: ForecastTarget, asked: Asked,
         source = "standard input" if target.manifest.source == STDIN else target.manifest.source
         words = (f"created from {source}", *words)
     try:
-        made = rollout_plan(planned, waves=asked.waves, asked=words)
+        made = rollout_plan(planned, waves=asked.waves, asked=words, tell=_telling(invocation, live.key.name))
     except (ValueError, msgspec.MsgspecError) as error:
         raise CommandError(f"cannot make sense of the spec of {live.key.name}: {error}") from error
     if not made.forecast.changes:
         return made
     return with_answer(made, await _dry_run_of_next_pod(invocation, made), waves=asked.waves)
+
+
+def _telling(invocation: Invocation, name: str) -> Tell:
+    """Prints how far the forecast is, every few seconds that it takes."""
+    ticks, at = invocation.host.ticks, invocation.host.ticks()
+
+    def tell(waves: int) -> None:
+        nonlocal at
+        if ticks() - at >= TELL_EVERY:
+            at = ticks()
+            invocation.terminal.note(f"still working out the waves of {name}: {waves} so far")
+
+    return tell
 
 
 async def _dry_run_of_next_pod(invocation: Invocation, made: RolloutPlan) -> DryRunAnswer:

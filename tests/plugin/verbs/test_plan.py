@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.refusal import Refused
 from tests.plugin import scene as scenes
 from tests.plugin.scene import NAME, Scene, canary, daemonset, held, settled, template
+from tests.plugin.users_machine import UsersMachine
 from tests.plugin.verbs.planning import HERE, document, manifest, plan, waves, written
 
 # what people see
@@ -32,6 +34,20 @@ def test_the_canary_of_the_mock_up() -> None:
         scene.check("plan/what-if", "plan", NAME, *HERE, "--partition", "0", "--max-unavailable", "25%")
         scene.check("plan/what-if-200", "plan", NAME, *HERE, "--partition", "0", "--waves", "2", columns=200)
         scene.check("plan/what-if-image", "plan", NAME, *HERE, "--image", "agent=registry.example.com/agent:1.9.1")
+
+
+def test_a_forecast_that_takes_long_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = count(0.0, 1.0)
+    with canary() as scene:
+        quick = plan(scene, "--partition", "0", "--waves", "0")
+        with monkeypatch.context() as slow:
+            slow.setattr(UsersMachine, "ticks", lambda _: next(seconds))
+            ran = plan(scene, "--partition", "0", "--waves", "0")
+            quiet = plan(scene, "--partition", "0", "--waves", "0", "-q")
+    assert (quick.err, quiet.err) == ("", "")
+    assert ran.err.startswith(f"note: still working out the waves of {NAME}: ")
+    numbers = [int(line.split(": ")[2].split()[0]) for line in ran.err.splitlines()]
+    assert numbers == sorted(set(numbers))
 
 
 @pytest.mark.parametrize(
