@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from controller.api.base import Value
 from controller.api.pod import Pod
+from controller.api.wellknown import HASH_LABEL
 from controller.planner.board import Board
 from controller.planner.explanation import Explainer
 from controller.planner.slot import Slot
@@ -64,14 +65,16 @@ def repeated(
     sample = first.get(last[0].moves[0].node)
     if sample is None or _has_memory(world):
         return None
-    kind, moved = _kind(sample), [move.node for wave in last for move in wave.moves]
-    if any(node not in first or _kind(first[node]) != kind for node in moved):
+    kind, queue = _kind(sample, world), []
+    hopeful = {one.name for one in world.nodes if not (is_not_ready(one) or one.silent)}
+    hopeful -= {node for node, _ in never_ready}
+    moved = [move.node for wave in last for move in wave.moves]
+    if any(node not in hopeful or node not in first or _kind(first[node], world) != kind for node in moved):
         return None
-    hopeless, queue = {node for node, _ in never_ready}, []
     for slot in Explainer(board).in_turn:
         there = now_there.get(slot.node, [])
-        plain = len(there) == 1 and slot.node not in hopeless and _is_plain(slot, world)
-        if not plain or _kind(there[0]) != kind:
+        plain = len(there) == 1 and slot.node in hopeful and _is_plain(slot, world)
+        if not plain or _kind(there[0], world) != kind:
             break
         queue.append(there[0])
     count = min(len(queue) // width - _LEFT, most)
@@ -137,6 +140,7 @@ class _Repeating:
             uid=own.uid,
             version=own.version,
             node=node,
+            labels=own.labels if model.labels == was.labels else model.labels,
             created=created,
             ready_since=since,
             restarted_at=own.restarted_at if model.restarted_at == was.restarted_at else model.restarted_at,
@@ -153,20 +157,21 @@ def _shape(move: NodeMove) -> NodeMove:
 
 def _is_plain(slot: Slot, world: World) -> bool:
     """Whether nothing sets the node apart from others with a pod of an old revision."""
-    node = slot.node_object
-    reachable = node is not None and not is_not_ready(node) and not node.silent
-    return reachable and slot.only_old and slot.old_serves and slot.node not in world.predecessors
+    return slot.only_old and slot.old_serves and slot.node not in world.predecessors
 
 
-def _kind(pod: Pod) -> Pod:
-    """The pod without what differs from node to node."""
+def _kind(pod: Pod, world: World) -> Pod:
+    """The pod without what differs from node to node. Where pods are replaced, it does not matter which old revision
+    they are of."""
     gates = tuple(replace(gate, since=None) for gate in pod.gates)
+    labels = pod.labels if world.daemonset.in_place else {**pod.labels, HASH_LABEL: ""}
     return replace(
         pod,
         name="",
         uid="",
         version="",
         node="",
+        labels=labels,
         created=0.0,
         ready_since=None,
         restarted_at=None if pod.restarted_at is None else 0.0,
