@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Annotated, Final, Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
 from typer import Argument, Option
 
@@ -71,24 +68,14 @@ class GlobalFlags:
     @property
     def of_cluster(self) -> tuple[str, ...]:
         """The flags that chose the cluster, spelled to be typed again."""
-        names = ("kubeconfig", "context", "cluster", "server")
-        return tuple(f"--{name}={value}" for name in names if (value := getattr(self, name)))
+        named = {"kubeconfig": self.kubeconfig, "context": self.context, "cluster": self.cluster, "user": self.user}
+        named |= {"server": self.server, "as": self.as_user}
+        return tuple(f"--{name}={value}" for name, value in named.items() if value)
 
     def followed_by(self, later: GlobalFlags) -> GlobalFlags:
         """These flags, typed before the verb, overridden by those typed after it."""
         given = {one.name: getattr(later, one.name) for one in fields(later) if getattr(later, one.name)}
         return replace(self, **given)
-
-
-_COMMAND: Final = re.compile(r"\bkubectl(?: kruise-ds)?(?= [a-z])")
-
-
-def for_cluster(text: str, flags: Sequence[str]) -> str:
-    """`text` with `flags` added to each kubectl command in it: a command that a person copies must reach the cluster
-    of this call, even when the kubeconfig's context changes in between.
-    """
-    words = shlex.join(flags)
-    return _COMMAND.sub(lambda found: f"{found[0]} {words}", text) if words else text
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, TextIO
 
 from kubectl_plugin.characters import visible
 from kubectl_plugin.clock import ServerClock
+from kubectl_plugin.commands import for_cluster
 from kubectl_plugin.failures import CommandError, UsageError
-from kubectl_plugin.flags import GlobalFlags, Output, for_cluster
+from kubectl_plugin.flags import GlobalFlags, Output
 from kubectl_plugin.host import Host
 
 if TYPE_CHECKING:

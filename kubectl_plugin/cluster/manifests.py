@@ -15,6 +15,7 @@ from controller.api.base import JSON, JSONObject, Value, fields_of
 from controller.api.wellknown import API_VERSION, GROUP, KIND
 from kubectl_plugin.cluster.downloads import downloaded, is_url
 from kubectl_plugin.cluster.session import check_path_segment
+from kubectl_plugin.commands import command
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import ManifestOptions
 from kubectl_plugin.host import Host
@@ -57,7 +58,7 @@ async def read_manifests(asked: ManifestOptions, host: Host) -> tuple[tuple[Mani
     if not found:
         where = ", ".join((*files, *([kustomize] if kustomize else [])))
         native = any((one.get("kind"), _group(one)) == (KIND, "apps") for one in others)
-        words = "those of apps/v1 are moved over by kubectl kruise-ds migrate NAME; its --print has the new manifest"
+        words = f"those of apps/v1 are moved over by {command('migrate NAME')}; its --print has the new manifest"
         hints = (words,) if native else ()
         raise CommandError(f"no Advanced DaemonSet in {where}", hints=hints)
     return tuple(found), tuple(others)

@@ -11,6 +11,7 @@ from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.kinds import NATIVE
 from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.commands import command
 from kubectl_plugin.failures import CommandError
 
 _SHOWN = 3
@@ -26,7 +27,7 @@ async def not_found_error(session: Session, key: Key, error: NotFound) -> Except
         return CommandError(
             f'no Advanced DaemonSet "{key.name}" in namespace "{key.namespace}"; '
             "an apps/v1 DaemonSet with that name exists",
-            hints=(f"make it one of ours, no pod is restarted: kubectl kruise-ds migrate {key.typed}",),
+            hints=(command("migrate", key, to="make it one of ours, no pod is restarted"),),
         )
     words = f'{DAEMONSETS.name} "{key.name}" not found in namespace "{key.namespace}"'
     return CommandError(words, hints=await _similar_names(session, key))

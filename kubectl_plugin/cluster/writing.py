@@ -20,6 +20,7 @@ from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.interruption import warn_if_interrupted
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.commands import command
 from kubectl_plugin.edits import field_owners
 from kubectl_plugin.edits.annotations import action_operations
 from kubectl_plugin.edits.apply_manifest import note_of, with_notes
@@ -70,7 +71,7 @@ async def write(
     """
     session, key, document, last = invocation.session, snapshot.key, snapshot.document, None
     words = f" while {key.name} was written: it may have been done"
-    way = f"kubectl kruise-ds status {key.typed}"
+    way = command("status", key)
     for _ in range(ATTEMPTS):
         changes = (*edit.operations, *action_operations(document, edit.operations, done))
         guarded = patch.guarded_by_version(reads.meta_of(document).resource_version, *changes)

@@ -6,6 +6,7 @@ from typing import Final
 
 from controller.api.base import JSONObject, Value, value_at
 from controller.api.daemonset import RollingUpdate
+from kubectl_plugin.commands import command
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.snapshot import Snapshot
 
@@ -55,7 +56,7 @@ def settings_of(snapshot: Snapshot, doing: str) -> RollingUpdate:
     if rolling is None:
         raise CommandError(
             f"cannot {doing} {daemonset.name}: updateStrategy is OnDelete, pods change only when you delete them",
-            hints=(f"kubectl kruise-ds nodes {daemonset.key.typed} --only old",),
+            hints=(command("nodes", daemonset.key, "--only", "old"),),
             exit_code=ExitCode.REFUSED,
         )
     return rolling

@@ -12,6 +12,7 @@ from controller.api.revision import Revision
 from controller.planner.board import Board, lay_out
 from controller.planner.eligibility import Placement
 from controller.planner.obstacles import Obstacle
+from kubectl_plugin.commands import command
 from kubectl_plugin.edits.draft import Draft, with_operations
 from kubectl_plugin.edits.edit import Caution, Edit
 from kubectl_plugin.report.counts_in_words import between, counted
@@ -128,7 +129,7 @@ def on_delete_caution(snapshot: Snapshot) -> Caution | None:
         return None
     return Caution(
         text=f"updateStrategy of {daemonset.name} is OnDelete: pods change only when you delete them",
-        hints=(f"kubectl kruise-ds nodes {daemonset.key.typed} --only old",),
+        hints=(command("nodes", daemonset.key, "--only", "old"),),
     )
 
 
@@ -139,5 +140,5 @@ def pause_caution(snapshot: Snapshot) -> Caution | None:
         return None
     return Caution(
         text=f"{daemonset.name} is paused: nothing moves before it is resumed",
-        hints=(f"kubectl kruise-ds resume {daemonset.key.typed}",),
+        hints=(command("resume", daemonset.key),),
     )

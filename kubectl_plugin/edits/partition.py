@@ -7,6 +7,7 @@ from controller.api import number
 from controller.api.number import IntOrPercent
 from controller.planner.board import Board
 from controller.planner.node_state import NodeState
+from kubectl_plugin.commands import command
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit, settings_of
 from kubectl_plugin.edits.effects import board_after, cautions, revision_of
@@ -81,16 +82,16 @@ def misread_caution(snapshot: Snapshot, value: IntOrPercent) -> Caution | None:
     desired = desired_of(snapshot)
     if not desired or (kept := number.scaled(value, desired, round_up=False)) < desired:
         return None
-    name, pods = snapshot.key.name, value if isinstance(value, int) else kept
+    pods = value if isinstance(value, int) else kept
     there = "but" if pods > desired else "and"
     only = "is only 1 node" if desired == 1 else f"are only {desired} nodes"
-    instead = f"to update all nodes: set-partition {name} 0"
+    instead = command("set-partition", snapshot.key, "0", to="to update all nodes")
     if desired < pods <= 100:
-        instead = f"to update {pods}% of the nodes: set-partition {name} --update {pods}%"
+        instead = command("set-partition", snapshot.key, "--update", f"{pods}%", to=f"to update {pods}% of the nodes")
     return Caution(
         text=f"partition {value} keeps {pods} {'pod' if pods == 1 else 'pods'} OLD, {there} there {only}:"
         " nothing will be updated",
-        hints=(instead, f"to stop updates: pause {name}"),
+        hints=(instead, command("pause", snapshot.key, to="to stop updates")),
     )
 
 
@@ -133,7 +134,7 @@ def _raised_caution(snapshot: Snapshot, updated: int, revision: str) -> Caution:
     back = "it" if updated == 1 else "them"
     return Caution(
         text=f"{already} {revision}; raising the partition does not move {back} back",
-        hints=(f"kubectl kruise-ds rollback {snapshot.key.typed}",),
+        hints=(command("rollback", snapshot.key),),
     )
 
 

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from controller.api import number
 from controller.api.base import Value
 from controller.api.number import IntOrPercent
+from kubectl_plugin.commands import command
 from kubectl_plugin.edits.edit import Edit, settings_of
 from kubectl_plugin.edits.partition import set_partition
 from kubectl_plugin.failures import CommandError, ExitCode
@@ -65,10 +66,9 @@ def _goal_of_partition(snapshot: Snapshot, steps: Steps | None, desired: int, to
     present = settings_of(snapshot, "promote").partition or 0
     kept, wanted = (number.scaled(one, desired, round_up=False) for one in (present, to))
     if wanted > kept:
-        namespace, name = snapshot.key
         raise CommandError(
-            f"cannot promote {name} to partition {to}: partition {present} lets more nodes update",
-            hints=(f"kubectl kruise-ds set-partition {name} {to} -n {namespace} sets it all the same",),
+            f"cannot promote {snapshot.key.name} to partition {to}: partition {present} lets more nodes update",
+            hints=(command("set-partition", snapshot.key, str(to), to="to set it all the same"),),
             exit_code=ExitCode.REFUSED,
         )
     if not wanted:
@@ -86,12 +86,12 @@ def _step_goal(steps: Steps, value: IntOrPercent, desired: int) -> Goal:
 
 
 def _without_steps(snapshot: Snapshot) -> CommandError:
-    typed = snapshot.key.typed
+    steps = f"{STEPS_ANNOTATION}=90%,50%,0"
     return CommandError(
         f"{snapshot.key.name} has no steps: it has no annotation {STEPS_ANNOTATION}",
         hints=(
-            f"kubectl annotate ads {typed} {STEPS_ANNOTATION}=90%,50%,0",
-            f"or without steps: kubectl kruise-ds promote {typed} --to VALUE, or --full",
+            command("annotate ads", snapshot.key, steps, to="to have steps", program="kubectl"),
+            command("promote", snapshot.key, "--to", "50%", to="or without steps"),
         ),
         exit_code=ExitCode.REFUSED,
     )

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
 from controller.planner.slot import Slot
+from kubectl_plugin.commands import command
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.edits.annotations import template_gone_back_to
 from kubectl_plugin.edits.draft import Draft
@@ -180,9 +181,14 @@ def _unknown(snapshot: Snapshot, why: str) -> CommandError:
     others = other_revisions(snapshot)
     return CommandError(
         f"it cannot be told which revision {snapshot.key.name} is to go back to: {why}",
-        hints=tuple(f"--to-revision {one.revision.number}   ({age_and_images(snapshot, one)})" for one in others),
+        hints=tuple(_way_to(snapshot, one) for one in others),
         exit_code=ExitCode.REFUSED,
     )
+
+
+def _way_to(snapshot: Snapshot, to: RevisionDetail) -> str:
+    words = age_and_images(snapshot, to)
+    return command("rollback", snapshot.key, "--to-revision", str(to.revision.number), to=words)
 
 
 def _nothing_earlier(daemonset: DaemonSet, kept: list[RevisionDetail]) -> CommandError:

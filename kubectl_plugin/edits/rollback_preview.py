@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from controller.api.base import JSON, as_bytes, value_at
 from controller.planner.board import Board
 from controller.planner.obstacles import Obstacle
+from kubectl_plugin.commands import command
 from kubectl_plugin.edits.draft import path_segments
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
 from kubectl_plugin.edits.effects import board_after
@@ -85,10 +86,10 @@ def kept_cautions(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, 
     board = board_after(snapshot)
     if board is None or board.rolling_update is None:
         return ()
-    name, where = snapshot.key.name, f"-n {snapshot.key.namespace}"
+    key = snapshot.key
     ways = {
-        Obstacle.PARTITION: (f"partition {board.rolling_update.partition} keeps", f"set-partition {name} 0 {where}"),
-        Obstacle.PAUSED: ("the pause keeps", f"resume {name} {where}"),
+        Obstacle.PARTITION: (f"partition {board.rolling_update.partition} keeps", command("set-partition", key, "0")),
+        Obstacle.PAUSED: ("the pause keeps", command("resume", key)),
     }
     held = planned_moves(board).held
     younger = {one.revision.hash for one in snapshot.revisions if one.created > target.created}
@@ -97,7 +98,7 @@ def kept_cautions(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, 
     for obstacle, (why, way) in ways.items():
         if nodes := [node for node in held.get(obstacle, ()) if node in bad]:
             text = f"{why} {_node_count(nodes)} from going back: {_name_list(nodes)}".replace(_FAST, " ")
-            cautions.append(Caution(text=text, hints=(f"kubectl kruise-ds {way}",)))
+            cautions.append(Caution(text=text, hints=(way,)))
     return tuple(cautions)
 
 

@@ -13,6 +13,7 @@ from controller.api.wellknown import RESIZE_GATE
 from controller.planner.hook_messages import some
 from controller.planner.in_place.change import InPlaceChange, NotPossible, changes_to
 from controller.planner.obstacle_checks import handlers, hooked, waits_for_hook
+from kubectl_plugin.commands import command
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.forecast.forecast import Forecast
 from kubectl_plugin.forecast.moves import How
@@ -75,7 +76,7 @@ def _selector(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 
 def _partition(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     """Also for a percentage that comes to no node or to all nodes."""
-    board, name = found.start, snapshot.key.name
+    board = found.start
     kept, desired = board.budget.partition, board.budget.desired
     asked = board.rolling_update.partition if board.rolling_update else None
     if not desired or not board.older or asked in (None, 0, "0%"):
@@ -83,7 +84,7 @@ def _partition(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     if kept >= desired:
         yield Caution(
             text=f"partition {_all_kept(asked, kept, desired)}: nothing is updated",
-            hints=(f"to update 30% of the nodes: kubectl kruise-ds set-partition {name} --update 30%",),
+            hints=(command("set-partition", snapshot.key, "--update", "30%", to="to update 30% of the nodes"),),
         )
     elif not kept:
         yield Caution(text=f"partition {asked} of {counted(desired, 'node')} = 0 kept old: every node is updated")
@@ -106,7 +107,7 @@ def _unplanned(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
         run = "1 node has" if len(beyond) == 1 else f"{len(beyond)} nodes have"
         yield Caution(
             text=f"{run} the new revision outside the plan and will not be moved back: {some(beyond)}",
-            hints=(f"kubectl kruise-ds rollback {snapshot.key.name}",),
+            hints=(command("rollback", snapshot.key),),
         )
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from rich.console import Group as Lines
 from rich.text import Text
 
+from kubectl_plugin.commands import for_cluster
 from kubectl_plugin.forecast.later_steps import Later
 from kubectl_plugin.forecast.moves import Wave
 from kubectl_plugin.forecast.plan_sentences import PlanWords
@@ -29,9 +30,13 @@ _MARKS: Final = {
 
 
 class PlanBlock:
-    """One plan. `wide`: all nodes of a wave are named, and lines are never cut."""
+    """One plan. `wide`: all nodes of a wave are named, and lines are never cut. `flags`: those that chose the
+    cluster."""
 
-    def __init__(self, plan: RolloutPlan, *, width: int, only_ascii: bool, wide: bool = False) -> None:
+    def __init__(
+        self, plan: RolloutPlan, *, width: int, only_ascii: bool, wide: bool = False, flags: tuple[str, ...] = ()
+    ) -> None:
+        self._flags = flags
         self._plan, self._found = plan, plan.forecast
         self._width, self._ascii, self._wide = width, only_ascii, wide
         self._words = PlanWords(plan, only_ascii=only_ascii)
@@ -137,7 +142,7 @@ class PlanBlock:
         line = self._bottom(label, "").append(f"{mark:<4}", style=colour).append(check.text)
         yield from self._wrapped(line, LABELS + 4)
         for hint in check.hints:
-            yield self._bottom("", f"    hint: {hint}")
+            yield self._bottom("", f"    hint: {for_cluster(hint, self._flags)}")
 
     def _row(self, label: str, words: str) -> Text:
         return Text(f"  {label:<{LABELS - 2}}").append(words)

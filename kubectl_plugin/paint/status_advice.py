@@ -8,8 +8,10 @@ from typing import Final
 from rich.text import Text
 
 from controller.api.daemonset import Phase
+from controller.api.meta import Key
 from controller.api.wellknown import WRITES_FAIL
 from controller.planner.node_state import NodeState
+from kubectl_plugin.commands import command
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line
 from kubectl_plugin.report.counts_in_words import between, counted
@@ -36,11 +38,11 @@ def hold_lines(view: StatusView) -> Iterator[Text]:
         case Phase.MANUAL:
             yield line("Waits for", waits_for_words(view.survey))
             pod = next((row.pod.pod.name for row in view.survey.rows_in(NodeState.NEXT) if row.pod), "POD")
-            yield line("Next", view.typed(f"kubectl delete pod -n {view.status.namespace} {pod}"))
+            yield line("Next", view.typed(command("delete pod", Key(view.status.namespace, pod), program="kubectl")))
         case Phase.PENDING:
             yield line("Waits for", view.status.message.removeprefix("waiting for "))
             yield from view.quoted("Problem", view.absence)
-            yield line("Try", view.typed("kubectl kruise-ds doctor"))
+            yield line("Try", view.typed(command("doctor")))
 
 
 def trouble_lines(view: StatusView) -> list[Text]:
@@ -59,7 +61,7 @@ def _prepared_lines(view: StatusView) -> Iterator[Text]:
         words += [f"{one.node}  {one.pod} {one.age(view.survey.snapshot.now)}" for one in alike]
         words.append(f"{'each' if len(alike) > 1 else 'it'} goes when {alike[0].handlers} is removed")
     if len(held) > MOST_PROBLEMS:
-        words.append(f"and {len(held) - MOST_PROBLEMS} more: {view.command('nodes')} --only preparing")
+        words.append(f"and {len(held) - MOST_PROBLEMS} more: {view.command('nodes', '--only', 'preparing')}")
     yield from labelled("Preparing", words)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from rich.text import Text
 
 from controller.api.daemonset import Phase
-from kubectl_plugin.flags import for_cluster
+from kubectl_plugin.commands import command, for_cluster
 from kubectl_plugin.paint import style
 from kubectl_plugin.report.status.document import RolloutStatus
 from kubectl_plugin.report.survey import Survey
@@ -42,8 +42,7 @@ class StatusView:
 
     def command(self, verb: str, *more: str) -> str:
         """The command to type for `verb` on this object."""
-        words = ("kubectl", "kruise-ds", verb, self.status.name, *more, "-n", self.status.namespace)
-        return self.typed(" ".join(words))
+        return self.typed(command(verb, self.survey.snapshot.key, *more))
 
     def quoted(self, label: str, words: str, bad: str = "") -> Iterator[Text]:
         """The words of others, on up to `MOST_LINES` lines. `bad`: a pattern of what is coloured as an error."""

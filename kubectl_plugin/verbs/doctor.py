@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from controller.api.base import JSONObject
 from controller.api.wellknown import GROUP
 from kubectl_plugin import local_install
@@ -11,6 +13,7 @@ from kubectl_plugin.cluster.installation import answer_or_reason
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.self_reviews import review_right
 from kubectl_plugin.cluster.side_by_side import side_by_side
+from kubectl_plugin.commands import for_cluster
 from kubectl_plugin.flags import Options
 from kubectl_plugin.paint.checks import checks_text
 from kubectl_plugin.report.counts_in_words import counted
@@ -32,7 +35,10 @@ async def doctor(invocation: Invocation, _: Options) -> int:
     """Print one line for each check. Returns 1 where a check fails, else 0; of missing rights, only that to get a
     DaemonSet is a failure. Raises Unreachable."""
     terminal = invocation.terminal
-    checks = checkup(await _facts(invocation))
+    checks = tuple(
+        replace(one, hints=tuple(for_cluster(hint, terminal.cluster_flags) for hint in one.hints))
+        for one in checkup(await _facts(invocation))
+    )
     count = problems(checks)
     if invocation.output is not None:
         terminal.say_document(_document(checks, count), invocation.output)

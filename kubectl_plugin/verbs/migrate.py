@@ -12,6 +12,7 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import NATIVE
 from kubectl_plugin.cluster.migrating import observe
 from kubectl_plugin.cluster.self_reviews import review_right
+from kubectl_plugin.commands import command
 from kubectl_plugin.edits.migration import both_kinds, manifest
 from kubectl_plugin.edits.migration.observed import MigrationSide
 from kubectl_plugin.edits.migration.preview import Preview, preview_of
@@ -111,12 +112,11 @@ async def _preview_of(invocation: Invocation, asked: MigrateOptions, key: Key) -
     if found.is_over:
         return found
     if found.why_named_only and not asked.names:
-        command = f"kubectl kruise-ds migrate {key.typed}"
-        hints = (f"if it is to be one of ours all the same: {command}",)
+        hints = (command("migrate", key, to="if it is to be one of ours all the same"),)
         raise CommandError(f"{found.why_named_only}; left out", hints=hints, exit_code=ExitCode.REFUSED)
     await _check_rights(invocation, asked, key)
     if absence := await controller_lease.why_no_controller(invocation.session, invocation.terminal.now()):
-        invocation.terminal.warn(absence, "kubectl kruise-ds doctor")
+        invocation.terminal.warn(absence, command("doctor"))
     for side in (observed.native, observed.ours):
         if side is not None:
             _refuse_if_managed(invocation, asked, key, side)
@@ -140,10 +140,14 @@ async def _check_rights(invocation: Invocation, asked: MigrateOptions, key: Key)
 def _refuse_if_managed(invocation: Invocation, asked: MigrateOptions, key: Key, side: MigrationSide) -> None:
     owners = reads.meta_of(side.document).owner_references or ()
     manager = gitops.restorer_of(side.document, owners)
+    way = ("--to-native",) if asked.to_native else ()
     if manager is not None and not asked.sync_stopped:
         raise CommandError(
             f"{key.name} is managed by {manager}, which would make it again: each node would get a second pod",
-            hints=("how to do it: the same command with --print", "when that is stopped: add --sync-stopped"),
+            hints=(
+                command("migrate", key, *way, "--print", to="how to do it"),
+                command("migrate", key, *way, "--sync-stopped", to="when that is stopped"),
+            ),
             exit_code=ExitCode.REFUSED,
         )
     if manager is None and (words := gitops.caution_of(key.name, side.document, owners)):

@@ -12,6 +12,7 @@ from controller.kube.errors import ApiError, Unknown
 from kubectl_plugin.cluster.interruption import warn_if_interrupted
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.migrating import carry_out, observe
+from kubectl_plugin.commands import command
 from kubectl_plugin.edits.migration.observed import Observed
 from kubectl_plugin.edits.migration.preview import next_step
 from kubectl_plugin.edits.migration.step import ChangeObject, CreateObject, Delete, HandedOver, WaitForPods
@@ -130,6 +131,5 @@ class MigrationCourse:
         terminal.warn(f"{self._key.name} is half-way, its pods run on", *self._both_commands())
 
     def _both_commands(self) -> tuple[str, str]:
-        command = f"kubectl kruise-ds migrate {self._key.typed}"
-        on, back = (f"{command} --to-native", command) if self._native else (command, f"{command} --to-native")
-        return f"on: {on}", f"back: {back}"
+        on, back = (("--to-native",), ()) if self._native else ((), ("--to-native",))
+        return command("migrate", self._key, *on, to="on"), command("migrate", self._key, *back, to="back")

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from controller.api.number import IntOrPercent
 from kubectl_plugin.change_options import SetPartitionOptions as Asked
 from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.commands import command
 from kubectl_plugin.edits import partition as edits
 from kubectl_plugin.failures import UsageError
 from kubectl_plugin.int_or_percent import int_or_percent
@@ -40,7 +41,7 @@ def _names_and_partition(asked: Asked) -> tuple[tuple[str, ...], PartitionOf]:
     if len(words) + (update is not None) < (1 if asked.by_selection else 2):
         raise UsageError(
             "which one, and how many pods stay old? use set-partition NAME VALUE",
-            hints=("or in nodes to update: set-partition NAME --update 1",),
+            hints=(command("set-partition NAME --update 1", to="or in nodes to update"),),
         )
     if update is not None and words and _VALUE.fullmatch(words[-1]):
         raise UsageError("give VALUE or --update, not both")

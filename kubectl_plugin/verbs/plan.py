@@ -170,5 +170,5 @@ def _print_plans(invocation: Invocation, plans: Sequence[RolloutPlan]) -> None:
     width = WIDEST if wide else terminal.width
     for place, one in enumerate(plans):
         terminal.say(*([""] if place else []))
-        block = PlanBlock(one, width=width, only_ascii=terminal.ascii, wide=wide)
+        block = PlanBlock(one, width=width, only_ascii=terminal.ascii, wide=wide, flags=terminal.cluster_flags)
         terminal.show(block.drawn(), whole=wide)

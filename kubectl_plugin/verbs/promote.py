@@ -12,6 +12,7 @@ from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.images_ahead import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.writing import Judge
+from kubectl_plugin.commands import command
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.edits import promote as edits
 from kubectl_plugin.edits.partition import desired_of, known_desired
@@ -90,19 +91,20 @@ def _refuse_if_closed(seen: Survey, soak: float) -> None:
     shut = why_blocked(seen, steps_for_promotion(seen.snapshot, desired_of(seen.snapshot) or 0), soak=soak)
     if shut is None:
         return
-    ways = "; ".join(way for way in ("--force goes on anyway", _other_ways(seen, shut)) if way)
-    raise CommandError(shut.text, hints=(ways,), exit_code=ExitCode.REFUSED)
+    force = command("promote", seen.snapshot.key, "--force", to="to go on anyway")
+    ways = tuple(way for way in (force, _other_ways(seen, shut)) if way)
+    raise CommandError(shut.text, hints=ways, exit_code=ExitCode.REFUSED)
 
 
 def _other_ways(seen: Survey, shut: PromotionBlock) -> str:
     """The hint at what may be done instead of promoting; empty if there is nothing."""
-    where = seen.snapshot.key.typed
+    key = seen.snapshot.key
     match shut.why:
         case PromotionBlockReason.BLIND:
             binding = "" if seen.snapshot.nodes_readable else " by a ClusterRoleBinding: nodes are in no namespace"
             return f"ask for ClusterRole kruise-ds-operator{binding}"
         case PromotionBlockReason.PAUSED:
-            return f"kubectl kruise-ds resume {where} continues it"
+            return command("resume", key, to="to continue")
         case PromotionBlockReason.SOAKING:
             return "--wait waits until then"
         case (
@@ -111,7 +113,7 @@ def _other_ways(seen: Survey, shut: PromotionBlock) -> str:
             | PromotionBlockReason.UNFINISHED
             | PromotionBlockReason.FAILING
         ):
-            return f"kubectl kruise-ds rollback {where} goes back" if seen.previous_revision is not None else ""
+            return command("rollback", key, to="to go back") if seen.previous_revision is not None else ""
 
 
 async def _carry_out(invocation: Invocation, change: EditOfOne, acting: ActingOptions, deadline: Deadline) -> int:

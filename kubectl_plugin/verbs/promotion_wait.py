@@ -9,6 +9,7 @@ from typing import Final
 
 from kubectl_plugin.cluster.follow import Following, following
 from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.commands import command
 from kubectl_plugin.edits.promote import steps_for_promotion
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.promotion_gate import PromotionBlock, PromotionBlockReason, why_blocked
@@ -65,7 +66,7 @@ class PromotionWait:
         if snapshot.daemonset.generation > self._generation:
             raise CommandError(
                 f"{self._daemonset.name} was changed by somebody else while this waited",
-                hints=(f"kubectl kruise-ds status {self._where}",),
+                hints=(command("status", self._daemonset.key),),
                 exit_code=ExitCode.REFUSED,
             )
         seen = survey(snapshot)
@@ -82,11 +83,11 @@ class PromotionWait:
         if shut.why is PromotionBlockReason.BLIND:
             raise CommandError(shut.text, exit_code=ExitCode.REFUSED)
         if shut.why is PromotionBlockReason.STALLED:
-            back = (f"kubectl kruise-ds rollback {self._where} goes back",)
+            back = (command("rollback", self._daemonset.key, to="to go back"),)
             hints = () if seen.previous_revision is None else back
             raise CommandError(f"stalled: {shut.text}", hints=hints, exit_code=ExitCode.STUCK)
         if shut.why is PromotionBlockReason.PAUSED:
-            hint = f"kubectl kruise-ds resume {self._where} continues it"
+            hint = command("resume", self._daemonset.key, to="to continue")
             raise CommandError(shut.text, hints=(hint,), exit_code=ExitCode.WAITING)
         if self._deadline.seconds_left <= 0:
             raise CommandError(f"gave up after {self._deadline.text}: {shut.text}", exit_code=ExitCode.TIMED_OUT)
@@ -96,7 +97,7 @@ class PromotionWait:
             return
         if absence := await self._presence.absence(seen.snapshot.now):
             words = f"nothing happens to {self._daemonset.name}: {absence}"
-            raise CommandError(words, hints=("kubectl kruise-ds doctor",), exit_code=ExitCode.STUCK)
+            raise CommandError(words, hints=(command("doctor"),), exit_code=ExitCode.STUCK)
 
     def _note_reason(self, shut: PromotionBlock) -> None:
         """Print each reason for waiting once; the time that passes in it is no new reason."""
@@ -107,10 +108,6 @@ class PromotionWait:
         if told != self._noted:
             self._noted = told
             self._invocation.terminal.note(f"waiting: {interruption or shut.text}")
-
-    @property
-    def _where(self) -> str:
-        return self._daemonset.key.typed
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ import msgspec
 
 from controller.api.base import JSONObject
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobView, project, targets
+from controller.api.meta import Key
 from controller.kube.kinds import IMAGE_PULL_JOBS
 from kubectl_plugin.change_options import DryRun
 from kubectl_plugin.change_options import PullOptions as Asked
@@ -17,6 +18,7 @@ from kubectl_plugin.cluster import controller_lease, documents, reads
 from kubectl_plugin.cluster.image_pulls import PullFollowing, following_pull, nodes_with_images
 from kubectl_plugin.cluster.interruption import warn_if_interrupted
 from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.commands import command
 from kubectl_plugin.edits.pull_job import pull_job
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.int_or_percent import int_or_percent
@@ -72,7 +74,8 @@ async def _create_job(invocation: Invocation, asked: Asked, body: JSONObject) ->
         return body
     namespace, name = invocation.session.namespace, reads.meta_of(body).name
     words = f" while ImagePullJob {name} was made: it may have been done"
-    way, dry_run = f"kubectl get imagepulljobs {name} -n {namespace}", asked.dry_run is DryRun.SERVER
+    way = command("get imagepulljobs", Key(namespace, name), program="kubectl")
+    dry_run = asked.dry_run is DryRun.SERVER
     with nullcontext() if dry_run else warn_if_interrupted(invocation.terminal, words, way):
         return await documents.create(
             invocation.session,
@@ -132,7 +135,7 @@ class _PullWatch:
             return
         session, now = self._invocation.session, self._invocation.terminal.now()
         why = await controller_lease.why_no_controller(session, now) or f"no controller carries it out; {GATE}"
-        hints = ("kubectl kruise-ds doctor", _hint_to_end(self._job))
+        hints = (command("doctor"), _hint_to_end(self._job))
         raise CommandError(
             f"nothing happens to {_printed_name(self._job)}: {why}", hints=hints, exit_code=ExitCode.STUCK
         )
@@ -172,4 +175,4 @@ def _printed_name(job: ImagePullJob) -> str:
 
 
 def _hint_to_end(job: ImagePullJob) -> str:
-    return f"end it: kubectl delete imagepulljob {job.key.typed}"
+    return command("delete imagepulljob", job.key, to="end it", program="kubectl")

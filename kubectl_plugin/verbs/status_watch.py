@@ -19,6 +19,7 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.last_log_line import LastLogLines
 from kubectl_plugin.cluster.retrying_reads import is_from_proxy, read_with_patience
 from kubectl_plugin.cluster.upkeep import MIN_INTERVAL
+from kubectl_plugin.commands import command
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import StatusOptions as Asked
@@ -189,6 +190,6 @@ class ControllerPresence:
             self._hinted.add(key)
             name = f"{key.namespace}/{key.name}" if self._several else key.name
             self._invocation.terminal.warn(
-                f"{name} is Pending for {HINT:.0f}s: is the controller running?", "kubectl kruise-ds doctor"
+                f"{name} is Pending for {HINT:.0f}s: is the controller running?", command("doctor")
             )
         return seconds

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.api.base import JSONObject, Value, as_bytes, fields_of, value_at
+from controller.api.meta import Key
+from kubectl_plugin.commands import command
 from kubectl_plugin.edits.apply_manifest import last_applied
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.migration import both_kinds
@@ -46,7 +48,7 @@ def migration_manifest(observed: Observed, *, native: bool) -> MigrationManifest
 
 def _half_way_error(observed: Observed, *, native: bool) -> CommandError:
     words = f"{observed.name} is half-way, or being deleted: it is not as it is to be"
-    on = f"on: kubectl kruise-ds migrate {observed.name} -n {observed.namespace}{' --to-native' if native else ''}"
+    on = command("migrate", Key(observed.namespace, observed.name), *(["--to-native"] if native else []), to="on")
     return CommandError(words, hints=(on,), exit_code=ExitCode.REFUSED)
 
 
@@ -94,13 +96,13 @@ def _lost_comment(ours: MigrationSide) -> Iterator[str]:
 def _steps(observed: Observed, *, native: bool) -> tuple[str, ...]:
     """The steps for people who keep the manifest in a repository. In this order no node gets two pods or loses its
     pod."""
-    direction = " --to-native" if native else ""
+    key, direction = Key(observed.namespace, observed.name), ("--to-native",) if native else ()
     return (
         "1. Stop whoever applies the repository: or the former object comes back, and with it a second pod a node:",
         "     Argo CD: note syncPolicy in argocd app get APP -o yaml; then argocd app set APP --sync-policy none",
         "              (the app of an ApplicationSet, or of another app, is stopped at that one)",
         "     Flux:    flux suspend kustomization NAME, or flux suspend helmrelease NAME",
-        f"2. kubectl kruise-ds migrate {observed.name} -n {observed.namespace}{direction} --sync-stopped",
+        f"2. {command('migrate', key, *direction, '--sync-stopped')}",
         "3. Put this manifest in the place of the former one.",
         "4. Start it again:",
         "     Argo CD: argocd app set APP --sync-policy automated, with --auto-prune and --self-heal if it had them",

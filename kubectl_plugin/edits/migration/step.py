@@ -6,6 +6,8 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from controller.api.base import JSONObject, Value, value_at
+from controller.api.meta import Key
+from kubectl_plugin.commands import command
 from kubectl_plugin.edits.migration.observed import QUIET, Kind, MigrationSide, Observed
 from kubectl_plugin.failures import CommandError, ExitCode
 
@@ -66,7 +68,7 @@ def wait_for_native(what: str, left: int = 0) -> WaitForPods:
 
 
 def wait_for_ours(what: str, left: int = 0) -> WaitForPods:
-    return WaitForPods(what=what, left=left, hints=("kubectl kruise-ds doctor",))
+    return WaitForPods(what=what, left=left, hints=(command("doctor"),))
 
 
 def wait_for_successors(observed: Observed, side: MigrationSide) -> WaitForPods | None:
@@ -77,8 +79,8 @@ def wait_for_successors(observed: Observed, side: MigrationSide) -> WaitForPods 
     if ending := observed.ending_of(side.uid):
         names = ", ".join(one.name for one in ending[:3])
         latest = max(one.ends or 0.0 for one in ending)
-        delete = f"kubectl delete pod -n {observed.namespace} {ending[0].name} --force --grace-period=0"
-        hints = (f"where a node is gone for good: {delete}",)
+        pod, how = Key(observed.namespace, ending[0].name), ("--force", "--grace-period=0")
+        hints = (command("delete pod", pod, *how, to="where a node is gone for good", program="kubectl"),)
         what = f"{names}{' …' if len(ending) > 3 else ''} to end"
         return WaitForPods(what=what, left=len(ending), hints=hints, seconds=latest - observed.now + GRACE)
     if nodes := observed.unreplaced_nodes(side):
@@ -122,13 +124,13 @@ def neither_exists(observed: Observed) -> CommandError:
 
 
 def both_exist(observed: Observed) -> CommandError:
-    name, namespace = observed.name, observed.namespace
+    key = Key(observed.namespace, observed.name)
     return CommandError(
-        f"{name} is there twice, as a native DaemonSet and as one of ours: nodes may have two pods",
+        f"{key.name} is there twice, as a native DaemonSet and as one of ours: nodes may have two pods",
         hints=(
             "deleting one also deletes its pods:",
-            f"keep the native one: kubectl delete ads {name} -n {namespace}",
-            f"keep ours: kubectl delete daemonset.apps {name} -n {namespace}",
+            command("delete ads", key, to="keep the native one", program="kubectl"),
+            command("delete daemonset.apps", key, to="keep ours", program="kubectl"),
             "then run the command again",
         ),
         exit_code=ExitCode.REFUSED,

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from controller.api import patch, revision
 from controller.api.base import JSONObject, as_bytes, value_at
+from controller.api.meta import Key
+from kubectl_plugin.commands import command
 from kubectl_plugin.edits.migration import both_kinds, step
 from kubectl_plugin.edits.migration.both_kinds import Mark
 from kubectl_plugin.edits.migration.observed import Kind, MigrationSide, Observed, RevisionRecord
@@ -124,7 +126,7 @@ def _hand_to_native(observed: Observed, native: MigrationSide | None, ours: Migr
         if newest is None or newest.hash != value_at(ours.document, "status", "updateRevision"):
             raise CommandError(
                 f"the native controller takes the pods of {observed.name} for old ones; it updates nothing as it is",
-                hints=(f"back: kubectl kruise-ds migrate {observed.name} -n {observed.namespace}",),
+                hints=(command("migrate", Key(observed.namespace, observed.name), to="back"),),
                 exit_code=ExitCode.STUCK,
             )
         if left := _miscounted(observed, native):

@@ -11,6 +11,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Final
 
+from kubectl_plugin.commands import command
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.releases import minor_of, too_far_apart
 from kubectl_plugin.report.installation.facts import NAMESPACE, Facts, NoAnswer, Right, silence_of
@@ -197,7 +198,7 @@ def _files(facts: Facts) -> Iterator[DoctorCheck]:
         yield DoctorCheck(Level.WARN, "completion", text, ("pipx ensurepath, or put it into a folder of the PATH",))
     else:
         text = "kubectl_complete-kruise_ds is not on the PATH: no completion"
-        yield DoctorCheck(Level.WARN, "completion", text, ("kubectl kruise-ds completion install",))
+        yield DoctorCheck(Level.WARN, "completion", text, (command("completion install"),))
     if machine.shadow:
         text = f"{machine.shadow} answers `kubectl kruise ds` and hides a plugin `kubectl kruise`"
         yield DoctorCheck(

@@ -8,6 +8,8 @@ from msgspec.structs import replace
 
 from controller.api.base import Value
 from controller.api.daemonset import Phase
+from controller.api.meta import Key
+from kubectl_plugin.commands import command
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.revisions.images import images_of, short_image
@@ -58,7 +60,7 @@ def deleted_ending(name: str) -> Ending:
 def no_controller_ending(name: str, absence: str) -> Ending:
     """The ending where no controller is active; `absence` says why."""
     words = f"nothing happens to daemonset.apps.kruise.io/{name}: {absence}"
-    return _failed_ending(ExitCode.STUCK, words, "kubectl kruise-ds doctor")
+    return _failed_ending(ExitCode.STUCK, words, command("doctor"))
 
 
 def unfinished_ending(brief: Brief, after: str = "") -> Ending:
@@ -170,7 +172,7 @@ def _refused_writes_words(brief: Brief) -> str:
 
 def _rollout_ending(brief: Brief, code: int, words: str, verb: str = "", *more: str) -> Ending:
     name, namespace = brief.daemonset.name, brief.daemonset.namespace
-    hints = (" ".join(("kubectl kruise-ds", verb, name, *more, "-n", namespace)),) if verb else ()
+    hints = (command(verb, Key(namespace, name), *more),) if verb else ()
     return _failed_ending(code, f"rollout of daemonset.apps.kruise.io/{name} {words}", *hints)
 
 

@@ -210,7 +210,10 @@ def test_a_printed_patch_and_nothing_in_it() -> None:
     assert json.loads(words[-1])[-1]["value"] == {"kubernetes.io/change-cause": "see kubectl get ads"}
 
 
-@pytest.mark.parametrize("flags", [(), FLAGS, ("--cluster", "b"), ("-s", "https://127.0.0.1:7")], ids=" ".join)
+CHOSEN = [(), FLAGS, ("--cluster", "b"), ("-s", "https://127.0.0.1:7"), ("--user=bob",), ("--as=bob",)]
+
+
+@pytest.mark.parametrize("flags", CHOSEN, ids=" ".join)
 def test_a_hint(flags: tuple[str, ...]) -> None:
     with few_nodes() as scene:
         acted(scene, "pause")
@@ -221,6 +224,14 @@ def test_a_hint(flags: tuple[str, ...]) -> None:
     assert promoted.code == 6, promoted
     assert f"kubectl kruise-ds {where}resume node-agent -n {NAMESPACE}" in promoted.err
     assert f"kubectl kruise-ds {where}resume node-agent -n {NAMESPACE}\n" in ran.out
+
+
+def test_a_hint_of_a_plan() -> None:
+    with few_nodes(partition=30) as scene:
+        scene.do(scene.edit({"spec": {"template": template("2")}}))
+        plan = scene.run("plan", "node-agent", "--context=prod", *HOME, columns=200)
+    command = "kubectl kruise-ds --context=prod set-partition node-agent -n observability --update 30%"
+    assert command in plan.out
 
 
 def test_what_to_look_at() -> None:

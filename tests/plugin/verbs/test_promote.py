@@ -110,7 +110,8 @@ def test_a_step_that_is_not_finished_is_not_left() -> None:
         assert (ran.code, ran.out) == (6, "")
         assert ran.err == (
             "error: step 2 is not finished: 7 of 8 nodes updated, c-04 CrashLoopBackOff\n"
-            f"  hint: --force goes on anyway; kubectl kruise-ds rollback {WHERE} goes back\n"
+            f"  hint: to go on anyway: kubectl kruise-ds promote {WHERE} --force\n"
+            f"  hint: to go back: kubectl kruise-ds rollback {WHERE}\n"
         )
         assert not written(scene)
 
@@ -159,7 +160,8 @@ def test_a_soak_that_is_not_over_refuses() -> None:
         assert ran.code == 6
         assert ran.err == (
             "error: step 2 is finished, and quiet for 18m of 30m\n"
-            "  hint: --force goes on anyway; --wait waits until then\n"
+            f"  hint: to go on anyway: kubectl kruise-ds promote {WHERE} --force\n"
+            "  hint: --wait waits until then\n"
         )
         assert promote(scene, "--soak", "15m").code == 0
 
@@ -184,7 +186,8 @@ def test_a_gate_that_cannot_see_stays_closed(kinds: tuple[str, ...], told: str, 
         assert (ran.code, ran.out) == (6, "")
         assert ran.err == (
             f"error: cannot see whether step 2 is finished: no right to list {told}\n"
-            f"  hint: --force goes on anyway; ask for ClusterRole kruise-ds-operator{binding}\n"
+            f"  hint: to go on anyway: kubectl kruise-ds promote {WHERE} --force\n"
+            f"  hint: ask for ClusterRole kruise-ds-operator{binding}\n"
         )
         assert not written(scene)
 
@@ -193,4 +196,4 @@ def test_where_there_is_no_earlier_revision_no_rollback_is_advised() -> None:
     with first_deployment() as scene:
         ran = promote(scene)
         assert ran.code == 6
-        assert ran.err.splitlines()[-1] == "  hint: --force goes on anyway"
+        assert ran.err.splitlines()[-1] == f"  hint: to go on anyway: kubectl kruise-ds promote {WHERE} --force"

@@ -91,7 +91,7 @@ def test_what_stalls_ends_the_wait() -> None:
         assert ran.code == 4
         assert ran.err.splitlines()[-2:] == [
             "error: stalled: step 2 is not finished: 4 of 8 nodes updated, c-04 CrashLoopBackOff",
-            f"  hint: kubectl kruise-ds rollback {WHERE} goes back",
+            f"  hint: to go back: kubectl kruise-ds rollback {WHERE}",
         ]
         assert not written(scene)
 

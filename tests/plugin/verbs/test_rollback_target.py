@@ -69,7 +69,10 @@ def test_a_late_list_of_revisions_is_waited_for() -> None:
         assert (acted(scene, "rollback", "-y").code, image(scene)) == (0, GOOD)
 
 
-CHOICE = "  hint: --to-revision 2   (10m ago, agent:1.9.0)\n  hint: --to-revision 1   (10m ago, agent:1.8.0)\n"
+CHOICE = "".join(
+    f"  hint: 10m ago, agent:{image}: kubectl kruise-ds rollback node-agent -n observability --to-revision {number}\n"
+    for number, image in ((2, "1.9.0"), (1, "1.8.0"))
+)
 
 
 @pytest.mark.parametrize("effect", [Hang(), FORBIDDEN, FAILURES[-1]], ids=["never", "refused", "failing"])
@@ -99,7 +102,10 @@ def test_a_stable_revision_that_is_not_kept_is_not_replaced_by_another() -> None
         scene.do(scene.api.delete(REVISIONS, found[1]))
         ran = acted(scene, "rollback", "-y")
         assert (ran.code, patches(scene)) == (6, [])
-        assert "the last revision that was rolled out completely is not kept\n  hint: --to-revision 2 " in ran.err
+        assert (
+            "the last revision that was rolled out completely is not kept\n  hint: 10m ago, agent:1.9.0: kubectl"
+            in ran.err
+        )
 
 
 def test_from_the_stable_revision_it_is_the_one_before() -> None:

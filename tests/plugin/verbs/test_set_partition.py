@@ -90,7 +90,7 @@ def test_a_name_and_a_value_are_needed(scene: Scene, words: tuple[str, ...]) -> 
         2,
         "",
         "error: which one, and how many pods stay old? use set-partition NAME VALUE\n"
-        "  hint: or in nodes to update: set-partition NAME --update 1\n",
+        "  hint: or in nodes to update: kubectl kruise-ds set-partition NAME --update 1\n",
     )
 
 
@@ -102,8 +102,8 @@ def test_a_value_and_update_are_one_too_many(scene: Scene) -> None:
 
 MISREAD = (
     "warning: partition 30 keeps 30 pods OLD, but there are only 4 nodes: nothing will be updated\n"
-    "  hint: to update 30% of the nodes: set-partition node-agent --update 30%\n"
-    "  hint: to stop updates: pause node-agent\n"
+    "  hint: to update 30% of the nodes: kubectl kruise-ds set-partition node-agent -n observability --update 30%\n"
+    "  hint: to stop updates: kubectl kruise-ds pause node-agent -n observability\n"
 )
 
 

@@ -163,12 +163,12 @@ def test_where_no_node_is_eligible_yet_it_is_refused(snapshot: Snapshot) -> None
 def test_one_pod_and_one_node_are_told_as_one() -> None:
     assert misread_caution(seen(nodes=1), 1) == caution(
         "partition 1 keeps 1 pod OLD, and there is only 1 node: nothing will be updated",
-        "to update all nodes: set-partition demo 0",
+        "to update all nodes: kubectl kruise-ds set-partition demo 0 -n default",
     )
 
 
 def caution(text: str, hint: str) -> Caution:
-    return Caution(text=text, hints=(hint, "to stop updates: pause demo"))
+    return Caution(text=text, hints=(hint, "to stop updates: kubectl kruise-ds pause demo -n default"))
 
 
 @pytest.mark.parametrize(
@@ -181,28 +181,28 @@ def caution(text: str, hint: str) -> Caution:
             30,
             caution(
                 "partition 30 keeps 30 pods OLD, but there are only 4 nodes: nothing will be updated",
-                "to update 30% of the nodes: set-partition demo --update 30%",
+                "to update 30% of the nodes: kubectl kruise-ds set-partition demo -n default --update 30%",
             ),
         ),
         (
             4,
             caution(
                 "partition 4 keeps 4 pods OLD, and there are only 4 nodes: nothing will be updated",
-                "to update all nodes: set-partition demo 0",
+                "to update all nodes: kubectl kruise-ds set-partition demo 0 -n default",
             ),
         ),
         (
             "100%",
             caution(
                 "partition 100% keeps 4 pods OLD, and there are only 4 nodes: nothing will be updated",
-                "to update all nodes: set-partition demo 0",
+                "to update all nodes: kubectl kruise-ds set-partition demo 0 -n default",
             ),
         ),
         (
             500,
             caution(
                 "partition 500 keeps 500 pods OLD, but there are only 4 nodes: nothing will be updated",
-                "to update all nodes: set-partition demo 0",
+                "to update all nodes: kubectl kruise-ds set-partition demo 0 -n default",
             ),
         ),
     ],

@@ -81,8 +81,8 @@ def test_without_steps_it_says_how_to_have_some() -> None:
         goal(at(3, None))
     assert refused.value.message == "demo has no steps: it has no annotation kruise-ds/steps"
     assert refused.value.hints == (
-        "kubectl annotate ads demo -n default kruise-ds/steps=90%,50%,0",
-        "or without steps: kubectl kruise-ds promote demo -n default --to VALUE, or --full",
+        "to have steps: kubectl annotate ads demo kruise-ds/steps=90%,50%,0 -n default",
+        "or without steps: kubectl kruise-ds promote demo -n default --to 50%",
     )
     assert refused.value.exit_code == 6
 
@@ -91,7 +91,7 @@ def test_it_does_not_go_back() -> None:
     with pytest.raises(CommandError) as refused:
         goal(at(2), 3)
     assert refused.value.message == "cannot promote demo to partition 3: partition 2 lets more nodes update"
-    assert refused.value.hints == ("kubectl kruise-ds set-partition demo 3 -n default sets it all the same",)
+    assert refused.value.hints == ("to set it all the same: kubectl kruise-ds set-partition demo 3 -n default",)
     assert refused.value.exit_code == 6
 
 

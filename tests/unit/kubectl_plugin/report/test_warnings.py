@@ -208,4 +208,6 @@ def test_nothing_is_said_of(daemonset: DaemonSet, pods: tuple[Pod, ...], nodes: 
 def test_the_hints_are_commands_that_exist() -> None:
     seen = snapshot(ds("v2", partition=30), nodes=3, pods=FEW)
     (concern,) = warnings_of(seen, forecast(world_of(seen)))
-    assert concern.hints == ("to update 30% of the nodes: kubectl kruise-ds set-partition demo --update 30%",)
+    assert concern.hints == (
+        "to update 30% of the nodes: kubectl kruise-ds set-partition demo -n default --update 30%",
+    )

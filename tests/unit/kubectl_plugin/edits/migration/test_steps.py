@@ -245,7 +245,7 @@ def test_a_pod_that_ends_is_waited_for_as_long_as_it_may_take(back: bool) -> Non
     step = next_step(going if back else coming, native=back)
     assert isinstance(step, WaitForPods)
     assert (step.left, step.seconds) == (3, 630.0)
-    assert "kubectl delete pod -n agents " in step.hints[0], "the hint can be typed as it stands there"
+    assert "kubectl delete pod agent-0 -n agents --force" in step.hints[0], "the hint can be typed as it stands there"
 
 
 def test_no_pod_has_the_generation_of_a_new_native_one() -> None:
