@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from controller.api.meta import Key
+if TYPE_CHECKING:
+    from controller.api.meta import Key  # it imports msgspec, and --help must not wait for that
 
 PROGRAM: Final = "kubectl kruise-ds"
 _COMMAND: Final = re.compile(r"\bkubectl(?: kruise-ds)?(?= [a-z])")
