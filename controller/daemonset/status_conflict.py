@@ -9,6 +9,7 @@ from controller.api.base import Value
 from controller.planner.step import Note
 
 FOREIGN_STATUS = "ForeignStatusWrite"
+STATUS_REVERTED = "StatusReverted"
 STAND_BACK_FIRST = 60.0
 STAND_BACK_AT_MOST = 900.0
 """Seconds of the first pause and of the longest; the note below names both to users."""
@@ -34,7 +35,7 @@ def foreign_note(manager: str) -> Note:
 
 def reverted_note() -> Note:
     text = "another controller or a webhook takes this status back; it is written again ever less often"
-    return Note(warning=True, reason=FOREIGN_STATUS, message=text)
+    return Note(warning=True, reason=STATUS_REVERTED, message=text)
 
 
 def conflict_after(known: StatusConflict | None, now: float) -> StatusConflict:

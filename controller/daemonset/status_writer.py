@@ -74,7 +74,7 @@ class RepeatedStatus(msgspec.Struct):
         self.times = self.times + 1 if self._repeats(status, moment) else 1
         self.wait = min(max(self.wait * 2, 1.0), FAILING_AT_MOST) if self.times >= MOST else 0.0
         self.said, self.at = _words(status), moment
-        return self.wait > 0
+        return self.times > MOST
 
     def _repeats(self, status: Status, moment: float) -> bool:
         return moment - self.at <= max(SECONDS, 4 * self.wait) and self.said == _words(status)

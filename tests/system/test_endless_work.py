@@ -431,4 +431,4 @@ async def test_a_status_that_another_controller_takes_back_is_written_ever_less_
         assert [count <= most for count, most in zip(counts, (AT_FIRST, LATER, LATER), strict=True)] == [True] * 3, (
             counts
         )
-        await bed.event("ForeignStatusWrite", "takes this status back")
+        await bed.event("StatusReverted", "takes this status back")

@@ -82,7 +82,8 @@ async def test_every_verb_writes_what_it_says(place: Place) -> None:
 
 @pytest.mark.parametrize("before", ["create", "apply", "apply --server-side"])
 async def test_apply_writes_what_kubectl_would_and_the_partition(place: Place, tmp_path: Path, before: str) -> None:
-    """Whoever wrote the object before. kubectl has nothing to change then, and removes what the file says no more."""
+    """Whoever wrote the object before. kubectl then changes nothing of the spec, and removes what the file says no
+    more. Fields of `kubectl create` are in conflict, as with `kubectl apply --server-side`."""
 
     async def kubectl(*words: str) -> str:
         done = await place.plane.run_kubectl(*words, "-f", str(path), "-n", place.namespace)
@@ -100,13 +101,17 @@ async def test_apply_writes_what_kubectl_would_and_the_partition(place: Place, t
     write("agent:1", minReadySeconds=10)
     await kubectl(*before.split())
     write("agent:2", minReadySeconds=20)
-    assert "configured" in await place.act("apply", "-f", str(path), "--hold-at", "3", "-y")
+    taken = ["--force-conflicts"] if before == "create" else []
+    if taken:
+        await place.act("apply", "-f", str(path), "--hold-at", "3", "-y", code=6)
+    assert "configured" in await place.act("apply", "-f", str(path), "--hold-at", "3", "-y", *taken)
     one = await place.api.get(DAEMONSETS, "one")
     assert one["spec"]["template"]["spec"]["containers"][0]["image"] == "agent:2"
     assert (one["spec"]["minReadySeconds"], one["metadata"]["generation"]) == (20, 2), "one write"
     assert one["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3
     assert "unchanged" in await place.act("apply", "-f", str(path), "--hold-at", "3", "-y")
-    assert "unchanged" in await kubectl("apply")
+    await kubectl("apply")
+    assert (await place.api.get(DAEMONSETS, "one"))["metadata"]["generation"] == 2
     write("agent:2")
     await kubectl("apply")
     one = await place.api.get(DAEMONSETS, "one")
@@ -124,7 +129,8 @@ async def test_apply_creates_what_is_missing_after_a_check_by_the_server(place: 
     made = await place.api.get(DAEMONSETS, "one")
     assert made["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == "50%"
     done = await place.plane.run_kubectl("apply", "-f", str(path), "-n", place.namespace)
-    assert "unchanged" in done.stdout
+    assert done.returncode == 0, done.stderr
+    assert (await place.api.get(DAEMONSETS, "one"))["spec"] == made["spec"]
     manifest["spec"]["selector"] = {"matchLabels": {"app": "other"}}
     path.write_text(json.dumps(manifest))
     await place.act("apply", "-f", str(path), code=1)
@@ -142,8 +148,9 @@ async def test_apply_takes_the_manifest_at_a_url_that_kubectl_takes(place: Place
     async with TestServer(app) as server:
         url = f"http://{LOOPBACK}:{server.port}/team//one.yaml?ref=v1"
         assert "one created" in await place.act("apply", "-f", url, "-y")
-        done = await place.plane.run_kubectl("apply", "--dry-run=server", "-f", url, "-n", place.namespace)
-        assert "unchanged" in done.stdout
+        kubectl = ("apply", "--server-side", "--dry-run=server", "-f", url, "-n", place.namespace)
+        done = await place.plane.run_kubectl(*kubectl)
+        assert "serverside-applied" in done.stdout
     assert asked == ["/team//one.yaml?ref=v1"] * 3, "again after a failure"
 
 

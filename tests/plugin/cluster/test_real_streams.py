@@ -75,7 +75,7 @@ async def test_a_foreign_text_is_no_line_of_a_question(bed: Bed, tmp_path: Path,
     items = [{**kind, **demo(name), "metadata": {"name": name, **mine}} for name in names]
     path = tmp_path / "list.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    async with at_terminal(bed, f"plugin apply -f {path}", columns=200) as terminal:
+    async with at_terminal(bed, f"plugin apply --force-conflicts -f {path}", columns=200) as terminal:
         await terminal.until(f"\n{ASKED}")
         terminal.type("n\n")
         assert await terminal.ended() == 6, terminal.seen

@@ -135,11 +135,12 @@ def test_a_process_that_has_just_begun_stands_back_too(ago: float, until: float 
 
 
 def test_a_status_that_is_taken_back_waits_ever_longer_and_at_most_so_long() -> None:
-    repeated, moment, waits = RepeatedStatus(), 0.0, []
+    repeated, moment, waits, too_often = RepeatedStatus(), 0.0, list[float](), list[bool]()
     for _ in range(2000):
-        repeated.wrote(status_of(), moment)
+        too_often.append(repeated.wrote(status_of(), moment))
         waits.append(repeated.delay(status_of(), moment))
         moment += waits[-1]
     assert waits[:5] == [0.0, 1.0, 2.0, 4.0, 8.0]
+    assert too_often[:4] == [False, False, True, True], "a person may have edited it once"
     assert waits[-1] == FAILING_AT_MOST
     assert repeated.delay(status_of(ready=3), moment) == 0.0, "another status is written at once"
