@@ -134,7 +134,7 @@ class Board(Value, dict=True, gc=True):
     @cached_property
     def _excused(self) -> set[str]:
         """Nodes without an available pod that do not count as unserved."""
-        orphans = {pod.node for pod in adoptable(self.world) if pod.ready}
+        orphans = {pod.node for pod in self.adoptable if pod.ready}
         return {*self.barred, *(slot.node for slot in self._lacking if slot.node in orphans)}
 
     @cached_property
@@ -150,11 +150,16 @@ class Board(Value, dict=True, gc=True):
         return [slot for slot in lacking if not slot.pods or not slot.ended]
 
     @cached_property
+    def adoptable(self) -> list[Pod]:
+        """The orphans that this DaemonSet may adopt."""
+        return adoptable(self.world)
+
+    @cached_property
     def taken(self) -> Mapping[str, Obstacle]:
         """Nodes that get no pod beside the one that is there: an orphan, until it is adopted, gone, or known to be
         none of ours; or a stray, until it is gone."""
         strays = dict.fromkeys((pod.node for pod in self.unmatched if pod.uid in self.world.strays), Obstacle.STRAY)
-        return strays | dict.fromkeys((pod.node for pod in adoptable(self.world)), Obstacle.ADOPTABLE)
+        return strays | dict.fromkeys((pod.node for pod in self.adoptable), Obstacle.ADOPTABLE)
 
     @cached_property
     def fallback(self) -> Fallback:

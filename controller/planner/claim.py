@@ -22,7 +22,7 @@ from controller.planner.lifecycle import retire
 from controller.planner.place import Place
 from controller.planner.placement import place_pods
 from controller.planner.step import Step
-from controller.planner.world import World, adoptable
+from controller.planner.world import World
 
 
 def claim(board: Board) -> Step:
@@ -41,7 +41,7 @@ def claim(board: Board) -> Step:
     releases = [one for one in lost if one is not None]
     adopted = [
         AdoptPod(pod=pod.ref, owners=pod.owner_index)
-        for pod in adoptable(world)
+        for pod in board.adoptable
         if Place.of_object(pod.uid) not in world.held_back
     ]
     histories = [
