@@ -7,12 +7,26 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
+from kubectl_plugin.flags import GlobalFlags
 from kubectl_plugin.host import Host
+from kubectl_plugin.running import Runner
+from kubectl_plugin.verb_table import Entry
 
 OURS: Final = frozenset({"FORCE_COLOR", "NO_COLOR", "KRUISE_DS_NOW", "KRUISE_DS_PROMPT"})
 """Variables of the environment that must not come from whoever runs the tests."""
+
+
+class Typed(Runner):
+    """What verbs were called with; none runs."""
+
+    def __init__(self) -> None:
+        super().__init__(Host())
+        self.asked: list[tuple[GlobalFlags, Any]] = []
+
+    def run(self, flags: GlobalFlags, _: Entry, asked: Any) -> None:
+        self.asked.append((flags, asked))
 
 
 @dataclass(frozen=True)

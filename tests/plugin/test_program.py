@@ -92,17 +92,6 @@ def test_switches_may_be_given_in_kubectls_spelling(words: tuple[str, ...], flag
     assert [{name: getattr(one, name) for name in none} for one in flags_of(*words)] == [none | flags]
 
 
-class Typed(Runner):
-    """What verbs were called with; none runs."""
-
-    def __init__(self) -> None:
-        super().__init__(Host())
-        self.asked: list[tuple[GlobalFlags, Any]] = []
-
-    def run(self, flags: GlobalFlags, _: Entry, asked: Any) -> None:
-        self.asked.append((flags, asked))
-
-
 @pytest.mark.parametrize(
     ("words", "found"),
     [
@@ -122,7 +111,7 @@ class Typed(Runner):
     ids=str,
 )
 def test_short_flags_take_values_as_kubectls_do(words: tuple[str, ...], found: dict[str, Any]) -> None:
-    typed = Typed()
+    typed = in_process.Typed()
     app([*words], prog_name=NAME, obj=typed, standalone_mode=False)
     ((flags, asked),) = typed.asked
     assert {name: getattr(asked, name, getattr(flags, name, None)) for name in found} == found

@@ -8,28 +8,15 @@ from typing import Any
 import pytest
 import typer
 
-from kubectl_plugin.flags import GLOBAL_NAMES, GlobalFlags
-from kubectl_plugin.host import Host
+from kubectl_plugin.flags import GLOBAL_NAMES
 from kubectl_plugin.program import NAME, app
-from kubectl_plugin.running import Runner
-from kubectl_plugin.verb_table import ENTRIES, Entry
+from kubectl_plugin.verb_table import ENTRIES
 from tests.plugin import in_process
 
 ROOT: Any = typer.main.get_command(app)
 ABOVE = typer.Context(ROOT, info_name=NAME)
 WORDS = {"shell": "bash", "value": "1"}
 """Of arguments that not every word is for."""
-
-
-class Typed(Runner):
-    """What verbs were called with; none runs."""
-
-    def __init__(self) -> None:
-        super().__init__(Host())
-        self.asked: list[tuple[GlobalFlags, Any]] = []
-
-    def run(self, flags: GlobalFlags, _: Entry, asked: Any) -> None:
-        self.asked.append((flags, asked))
 
 
 def switches() -> Iterator[Any]:
@@ -43,7 +30,7 @@ def switches() -> Iterator[Any]:
 
 
 def is_on(switch: Any, words: tuple[str, ...]) -> bool:
-    typed = Typed()
+    typed = in_process.Typed()
     app([*words], prog_name=NAME, obj=typed, standalone_mode=False)
     ((flags, asked),) = typed.asked
     found = getattr(flags if switch.name in GLOBAL_NAMES else asked, switch.name)
@@ -99,7 +86,7 @@ def test_a_switch_takes_no_other_value(words: tuple[str, ...], switch: Any) -> N
 
 
 def test_the_value_of_another_flag_is_no_switch() -> None:
-    typed = Typed()
+    typed = in_process.Typed()
     app(["restart", "-l", "--yes", "--yes=false"], prog_name=NAME, obj=typed, standalone_mode=False)
     assert (typed.asked[0][1].selector, typed.asked[0][1].yes) == ("--yes", False)
 

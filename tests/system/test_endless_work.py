@@ -133,17 +133,18 @@ async def test_a_stray_keeps_its_node_until_it_is_gone(held: Rule | str) -> None
         assert len(await bed.api.list(PODS)) == 1
 
 
+def rename_at_update(attempt: Attempt) -> None:
+    if attempt.verb == "update" and not attempt.subresource:
+        rename(attempt.object["metadata"]["labels"])
+
+
 async def test_pods_that_an_update_in_place_takes_from_us_are_replaced() -> None:
     """A webhook relabels at each update: none of them runs on beside its successor."""
-
-    def judge(attempt: Attempt) -> None:
-        if attempt.verb == "update" and not attempt.subresource:
-            rename(attempt.object["metadata"]["labels"])
 
     async with simulated() as bed:
         bed.patience = HOUR
         await bed.deploy(in_place(), nodes=2)
-        with judged(bed, judge):
+        with judged(bed, rename_at_update):
             await bed.set_image(V2)
             await bed.settled()
             await it_costs_ever_less(bed)
@@ -154,14 +155,10 @@ async def test_pods_that_an_update_in_place_takes_from_us_are_replaced() -> None
 async def test_pods_that_a_preparation_takes_from_us_do_not_run_on() -> None:
     """The same for the preDelete hook, which still decides when each of them goes."""
 
-    def judge(attempt: Attempt) -> None:
-        if attempt.verb == "update" and not attempt.subresource:
-            rename(attempt.object["metadata"]["labels"])
-
     async with simulated() as bed:
         bed.patience = HOUR
         await bed.deploy(hooked(), nodes=1)
-        with judged(bed, judge):
+        with judged(bed, rename_at_update):
             await bed.set_image(V2)
             [old] = (await prepared(bed, "node-0")).values()
             await it_costs_ever_less(bed)

@@ -56,15 +56,20 @@ async def not_in_place(bed: Bed) -> str:
     return str(events[0]["message"]) if events else ""
 
 
+async def updated(bed: Bed) -> tuple[dict[str, str], dict[str, Object]]:
+    """Two nodes are updated to V2, in place if possible: the uids of the pods before, and the pods after."""
+    await bed.deploy(in_place(most=2), nodes=2)
+    before = uids(await bed.pods())
+    await bed.set_image(V2)
+    bed.patience = 600.0
+    await bed.settled()
+    return before, await bed.pods()
+
+
 @pytest.mark.parametrize("at_update", [False, True], ids=["at creation only", "at updates too"])
 async def test_an_update_in_place_does_not_undo_an_image_that_was_moved(bed: Bed, at_update: bool) -> None:
     with judged(bed, of_containers(move, "create", *(["update"] if at_update else []))):
-        await bed.deploy(in_place(most=2), nodes=2)
-        before = uids(await bed.pods())
-        await bed.set_image(V2)
-        bed.patience = 600.0
-        await bed.settled()
-        pods = await bed.pods()
+        before, pods = await updated(bed)
     assert {image_of(pod) for pod in pods.values()} == {MIRROR + V2}
     assert (uids(pods) == before) is at_update
     assert ("changes their image at creation" in await not_in_place(bed)) is not at_update
@@ -295,12 +300,7 @@ async def test_where_an_update_in_place_cannot_reach_a_container_the_pod_is_repl
     bed: Bed, at_creation: Callable[[Object], None], policy: Callable[[Attempt], None], why: str
 ) -> None:
     with judged(bed, of_containers(at_creation, "create")), judged(bed, policy):
-        await bed.deploy(in_place(most=2), nodes=2)
-        before = uids(await bed.pods())
-        await bed.set_image(V2)
-        bed.patience = 600.0
-        await bed.settled()
-        pods = await bed.pods()
+        before, pods = await updated(bed)
     assert {image_of(pod).removeprefix(MIRROR) for pod in pods.values()} == {V2}
     assert set(uids(pods).values()).isdisjoint(before.values())
     assert why in await not_in_place(bed)
