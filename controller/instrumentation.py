@@ -71,21 +71,30 @@ class Instrumentation:
         """Note whether a reflector reaches the server. A problem with one resource is logged for that resource. That
         the server cannot be reached, or can be reached again, is logged once for all of them."""
         before = self._contacts.get(resource)
-        others = [one.state for name, one in self._contacts.items() if name != resource]
+        was_away = self._server_is_away()
         self._contacts[resource] = contact
         if before is not None and before.state == contact.state:
             return
+        if was_away is not False and not self._server_is_away():
+            self._log.info("API server reached")
         match contact.state:
             case "reachable":
-                if "unreachable" not in others and (before is not None or not others):
-                    self._log.info("API server reached")
+                if before is not None and before.state in ("missing", "forbidden"):
+                    self._log.info(f"{resource} can be watched")
             case "missing" if resource.startswith((DAEMONSETS.name, IMAGE_PULL_JOBS.name)):
                 self._log.error(f"the CRD of {resource.split()[0]} is not installed", install_with=INSTALL_COMMAND)
             case "missing" | "forbidden":
                 self._log.error(f"cannot watch {resource}", state=contact.state, why=contact.error)
             case "unreachable":
-                if "unreachable" not in others:
+                if not was_away:
                     self._log.error("API server not reached, retrying", why=contact.error)
+
+    def _server_is_away(self) -> bool | None:
+        """Whether any reflector cannot reach the server; None before the first contact. A kind that is missing or
+        forbidden is an answer too."""
+        if not self._contacts:
+            return None
+        return any(contact.state == "unreachable" for contact in self._contacts.values())
 
     def heard(self, plural: str, reflector: str) -> None:
         self._metrics.heard[plural][reflector] = self._clock()

@@ -20,7 +20,7 @@ from controller.api.meta import Key, Ref, rfc3339
 from controller.api.wellknown import InPlaceRefusal
 from controller.informers import Informers
 from controller.instrumentation import Instrumentation
-from controller.kube.errors import ApiError, Conflict, Forbidden, Unreachable, log_words
+from controller.kube.errors import ApiError, Conflict, Forbidden, NotFound, Unreachable, log_words
 from controller.kube.request import Request
 from controller.kube.sender import Call, Exchange
 from controller.planner.actions import CreatePod, CreateRevision, DeleteReason, ResizePod, UpdateInPlace
@@ -116,6 +116,7 @@ REACHED, AWAY = (
     Contact(state="unreachable", error=Unreachable("list", "pods", "no answer")),
 )
 FORBIDDEN = Contact(state="forbidden", error=Forbidden("list", "pods", "no right"))
+MISSING = Contact(state="missing", error=NotFound("list", "imagepulljobs", "no such kind"))
 
 
 async def test_faults_of_resources_are_told_each_and_a_server_away_once(
@@ -139,8 +140,17 @@ async def test_faults_of_resources_are_told_each_and_a_server_away_once(
         "cannot watch daemonsets",
         "API server not reached, retrying",
         "API server reached",
-        "API server reached",
+        "daemonsets can be watched",
     ]
+
+
+@pytest.mark.parametrize("last", [REACHED, MISSING, FORBIDDEN], ids=["reachable", "missing", "forbidden"])
+async def test_the_server_is_reached_whatever_it_answers_to_the_last_watch(out: io.BytesIO, last: Contact) -> None:
+    instrumentation = alone(Metrics(version="0"))
+    for resource, contact in (("nodes", AWAY), ("imagepulljobs", AWAY), ("nodes", REACHED), ("imagepulljobs", last)):
+        instrumentation.contact(resource, contact)
+    told = [json.loads(line)["msg"] for line in out.getvalue().splitlines()]
+    assert told[:2] == ["API server not reached, retrying", "API server reached"], told
 
 
 async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: io.BytesIO) -> None:
