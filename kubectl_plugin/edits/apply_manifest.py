@@ -84,10 +84,10 @@ def apply(
     `snapshot`: its document has no uid where the object does not exist yet. `taken_over`: fields of other managers.
     """
     live, is_new = snapshot.document, value_at(snapshot.document, "metadata", "uid") is None
-    lines = object_change_lines({} if is_new else live, expected, show_values=show_values)
-    if not lines and not is_new:
-        return _change_of_managers(live, application, expected, manager)
     operations = _operations(live, expected)
+    if not operations and not is_new:
+        return _change_of_managers(live, application, expected, manager)
+    lines = object_change_lines({} if is_new else live, expected, show_values=show_values)
     board = board_after(snapshot, operations)
     then = replace(snapshot, daemonset=board.world.daemonset) if board else snapshot
     course = () if board is None else (_first_pods(board),) if is_new else course_words(snapshot, board)

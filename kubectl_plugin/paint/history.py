@@ -46,7 +46,7 @@ def history_table(
 
 def revision_text(name: str, row: RevisionRow, *, now: float, only_ascii: bool, show_values: bool) -> Text:
     """Everything about one revision; the first line is kubectl's."""
-    template = row.revision.template if show_values else without_secrets(row.revision.template)
+    template = row.revision.template if show_values else without_secrets(row.revision.template)[0]
     facts = {
         "Hash": row.revision.hash,
         "Age": f"{short_duration(now - row.created)} ({rfc3339(row.created)})",

@@ -9,20 +9,15 @@ from typing import Final, TypeAlias
 
 import yaml
 
-from controller.api import image
 from controller.api.base import JSON, JSONObject
 from kubectl_plugin.characters import visible
 from kubectl_plugin.kubectl_yaml import Dumper
 from kubectl_plugin.report.revisions.differences import ChangeKind, Difference, object_differences
+from kubectl_plugin.report.revisions.security import is_image, is_marked, origin_of
 from kubectl_plugin.report.revisions.template_path import PlaceKind, holder_of, text_of
 
 _ENDLESS: Final = 1 << 30
-_Mark: TypeAlias = Callable[[tuple[str, ...]], str]
-_IDENTITY: Final = ("serviceAccountName", "serviceAccount", "automountServiceAccountToken")
-_HOST: Final = ("hostPath", "hostNetwork", "hostPID", "hostIPC", "hostUsers")
-_SECURITY: Final = frozenset(("securityContext", "capabilities", *_HOST, *_IDENTITY))
-_IMAGES: Final = ("image", "reference")
-"""Fields with an image: of a container, and of a volume."""
+_Mark: TypeAlias = Callable[[Sequence[str]], str]
 
 
 class _FlowDumper(Dumper):
@@ -101,18 +96,14 @@ def _block(value: JSON, fields: tuple[str, ...], mark: _Mark, only_ascii: bool) 
             yield from others
 
 
-def _mark_of_old(fields: tuple[str, ...]) -> str:
-    return "  # security" if _SECURITY.intersection(fields) else ""
+def _mark_of_old(fields: Sequence[str]) -> str:
+    return "  # security" if is_marked(fields) else ""
 
 
 def _mark_of_new(one: Difference) -> _Mark:
     """Marks images, too, unless they come from where they came from before."""
-    known = one.change is ChangeKind.CHANGED and _registry(one.old) == _registry(one.new)
-    return lambda fields: "  # security: registry" * (not known) if fields[-1] in _IMAGES else _mark_of_old(fields)
-
-
-def _registry(reference: JSON) -> str:
-    return image.canonical(str(reference)).partition("/")[0]
+    known = one.change is ChangeKind.CHANGED and origin_of(one.old) == origin_of(one.new)
+    return lambda fields: "  # security: registry" * (not known) if is_image(fields) else _mark_of_old(fields)
 
 
 def _printable(line: str) -> str:

@@ -80,12 +80,17 @@ class _Side(NamedTuple):
 
 def differences(old: JSONObject, new: JSONObject, *, show_values: bool = False) -> tuple[Difference, ...]:
     """What changes from `old` to `new`, in the order of the templates. `show_values`: nothing is hidden."""
-    return tuple(_objects(_TEMPLATE, *(_Side(canonical(one), _shown_of(one, show_values)) for one in (old, new))))
+    sides = (old, new)
+    return tuple(
+        _objects(_TEMPLATE, *map(_Side, map(canonical, sides), sides if show_values else without_secrets(*sides)))
+    )
 
 
 def object_differences(old: JSONObject, new: JSONObject, *, show_values: bool = False) -> tuple[Difference, ...]:
-    """What changes of a DaemonSet, apart from its status and from what the server notes in its metadata."""
-    return tuple(_objects((), *(_whole_side(one, show_values) for one in (old, new))))
+    """What changes of a DaemonSet, defaults that are written out included, apart from its status and from what the
+    server notes in its metadata."""
+    sides = (_told_part(old), _told_part(new))
+    return tuple(_objects((), *map(_Side, sides, sides if show_values else without_secrets(*sides))))
 
 
 def image_only(found: Sequence[Difference]) -> bool:
@@ -112,17 +117,11 @@ def _is_image(one: Difference) -> bool:
     return one.change is ChangeKind.CHANGED and fields == ("spec", "containers", "image")
 
 
-def _whole_side(document: JSONObject, show_values: bool) -> _Side:
-    meta, spec = fields_of(document.get("metadata")), fields_of(document.get("spec"))
+def _told_part(document: JSONObject) -> JSONObject:
+    meta = fields_of(document.get("metadata"))
     kept: JSONObject = {field: meta[field] for field in _META if field in meta}
     kept["annotations"] = {key: one for key, one in fields_of(meta.get("annotations")).items() if key not in _NOTES}
-    meant = {**spec, "template": canonical(fields_of(spec["template"]))} if "template" in spec else spec
-    whole: JSONObject = {"metadata": kept, "spec": spec}
-    return _Side({"metadata": kept, "spec": meant}, _shown_of(whole, show_values))
-
-
-def _shown_of(value: JSONObject, show_values: bool) -> JSONObject:
-    return value if show_values else without_secrets(value)
+    return {"metadata": kept, "spec": fields_of(document.get("spec"))}
 
 
 def _walk(path: Path, old: _Side | None, new: _Side | None) -> Iterator[Difference]:

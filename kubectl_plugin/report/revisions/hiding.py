@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeAlias
 
 from controller.api.base import JSON, JSONObject, as_bytes
 from kubectl_plugin.report.counts_in_words import counted
+from kubectl_plugin.report.revisions.security import MARKED, words_of
 
 _DIGITS: Final = 4
-"""Of the digest: enough to tell values apart, too few to try guesses against."""
+"""Of the digest, where they tell the values apart: too few to try guesses against."""
 _HIDDEN: Final = "<hidden, "
+_Hide: TypeAlias = Callable[[JSON], JSON]
 
 
-def _names(*topics: str) -> frozenset[str]:
-    return frozenset(name for topic in topics for name in topic.split())
-
-
-_MAPS: Final = _names("labels matchLabels nodeSelector labelsHandler limits requests overhead")
+_MAPS: Final = words_of("labels matchLabels nodeSelector labelsHandler limits requests overhead")
 """Objects whose keys are chosen by users, and whose values are shown."""
+_ANNOTATIONS: Final = "annotations"
+_OURS: Final = words_of("kruise-ds apps.kruise.io daemonset.kruise.io")
+"""Annotations, up to the `/`, whose values are shown, as are those of security."""
 
-_OBJECTS: Final = _names(
+_OBJECTS: Final = words_of(
     """
-    metadata ownerReferences spec template selector matchExpressions updateStrategy rollingUpdate
+    metadata annotations ownerReferences spec template selector matchExpressions updateStrategy rollingUpdate
     scaleStrategy lifecycle preDelete inPlaceUpdate preNormal inPlaceUpdateStrategy containers
     initContainers ephemeralContainers ports resources claims resizePolicy env valueFrom fieldRef
     resourceFieldRef configMapKeyRef secretKeyRef envFrom configMapRef secretRef livenessProbe
@@ -38,7 +42,7 @@ _OBJECTS: Final = _names(
 )
 """Objects, and lists of objects, whose values may be shown. Those of any other are hidden."""
 
-_SHOWN: Final = _names(
+_SHOWN: Final = words_of(
     # the object and its rollout
     """
     apiVersion kind name namespace generateName finalizers uid controller blockOwnerDeletion type
@@ -81,13 +85,23 @@ _SHOWN: Final = _names(
 another meaning elsewhere stands behind that of its object."""
 
 
-def without_secrets(document: JSONObject) -> JSONObject:
-    """A copy of an object, or of a template, in which every value that may be a secret is replaced by its length and
-    a short digest. Names of fields, and the form of lists and objects, remain.
-
-    Trap: two values may look the same afterwards. Compare before, show after.
+def without_secrets(*documents: JSONObject) -> tuple[JSONObject, ...]:
+    """Copies of objects, or of templates, in which every value that may be a secret is replaced by its length and a
+    short digest, which is longer where it would be that of another value. Names of fields, and the form of lists and
+    objects, remain.
     """
-    return _object(document, "", is_open=True)
+    digests = defaultdict[str, set[str]](set)
+    """By their first digits."""
+
+    def collect(value: JSON) -> JSON:
+        digest = _digest(value)
+        digests[digest[:_DIGITS]].add(digest)
+        return None
+
+    for one in documents:
+        _object(one, "", collect, is_open=True)
+    hide = partial(_placeholder, digests)
+    return tuple(_object(one, "", hide, is_open=True) for one in documents)
 
 
 def is_hidden(value: JSON) -> bool:
@@ -95,24 +109,34 @@ def is_hidden(value: JSON) -> bool:
     return isinstance(value, str) and value.startswith(_HIDDEN)
 
 
-def _object(fields: JSONObject, holder: str, *, is_open: bool) -> JSONObject:
-    return {key: _value(one, key, holder, is_open=is_open) for key, one in fields.items()}
+def _object(fields: JSONObject, holder: str, hide: _Hide, *, is_open: bool) -> JSONObject:
+    return {key: _value(one, key, holder, hide, is_open=is_open) for key, one in fields.items()}
 
 
-def _value(value: JSON, field: str, holder: str, *, is_open: bool) -> JSON:
+def _value(value: JSON, field: str, holder: str, hide: _Hide, *, is_open: bool) -> JSON:
     """`is_open`: whether `holder`, and all that hold it, may be shown."""
     if isinstance(value, dict):
-        is_open = is_open and holder not in _MAPS and (field in _OBJECTS or field in _MAPS)
-        return _object(value, field, is_open=is_open)
+        is_open = is_open and holder not in (_ANNOTATIONS, *_MAPS) and (field in _OBJECTS or field in _MAPS)
+        return _object(value, field, hide, is_open=is_open)
     if isinstance(value, list):
-        return [_value(one, field, holder, is_open=is_open) for one in value]
-    shown = is_open and (holder in _MAPS or field in _SHOWN or f"{holder}.{field}" in _SHOWN)
-    return value if shown or value in (None, "") else _placeholder(value)
+        return [_value(one, field, holder, hide, is_open=is_open) for one in value]
+    return value if (is_open and _is_shown(field, holder)) or value in (None, "") else hide(value)
 
 
-def _placeholder(value: JSON) -> str:
+def _is_shown(field: str, holder: str) -> bool:
+    if holder == _ANNOTATIONS:
+        return field.partition("/")[0] in _OURS | MARKED
+    return holder in _MAPS or field in _SHOWN or f"{holder}.{field}" in _SHOWN
+
+
+def _placeholder(digests: dict[str, set[str]], value: JSON) -> str:
     """Such as `<hidden, 6 characters, digest 2bd8>`, which YAML shows without quotes."""
-    written = as_bytes(value)
-    length = len(value) if isinstance(value, str) else len(written)
-    digest = hashlib.sha256(written).hexdigest()[:_DIGITS]
-    return f"{_HIDDEN}{counted(length, 'character')}, digest {digest}>"
+    length = len(value) if isinstance(value, str) else len(as_bytes(value))
+    digest = _digest(value)
+    alike = digests[digest[:_DIGITS]] - {digest}
+    digits = next(count for count in range(_DIGITS, 65) if not any(one.startswith(digest[:count]) for one in alike))
+    return f"{_HIDDEN}{counted(length, 'character')}, digest {digest[:digits]}>"
+
+
+def _digest(value: JSON) -> str:
+    return hashlib.sha256(as_bytes(value)).hexdigest()

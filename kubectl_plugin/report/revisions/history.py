@@ -76,7 +76,7 @@ def history_document(namespace: str, name: str, rows: Iterable[RevisionRow]) -> 
 
 def revision_document(namespace: str, name: str, row: RevisionRow, *, show_values: bool) -> JSONObject:
     """What `history --revision N -o json` prints: the same, and the whole template."""
-    template = row.revision.template if show_values else without_secrets(row.revision.template)
+    template = row.revision.template if show_values else without_secrets(row.revision.template)[0]
     return document("Revision", namespace=namespace, name=name, **row.document, template=template)
 
 

@@ -72,6 +72,7 @@ def test_each_added_field_has_its_value_and_perhaps_a_mark(scene: Scene, tmp_pat
         "hostNetwork: true  # security",
         "path: /  # security",
         "serviceAccountName: admin  # security",
+        "type: ''  # security",
     ]
 
 
@@ -88,6 +89,18 @@ def test_fields_beside_the_template_have_path_and_both_values(scene: Scene, tmp_
     ]
     ran = scene.run("apply", "-f", written(tmp_path, wanted), "--show-values", terminal=True, typed="n\n")
     assert "+  example.com/settings: s3cret" in lines(ran)
+
+
+def test_what_changes_nothing_for_pods_is_shown_as_it_is_stored(scene: Scene, tmp_path: Path) -> None:
+    wanted = manifest()
+    wanted["spec"]["template"]["spec"]["containers"][0].update(stdin=False, securityContext={})
+    ran = scene.run("apply", "-f", written(tmp_path, wanted), terminal=True, typed="n\n")
+    assert [line[2:] for line in ran.err.splitlines()[1:4]] == [
+        f" {CONTAINERS}[agent]",
+        "+  securityContext: {}  # security",
+        "+  stdin: false",
+    ]
+    assert "only the manager" not in ran.err
 
 
 def test_a_rollback_shows_what_goes_back() -> None:

@@ -51,7 +51,7 @@ def told(edit: Edit, **options: bool) -> list[tuple[str, str, object, object]]:
 
 def hid(value: JSON) -> JSON:
     """What stands for a value that may be a secret."""
-    return without_secrets({"args": value})["args"]
+    return without_secrets({"args": value})[0]["args"]
 
 
 def agent(spec: Any) -> Any:
