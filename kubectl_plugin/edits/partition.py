@@ -22,8 +22,7 @@ def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:
     """Raises CommandError with exit code 6 for OnDelete."""
     present = settings_of(snapshot, "set the partition of").partition or 0
     if value == present:
-        words = str(value) if (desired := desired_of(snapshot)) is None else f"{value} ({new_nodes(value, desired)})"
-        return Edit(result=f"already at partition {words}", operations=())
+        return Edit(result=f"already at partition {partition_words(snapshot, value)}", operations=())
     draft = Draft(snapshot.document)
     draft.set(value, *ROLLING, "partition")
     before, after = board_after(snapshot), board_after(snapshot, draft.operations)
@@ -95,20 +94,30 @@ def misread_caution(snapshot: Snapshot, value: IntOrPercent) -> Caution | None:
     )
 
 
+def partition_words(snapshot: Snapshot, value: IntOrPercent) -> str:
+    """`16 (8 of 24 new)`, or without the number of nodes `16`."""
+    desired = desired_of(snapshot)
+    return str(value) if desired is None else f"{value} ({new_nodes(value, desired)})"
+
+
 def skipped_steps(snapshot: Snapshot, value: IntOrPercent) -> tuple[IntOrPercent, ...]:
-    """The steps between the present partition and 0 that setting it to 0 skips; empty for any other `value`. Where it
-    is not known how many nodes there are, all that may be skipped."""
+    """The steps between the present partition and a smaller `value`. Where it is not known how many nodes there are,
+    those that may be between them."""
     rolling, desired = snapshot.daemonset.rolling_update, desired_of(snapshot)
-    if value not in (0, "0%") or rolling is None:
-        return ()
+    present = (rolling.partition if rolling is not None else None) or 0
+
+    def keeps_fewer(one: IntOrPercent, other: IntOrPercent) -> bool:
+        if desired is None and isinstance(one, str) != isinstance(other, str):
+            return other not in (0, "0%")
+        fewer, more = (number.scaled(each, desired or 100, round_up=False) for each in (one, other))
+        return fewer < more
+
     try:
-        steps = steps_of(snapshot.daemonset.annotations, rolling.partition, desired or 0)
+        steps = steps_of(snapshot.daemonset.annotations, present, desired or 0)
     except CommandError:
         return ()  # an invalid list of steps is not for this verb to complain about
-    if steps is None or desired is not None:
-        return steps.values[steps.index : -1] if steps is not None else ()
-    reached = steps.values.index(rolling.partition) + 1 if rolling.partition in steps.values else 0
-    return steps.values[reached:-1]
+    values = steps.values if steps is not None else ()
+    return tuple(step for step in values if keeps_fewer(step, present) and keeps_fewer(value, step))
 
 
 def _outcome(snapshot: Snapshot, before: Board, after: Board) -> tuple[tuple[str, ...], tuple[Caution, ...]]:

@@ -61,5 +61,6 @@ def _change_of(snapshot: Snapshot, value: IntOrPercent, *, by_nodes: bool) -> Ed
         edit = replace(edit, warnings=(misread, *edit.warnings))
     skipped = edits.skipped_steps(snapshot, value)
     steps = f"step{'s' if len(skipped) > 1 else ''} {', '.join(map(str, skipped))}"
-    ask = f"This leaves out the {steps}: all nodes are updated.\nContinue?" if skipped else None
+    told = edits.partition_words(snapshot, value)
+    ask = f"This leaves out the {steps}: partition {told}.\nContinue?" if skipped else None
     return EditOfOne(snapshot, edit, ask=ask)

@@ -136,12 +136,15 @@ def test_for_update(scene: Scene) -> None:
     )
 
 
-def test_to_0_past_the_steps_is_asked_for() -> None:
+@pytest.mark.parametrize(("value", "new"), [("0", 24), ("4%", 24), ("4", 20), ("33%", 17)])
+def test_past_a_step_it_is_asked_for(value: str, new: int) -> None:
     with held() as scene:
-        ran = acted(scene, "set-partition", "0", terminal=True, typed="n\n")
+        assert acted(scene, "set-partition", value).code == 6
+        ran = acted(scene, "set-partition", value, terminal=True, typed="n\n")
         assert ran == Ran(
             6,
             "",
-            "This leaves out the step 8: all nodes are updated.\nContinue? [y/N] nothing was changed\n",
+            f"This leaves out the step 8: partition {value} ({new} of 24 new).\n"
+            "Continue? [y/N] nothing was changed\n",
         )
         assert patches(scene) == []

@@ -224,13 +224,35 @@ def test_no_nodes_or_an_unknown_number_of_them_is_nothing_to_misread(nodes: int 
         ("3,2,1,0", 1, 0, ()),
         ("3,2,1,0", 3, "0%", (2, 1)),
         ("3,2,1,0", 3, 2, ()),
+        ("3,2,1,0", 3, 1, (2,)),
+        ("3,2,1,0", 3, "26%", (2,)),
+        ("3,2,1,0", 3, "24%", (2, 1)),
+        ("3,2,1,0", 1, 3, ()),
+        ("3,2,1,0", 3, 3, ()),
         ("75%,50%,0", 4, 0, ("75%", "50%")),
         ("nonsense", 3, 0, ()),
         (None, 3, 0, ()),
     ],
 )
-def test_to_0_leaves_out_the_steps_between(
+def test_a_smaller_one_leaves_out_the_steps_between(
     steps: str | None, present: int, value: IntOrPercent, skipped: tuple[IntOrPercent, ...]
 ) -> None:
     annotations = {"kruise-ds/steps": steps} if steps is not None else None
     assert skipped_steps(seen(live(rolling(partition=present), annotations=annotations)), value) == skipped
+
+
+@pytest.mark.parametrize(
+    ("steps", "present", "value", "skipped"),
+    [
+        ("90%,50%,0", "90%", "40%", ("50%",)),
+        ("90%,50%,0", 16, 0, ("90%", "50%")),
+        ("16,8,0", 16, "4%", (8,)),
+        ("16,8,0", 8, 16, ()),
+        ("16,8,0", 16, 8, ()),
+    ],
+)
+def test_steps_that_may_be_between_where_nodes_are_unknown(
+    steps: str, present: IntOrPercent, value: IntOrPercent, skipped: tuple[IntOrPercent, ...]
+) -> None:
+    blind = live(rolling(partition=present), annotations={"kruise-ds/steps": steps})
+    assert skipped_steps(seen(blind, nodes=None), value) == skipped
