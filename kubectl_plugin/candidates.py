@@ -15,8 +15,8 @@ FILES = "\t:files"
 """Ends a candidate that makes the shell complete file names by itself."""
 
 LookUp: TypeAlias = Callable[[str], Callable[[typer.Context, str], list[str]]]
-"""Takes a sort of candidates, such as `names`, and returns the function of `verbs.candidate_lookups` that looks them
-up in the cluster or the kubeconfig."""
+"""Takes a sort of candidates, such as `names`, and returns the function that looks them up in the cluster or the
+kubeconfig."""
 
 
 def _look_up_in_cluster(what: str) -> Callable[[typer.Context, str], list[str]]:
@@ -25,7 +25,7 @@ def _look_up_in_cluster(what: str) -> Callable[[typer.Context, str], list[str]]:
 
     def found(ctx: typer.Context, incomplete: str) -> list[str]:
         look_up: LookUp = ctx.obj
-        return look_up(f"candidate_lookups.{what}")(ctx, incomplete)
+        return look_up(what)(ctx, incomplete)
 
     return found
 
@@ -34,6 +34,9 @@ names = _look_up_in_cluster("names")
 namespaces = _look_up_in_cluster("namespaces")
 contexts = _look_up_in_cluster("contexts")
 revisions = _look_up_in_cluster("revisions")
+natives = _look_up_in_cluster("natives")
+containers = _look_up_in_cluster("containers")
+steps = _look_up_in_cluster("steps")
 
 
 def files(incomplete: str) -> list[str]:

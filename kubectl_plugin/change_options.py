@@ -111,7 +111,9 @@ class PromoteOptions(WaitingOptions):
 
     name: Name
     full: Annotated[bool, Option(help="All nodes: partition 0.")] = False
-    to: Annotated[str | None, Option(help="To this partition instead of the next step.")] = None
+    to: Annotated[
+        str | None, Option(help="To this partition instead of the next step.", autocompletion=candidates.steps)
+    ] = None
     force: Annotated[bool, Option(help="Even if the step is not finished.")] = False
     soak: Annotated[str, Option(help="Quiet time since the last update, such as 10m.")] = "0s"
 
@@ -123,6 +125,9 @@ class MigrateOptions(NamedOrSelectedOptions):
     If it is interrupted, run it again to go on, or in the other direction to undo it.
     """
 
+    names: Annotated[
+        tuple[str, ...], Argument(metavar="[NAME]...", help="Of DaemonSets.", autocompletion=candidates.natives)
+    ] = ()
     to_native: Annotated[bool, Option(help="The other way: an Advanced DaemonSet becomes a native one.")] = False
     dry_run: Annotated[bool, Option(help="Change nothing: tell what would happen.")] = False
     print_: Annotated[bool, Option("--print", help="Only print the new manifest, for your repository.")] = False
@@ -168,7 +173,9 @@ class SetImageOptions(ChangeOptions, WaitingOptions):
     words: Annotated[
         tuple[str, ...],
         Argument(
-            metavar="[NAME] CONTAINER=IMAGE...", help="`*=IMAGE` for all containers.", autocompletion=candidates.names
+            metavar="[NAME] CONTAINER=IMAGE...",
+            help="`*=IMAGE` for all containers.",
+            autocompletion=candidates.containers,
         ),
     ] = ()
     """The names, then CONTAINER=IMAGE; a name cannot have an equals sign."""

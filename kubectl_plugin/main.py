@@ -6,8 +6,11 @@ import contextlib
 import io
 import os
 import shlex
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 from kubectl_plugin.candidates import FILES
 from kubectl_plugin.host import Host, null_stream
@@ -17,7 +20,12 @@ from kubectl_plugin.verb_table import imported_function
 
 VARIABLE = "_KRUISE_DS_COMPLETE"
 COMPLETE = "__complete"
-NO_FILES, SHELL_DECIDES = ":4", ":0"
+NO_FILES, SHELL_DECIDES, NO_BLANK = ":4", ":0", ":6"
+"""What kubectl is told last: file names are no candidates; only file names are; as the first, and no blank follows,
+because the word goes on, as after `CONTAINER=`."""
+DEADLINE = 5
+"""Seconds after which completion ends whatever it waits for. The reads have a limit of their own, but nothing cancels
+the system's resolver of names."""
 
 
 def main() -> None:
@@ -38,12 +46,23 @@ def complete() -> None:
     """`kubectl_complete-kruise_ds ARGS… WORD`: print the candidates for WORD as kubectl wants them, one
     `value<TAB>help` per line, and last a directive that tells the shell whether to offer file names too.
 
-    Always exits with 0. If anything fails, nothing is offered and nothing is printed to stderr: no candidates are
-    better than wrong ones.
+    Always exits with 0, and within `DEADLINE`. If anything fails, nothing is offered and nothing is printed to
+    stderr: no candidates are better than wrong ones.
     """
     mend_streams()
-    for line in candidates(sys.argv[1:]):
-        print(line)
+    out = sys.stdout
+
+    def give_up(*_: object) -> None:
+        print(NO_FILES, file=out, flush=True)
+        os._exit(0)
+
+    if hasattr(signal, "alarm"):  # on Windows there is none
+        signal.signal(signal.SIGALRM, give_up)
+        signal.alarm(DEADLINE)
+    lines = candidates(sys.argv[1:], Host())
+    if hasattr(signal, "alarm"):
+        signal.alarm(0)
+    print(*lines, sep="\n")
 
 
 def mend_streams() -> None:
@@ -58,7 +77,7 @@ def mend_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def candidates(words: Sequence[str]) -> list[str]:
+def candidates(words: Sequence[str], host: Host) -> list[str]:
     """The lines for `words`; the last word is the one being typed, and may be empty.
 
     typer is asked in its dialect for the shell fish, whose lines are also what kubectl wants. The words are quoted,
@@ -72,14 +91,20 @@ def candidates(words: Sequence[str]) -> list[str]:
         "_TYPER_COMPLETE_ARGS": shlex.join([NAME, *words]),
     }
     found = io.StringIO()
+
+    def look_up(what: str) -> Callable[..., Any]:
+        return partial(imported_function(f"candidate_lookups.{what}"), host)
+
     with contextlib.redirect_stdout(found), contextlib.redirect_stderr(io.StringIO()):
         try:
-            app(args=[], prog_name=NAME, complete_var=VARIABLE, obj=imported_function)
+            app(args=[], prog_name=NAME, complete_var=VARIABLE, obj=look_up)
         except SystemExit:
             pass
-        except Exception:  # a half-typed line may be anything
+        except (Exception, KeyboardInterrupt):  # a half-typed line may be anything
             return [NO_FILES]
         finally:
             del os.environ[VARIABLE]
     lines = [line for line in found.getvalue().splitlines() if line.strip()]
-    return [SHELL_DECIDES] if any(line.endswith(FILES) for line in lines) else [*lines, NO_FILES]
+    if any(line.endswith(FILES) for line in lines):
+        return [SHELL_DECIDES]
+    return [*lines, NO_BLANK if lines and lines[0].partition("\t")[0].endswith("=") else NO_FILES]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from controller.api.base import value_at
+from controller.api.base import JSON, value_at
 from controller.api.number import IntOrPercent
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
@@ -40,7 +40,7 @@ def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPerc
 
     Raises CommandError for a container that does not exist, or where there is none at all.
     """
-    places = dict(_images_by_container(snapshot))
+    places = dict(images_by_container(snapshot.document))
     if not places:
         raise CommandError(f"{snapshot.key.name} has no containers: there is no image to set")
     unknown = [name for name in images if name != EVERY and name not in places]
@@ -64,10 +64,10 @@ def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPerc
     return edit_of(snapshot, draft, ", ".join(results), *cautions, details=lines)
 
 
-def _images_by_container(snapshot: Snapshot) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """For each container, by name: its path in the document."""
+def images_by_container(document: JSON) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """For each container of a DaemonSet, by name: its path in the document."""
     for field in _FIELDS:
-        containers = value_at(snapshot.document, "spec", "template", "spec", field)
+        containers = value_at(document, "spec", "template", "spec", field)
         for index, one in enumerate(containers if isinstance(containers, list) else ()):
             if isinstance(one, dict) and isinstance(one.get("name"), str):
                 yield str(one["name"]), ("spec", "template", "spec", field, str(index))

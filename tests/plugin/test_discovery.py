@@ -15,6 +15,7 @@ import pytest
 
 from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.ports import free_port
+from tests.beds.native import NATIVE
 from tests.beds.objects import demo
 from tests.plugin.in_process import Ran
 
@@ -56,7 +57,7 @@ def revision(number: int, owner: str, uid: str) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def plane(control_plane: ControlPlane) -> ControlPlane:
-    """Two DaemonSets in namespace `discovery`; one has revisions 3 and 11, another object has revision 5."""
+    """Two DaemonSets and a native one in namespace `discovery`; one has revisions 3 and 11, somebody else 5."""
 
     def kubectl(*words: str, stdin: str = "") -> str:
         command = [str(control_plane.kubectl), f"--kubeconfig={control_plane.kubeconfig}", *words]
@@ -68,6 +69,8 @@ def plane(control_plane: ControlPlane) -> ControlPlane:
     kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(space))  # a process may come back to this file
     for name in ("node-agent", "log-shipper"):
         kubectl("apply", "--server-side", "-n", NAMESPACE, "-f", "-", stdin=json.dumps(demo(name)))
+    native = demo("old-agent", resource=NATIVE)
+    kubectl("apply", "--server-side", "-n", NAMESPACE, "-f", "-", stdin=json.dumps(native))
     uid = kubectl("get", "-n", NAMESPACE, "ads/node-agent", "-o", "jsonpath={.metadata.uid}")
     for number, owner in ((3, "node-agent"), (11, "node-agent"), (5, "somebody-else")):
         kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(revision(number, owner, uid)))
@@ -162,6 +165,8 @@ def test_the_doctor_of_a_cluster_without_a_controller(kubectl: Kubectl) -> None:
         (["rollback", "node-agent", "-n", NAMESPACE, "--to-revision", ""], ["11", "3"]),
         (["diff", "node-agent", "-n", NAMESPACE, "1"], ["11"]),
         (["history", "node-agent", "-n", NAMESPACE, "--revision", "1"], ["11"]),
+        (["migrate", "-n", NAMESPACE, ""], ["old-agent"]),
+        (["migrate", "-n", NAMESPACE, "--to-native", "n"], ["node-agent"]),
     ],
     ids=" ".join,
 )
@@ -170,6 +175,14 @@ def test_tab(kubectl: Kubectl, words: list[str], expected: list[str]) -> None:
     while expected and not found and time.monotonic() < deadline:  # it gave up, which on a busy machine may be
         found = offered(kubectl("__complete", "kruise-ds", *words))
     assert sorted(found) == sorted(expected)
+
+
+def test_a_container_is_followed_by_its_image_and_no_blank(kubectl: Kubectl) -> None:
+    words, deadline = ("set-image", "-n", NAMESPACE, "node-agent", "n"), time.monotonic() + BUSY
+    while (ran := kubectl("__complete", "kruise-ds", *words)).out == ":4\n" and time.monotonic() < deadline:
+        pass  # it gave up, which on a busy machine may be
+    container, directive = ran.out.splitlines()
+    assert (container.partition("\t")[0], directive) == ("node-agent=", ":6")
 
 
 def test_every_verb_is_offered_with_its_help(kubectl: Kubectl) -> None:

@@ -18,12 +18,12 @@ def test_the_function_of_each_verb_is_there(function: str) -> None:
     assert callable(verb_table.imported_function(function))
 
 
-@pytest.mark.parametrize("what", ["names", "namespaces", "contexts", "revisions"])
+@pytest.mark.parametrize("what", ["names", "natives", "namespaces", "contexts", "revisions", "containers", "steps"])
 def test_the_function_that_looks_up_each_sort_of_candidates_is_there(what: str) -> None:
     class Context:
         @staticmethod
         def obj(function: str) -> Callable[[Any, str], list[str]]:
-            assert callable(verb_table.imported_function(function))
+            assert callable(verb_table.imported_function(f"candidate_lookups.{function}"))
             return lambda context, incomplete: [function]
 
     assert getattr(candidates, what)(cast("typer.Context", Context), "")
