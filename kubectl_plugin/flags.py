@@ -6,9 +6,10 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Annotated, Protocol, runtime_checkable
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from kubectl_plugin import candidates
+from kubectl_plugin.kubectl_habits import in_jq
 
 
 class Output(StrEnum):
@@ -18,6 +19,16 @@ class Output(StrEnum):
     YAML = "yaml"
     NAME = "name"
     WIDE = "wide"
+
+
+def _output(text: str) -> Output:
+    """Raises BadParameter, which for a format of kubectl alone names another way to it."""
+    try:
+        return Output(text)
+    except ValueError as error:
+        form, of_kubectl, _ = text.partition("=")
+        can = f"for {form} use {in_jq(text)}" if of_kubectl else f"use {', '.join(Output)}"
+        raise BadParameter(f'no format "{text}": {can}') from error
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,16 @@ class GlobalFlags:
             autocompletion=candidates.namespaces,
         ),
     ] = None
-    output: Annotated[Output | None, Option("-o", help="How it is printed.")] = None
+    output: Annotated[
+        Output | None,
+        Option(
+            "-o",
+            help="How it is printed.",
+            parser=_output,
+            metavar=f"<{'|'.join(Output)}>",
+            autocompletion=lambda: [*Output],
+        ),
+    ] = None
     no_color: Annotated[bool, Option(help="No colours; also NO_COLOR=1.")] = False
     ascii: Annotated[bool, Option(help="Only ASCII characters.")] = False
     quiet: Annotated[bool, Option("-q", help="Only the first line of each result.")] = False

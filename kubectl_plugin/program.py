@@ -18,11 +18,14 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.models import OptionInfo
 
-from kubectl_plugin.flags import GLOBAL_NAMES, GlobalFlags, Options
+from kubectl_plugin import kubectl_habits
+from kubectl_plugin.failures import UsageError
+from kubectl_plugin.flags import GLOBAL_NAMES, GlobalFlags, Options, Output
 from kubectl_plugin.running import Runner
+from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.verb_table import ENTRIES, SHOWN, Entry
 
-NAME = "kubectl kruise-ds"
+NAME, HELP = "kubectl kruise-ds", "help"
 BEFORE = "kubectl_plugin.program.before"
 """The key under which typer's context keeps the flags that were typed before the verb."""
 SWITCHED_OFF = "kubectl_plugin.program.switched_off"
@@ -132,7 +135,8 @@ class Verb(TyperCommand):
 
 def verbs(incomplete: str) -> list[str]:
     """The verbs that begin with `incomplete`, each with its help behind a tab."""
-    return [f"{entry.name}\t{entry.summary}" for entry in SHOWN if entry.name.startswith(incomplete)]
+    found = [*((entry.name, entry.summary) for entry in SHOWN), (HELP, "Help about a verb")]
+    return [f"{name}\t{summary}" for name, summary in found if name.startswith(incomplete)]
 
 
 class Root(TyperGroup):
@@ -143,7 +147,13 @@ class Root(TyperGroup):
         self.commands = {entry.name: entry for entry in ENTRIES}  # type: ignore[misc]  # only its keys are read
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in kubectl_habits.VERBS:
+            return _pointer(cmd_name)
         return _command_of(self.commands[cmd_name]) if cmd_name in self.commands else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """`help VERB` is `VERB --help`."""
+        return super().resolve_command(ctx, [*args[1:], "--help"] if args[0] == HELP else args)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _in_clicks_spelling(ctx, self, args))
@@ -225,10 +235,42 @@ def _command_of(entry: Entry) -> Any:
 
 
 def _carry_out(entry: Entry, ctx: typer.Context, after: GlobalFlags, asked: Options) -> None:
-    """Run the verb. Global flags may stand before or after it; the later one wins."""
     runner: Runner = ctx.obj
-    off = GLOBAL_NAMES.intersection(ctx.meta.get(SWITCHED_OFF, ()))
-    runner.run(replace(ctx.meta[BEFORE], **dict.fromkeys(off, False)).followed_by(after), entry, asked)
+    runner.run(_flags(ctx, after), entry, asked)
+
+
+def _flags(ctx: typer.Context, after: GlobalFlags) -> GlobalFlags:
+    """Global flags may stand before the verb or after it; the later one wins."""
+    off: Any = dict.fromkeys(GLOBAL_NAMES.intersection(ctx.meta.get(SWITCHED_OFF, ())), False)
+    before: GlobalFlags = ctx.meta[BEFORE]
+    return replace(before, **off).followed_by(after)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rest(Options):
+    words: Annotated[tuple[str, ...], typer.Argument()] = ()
+
+
+@cache
+def _pointer(verb: str) -> Any:
+    """A command in place of a verb that only kubectl has. It takes any words, and tells what to type instead."""
+    one = _plain(add_completion=False)
+    settings = {"ignore_unknown_options": True, "help_option_names": []}
+    one.command(verb, cls=Verb, context_settings=settings)(_with_flags(partial(_point, verb), GlobalFlags, _Rest))
+    return typer.main.get_command(one)
+
+
+def _point(verb: str, ctx: typer.Context, after: GlobalFlags, rest: _Rest) -> None:
+    """Ends with the code of wrong usage."""
+    flags = _flags(ctx, after)
+    again = [word for one in (("-n", flags.namespace), ("-o", flags.output)) if one[1] for word in one if word]
+    typed, hint = kubectl_habits.instead_of(verb, rest.words, *again)
+
+    def refuse(_: Terminal) -> int:
+        raise UsageError(f'no verb "{typed}" here', hints=(hint,))
+
+    runner: Runner = ctx.obj
+    runner.run_guarded(flags, refuse, outputs=tuple(Output))
 
 
 def _root(ctx: typer.Context, flags: GlobalFlags) -> None:

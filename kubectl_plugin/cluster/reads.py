@@ -25,6 +25,7 @@ from kubectl_plugin.cluster.session import check_path_segment
 from kubectl_plugin.cluster.side_by_side import side_by_side
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import SelectorOptions
+from kubectl_plugin.kubectl_habits import KINDS
 from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot, Unread
 
 T = TypeVar("T")
@@ -34,9 +35,6 @@ HURRY: Final = 1.0
 PREVIEW: Final = 5.0
 """Seconds for optional reads where a person confirms the change before it is written."""
 
-PREFIXES = {"ads", "ds", "daemon", "daemonset", "daemonsets", "daemonset.apps.kruise.io", DAEMONSETS.name}
-"""The words that are accepted before `/NAME`, in small letters."""
-
 
 def name_of(text: str) -> str:
     """The name `x` in `x`, `ads/x`, `ds/x` or `daemonset.apps.kruise.io/x`: people paste what kubectl printed.
@@ -45,7 +43,7 @@ def name_of(text: str) -> str:
     """
     kind, slash, name = text.rpartition("/")
     kind = kind.lower().removesuffix(".v1beta1.apps.kruise.io").removesuffix(".v1alpha1.apps.kruise.io")
-    if slash and kind not in PREFIXES:
+    if slash and kind not in KINDS:
         raise UsageError(f'"{text}" is not an Advanced DaemonSet: use its name, or ads/NAME')
     if not name:
         raise UsageError(f'"{text}" names nothing: use NAME, or ads/NAME')
