@@ -1,13 +1,12 @@
-"""The controller of the Advanced DaemonSet. A tour, in the order in which an event travels:
+"""The controller of the Advanced DaemonSet. The packages, in the order in which an event passes through them:
 
-`api`        the objects as we read them, and what all clients of the CRD have to agree on; pure
-`kube`       bytes to and from an API server: requests, decoding, errors, throttle, credentials
-`runtime`    watches, stores, work queue, workers, lease; knows no DaemonSet
-`informers`  one watch for each kind, and the caches that they fill
-`daemonset`  from a change to a key (`triggers`), a key to a world (`world_of`), a plan to writes (`execute`)
-`planner`    world in, plan out: the only place where anything is decided; pure
-`imagepull`  the same way for ImagePullJobs, and which of them a rollout wants
-`instrumentation`, `pass_log`, `telemetry`   what is logged and counted of all that; the metrics
-`serve`, `fence`       probes and metrics for others; no write without the Lease
-`app`        the scopes, one inside the other; `assembly` makes what runs in them
+`api`        the objects as they are read, and what every client of the CRD has to agree on; pure
+`kube`       requests to an API server and their answers: decoding, errors, throttle, credentials
+`runtime`    watches, stores, work queue, workers, lease; independent of DaemonSets
+`reconcile`  one pass over one DaemonSet: triggers, inputs, plan, writes, status
+`planner`    world in, plan out: every decision about a DaemonSet; pure
+`inplace`    what an update in place changes, and the patches for it; pure
+`imagepull`  the same for ImagePullJobs, and the jobs that a rollout wants
+`observe`    metrics, log lines, and the HTTP server for probes and metrics
+`wiring`     makes the caches, queues and workers of a process; `app` starts and stops them
 """

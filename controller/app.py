@@ -15,25 +15,20 @@ from pathlib import Path
 
 import structlog
 
-from controller.api.base import Value
-from controller.assembly import Parts
-from controller.informers import Informers
+from controller.api.objects import Value
 from controller.kube.config import load
 from controller.kube.connection import Connection
 from controller.kube.errors import ConfigError
 from controller.kube.transport import open_transport
-from controller.runtime.leadership import innermost, leadership
-from controller.runtime.lease_rules import LeadershipLost
-from controller.runtime.watchdog import Watchdog
+from controller.observe import log
+from controller.observe.http import CannotListen, Certificate, Heartbeat, heartbeat, probe, scrape, serving
+from controller.observe.metrics import exposing
+from controller.observe.process_metrics import living
+from controller.runtime.leader_election import Watchdog, innermost, leadership
+from controller.runtime.lease import LeadershipLost
 from controller.runtime.workers import workers
-from controller.serve.certificate import Certificate
-from controller.serve.heartbeat import Heartbeat, heartbeat
-from controller.serve.pages import probe, scrape
-from controller.serve.server import CannotListen, serving
 from controller.settings import Settings
-from controller.telemetry import log
-from controller.telemetry.exposition import exposing
-from controller.telemetry.process_metrics import living
+from controller.wiring import Informers, Parts
 
 DRAIN_SECONDS = 14.0
 """Seconds that passes in progress get when the process is stopped. Sending events and releasing the Lease get 5 s

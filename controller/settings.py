@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-from controller.api.base import Value
-from controller.api.wellknown import ENV_GATE, RESIZE_GATE
+from controller.api.names import ENV_GATE, RESIZE_GATE
+from controller.api.objects import Value
 
 LogFormat: TypeAlias = Literal["auto", "json", "console"]
 

@@ -51,7 +51,7 @@ def phases() -> list[str]:
 
 def states(incomplete: str) -> list[str]:
     """States of nodes, for a list with commas: only the part behind the last comma is completed."""
-    from controller.planner.node_state import PREPARING, NodeState
+    from controller.planner.explanation import PREPARING, NodeState
 
     before, comma, _ = incomplete.rpartition(",")
     typed = before.split(",")

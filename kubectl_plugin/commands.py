@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from controller.api.meta import Key  # it imports msgspec, and --help must not wait for that
+    from controller.api.objects import Key  # it imports msgspec, and --help must not wait for that
 
 PROGRAM: Final = "kubectl kruise-ds"
 _COMMAND: Final = re.compile(r"\bkubectl(?: kruise-ds)?(?= [a-z])")

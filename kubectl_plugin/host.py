@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
 from kubectl_plugin.releases import own_version
 
 if TYPE_CHECKING:
-    from controller.kube.access import Access
     from controller.kube.connection import Connection
-    from controller.kube.exec_run import Console
-    from controller.kube.request import Transport
+    from controller.kube.credentials import Console
+    from controller.kube.kubeconfig import Access
+    from controller.kube.requests import Transport
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class Host:
 
     async def run_program(self, *command: str) -> tuple[int, bytes, bytes]:
         """Run another program; returns its exit code, and what it printed to stdout and stderr."""
-        from controller.kube.exec_run import run_program
+        from controller.kube.credentials import run_program
 
         return await run_program(*command)
 
@@ -75,7 +75,7 @@ class Host:
 
     def _console(self) -> Console | None:
         """None where nobody sees what is written to `err`, as after <TAB>."""
-        from controller.kube.exec_run import Console
+        from controller.kube.credentials import Console
 
         try:
             descriptor = self.err.fileno()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from controller.api import number
-from controller.api.number import IntOrPercent
+from controller.api import formats
+from controller.api.formats import IntOrPercent
 from kubectl_plugin.failures import UsageError
 
 _LARGEST = 2**31 - 1
@@ -22,6 +22,6 @@ def int_or_percent(text: str, what: str) -> IntOrPercent:
     wanted = text.strip()
     if _COUNT.fullmatch(wanted) and int(wanted) <= _LARGEST:
         return int(wanted)
-    if wanted.endswith("%") and number.is_well_formed(wanted) and int(wanted[:-1]) <= 100:
+    if wanted.endswith("%") and formats.is_well_formed(wanted) and int(wanted[:-1]) <= 100:
         return f"{int(wanted[:-1])}%"
     raise UsageError(f'invalid {what} "{text}": use a number (0 or more) or a percentage from 0% to 100%')

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from controller.api.base import JSONObject, as_bytes, items_of
+from controller.api.objects import JSONObject, as_bytes, items_of
 from kubectl_plugin.characters import INVISIBLE
 from kubectl_plugin.flags import Output
 

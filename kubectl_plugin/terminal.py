@@ -23,7 +23,7 @@ from kubectl_plugin.host import Host
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from controller.api.base import JSONObject
+    from controller.api.objects import JSONObject
 
 WIDEST = 200
 """Columns: wider terminals are not used to the full."""

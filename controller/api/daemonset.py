@@ -1,5 +1,6 @@
 """The Advanced DaemonSet: the view that is decoded, and the record that is cached. The pod template stays JSON
-throughout, so that fields we do not know reach the pod."""
+throughout, so that fields we do not know reach the pod.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +9,9 @@ from enum import StrEnum
 
 import msgspec
 
-from controller.api import canonical
-from controller.api.base import JSONObject, Part, View
-from controller.api.meta import Named, ObjectMeta, epoch
-from controller.api.number import IntOrPercent
-from controller.api.selector import LabelSelector
-from controller.api.status_writers import ManagedFields, StatusWriters, status_writers
-from controller.api.wellknown import (
+from controller.api import template_identity
+from controller.api.formats import IntOrPercent
+from controller.api.names import (
     IN_PLACE_GRACE_ANNOTATION,
     IN_PLACE_IF_POSSIBLE,
     LONGEST_IN_PLACE_GRACE,
@@ -28,6 +25,18 @@ from controller.api.wellknown import (
     RESIZE_FALLBACK_ANNOTATION,
     UNKNOWN_FIELDS_ANNOTATION,
 )
+from controller.api.objects import (
+    JSONObject,
+    ManagedFields,
+    Named,
+    ObjectMeta,
+    Part,
+    StatusWriters,
+    View,
+    epoch,
+    status_writers,
+)
+from controller.api.selector import LabelSelector
 
 _TRUE_OR_FALSE = {"true": True, "false": False}
 
@@ -293,7 +302,7 @@ def project(view: DaemonSetView) -> DaemonSet:
         dying=meta.deletion_timestamp is not None,
         spec=view.spec,
         status=view.status,
-        identity=canonical.identity(view.spec.template),
+        identity=template_identity.identity(view.spec.template),
         status_writers=status_writers(meta.managed_fields or ()),
         created=epoch(meta.creation_timestamp) or 0.0,
     )

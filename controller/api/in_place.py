@@ -1,4 +1,6 @@
-"""Reads from a pod alone how its update in place stands: from its state annotation and its containers. Why so:
+"""The state annotation of an update in place, in the format of OpenKruise.
+
+Reads from a pod alone how its update in place stands: from its state annotation and its containers. Why so:
 docs/design/kubelet.md#a-changed-image-in-a-running-pod.
 
 A container is new if its id differs from that before the update. This does not prove which image it runs: the old
@@ -13,14 +15,86 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, StrEnum
 from math import inf
 
-from controller.api.base import Value
-from controller.api.container import Amounts, ContainerStatusView, ContainerView, ResourcesView
-from controller.api.gates import PodCondition
-from controller.api.image import digest_of, same_image
-from controller.api.in_place_state import InPlaceState
-from controller.api.meta import epoch
-from controller.api.number import at_least, canonical_quantity
-from controller.api.text import LONGEST_ITEM, shortened
+import msgspec
+
+from controller.api.containers import (
+    Amounts,
+    ContainerStatusView,
+    ContainerView,
+    ResourcesView,
+    digest_of,
+    same_image,
+)
+from controller.api.formats import LONGEST_ITEM, at_least, canonical_quantity, shortened
+from controller.api.names import IN_PLACE_STATE_ANNOTATION, IN_PLACE_STATE_LEGACY
+from controller.api.objects import JSON, Value, View, epoch
+from controller.api.readiness_gates import PodCondition
+
+
+class ContainerBefore(View):
+    """The status of a container before the update."""
+
+    image_id: str = msgspec.field(default="", name="imageID")
+    container_id: str | None = msgspec.field(default=None, name="containerID")
+    """The id of the container; None: not noted, as by the controller of OpenKruise."""
+    restart_count: int = 0
+    image: str = ""
+    """The image name in the spec when this container was started; the node may report another name. Empty: not
+    known."""
+
+
+class PreCheck(View):
+    containers_required_ready: tuple[str, ...] | None = None
+
+
+class Superseded(View):
+    """The revision and the images that the update has replaced."""
+
+    revision: str = ""
+    images: dict[str, str] = msgspec.field(default_factory=dict)
+    """The former images of the containers that got another one."""
+
+
+class InPlaceState(View):
+    """The annotation. OpenKruise has neither the last four fields nor those of `ContainerBefore`, except
+    `imageID`."""
+
+    revision: str = ""
+    update_timestamp: str | None = None
+    last_container_statuses: dict[str, ContainerBefore] | None = None
+    """The former status of the containers that restart."""
+    update_resources: bool = False
+    next_container_images: dict[str, str] | None = None
+    next_container_ref_metadata: JSON = None
+    next_container_resources: dict[str, ResourcesView] | None = None
+    pre_check_before_next: PreCheck | None = None
+    container_resources: dict[str, ResourcesView] | None = None
+    """New resources by container."""
+    generation: int = 0
+    """The generation of the pod before the resize; 0: not noted. Later changes of cpu and memory are not ours."""
+    unfinished_images: dict[str, tuple[str, ...]] | None = None
+    """Images that earlier updates asked for and that did not run yet when this one began, by container."""
+    superseded: Superseded = Superseded()
+
+    @property
+    def replaced(self) -> frozenset[str]:
+        """The ids of the containers that the update ended."""
+        before = (self.last_container_statuses or {}).values()
+        return frozenset(filter(None, (one.container_id for one in before)))
+
+
+def state_of(annotations: Mapping[str, str] | None) -> InPlaceState | None:
+    """The state of a pod with these annotations; None: it has none, or none that can be read."""
+    if not annotations:
+        return None
+    text = annotations.get(IN_PLACE_STATE_ANNOTATION) or annotations.get(IN_PLACE_STATE_LEGACY)
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=InPlaceState)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
 
 SETTLE_SECONDS = 10.0
 """Seconds after the update in which a new container with another image name may be the old one, restarted."""

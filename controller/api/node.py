@@ -1,5 +1,6 @@
 """Nodes: only the fields that placement needs are cached (name, labels, taints); if images are pulled in advance,
-also which images each node has."""
+also which images each node has.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +9,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from controller.api.base import Value, View
-from controller.api.image import canonical
-from controller.api.meta import Key, ObjectMeta, epoch
-from controller.api.wellknown import TAINT_NOT_READY, TAINT_UNREACHABLE
+from controller.api.containers import canonical
+from controller.api.names import TAINT_NOT_READY, TAINT_UNREACHABLE
+from controller.api.objects import Key, ObjectMeta, Value, View, epoch
 
 ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 """Labels with the zone of a node; the first one that it has counts."""

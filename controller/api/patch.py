@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from controller.api.base import JSON, JSONObject, as_bytes
+from controller.api.objects import JSON, JSONObject, as_bytes
 
 JsonPatch: TypeAlias = tuple[JSONObject, ...]
 

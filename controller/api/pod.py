@@ -12,22 +12,24 @@ from sys import intern
 
 import msgspec
 
-from controller.api.base import View
-from controller.api.container import ContainerStatusView, ContainerView
-from controller.api.gates import PodCondition, ReadinessGate, ReadinessGateView, gates_of
-from controller.api.in_place import Underway, underway_of
-from controller.api.in_place_state import InPlaceState, state_of
-from controller.api.meta import Named, ObjectMeta, epoch, ownership_of
-from controller.api.pod_problem import PodProblem, complaint_of, problem_of_container
-from controller.api.selector import Requirement
-from controller.api.status_writers import ManagedFields
-from controller.api.wellknown import (
+from controller.api.containers import (
+    ContainerStatusView,
+    ContainerView,
+    PodProblem,
+    complaint_of,
+    problem_of_container,
+)
+from controller.api.in_place import InPlaceState, Underway, state_of, underway_of
+from controller.api.names import (
     HASH_LABEL,
     LIFECYCLE_STATE_LABEL,
     LIFECYCLE_TIMESTAMP_ANNOTATION,
     NODE_AGENT_ANNOTATION,
     PREPARING_DELETE,
 )
+from controller.api.objects import ManagedFields, Named, ObjectMeta, View, epoch, ownership_of
+from controller.api.readiness_gates import PodCondition, ReadinessGate, ReadinessGateView, gates_of
+from controller.api.selector import Requirement
 
 
 class NodeTerm(View):

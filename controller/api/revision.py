@@ -9,10 +9,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from controller.api import canonical
-from controller.api.base import JSON, JSONObject, View, as_bytes, fields_of
-from controller.api.meta import Named, ObjectMeta, ownership_of
-from controller.api.wellknown import HASH_LABEL, NEVER_RAN_ANNOTATION
+from controller.api import template_identity
+from controller.api.names import HASH_LABEL, NEVER_RAN_ANNOTATION
+from controller.api.objects import JSON, JSONObject, Named, ObjectMeta, View, as_bytes, fields_of, ownership_of
 
 HIGHEST_NUMBER = 2**62
 """Numbers are counted up to this one. A stored number beyond it, or below 1, counts as 0."""
@@ -75,7 +74,7 @@ def project(view: RevisionView) -> Revision | None:
         labels=meta.labels or {},
         number=view.revision if 0 < view.revision <= HIGHEST_NUMBER else 0,
         template=template,
-        identity=canonical.identity(template),
+        identity=template_identity.identity(template),
         dying=meta.deletion_timestamp is not None,
         created=meta.creation_timestamp or "",
         annotated=bool(meta.annotations),

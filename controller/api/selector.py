@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from controller.api.base import Part
+from controller.api.objects import Part
 
 Labels: TypeAlias = Mapping[str, str]
 Matcher: TypeAlias = Callable[[Labels], bool]

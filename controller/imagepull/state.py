@@ -7,18 +7,17 @@ from math import inf
 
 import msgspec
 
-from controller.api.image import same_image
-from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Targets
-from controller.api.puller import Puller
+from controller.api.containers import same_image
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, Targets
 from controller.api.selector import LabelSelector
-from controller.daemonset.places import Places
-from controller.daemonset.write_events import ServerWarnings
-from controller.imagepull.world import PULLED, JobPlan, Try
+from controller.imagepull.jobs import PULLED, JobPlan, Try
 from controller.kube.errors import ApiError
-from controller.kube.throttle import CEILING
+from controller.kube.sender import CEILING
 from controller.planner.world import BeingPulled, Unpulled, unpulled
-from controller.runtime.backoff import Backoff
+from controller.reconcile.events import ServerWarnings
+from controller.reconcile.write_outcomes import Places
 from controller.runtime.pacing import StatusPacer
+from controller.runtime.workqueue import Backoff
 
 FAILED_BEFORE = "it failed before this controller began"
 AGAIN_SECONDS = 600.0

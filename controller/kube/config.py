@@ -1,4 +1,7 @@
-"""How to reach the API server, and as whom: by a kubeconfig, or by a pod's service account."""
+"""The connection of a pod: its service account, found where the kubelet puts it.
+
+How to reach the API server, and as whom: by a kubeconfig, or by a pod's service account.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,58 @@ import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import msgspec
 
-from controller.kube.access import Access
-from controller.kube.connection import Connection, Credentials, Fixed, TokenFile, tls_context
+from controller.kube.connection import Connection, Credentials, Fixed, RotatedTLS, TokenFile, tls_context
+from controller.kube.credentials import Console, Credential, ExecPlugin, Program
 from controller.kube.errors import ConfigError
-from controller.kube.exec_plugin import ExecPlugin
-from controller.kube.exec_run import Console, Credential, Program
-from controller.kube.in_cluster import HOST, SERVICE_ACCOUNT, in_cluster
-from controller.kube.kubeconfig import ClusterAndUser, Files, KubeconfigEntry, checked_proxy, choose, impersonation
+from controller.kube.kubeconfig import (
+    Access,
+    ClusterAndUser,
+    Files,
+    KubeconfigEntry,
+    checked_proxy,
+    choose,
+    impersonation,
+)
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
+
+
+def in_cluster(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> Connection:
+    """The connection of this pod. Raises ConfigError if this is no pod with a service account.
+
+    Token and CA are read again when the kubelet has rotated them; either may change without the other.
+    """
+    host, port = environ.get(HOST, ""), environ.get(PORT, "") or "443"
+    if not host:
+        raise ConfigError(f"not in a cluster: {HOST} is not set")
+    ca_file = folder / "ca.crt"
+    try:
+        authority = RotatedTLS(partial(tls_context, str(ca_file)), ca_file)
+    except OSError as error:
+        raise ConfigError(f"cannot read the cluster's CA {ca_file}: {error}") from error
+
+    return Connection(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        tls=authority.context(),
+        tls_now=authority.context,
+        credentials=TokenFile(folder / "token"),
+        namespace=_namespace(folder),
+        source="the service account of this pod",
+    )
+
+
+def _namespace(folder: Path) -> str:
+    try:
+        return (folder / "namespace").read_text().strip() or "default"
+    except OSError:
+        return "default"
 
 
 async def load(

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Protocol
 
-from controller.api.base import Value
+from controller.api.objects import Value
 from controller.kube.errors import ConfigError
 
 

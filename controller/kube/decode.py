@@ -1,10 +1,21 @@
-"""Decodes bytes of the API server to records. An object that cannot be decoded never spoils its page or stream."""
+"""Cuts bytes that arrive in chunks of any size into lines. A watch sends one JSON document per line.
+
+Splits JSON without recursion, for documents that are nested more deeply than a recursive decoder can follow.
+
+The API server accepts objects with thousands of levels; msgspec fails far sooner, even for parts that it only skips.
+One level is split at a time, and the content of its parts is skipped without being read.
+
+Splits lists and watch events of the API server without decoding the objects in them: these may be malformed, or
+nested too deeply for the decoder.
+
+Decodes bytes of the API server to records. An object that cannot be decoded never spoils its page or stream.
+"""
 
 from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from math import isinf
 from sys import intern
@@ -12,13 +23,243 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from controller.api.base import Value
-from controller.api.meta import Key
-from controller.api.text import LONGEST_ITEM, shortened
-from controller.kube.raw_documents import UNREADABLE, Line, ListOf, code_of, key_of, meta_of, split_line, split_page
-from controller.kube.resource import Resource, W
+from controller.api.formats import LONGEST_ITEM, shortened
+from controller.api.objects import Key, Value, View
+from controller.kube.requests import Resource, W
+
+
+class Lines:
+    """Cuts chunks into lines of any length: an object may have megabytes, for which the `readline` of the HTTP
+    library fails."""
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that `chunk` completes, without their line ends; empty lines are left out."""
+        head, newline, tail = chunk.rpartition(b"\n")
+        if not newline:
+            self._rest.append(tail)
+            return []
+        if self._rest:
+            head = b"".join((*self._rest, head))
+            self._rest.clear()
+        if tail:
+            self._rest.append(tail)
+        return [line for line in head.split(b"\n") if line]
+
+
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_FLAT = rb'(?:[^"{}\[\]]++|' + _STRING + rb")*+"
+_SHALLOW = 32
+"""Levels that one regular expression skips at once. Each use of it costs about as much as some tens of bytes."""
+
+
+def _inner() -> bytes:
+    pattern = _FLAT
+    for _ in range(_SHALLOW):
+        pattern = rb'(?:[^"{}\[\]]++|' + _STRING + rb"|[{\[]" + pattern + rb"[}\]])*+"
+    return pattern
+
+
+_NAME = re.compile(rb"\s*(" + _STRING + rb")\s*:")
+_TOP = re.compile(rb'(?:[^",{}\[\]]++|' + _STRING + rb")*+")
+_INNER = re.compile(_inner(), re.DOTALL)
+_ESCAPED = re.compile(rb"\\.", re.DOTALL)
+_OPENINGS = re.compile(rb"(?:[{\[]++" + _FLAT + rb")++", re.DOTALL)
+_CLOSERS = re.compile(rb"[}\]]++")
+_CLOSINGS = re.compile(rb"(?:[}\]]++" + _FLAT + rb")++", re.DOTALL)
+
+
+def members(document: bytes) -> dict[str, bytes]:
+    """The members of an object: name -> value as JSON. Raises ValueError for anything else, or an incomplete
+    object."""
+    return dict(_members(document))
+
+
+def member(document: bytes, wanted: str) -> bytes:
+    """The value of one member; what follows it is not read. Raises KeyError if there is none."""
+    for name, value in _members(document):
+        if name == wanted:
+            return value
+    raise KeyError(wanted)
+
+
+def elements(document: bytes) -> list[bytes]:
+    """The elements of an array, each as JSON. Raises ValueError for anything else, or an incomplete array."""
+    return list(_parts(document, b"["))
+
+
+def _members(document: bytes) -> Iterator[tuple[str, bytes]]:
+    for part in _parts(document, b"{"):
+        name = _NAME.match(part)
+        if name is None:
+            raise ValueError("a member of an object has no name")
+        yield msgspec.json.decode(name[1], type=str), part[name.end() :].strip()
+
+
+def _parts(document: bytes, opening: bytes) -> Iterator[bytes]:
+    """The parts between the commas of the outermost level. Raises ValueError for an incomplete document."""
+    start = len(document) - len(document.lstrip())
+    if document[start : start + 1] != opening:
+        raise ValueError(f"expected {opening.decode()!r}")
+    place = begin = start + 1
+    while True:
+        place = _end(_TOP, document, place)
+        mark = document[place : place + 1]
+        if mark == b",":
+            yield document[begin:place]
+            place = begin = place + 1
+        elif mark in (b"{", b"["):
+            place = _over(document, place)
+        elif mark in (b"}", b"]"):
+            if last := document[begin:place].strip():
+                yield last
+            return
+        else:
+            raise ValueError("the document is cut off")
+
+
+def _over(document: bytes, place: int) -> int:
+    """The end of the object or array that begins at `place`. It skips many levels at once, because there may be a
+    million."""
+    depth = 0
+    while True:
+        if document[place : place + 1] in (b"{", b"["):
+            end = _end(_OPENINGS, document, place)
+            depth += _brackets(document[place:end], b"{", b"[")
+        elif document[place : place + 1] in (b"}", b"]"):
+            if _end(_CLOSERS, document, place) - place >= depth:
+                return place + depth
+            exactly = re.compile(rb"(?:[}\]]" + _FLAT + rb"){%d}[}\]]" % (depth - 1), re.DOTALL)
+            if found := exactly.match(document, place):
+                return found.end()
+            end = _end(_CLOSINGS, document, place)
+            depth -= _brackets(document[place:end], b"}", b"]")
+        else:
+            raise ValueError("the document is cut off")
+        place = _end(_INNER, document, end)
+
+
+def _end(pattern: re.Pattern[bytes], document: bytes, place: int) -> int:
+    found = pattern.match(document, place)
+    return place if found is None else found.end()
+
+
+def _brackets(part: bytes, *marks: bytes) -> int:
+    """How many of these characters `part` has outside of strings."""
+    if b'"' in part:
+        part = b"".join(_ESCAPED.sub(b"", part).split(b'"')[::2])
+    return sum(map(part.count, marks))
+
 
 T = TypeVar("T")
+
+UNREADABLE = (msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError)
+"""The exceptions of a decoder or a projection for an object of unexpected form, or nested too deeply."""
+
+
+class _ListMeta(View):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class ListOf(View, Generic[T]):
+    """A page of a list."""
+
+    metadata: _ListMeta = _ListMeta()
+    items: list[T] | None = None
+
+
+class Line(View, Generic[T]):
+    """A line of a watch."""
+
+    type: str
+    object: T
+
+
+class SomeMeta(View):
+    """The metadata that identify an object and its version."""
+
+    name: str = ""
+    namespace: str | None = None
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Some(View):
+    metadata: SomeMeta = SomeMeta()
+
+
+class _Code(View):
+    code: int = 0
+
+
+_raw_page = msgspec.json.Decoder(ListOf[msgspec.Raw])
+_raw_line = msgspec.json.Decoder(Line[msgspec.Raw])
+_some = msgspec.json.Decoder(_Some)
+_code = msgspec.json.Decoder(_Code)
+
+
+def meta_of(raw: msgspec.Raw) -> SomeMeta:
+    """Empty if not even the metadata can be read."""
+    try:
+        return _some.decode(raw).metadata
+    except RecursionError:
+        return _meta_of_deep(bytes(raw))
+    except msgspec.MsgspecError:
+        return SomeMeta()
+
+
+def _meta_of_deep(document: bytes) -> SomeMeta:
+    """The metadata of a deeply nested object, field by field: its managedFields are nested as deeply."""
+    try:
+        found = members(member(document, "metadata"))
+        kept = {name: msgspec.Raw(found[name]) for name in ("name", "namespace", "resourceVersion") if name in found}
+        return msgspec.json.decode(msgspec.json.encode(kept), type=SomeMeta)
+    except (msgspec.MsgspecError, ValueError, KeyError):
+        return SomeMeta()
+
+
+def taken_apart(body: bytes) -> tuple[str, tuple[tuple[Key, bytes], ...]]:
+    """The token of the next page, and each object of this page by its key, however deeply objects are nested. Raises
+    UNREADABLE for bytes that are no list."""
+    page = split_page(body)
+    return page.metadata.continue_, tuple([(key_of(meta_of(one)), bytes(one)) for one in page.items or ()])
+
+
+def split_page(body: bytes) -> ListOf[msgspec.Raw]:
+    """Raises UNREADABLE for bytes that are no list."""
+    try:
+        return _raw_page.decode(body)
+    except RecursionError:
+        found = members(body)
+        items = [msgspec.Raw(item) for item in elements(found.get("items", b"[]"))]
+        return ListOf(metadata=msgspec.json.decode(found.get("metadata", b"{}"), type=_ListMeta), items=items)
+
+
+def split_line(line: bytes) -> Line[msgspec.Raw]:
+    """Raises UNREADABLE for bytes that are no watch event."""
+    try:
+        return _raw_line.decode(line)
+    except RecursionError:
+        found = members(line)
+        kind = msgspec.json.decode(found.get("type", b'""'), type=str)
+        return Line(type=kind, object=msgspec.Raw(found.get("object", b"{}")))
+
+
+def key_of(meta: SomeMeta) -> Key:
+    return Key(intern(meta.namespace or ""), meta.name)
+
+
+def code_of(raw: msgspec.Raw) -> int:
+    """The HTTP status code in a Status; 0 if it has none."""
+    try:
+        return _code.decode(raw).code
+    except UNREADABLE:
+        return 0
+
+
 D = TypeVar("D")
 R = TypeVar("R")
 

@@ -28,7 +28,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from controller.kube.connection import Connection
-from controller.kube.request import JSON, NotConnected, Request, Response
+from controller.kube.requests import JSON, NotConnected, Request, Response
 
 CONNECT_SECONDS: Final = 10.0
 """Seconds to open a TCP connection; the timeout of the request bounds it as well."""

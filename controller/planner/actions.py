@@ -3,6 +3,8 @@
 What is known of a kind of action is said once, by its class: the name of its object, its place, and the `operation`
 under which the metrics count it (empty: it is a part of another operation, or about no pod). The type checker demands
 them of each member of `Action`.
+
+The result of one stage of the planner: what is to be done, and what users are to be told.
 """
 
 from __future__ import annotations
@@ -11,13 +13,12 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
-from controller.api.base import Value
-from controller.api.gates import ReadinessGate
-from controller.api.meta import Ref
+from controller.api.names import TEMPLATE_REFUSED, InPlaceRefusal
+from controller.api.objects import Ref, Value
+from controller.api.readiness_gates import ReadinessGate
 from controller.api.revision import Revision
-from controller.api.wellknown import InPlaceRefusal
-from controller.planner.in_place.change import InPlaceChange
-from controller.planner.place import Place
+from controller.inplace.change import InPlaceChange
+from controller.planner.world import Place, TemplateRefused
 
 
 class DeleteReason(StrEnum):
@@ -294,3 +295,35 @@ Harmless: TypeAlias = (
 """Actions that neither make a node unavailable nor give it a pod. They count as done only once the server has
 answered."""
 Action: TypeAlias = InDoubt | Harmless
+
+
+class Note(Value):
+    """A message that a user should read. It becomes an Event on the DaemonSet."""
+
+    warning: bool
+    reason: str
+    message: str
+    once: bool = False
+    """Whether it is not repeated for some minutes, although it is no warning."""
+    of_rollout: bool = False
+    """Whether it is about the rollout as a whole, and must not be lost among notes about single pods."""
+
+
+def refusal_note(verdict: TemplateRefused) -> Note:
+    done = "no pod is created" if verdict.unknown_fields else "no old pod is replaced"
+    text = f"The server refuses pods of the new template; {done}: {verdict.words}"
+    return Note(warning=True, reason=TEMPLATE_REFUSED, message=text)
+
+
+class Step(Value):
+    """The actions that one stage wants, and when to look again."""
+
+    actions: tuple[Action, ...] = ()
+    notes: tuple[Note, ...] = ()
+    wake_at: float | None = None
+    """When to look again even if nothing happens (seconds since 1970); None: no such time."""
+    more: bool = False
+    """Whether something is left for later: for when the caches show these actions, or more pods are available."""
+    again: bool = False
+    """Whether the server sends no event for these actions (a dry run), so that the next pass follows at once if they
+    succeed."""

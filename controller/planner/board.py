@@ -11,20 +11,17 @@ from functools import cached_property
 
 import msgspec
 
-from controller.api.base import Value
 from controller.api.daemonset import RollingUpdate
+from controller.api.formats import LONGEST_ITEM, joined, shortened
+from controller.api.names import UNKNOWN_FIELDS_ANNOTATION
+from controller.api.objects import Value
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.api.text import LONGEST_ITEM, joined, shortened
-from controller.api.wellknown import UNKNOWN_FIELDS_ANNOTATION
-from controller.planner.budget import Budget, budget_of
-from controller.planner.current_revision import current_revision, rolled_out
-from controller.planner.eligibility import Fit
-from controller.planner.fallback import Fallback
-from controller.planner.obstacles import Obstacle
-from controller.planner.quota import is_frozen, nodes_for_current
+from controller.planner.blockers import Obstacle
+from controller.planner.limits import Budget, budget_of, is_frozen, mid_surge_of, nodes_for_current, surplus_of
+from controller.planner.node_fit import Fit
+from controller.planner.revisions import Fallback, current_revision, rolled_out
 from controller.planner.slot import Slot, SlotReader
-from controller.planner.surge import mid_surge_of, surplus_of
 from controller.planner.world import (
     TemplateRefused,
     TemplateVerdict,

@@ -1,11 +1,12 @@
 """Makes the conditions of the status: what the rollout waits for, as a reason for programs and in words for
-people."""
+people.
+"""
 
 from __future__ import annotations
 
 from controller.api.daemonset import Counts, DaemonSet, Phase
-from controller.api.text import joined
-from controller.api.wellknown import (
+from controller.api.formats import joined
+from controller.api.names import (
     AVAILABLE,
     DEGRADED,
     INVALID_ANNOTATION,
@@ -24,13 +25,10 @@ from controller.api.wellknown import (
     TEMPLATE_REFUSED,
     WRITES_FAIL,
 )
-from controller.planner.blocker import Blocker, blocker_of
+from controller.planner.blockers import Obstacle
 from controller.planner.board import Board
-from controller.planner.explanation import Explainer
-from controller.planner.hook_messages import holding, some, unmatched_hook
-from controller.planner.kstatus_conditions import Condition, readiness
-from controller.planner.obstacles import Obstacle
-from controller.planner.phase import Standing, phase_of
+from controller.planner.explanation import Blocker, Explainer, blocker_of, holding, some, unmatched_hook
+from controller.planner.progress import Condition, Standing, phase_of, readiness
 from controller.planner.world import TemplateRefused
 
 _SHOWN = 40

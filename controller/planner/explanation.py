@@ -1,24 +1,42 @@
-"""Explains why a node is not as the planner wants it, and what it waits for, for conditions, metrics and plugin.
+"""The state of one node in a rollout, in one word: the same for metrics, `nodes --only` and every screen.
+
+Explains why a node is not as the planner wants it, and what it waits for, for conditions, metrics and plugin.
 
 The stages of the planner ask the same functions (`obstacle_checks`) before they act. So if a node has no obstacle,
 the planner acts there next, as far as the budget allows.
+
+The texts about the preDelete hook: which pods it holds, or that it matches none.
+
+Finds the blocker of a rollout: the one reason for which nodes that should be updated now wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
 from functools import cached_property
-from typing import assert_never
+from typing import Final, assert_never
 
-from controller.api.base import Value
+from controller.api.formats import joined, listed
+from controller.api.names import (
+    FAILED_IN_PLACE,
+    HELD_BY_HOOK,
+    HOOK_UNMATCHED,
+    NODES_UNREACHABLE,
+    RESIZE_DEFERRED,
+    RESIZE_REFUSED,
+)
+from controller.api.objects import Value, rfc3339
 from controller.api.pod import Pod
-from controller.planner.board import Board
-from controller.planner.eligibility import Fit
-from controller.planner.node_state import NodeState
-from controller.planner.obstacle_checks import (
+from controller.planner.blocker_checks import (
+    fillable,
+    handlers,
+    hooked,
+    in_order,
     in_the_way,
     is_given_up,
     is_recreated,
+    is_unanswered,
     obstacle_to_creation,
     obstacle_to_deletion,
     obstacle_to_removal,
@@ -26,15 +44,42 @@ from controller.planner.obstacle_checks import (
     obstacle_to_update,
     obstacle_to_write,
     outgoing,
+    refills,
+    resize_deferral,
     resize_refusal,
     waits_for_hook,
 )
-from controller.planner.obstacles import Obstacle
-from controller.planner.place import ROOM, Place
-from controller.planner.refill import fillable, in_order, refills
-from controller.planner.retries import is_unanswered
+from controller.planner.blockers import Obstacle
+from controller.planner.board import Board
+from controller.planner.node_fit import Fit
+from controller.planner.progress import Condition, Standing
 from controller.planner.slot import Slot
-from controller.planner.world import Accepted, TemplateRefused, Unasked
+from controller.planner.world import ROOM, Accepted, Place, TemplateRefused, Unasked, Unpullable
+
+
+class NodeState(StrEnum):
+    UPDATED = "updated"
+    """It has an available pod of the current revision."""
+    UPDATING = "updating"
+    """It is being updated: the old pod is going, or the new one is not available yet."""
+    FAILING = "failing"
+    """Its pod of the current revision does not recover by waiting, or has ended."""
+    NEXT = "next"
+    """Its old pod may be replaced, and its turn comes."""
+    OLD = "old"
+    """Partition or selector keeps its old pod."""
+    MISSING = "missing"
+    """It has no pod, although it should have one."""
+    UNPLANNED = "unplanned"
+    """It is updated, although partition or selector would have kept it old."""
+    DELETING = "deleting"
+    """Its only pod is being deleted, and one of an older revision will follow."""
+    EXCLUDED = "excluded"
+    """It should not run a pod."""
+
+
+PREPARING: Final = "preparing"
+"""No state of its own, but shown beside any state: the preDelete hook holds a pod there."""
 
 
 class Explanation(Value):
@@ -238,3 +283,116 @@ class Explainer:
     def target(self) -> frozenset[str]:
         """The names of the nodes in `Board.target`."""
         return frozenset([slot.node for slot in self.board.target])
+
+
+def holding(explainer: Explainer) -> str:
+    """Which pods the hook holds, by what and since when; empty: none. It does not change because time passes."""
+    pods, hook = explainer.held_by_hook, explainer.board.world.daemonset.pre_delete
+    if not pods:
+        return ""
+    names = some(pod.name for pod in pods)
+    held_by = listed(dict.fromkeys(one for pod in pods for one in handlers(pod, hook)), separator=" and ")
+    since = min((pod.held_since for pod in pods if pod.held_since is not None), default=None)
+    when = "" if since is None else f" since {rfc3339(since)}"
+    return f"the preDelete hook holds {names} by {held_by}{when}"
+
+
+def unmatched_hook(board: Board) -> tuple[Condition, ...]:
+    """A warning while no pod has what the hook looks for; something other than the template may still add it. Pods
+    that are being deleted, or were released by the hook, do not count."""
+    hook = board.world.daemonset.pre_delete
+    if hook is None:
+        return ()
+    live = [pod for slot in board.slots for pod in slot.live]
+    if all(pod.held_by_hook for pod in live) or any(hooked(pod, hook) for pod in live):
+        return ()
+    labels = [f"label {key}={value}" for key, value in (hook.labels_handler or {}).items()]
+    wanted = listed(
+        [*labels, *(f"finalizer {one}" for one in sorted(hook.finalizers_handler or ()))], separator=" or "
+    )
+    text = f"no pod has {wanted}: the preDelete hook holds none of them back"
+    return (Condition(type=HOOK_UNMATCHED, status="True", reason="NoPodMatches", message=text),)
+
+
+def some(names: Iterable[str]) -> str:
+    """The first three names, and how many more follow."""
+    known = list(names)
+    shown = ", ".join(known[:3])
+    return f"{shown} and {len(known) - 3} more" if len(known) > 3 else shown
+
+
+WAITS_FOR: Final = "waits for "
+"""How `awaiting` begins."""
+
+
+class Blocker(Value):
+    """A reason why a rollout waits, for the condition, and a text."""
+
+    reason: str
+    text: str
+
+
+_WAITS = {
+    Obstacle.UNPULLED: Blocker(reason="ImagesNotPulled", text="the new image cannot be pulled on"),
+    Obstacle.UNANSWERED: Blocker(reason="ServerSilent", text="the server has not answered what was asked for"),
+    Obstacle.PULLING: Blocker(reason="PullingImages", text="the new image is being pulled on"),
+    Obstacle.UNREACHABLE: Blocker(reason=NODES_UNREACHABLE, text="it is the turn of unreachable nodes:"),
+}
+
+
+def blocker_of(explainer: Explainer, standing: Standing) -> Blocker | None:
+    """The blocker of a rollout: why nodes that should be updated now wait, if that is neither a pod nor the budget;
+    None: the rollout moves."""
+    if standing.awaited:
+        return Blocker(reason=NODES_UNREACHABLE, text=awaiting(standing.awaited))
+    if Obstacle.HOOK in explainer.waiting or _holds_a_node(explainer):
+        return Blocker(reason=HELD_BY_HOOK, text=holding(explainer))
+    if explainer.board.in_place and (stuck := _stuck_in_place(explainer.board)) is not None:
+        return stuck
+    return _all_wait(explainer)
+
+
+def awaiting(names: Collection[str]) -> str:
+    """Such as `waits for 3 unreachable nodes: node-2, node-1, node-0`."""
+    return f"{WAITS_FOR}{len(names)} unreachable {'node' if len(names) == 1 else 'nodes'}: {some(names)}"
+
+
+def _all_wait(explainer: Explainer) -> Blocker | None:
+    """The blocker of a rollout in which every node waits for somebody else to act, though not all of them for
+    unreachable nodes. Its reason is the first in the order of `_WAITS`."""
+    board, waiting = explainer.board, explainer.waiting
+    found = [(one, slots) for one in _WAITS if (slots := waiting.get(one))]
+    if {one for one, _ in found} <= {Obstacle.UNREACHABLE} or sum(len(slots) for _, slots in found) < len(
+        board.outdated
+    ):
+        return None
+    parts = []
+    for obstacle, slots in found:
+        first = board.world.unpulled.get(slots[0].node)
+        why = f": {first.why}" if obstacle is Obstacle.UNPULLED and isinstance(first, Unpullable) else ""
+        parts.append(f"{_WAITS[obstacle].text} {some(slot.node for slot in slots)}{why}")
+    return Blocker(reason=_WAITS[found[0][0]].reason, text=joined(*parts))
+
+
+def _holds_a_node(explainer: Explainer) -> bool:
+    """Whether the preDelete hook keeps a failed pod, or an old one whose successor is available."""
+    held = {pod.node for pod in explainer.held_by_hook}
+    return any(slot.node in held and explainer.obstacle(slot) is Obstacle.HOOK for slot in explainer.board.slots)
+
+
+def _stuck_in_place(board: Board) -> Blocker | None:
+    """The blocker for pods that were updated in place and do not become what the revision asks for."""
+    updated = [slot.current for slot in board.slots if slot.current is not None and not slot.current_available]
+    pods = [pod for pod in updated if pod.underway is not None]
+    for reason, text, why in (
+        (
+            RESIZE_REFUSED,
+            "the resize of pods is refused on",
+            {pod.node: resize_refusal(board.world, pod) for pod in pods},
+        ),
+        (RESIZE_DEFERRED, "the resize of pods is deferred on", {pod.node: resize_deferral(pod) for pod in pods}),
+        (FAILED_IN_PLACE, "containers do not start again on", {pod.node: pod.problem or "" for pod in pods}),
+    ):
+        if names := [node for node in why if why[node]]:
+            return Blocker(reason=reason, text=f"{text} {some(names)}: {why[names[0]]}")
+    return None

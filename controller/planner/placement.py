@@ -1,24 +1,118 @@
-"""The stage that places pods: one daemon pod on each node that should run it, none where it must not run."""
+"""The stage that claims pods and revisions: adopts those that match the selector and have no controller, and releases
+those that no longer match. Pods that a webhook has taken from us are deleted.
+
+The stage that places pods: one daemon pod on each node that should run it, none where it must not run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from controller.api.names import FAILED_DAEMON_POD, SUCCEEDED_DAEMON_POD
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.api.wellknown import FAILED_DAEMON_POD, SUCCEEDED_DAEMON_POD
-from controller.planner.actions import CreatePod, DeletePod, DeleteReason, PrepareDelete
+from controller.planner.actions import (
+    Action,
+    AdoptPod,
+    AdoptRevision,
+    CancelDelete,
+    CreatePod,
+    DeletePod,
+    DeleteReason,
+    Note,
+    OpenGates,
+    PrepareDelete,
+    ReleasePod,
+    Step,
+    refusal_note,
+)
+from controller.planner.blocker_checks import (
+    NEXT_RETRIES,
+    fillable,
+    has_failed,
+    in_order,
+    obstacle_to_removal,
+    outgoing,
+    refills,
+)
+from controller.planner.blockers import Obstacle
 from controller.planner.board import Board
-from controller.planner.eligibility import Fit
-from controller.planner.lifecycle import asked, new_pod, retire
-from controller.planner.manifest import hides_fields
-from controller.planner.obstacle_checks import obstacle_to_removal, outgoing
-from controller.planner.obstacles import Obstacle
-from controller.planner.refill import fillable, in_order, refills
-from controller.planner.retries import NEXT_RETRIES, has_failed
+from controller.planner.node_fit import Fit
+from controller.planner.pod_template import hides_fields
+from controller.planner.rolling_update import asked, new_pod, retire
 from controller.planner.slot import Slot
-from controller.planner.step import Note, Step, refusal_note
-from controller.planner.world import TemplateRefused
+from controller.planner.world import Place, TemplateRefused, World
+
+
+def claim(board: Board) -> Step:
+    """Adopt and release pods, adopt revisions, and create pods beside adoptions.
+
+    At most `burst` of them in one pass. An orphan that is being deleted is never adopted. Before the first adoption,
+    the DaemonSet itself is read from the server.
+    """
+    world = board.world
+    unmatched = [pod for pod in board.unmatched if Place.of_object(pod.uid) not in world.held_back]
+    lost = [
+        retire(pod, DeleteReason.STRAY, board) if pod.uid in world.strays else _release(pod, world.held_back)
+        for pod in unmatched
+        if not pod.dying
+    ]
+    releases = [one for one in lost if one is not None]
+    adopted = [
+        AdoptPod(pod=pod.ref, owners=pod.owner_index)
+        for pod in board.adoptable
+        if Place.of_object(pod.uid) not in world.held_back
+    ]
+    histories = [
+        _adopt(revision, world)
+        for revision in world.orphan_revisions
+        if not revision.dying
+        and world.rules.owns(revision.labels)
+        and Place.of_object(revision.uid) not in world.held_back
+    ]
+    actions: tuple[Action, ...] = (
+        *sorted(releases, key=lambda one: one.pod.name),
+        *sorted(adopted, key=lambda one: one.pod.name),
+        *sorted(histories, key=lambda one: one.revision.name),
+    )
+    claims = actions[: board.budget.burst]
+    return Step(actions=(*claims, *_creates_beside(board, claims)), more=bool(actions))
+
+
+def _adopt(revision: Revision, world: World) -> AdoptRevision:
+    """The adoption of a revision, with a record if no pod has it. A pod has the revision with its hash that was
+    adopted or created first."""
+    ran = any(pod.hash == revision.hash for pod in (*world.pods, *world.orphans))
+    ran = ran and all(one.hash != revision.hash for one in world.revisions)
+    return AdoptRevision(
+        revision=revision.ref,
+        owners=revision.owner_index,
+        annotated=revision.annotated,
+        never_ran=not ran,
+    )
+
+
+def _creates_beside(board: Board, claims: tuple[Action, ...]) -> list[CreatePod]:
+    """Creates that go together with adoptions: lost pods need not wait for adoptions on other nodes, however often
+    somebody removes our owner reference there.
+
+    Empty until the history is settled: before that, the revision of the new pods is not known.
+    """
+    if not (claims and board.revision.uid and all(isinstance(action, AdoptPod) for action in claims)):
+        return []
+    return [one for one in place_pods(board).actions if isinstance(one, CreatePod)]
+
+
+def _release(pod: Pod, held_back: Collection[Place]) -> CancelDelete | OpenGates | ReleasePod:
+    """The next step to release a pod. A readiness gate that we have closed is opened first, because nobody else will.
+    If that write is held back, the pod is released nevertheless."""
+    if not pod.ended:
+        if pod.held_by_hook or pod.marked:
+            return CancelDelete(pod=pod.ref)
+        opening = OpenGates(pod=pod.ref, gates=pod.due_gates)
+        if pod.bound and opening.gates and opening.place not in held_back:
+            return opening
+    return ReleasePod(pod=pod.ref, owner_index=pod.owner_index)
 
 
 class _Needs:

@@ -1,31 +1,104 @@
-"""Makes the Plan of one World: the only place where anything is decided. No I/O, no clock, no logging."""
+"""The stages that keep the history, that is, the stored revisions: create, renumber, remove duplicates, trim.
+
+Makes the Plan of one World: the only place where anything is decided. No I/O, no clock, no logging.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from controller.api.base import Value
 from controller.api.daemonset import Phase
-from controller.api.text import listed
-from controller.api.wellknown import INVALID_SPEC, SELECTING_ALL
-from controller.planner.actions import Action
+from controller.api.formats import listed
+from controller.api.names import INVALID_SPEC, SELECTING_ALL
+from controller.api.objects import Value
+from controller.api.revision import HIGHEST_NUMBER
+from controller.planner.actions import (
+    Action,
+    CreateRevision,
+    DeleteRevision,
+    Note,
+    RecordRun,
+    RelabelPod,
+    RenumberRevision,
+    Step,
+)
+from controller.planner.blocker_checks import has_failed, next_retry
 from controller.planner.board import Board, lay_out
-from controller.planner.claim import claim
 from controller.planner.explanation import Explainer
-from controller.planner.history import settle_history, trim_history
-from controller.planner.placement import place_pods
+from controller.planner.node_fit import Fit
+from controller.planner.placement import claim, place_pods
 from controller.planner.progress import due_at
-from controller.planner.retries import has_failed, next_retry
-from controller.planner.rollout import roll_out
-from controller.planner.rollout_events import rollout_events
-from controller.planner.running_pods import settle_running_pods
-from controller.planner.status import Status, refused_status, status_of
-from controller.planner.step import Note, Step
+from controller.planner.revisions import of_template
+from controller.planner.rolling_update import roll_out, settle_running_pods
+from controller.planner.status import Status, refused_status, rollout_events, status_of
 from controller.planner.summary import Summary, summarize
-from controller.planner.world import World
+from controller.planner.world import World, hashes_of_pods
+
+
+def _unless_held_back(board: Board, actions: Iterable[Action], *, more: bool) -> Step:
+    """A step with those actions that are not held back. A held back write keeps nothing else waiting."""
+    free = tuple(action for action in actions if action.place not in board.world.held_back)
+    return Step(actions=free, more=more and bool(free))
+
+
+def settle_history(board: Board) -> Step:
+    """The stage that makes the current revision exist exactly once, with the highest number.
+
+    A rollback gives the old revision a new number. If several revisions mean the same, the newest stays: pods of the
+    others get its label, without a restart, and then the others are deleted. Pods of a duplicate that is being
+    deleted but held by a finalizer are relabelled too, because its name and hash are taken until it is gone.
+    """
+    revision = board.revision
+    if not revision.uid:
+        create = CreateRevision(name=revision.name, hash=revision.hash, number=revision.number)
+        return _unless_held_back(board, (create,), more=True)
+    newest = board.history[0].number if board.history else 0
+    highest = min(max(revision.number, newest + 1), HIGHEST_NUMBER)
+    if revision.number < highest:
+        renumber = RenumberRevision(revision=revision.ref, number=highest)
+        return _unless_held_back(board, (renumber,), more=True)
+    twins = of_template(board.world.daemonset, board.history)
+    if not twins:
+        return Step()
+    hashes = {one.hash for one in twins} - {revision.hash}
+    pods = sorted((pod for pod in board.world.pods if pod.hash in hashes), key=lambda pod: pod.name)
+    if pods:
+        relabels = (RelabelPod(pod=pod.ref, hash=revision.hash) for pod in pods)
+        return _unless_held_back(board, relabels, more=True)
+    return _unless_held_back(board, (DeleteRevision(revision=one.ref) for one in twins if not one.dying), more=True)
+
+
+def trim_history(board: Board) -> Step:
+    """The stage that records which revisions pods have, and deletes the oldest beyond revisionHistoryLimit, but never
+    one that a pod has, nor the stable one: `rollback` goes back to that.
+
+    While partition, selector or pause keep nodes on older revisions, the revisions are kept from which pods may be
+    recreated there: the one with the most pods, and the last one of each empty node.
+    """
+    new = [one for one in (board.revision, *board.history) if one.never_ran and not one.dying]
+    ran = hashes_of_pods(board.world) if new else frozenset[str]()
+    unmark = [RecordRun(revision=one.ref) for one in new if one.hash in ran]
+    return _unless_held_back(board, (*unmark, *_surplus(board)), more=False)
+
+
+def _surplus(board: Board) -> Sequence[DeleteRevision]:
+    daemonset = board.world.daemonset
+    surplus = len(board.history) - daemonset.spec.history_limit
+    if surplus <= 0:
+        return ()
+    in_use = {pod.hash for pod in board.world.pods}
+    if daemonset.status is not None and daemonset.status.stable_revision is not None:
+        in_use.add(daemonset.status.stable_revision)
+    if board.holds_back:
+        in_use |= {slot.last for slot in board.slots if slot.fit is Fit.RUN and slot.last is not None}
+        if board.fallback.most_run is not None:
+            in_use.add(board.fallback.most_run.hash)
+    idle = [one for one in reversed(board.history) if one.hash not in in_use and not one.dying]
+    return [DeleteRevision(revision=one.ref) for one in idle[:surplus]]
+
 
 Stage: TypeAlias = Callable[[Board], Step]
 

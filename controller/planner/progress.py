@@ -1,4 +1,12 @@
-"""Keeps the record of a rollout: since when it runs, how far it is, and whether it makes progress.
+"""The phase of a rollout: one word for status, conditions, metrics and the plugin.
+
+Makes the conditions Ready, Reconciling and Stalled, for tools that know no DaemonSet but follow kstatus
+(https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md).
+
+`kubectl wait`, Flux, Helm and Argo CD look at nothing else. All three conditions always exist, so that one can wait
+for `Reconciling=False`: the rollout has come to an end, good or bad.
+
+Keeps the record of a rollout: since when it runs, how far it is, and whether it makes progress.
 
 Times in the record change only together with counts or the phase. Two passes over the same world make the same
 record, so that a status is never written only because time has passed.
@@ -9,13 +17,114 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
-from controller.api.meta import epoch, rfc3339
+from controller.api.names import READY, RECONCILING, STALLED
+from controller.api.objects import Value, epoch, rfc3339
+from controller.planner.blocker_checks import obstacle_to_update
 from controller.planner.board import Board
-from controller.planner.eligibility import Fit
-from controller.planner.obstacle_checks import obstacle_to_update
-from controller.planner.phase import Standing, phase_of
+from controller.planner.node_fit import Fit
 from controller.planner.slot import Slot
 from controller.planner.world import TemplateRefused
+
+
+class Standing(Value):
+    """Everything that a phase depends on. Numbers count nodes that should run a pod."""
+
+    dying: bool = False
+    observed: bool = True
+    """Whether the controller has acted on the newest spec."""
+    on_delete: bool = False
+    paused: bool = False
+    refused: str = ""
+    """Why the rollout cannot go on: the spec is unusable, or the server refuses the new template; empty: it can."""
+    desired: int = 0
+    target: int = 0
+    """Nodes that may have the current revision now, or could if it were not paused."""
+    updated: int = 0
+    """Nodes with a pod of the current revision, available or not."""
+    done: int = 0
+    """Nodes of the target with an available pod of the current revision and no old pod beside it."""
+    available: int = 0
+    """Nodes with an available pod of any revision."""
+    outdated: int = 0
+    """Nodes of the target that are left to update: with only an old pod, or kept empty by a pause."""
+    leaving: int = 0
+    """Old pods that are being removed from nodes where no new one may start."""
+    kept: int = 0
+    """Nodes outside the target without a pod of the current revision: partition or selector keeps them old."""
+    completed: bool = False
+    """Whether all nodes of the target were done at some time, and none became outdated since."""
+    awaited: tuple[str, ...] = ()
+    """Unreachable nodes for which everything that is left waits, in update order; empty: something else is left too,
+    or nothing."""
+    overdue: bool = False
+    """Whether it would be Progressing, but has made no progress for longer than the deadline."""
+
+
+def phase_of(standing: Standing) -> Phase:
+    """The first of the nine phases that applies; those that wait for a person come first."""
+    if standing.dying:
+        return Phase.TERMINATING
+    if not standing.observed:
+        return Phase.PENDING
+    if standing.outdated and standing.on_delete:
+        return Phase.MANUAL
+    if (standing.outdated or standing.leaving) and standing.paused:
+        return Phase.PAUSED
+    if standing.refused or standing.overdue:
+        return Phase.STALLED
+    if standing.outdated or not standing.completed:
+        return Phase.PROGRESSING
+    return _after_the_update(standing)
+
+
+def _after_the_update(standing: Standing) -> Phase:
+    """The phase once nothing is left to update. Kept old pods need not be available: nobody waited for them."""
+    if standing.done < standing.target:
+        return Phase.DEGRADED
+    if standing.kept:
+        return Phase.HELD
+    return Phase.HEALTHY if standing.available >= standing.desired else Phase.DEGRADED
+
+
+class Condition(Value):
+    """A condition without its times, which depend on the condition that was written before."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+READ_AS = {
+    Phase.PENDING: RECONCILING,
+    Phase.PROGRESSING: RECONCILING,
+    Phase.HELD: READY,
+    Phase.PAUSED: READY,
+    Phase.STALLED: STALLED,
+    Phase.MANUAL: READY,
+    Phase.DEGRADED: "",
+    Phase.HEALTHY: READY,
+    Phase.TERMINATING: "",
+}
+"""Which of the three conditions is true in each phase; empty: none. Held, Paused and Manual are Ready: the cluster is
+as the spec wants it, and only a person can change that, so that nobody needs to wait for the controller. Degraded is
+none of them: nothing is left to roll out, but pods are missing."""
+
+
+def readiness(phase: Phase, message: str, *, why: str, aside: Condition | None = None) -> tuple[Condition, ...]:
+    """The three conditions. `message` says in a sentence how the rollout stands, `why` is its reason to wait.
+
+    `aside`: a remark about the deadline, which takes the place of the condition Stalled while that is False.
+    """
+    true = READ_AS[phase]
+    calm = aside or Condition(type=STALLED, status="False", reason="AsExpected", message="")
+    busy = (why, message) if true == RECONCILING else (phase.value, "")
+    return (
+        Condition(type=READY, status=str(true == READY), reason=phase.value, message=message),
+        Condition(type=RECONCILING, status=str(true == RECONCILING), reason=busy[0], message=busy[1]),
+        Condition(type=STALLED, status="True", reason=why, message=message) if true == STALLED else calm,
+    )
+
 
 CLOCK_RUNS = (Phase.PROGRESSING, Phase.STALLED)
 """Phases in which the deadline counts. In any other, nobody waits for the controller, or nothing is left to do."""

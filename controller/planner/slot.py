@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from controller.api.base import Value
+from controller.api.names import HASH_LABEL
 from controller.api.node import Node
+from controller.api.objects import Value
 from controller.api.pod import Pod
-from controller.api.wellknown import HASH_LABEL
-from controller.planner.eligibility import Fit
+from controller.planner.node_fit import Fit
 from controller.planner.world import World
 
 PROVEN_SECONDS = 3.0

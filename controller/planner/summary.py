@@ -12,14 +12,14 @@ from math import inf
 
 from msgspec.structs import replace
 
-from controller.api.base import Value
+from controller.api.containers import PodProblem
+from controller.api.objects import Value
 from controller.api.pod import Pod
-from controller.api.pod_problem import PodProblem
-from controller.planner.budget import Budget
+from controller.planner.blockers import BlockReason, Obstacle
 from controller.planner.conditions import keeper_of
-from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer
-from controller.planner.obstacles import BlockReason, Obstacle
+from controller.planner.limits import Budget
+from controller.planner.node_fit import Fit
 
 
 class ZoneState(StrEnum):

@@ -10,14 +10,14 @@ from typing import Final
 
 import msgspec
 
-from controller.api import number, selector
-from controller.api.base import JSONObject, fields_of
+from controller.api import formats, selector
 from controller.api.daemonset import DaemonSet
+from controller.api.formats import LONGEST_ITEM, listed, shortened
+from controller.api.names import OWN_LABELS
+from controller.api.objects import JSONObject, fields_of
 from controller.api.pod import AffinityView
 from controller.api.selector import Requirement, is_label_key, is_label_value, is_subdomain, requirement
-from controller.api.text import LONGEST_ITEM, listed, shortened
-from controller.api.wellknown import OWN_LABELS
-from controller.planner.eligibility import Placement, PlacementSpec, Rules, Toleration
+from controller.planner.node_fit import Placement, PlacementSpec, Rules, Toleration
 
 _SPEC: Final = "spec.template.spec"
 _REQUIRED: Final = f"{_SPEC}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
@@ -64,7 +64,7 @@ def problems(daemonset: DaemonSet) -> tuple[str, ...]:
     found += [
         f"{field}: {value!r} is neither a whole number nor a percentage such as 30%"
         for field, value in limits.items()
-        if value is not None and not number.is_well_formed(value)
+        if value is not None and not formats.is_well_formed(value)
     ]
     return (*found, *_placement(spec.template))
 
@@ -173,6 +173,6 @@ def _toleration_problem(one: Toleration) -> str:
         return f"key: {one.key!r} is not a label key"
     if one.operator in ("Gt", "Lt"):
         return (
-            "" if number.decimal_integer(one.value) is not None else f"value: {one.value!r} is not a decimal integer"
+            "" if formats.decimal_integer(one.value) is not None else f"value: {one.value!r} is not a decimal integer"
         )
     return "" if is_label_value(one.value) else f"value: {one.value!r} is not a label value"

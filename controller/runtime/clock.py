@@ -1,5 +1,6 @@
 """The two clocks. Times in API objects are wall-clock time, which may jump when the machine's clock is set; every
-duration is measured by `elapsed`, which never jumps."""
+duration is measured by `elapsed`, which never jumps.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Generic, Literal, TypeVar
 
 import msgspec
 
-from controller.api.base import Value
+from controller.api.objects import Value
 from controller.runtime.workqueue import WorkQueue
 
 K = TypeVar("K", bound=Hashable)

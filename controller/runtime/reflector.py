@@ -11,14 +11,12 @@ from typing import Generic, NoReturn, TypeVar
 from controller.kube.client import Client
 from controller.kube.decode import Malformed
 from controller.kube.errors import ApiError, Unreachable
-from controller.kube.request import Query
-from controller.kube.resource import Resource, W
+from controller.kube.requests import Query, Resource, W
 from controller.runtime import watch
-from controller.runtime.backoff import Backoff
 from controller.runtime.clock import elapsed
-from controller.runtime.contact import Contact, ContactState, RestartReason
 from controller.runtime.store import Change, Record, StoreWriter
-from controller.runtime.watch_pause import Length, pause_after
+from controller.runtime.watch import Contact, ContactState, Length, RestartReason, pause_after
+from controller.runtime.workqueue import Backoff
 
 T = TypeVar("T", bound=Record)
 

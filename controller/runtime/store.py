@@ -1,17 +1,54 @@
-"""The cache of one resource: one reflector writes it for each namespace, everybody reads it."""
+"""Finds the objects of a store by one of their values, such as the node of a pod.
+
+The cache of one resource: one reflector writes it for each namespace, everybody reads it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from itertools import chain
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from types import MappingProxyType
+from typing import Generic, NamedTuple, Never, Protocol, TypeVar
 
-from controller.api.base import Value
-from controller.api.meta import Key
+from controller.api.objects import Key, Value
 from controller.kube.decode import Bookmark, Malformed, Seen
-from controller.runtime.freshness import Reach
-from controller.runtime.index import Index
+from controller.runtime.expectations import Reach
 from controller.runtime.watch import Init
+
+Item = TypeVar("Item")
+V = TypeVar("V", bound=Hashable)
+
+
+class Index(Generic[V, Item]):
+    """Objects grouped by a value, of which each object has at most one. Made by `Store.index`."""
+
+    def __init__(self, value_of: Callable[[Item], V | None]) -> None:
+        self._value_of = value_of
+        self._groups: dict[V, dict[Key, Item]] = {}
+
+    def get(self, value: V) -> Mapping[Key, Item]:
+        """The objects that have `value`. This is the live group: do not keep it across an await."""
+        return self._groups.get(value) or _NOTHING
+
+    def values(self) -> Sequence[V]:
+        """All values that at least one object has."""
+        return list(self._groups)
+
+    def move(self, key: Key, old: Item | None, new: Item | None) -> None:
+        """Regroup the object of this key, which was `old` and is `new`. Only the store calls this."""
+        was = None if old is None else self._value_of(old)
+        now = None if new is None else self._value_of(new)
+        if was is not None and was != now:
+            group = self._groups[was]
+            del group[key]
+            if not group:
+                del self._groups[was]
+        if now is not None and new is not None:
+            group = self._groups.get(now) or self._groups.setdefault(now, {})
+            group[key] = new
+
+
+_NOTHING: Mapping[Key, Never] = MappingProxyType({})
 
 
 class Record(Protocol):
@@ -24,7 +61,6 @@ class Record(Protocol):
 
 
 T = TypeVar("T", bound=Record)
-V = TypeVar("V", bound=Hashable)
 
 
 class Change(Value, Generic[T]):

@@ -1,20 +1,166 @@
-"""The queue of keys that need work: each key once, with at most one worker per key, delays, and a back-off for keys
-that fail. It has the promises of client-go's rate-limiting queue."""
+"""Delays that grow while something keeps failing. The caller says what time it is; no clock is read.
+
+Keys that are due at some time ahead, with one timer for the earliest.
+
+The queue of keys that need work: each key once, with at most one worker per key, delays, and a back-off for keys
+that fail. It has the promises of client-go's rate-limiting queue.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import heapq
+import random
 from collections import deque
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
 import msgspec
 
-from controller.runtime.backoff import BackoffTable
-from controller.runtime.delays import Delays
-
 K = TypeVar("K", bound=Hashable)
+
+SWEEP_EVERY = 1024
+"""The least number of strikes between two sweeps. Without sweeps, keys that are no longer used would fill the
+table."""
+
+
+class Backoff:
+    """One series of growing delays: `first`, twice as long each time, never more than `cap` seconds.
+
+    Jitter comes on top of the cap: with `jitter=1.0` a delay of d becomes anything from d to 2 d, so that a
+    thousand clients that failed together do not come back together.
+    """
+
+    def __init__(
+        self, first: float, cap: float, *, jitter: float = 0.0, chance: Callable[[], float] = random.random
+    ) -> None:
+        self._first, self._cap = first, cap
+        self._jitter, self._chance = jitter, chance
+        self._next = first
+
+    def next(self) -> float:
+        """Seconds to wait now; the delay after this one is longer."""
+        delay = min(self._next, self._cap)
+        self._next = min(self._next * 2.0, self._cap)
+        return delay * (1.0 + self._jitter * self._chance())
+
+    def reset(self) -> None:
+        """After a success: the next delay is `first` again."""
+        self._next = self._first
+
+
+class _Strikes(msgspec.Struct):
+    delay: float
+    """Seconds."""
+    since: float
+    """When the last failure was noted, by the caller's clock."""
+
+
+class BackoffTable(Generic[K]):
+    """A growing delay for each key.
+
+    `strike` counts a failure and raises the delay; `remaining` may be asked as often as one likes. A key without
+    strikes for `quiet` seconds is forgotten: its next strike starts from `first` again. The defaults are those of
+    client-go's `ItemExponentialFailureRateLimiter`.
+    """
+
+    def __init__(self, first: float = 0.005, cap: float = 1000.0, *, quiet: float = 2000.0) -> None:
+        self._first, self._cap, self._quiet = first, cap, quiet
+        self._strikes: dict[K, _Strikes] = {}
+        self._until_sweep = SWEEP_EVERY
+
+    def strike(self, key: K, now: float) -> float:
+        """Note a failure; returns the seconds that `key` has to wait from now on."""
+        known = self._strikes.get(key)
+        if known is None or now - known.since > self._quiet:
+            delay = min(self._first, self._cap)
+        else:
+            delay = min(known.delay * 2.0, self._cap)
+        self._strikes[key] = _Strikes(delay, now)
+        self._until_sweep -= 1
+        if self._until_sweep <= 0:
+            self._strikes = {k: s for k, s in self._strikes.items() if now - s.since <= self._quiet}
+            self._until_sweep = max(SWEEP_EVERY, len(self._strikes))
+        return delay
+
+    def remaining(self, key: K, now: float) -> float:
+        """Seconds that `key` still has to wait; 0.0 when it may act, which it may at exactly its delay."""
+        known = self._strikes.get(key)
+        if known is None:
+            return 0.0
+        return max(0.0, known.since + known.delay - now)
+
+    def forget(self, key: K) -> None:
+        self._strikes.pop(key, None)
+
+    def __len__(self) -> int:
+        return len(self._strikes)
+
+
+REPLACED_KEPT = 64
+"""The heap is rebuilt when more than so many of its entries, and more than half of them, are replaced ones."""
+
+
+class Delays(Generic[K]):
+    """At most one due time for each key: of two the earlier wins. Times are those of the running event loop."""
+
+    def __init__(self, on_due: Callable[[K, str], None]) -> None:
+        """`on_due` gets the key that is due, and the reason that was given with it."""
+        self._on_due = on_due
+        self.due: dict[K, tuple[float, str]] = {}
+        self._heap: list[tuple[float, int, K]] = []
+        self._sequence = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self.due)
+
+    def add(self, key: K, due: float, reason: str) -> None:
+        known = self.due.get(key)
+        if known is not None and known[0] <= due:
+            return
+        self.due[key] = (due, reason)
+        self._sequence += 1
+        heapq.heappush(self._heap, (due, self._sequence, key))
+        if len(self._heap) > 2 * len(self.due) + REPLACED_KEPT:
+            self._drop_replaced()
+        self._set_timer()
+
+    def clear(self) -> None:
+        self.due.clear()
+        self._heap.clear()
+        self._set_timer()
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        while self._heap and self._heap[0][0] <= now:
+            due, _, key = heapq.heappop(self._heap)
+            known = self.due.get(key)
+            if known is not None and known[0] == due:
+                del self.due[key]
+                self._on_due(key, known[1])
+        self._set_timer()
+
+    def _drop_replaced(self) -> None:
+        """Rebuild the heap without the entries that an earlier due time has replaced: otherwise each would stay until
+        its own time, perhaps a quarter of an hour."""
+        self._heap = [(due, number, key) for number, (key, (due, _)) in enumerate(self.due.items())]
+        self._sequence = len(self._heap)
+        heapq.heapify(self._heap)
+
+    def _set_timer(self) -> None:
+        """Set the one timer to the earliest entry. A replaced entry fires as well, and does nothing."""
+        first = self._heap[0][0] if self._heap else None
+        if self._timer is not None:
+            if self._timer.when() == first:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if first is not None:
+            self._timer = asyncio.get_running_loop().call_at(first, self._on_timer)
+
 
 REASONS_KEPT = 4
 """The most reasons that the log line of a pass lists; more would add nothing."""

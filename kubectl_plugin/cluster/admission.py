@@ -12,15 +12,11 @@ from msgspec.structs import replace
 
 from controller.api import patch
 from controller.api.daemonset import DaemonSet
-from controller.api.meta import Ref
+from controller.api.names import HASH_LABEL
+from controller.api.objects import Ref
 from controller.api.pod import ManagedPodView
 from controller.api.revision import Revision
-from controller.api.wellknown import HASH_LABEL
-from controller.kube.client import Client
-from controller.kube.errors import ApiError, Invalid
-from controller.kube.kinds import POD_VIEWS
-from controller.planner.board import lay_out
-from controller.planner.in_place.admission import (
+from controller.inplace.admission import (
     CONTAINER_MISSING,
     UPDATE_REFUSED,
     amount_undone,
@@ -28,9 +24,13 @@ from controller.planner.in_place.admission import (
     image_undone,
     swapping_all,
 )
-from controller.planner.in_place.change import InPlaceChange
-from controller.planner.in_place.resize_patches import asking
-from controller.planner.obstacle_checks import in_place_change_of
+from controller.inplace.change import InPlaceChange
+from controller.inplace.patches import asking
+from controller.kube.client import Client
+from controller.kube.errors import ApiError, Invalid
+from controller.kube.requests import POD_VIEWS
+from controller.planner.blocker_checks import in_place_change_of
+from controller.planner.board import lay_out
 from kubectl_plugin.cluster.documents import list_objects
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.reads import owned_query

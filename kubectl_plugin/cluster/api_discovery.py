@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from controller.api.base import View
-from controller.api.wellknown import GROUP
+from controller.api.names import GROUP
+from controller.api.objects import View
 from controller.kube.errors import NotFound
-from controller.kube.kinds import DAEMONSETS
+from controller.kube.requests import DAEMONSETS
 from kubectl_plugin.cluster.documents import ask
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.cluster.side_by_side import side_by_side

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from controller.api.wellknown import GROUP
+from controller.api.names import GROUP
 from controller.kube.errors import (
     ApiError,
     ConfigError,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from controller.api.base import View
-from controller.api.meta import Key, ObjectMeta, epoch
-from controller.api.wellknown import LEASE_NAME
+from controller.api.names import LEASE_NAME
+from controller.api.objects import Key, ObjectMeta, View, epoch
 from controller.kube.errors import ApiError, NotFound
-from controller.kube.resource import Resource
+from controller.kube.requests import Resource
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.report.installation.facts import Leader, silence_of
 

@@ -10,17 +10,23 @@ from msgspec.structs import replace
 
 from controller.api import patch as json_patch
 from controller.api import revision
-from controller.api.base import JSONObject, View, as_bytes
-from controller.api.meta import Key
+from controller.api.objects import JSONObject, Key, View, as_bytes
 from controller.api.patch import JsonPatch
 from controller.kube import errors
 from controller.kube.client import DRY_RUN, STREAM_SILENCE, STRICT, Client
-from controller.kube.decode import Seen
+from controller.kube.decode import UNREADABLE, Seen, taken_apart
 from controller.kube.errors import Unreadable
-from controller.kube.kinds import DAEMONSETS
-from controller.kube.raw_documents import UNREADABLE, taken_apart
-from controller.kube.request import APPLY_PATCH, JSON_PATCH, PAGE_SIZE, Query, Request, Response
-from controller.kube.resource import Resource, W
+from controller.kube.requests import (
+    APPLY_PATCH,
+    DAEMONSETS,
+    JSON_PATCH,
+    PAGE_SIZE,
+    Query,
+    Request,
+    Resource,
+    Response,
+    W,
+)
 from controller.kube.sender import Call
 from kubectl_plugin.cluster.session import PROGRAM, Session
 

@@ -8,14 +8,13 @@ from typing import Final
 import msgspec
 
 from controller.api import patch
-from controller.api.base import JSONObject, fields_of, value_at
 from controller.api.daemonset import DaemonSet, DaemonSetView, project
-from controller.api.meta import Key, Ref
+from controller.api.objects import JSONObject, Key, Ref, fields_of, value_at
 from controller.kube.errors import ApiError, Forbidden, Invalid, QuotaExceeded, UnknownFields
-from controller.kube.kinds import DAEMONSETS, PODS
+from controller.kube.requests import DAEMONSETS, PODS
 from controller.planner.actions import ProbeTemplate
 from controller.planner.board import lay_out
-from controller.planner.manifest import PodRenderer, unknown_field_words
+from controller.planner.pod_template import PodRenderer, unknown_field_words
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.edits.draft import with_operations

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from controller.api.base import JSONObject, View
-from controller.api.meta import ObjectMeta
-from controller.api.wellknown import API_VERSION, KIND
+from controller.api.names import API_VERSION, KIND
+from controller.api.objects import JSONObject, ObjectMeta, View
 from controller.kube.errors import ApiError
-from controller.kube.resource import Resource
+from controller.kube.requests import Resource
 from kubectl_plugin.cluster.session import PROGRAM, Session
 from kubectl_plugin.report.last_action import LastAction
 from kubectl_plugin.report.snapshot import Snapshot

@@ -13,8 +13,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
-from controller.api.meta import Key
 from controller.api.node import Node
+from controller.api.objects import Key
 from controller.kube.errors import Forbidden
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.images_ahead import IMAGES_EVERY, ImagesAhead

@@ -7,13 +7,11 @@ from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
 
-from controller.api.image_pull_job import ImagePullJob, targets
+from controller.api.image_pull_job import PULLER_LABEL, ImagePullJob, Puller, Pulling, targets
 from controller.api.node import Node
 from controller.api.pod import PodView
-from controller.api.puller import PULLER_LABEL, Puller, Pulling
 from controller.kube.errors import Forbidden
-from controller.kube.kinds import IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS
-from controller.kube.resource import Resource
+from controller.kube.requests import IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS, Resource
 from kubectl_plugin.cluster.documents import list_objects
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import Session

@@ -13,13 +13,11 @@ from typing import Any, Final, TypeVar
 from msgspec.structs import replace
 
 from controller.api.image_pull_job import JOB_KIND, ImagePullJob, targets
-from controller.api.meta import epoch
 from controller.api.node import Node
+from controller.api.objects import epoch
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Forbidden, NotFound
-from controller.kube.kinds import IMAGE_PULL_JOBS, PULLERS
-from controller.kube.request import Query
-from controller.kube.resource import Resource
+from controller.kube.requests import IMAGE_PULL_JOBS, PULLERS, Query, Resource
 from kubectl_plugin.cluster.events import EVENTS
 from kubectl_plugin.cluster.image_pulls import nodes_with_images
 from kubectl_plugin.cluster.invocation import Invocation

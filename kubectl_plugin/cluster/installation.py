@@ -12,13 +12,11 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from controller.api.base import View
-from controller.api.container import ContainerView
-from controller.api.meta import Key, ObjectMeta
+from controller.api.containers import ContainerView
+from controller.api.objects import Key, ObjectMeta, View
 from controller.api.pod import PodView
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreachable
-from controller.kube.kinds import DAEMONSETS, PODS
-from controller.kube.resource import Resource
+from controller.kube.requests import DAEMONSETS, PODS, Resource
 from kubectl_plugin.cluster.controller_lease import controller_leader, lease_holder
 from kubectl_plugin.cluster.documents import list_objects, read_items
 from kubectl_plugin.cluster.kinds import read_as

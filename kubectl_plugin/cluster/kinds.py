@@ -7,12 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from controller.api import container, pod, revision
-from controller.api.base import View
-from controller.api.in_place_state import state_of
-from controller.api.meta import ObjectMeta, epoch
-from controller.kube import kinds
-from controller.kube.resource import Resource, T, W
+from controller.api import containers, pod, revision
+from controller.api.in_place import state_of
+from controller.api.objects import ObjectMeta, View, epoch
+from controller.kube import requests
+from controller.kube.requests import Resource, T, W
 from kubectl_plugin.report.snapshot import CHANGE_CAUSE, Container, PodDetail, RevisionDetail
 
 
@@ -42,9 +41,9 @@ def _pod_detail(view: pod.PodView) -> PodDetail | None:
     )
 
 
-def _containers(statuses: Iterable[container.ContainerStatusView] | None) -> Iterable[Container]:
+def _containers(statuses: Iterable[containers.ContainerStatusView] | None) -> Iterable[Container]:
     for one in statuses or ():
-        state, last = one.state or container.ContainerStateView(), one.last_state or container.ContainerStateView()
+        state, last = one.state or containers.ContainerStateView(), one.last_state or containers.ContainerStateView()
         waiting, ended = state.waiting, state.terminated or last.terminated
         yield Container(
             name=one.name,
@@ -77,9 +76,9 @@ def read_as(resource: Resource[Any, Any], wire: type[W], project: Callable[[W], 
     return replace(resource, wire=wire, project=project)
 
 
-PODS = read_as(kinds.PODS, pod.PodView, _pod_detail)
-REVISIONS = read_as(kinds.REVISIONS, revision.RevisionView, _revision_detail)
-VERSIONS = read_as(kinds.DAEMONSETS, MetaView, lambda view: view.metadata.resource_version)
+PODS = read_as(requests.PODS, pod.PodView, _pod_detail)
+REVISIONS = read_as(requests.REVISIONS, revision.RevisionView, _revision_detail)
+VERSIONS = read_as(requests.DAEMONSETS, MetaView, lambda view: view.metadata.resource_version)
 """Of DaemonSets: whether one has changed."""
-NATIVE = replace(kinds.DAEMONSETS, group="apps", version="v1", custom=False)
+NATIVE = replace(requests.DAEMONSETS, group="apps", version="v1", custom=False)
 """Read as JSON documents only; its view is never decoded."""

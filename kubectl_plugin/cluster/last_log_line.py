@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from controller.api.meta import Key
+from controller.api.objects import Key
 from controller.kube.errors import ApiError
-from controller.kube.kinds import PODS
-from controller.kube.request import Request
+from controller.kube.requests import PODS, Request
 from controller.kube.sender import Call
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.cluster.side_by_side import side_by_side

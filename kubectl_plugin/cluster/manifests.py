@@ -11,8 +11,8 @@ from typing import Final, TextIO
 
 import yaml
 
-from controller.api.base import JSON, JSONObject, Value, fields_of
-from controller.api.wellknown import API_VERSION, GROUP, KIND
+from controller.api.names import API_VERSION, GROUP, KIND
+from controller.api.objects import JSON, JSONObject, Value, fields_of
 from kubectl_plugin.cluster.downloads import downloaded, is_url
 from kubectl_plugin.cluster.session import check_path_segment
 from kubectl_plugin.commands import command

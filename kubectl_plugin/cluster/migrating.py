@@ -8,12 +8,11 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.api import pod, revision
-from controller.api.base import value_at
-from controller.api.meta import Key, ObjectMeta, Ref, epoch
+from controller.api.objects import Key, ObjectMeta, Ref, epoch, value_at
 from controller.api.patch import guarded_by_version
 from controller.api.selector import LabelSelector, as_text
 from controller.kube.errors import Conflict, NotFound
-from controller.kube.kinds import DAEMONSETS, PODS, REVISIONS
+from controller.kube.requests import DAEMONSETS, PODS, REVISIONS
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.documents import AnyResource, list_objects
 from kubectl_plugin.cluster.invocation import Invocation

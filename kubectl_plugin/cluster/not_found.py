@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 from contextlib import suppress
 
-from controller.api.meta import Key
+from controller.api.objects import Key
 from controller.kube.errors import ApiError, NotFound
-from controller.kube.kinds import DAEMONSETS
+from controller.kube.requests import DAEMONSETS
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.kinds import NATIVE
 from kubectl_plugin.cluster.session import Session

@@ -10,12 +10,10 @@ import msgspec
 
 from controller.api import daemonset as api
 from controller.api import selector
-from controller.api.base import JSONObject
-from controller.api.meta import Key, ObjectMeta
 from controller.api.node import Node
+from controller.api.objects import JSONObject, Key, ObjectMeta
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
-from controller.kube.kinds import DAEMONSETS, NODES
-from controller.kube.request import Query
+from controller.kube.requests import DAEMONSETS, NODES, Query
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.documents import AnyResource, list_objects
 from kubectl_plugin.cluster.invocation import Invocation

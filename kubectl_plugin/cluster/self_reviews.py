@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final, TypeVar
 
-from controller.api.base import JSONObject, View, as_bytes
+from controller.api.objects import JSONObject, View, as_bytes
 from controller.kube.errors import ApiError
-from controller.kube.request import Request
+from controller.kube.requests import Request
 from controller.kube.sender import Call
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.installation import answer_or_reason

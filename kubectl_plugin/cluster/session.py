@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
-from controller.kube.access import Access
 from controller.kube.client import Client
 from controller.kube.connection import Connection
-from controller.kube.request import Transport
+from controller.kube.kubeconfig import Access
+from controller.kube.requests import Transport
 from controller.kube.sender import CALL_SECONDS, Exchange, Sender
 from kubectl_plugin.clock import ServerClock
 from kubectl_plugin.cluster.proxies import through_proxy

@@ -13,8 +13,7 @@ from contextlib import asynccontextmanager
 from enum import Enum, auto
 from typing import Final
 
-from controller.kube.errors import ApiError, Forbidden
-from controller.kube.meaning import ForRead, meaning_of
+from controller.kube.errors import ApiError, Forbidden, ForRead, meaning_of
 from kubectl_plugin.cluster.retrying_reads import PATIENCE, POLL, read_with_patience
 from kubectl_plugin.cluster.side_by_side import scope
 

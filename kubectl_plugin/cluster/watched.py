@@ -8,15 +8,12 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
-from controller.api.meta import Key
+from controller.api.objects import JSONObject, Key
 from controller.kube.client import Client
 from controller.kube.decode import Bookmark, Malformed, Seen
 from controller.kube.errors import ApiError, Forbidden, NotFound
-from controller.kube.kinds import DAEMONSETS
-from controller.kube.request import Query
-from controller.kube.resource import Resource
+from controller.kube.requests import DAEMONSETS, Query, Resource
 from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.retrying_reads import right_is_missing

@@ -10,12 +10,11 @@ from typing import Final, TypeAlias, TypedDict
 from msgspec.structs import replace
 
 from controller.api import patch
-from controller.api.base import JSONObject, fields_of, value_at
 from controller.api.daemonset import DaemonSetStatus
-from controller.api.meta import Key, ObjectMeta
+from controller.api.objects import JSONObject, Key, ObjectMeta, fields_of, value_at
 from controller.kube.errors import AlreadyExists, ApiError, Conflict
-from controller.kube.kinds import DAEMONSETS
-from controller.planner.current_revision import current_revision
+from controller.kube.requests import DAEMONSETS
+from controller.planner.revisions import current_revision
 from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.interruption import warn_if_interrupted
 from kubectl_plugin.cluster.invocation import Invocation

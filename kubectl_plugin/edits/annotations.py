@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from controller.api import canonical
-from controller.api.base import JSONObject, value_at
+from controller.api import template_identity
+from controller.api.objects import JSONObject, value_at
 from kubectl_plugin.edits.draft import Draft, with_operations
 from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.report.last_action import LAST_ACTION, PAUSE, LastAction, last_action, noted_pause
@@ -64,4 +64,4 @@ def template_gone_back_to(snapshot: Snapshot) -> str:
 def _new_template(change: tuple[JSONObject, ...]) -> str:
     """The identity of the template in `change`; empty if `change` does not replace the template as a whole."""
     written = (one.get("value") for one in change if one["path"] == _TEMPLATE)
-    return next((canonical.identity(one) for one in written if isinstance(one, dict)), "")
+    return next((template_identity.identity(one) for one in written if isinstance(one, dict)), "")

@@ -8,9 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.api import patch
-from controller.api.base import JSON, JSONObject, as_bytes, fields_of, value_at
-from controller.api.meta import Key
-from controller.api.number import IntOrPercent
+from controller.api.formats import IntOrPercent
+from controller.api.objects import JSON, JSONObject, Key, as_bytes, fields_of, value_at
 from controller.planner.board import Board
 from kubectl_plugin.edits import field_owners
 from kubectl_plugin.edits.draft import Draft

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable
 
 from controller.api import patch
-from controller.api.base import JSON, JSONObject, fields_of, is_same, value_at
+from controller.api.objects import JSON, JSONObject, fields_of, is_same, value_at
 
 
 class Draft:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.api.base import JSONObject, Value, value_at
 from controller.api.daemonset import RollingUpdate
+from controller.api.objects import JSONObject, Value, value_at
 from kubectl_plugin.commands import command
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.snapshot import Snapshot

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet, DaemonSetView, project
+from controller.api.objects import JSONObject
 from controller.api.revision import Revision
+from controller.planner.blockers import Obstacle
 from controller.planner.board import Board, lay_out
-from controller.planner.eligibility import Placement
-from controller.planner.obstacles import Obstacle
+from controller.planner.node_fit import Placement
 from kubectl_plugin.commands import command
 from kubectl_plugin.edits.draft import Draft, with_operations
 from kubectl_plugin.edits.edit import Caution, Edit

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from controller.api.base import JSON, JSONObject, fields_of, items_of, value_at
+from controller.api.objects import JSON, JSONObject, fields_of, items_of, value_at
 from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.report.last_action import LAST_ACTION
 from kubectl_plugin.report.snapshot import CHANGE_CAUSE, LAST_APPLIED

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from controller.api.base import JSON, value_at
-from controller.api.number import IntOrPercent
+from controller.api.formats import IntOrPercent
+from controller.api.objects import JSON, value_at
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
 from kubectl_plugin.edits.effects import edit_of, on_delete_caution, pause_caution

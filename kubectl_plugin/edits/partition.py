@@ -3,10 +3,10 @@ mean."""
 
 from __future__ import annotations
 
-from controller.api import number
-from controller.api.number import IntOrPercent
+from controller.api import formats
+from controller.api.formats import IntOrPercent
 from controller.planner.board import Board
-from controller.planner.node_state import NodeState
+from controller.planner.explanation import NodeState
 from kubectl_plugin.commands import command
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit, settings_of
@@ -79,7 +79,7 @@ def _desired_error(snapshot: Snapshot, why: str = "") -> CommandError:
 def misread_caution(snapshot: Snapshot, value: IntOrPercent) -> Caution | None:
     """A caution for a partition that lets no node be updated, which few people mean; None for any other."""
     desired = desired_of(snapshot)
-    if not desired or (kept := number.scaled(value, desired, round_up=False)) < desired:
+    if not desired or (kept := formats.scaled(value, desired, round_up=False)) < desired:
         return None
     pods = value if isinstance(value, int) else kept
     there = "but" if pods > desired else "and"
@@ -109,7 +109,7 @@ def skipped_steps(snapshot: Snapshot, value: IntOrPercent) -> tuple[IntOrPercent
     def keeps_fewer(one: IntOrPercent, other: IntOrPercent) -> bool:
         if desired is None and isinstance(one, str) != isinstance(other, str):
             return other not in (0, "0%")
-        fewer, more = (number.scaled(each, desired or 100, round_up=False) for each in (one, other))
+        fewer, more = (formats.scaled(each, desired or 100, round_up=False) for each in (one, other))
         return fewer < more
 
     try:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.api.base import JSONObject
+from controller.api.objects import JSONObject
 from controller.planner.board import Board
-from controller.planner.node_state import NodeState
+from controller.planner.explanation import NodeState
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Edit, settings_of
 from kubectl_plugin.edits.effects import board_after, cautions, edit_of, revision_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from controller.api import number
-from controller.api.base import Value
-from controller.api.number import IntOrPercent
+from controller.api import formats
+from controller.api.formats import IntOrPercent
+from controller.api.objects import Value
 from kubectl_plugin.commands import command
 from kubectl_plugin.edits.edit import Edit, settings_of
 from kubectl_plugin.edits.partition import set_partition
@@ -46,7 +46,7 @@ def goal_of(snapshot: Snapshot, steps: Steps | None, desired: int, *, to: IntOrP
     present = settings_of(snapshot, "promote").partition or 0
     if to is not None:
         return _goal_of_partition(snapshot, steps, desired, to)
-    if steps is None and number.scaled(present, desired, round_up=False):
+    if steps is None and formats.scaled(present, desired, round_up=False):
         raise _without_steps(snapshot)
     if steps is None or steps.next is None:
         return None
@@ -64,7 +64,7 @@ def promote(snapshot: Snapshot, goal: Goal | None) -> Edit:
 
 def _goal_of_partition(snapshot: Snapshot, steps: Steps | None, desired: int, to: IntOrPercent) -> Goal | None:
     present = settings_of(snapshot, "promote").partition or 0
-    kept, wanted = (number.scaled(one, desired, round_up=False) for one in (present, to))
+    kept, wanted = (formats.scaled(one, desired, round_up=False) for one in (present, to))
     if wanted > kept:
         raise CommandError(
             f"cannot promote {snapshot.key.name} to partition {to}: partition {present} lets more nodes update",
@@ -78,8 +78,8 @@ def _goal_of_partition(snapshot: Snapshot, steps: Steps | None, desired: int, to
 
 def _step_goal(steps: Steps, value: IntOrPercent, desired: int) -> Goal:
     """The goal for the partition `value`. Of steps that come to the same number of nodes the last one counts."""
-    passed = [number.scaled(one, desired, round_up=False) for one in steps.values]
-    kept = number.scaled(value, desired, round_up=False)
+    passed = [formats.scaled(one, desired, round_up=False) for one in steps.values]
+    kept = formats.scaled(value, desired, round_up=False)
     if kept not in passed:
         return Goal(partition=value)
     return Goal(partition=value, words=f"to step {len(passed) - passed[::-1].index(kept)} of {steps.count}")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from controller.api.base import JSON, JSONObject
-from controller.api.image import canonical
+from controller.api.containers import canonical
+from controller.api.formats import IntOrPercent
 from controller.api.image_pull_job import JOB_KIND
-from controller.api.number import IntOrPercent
+from controller.api.names import API_VERSION
+from controller.api.objects import JSON, JSONObject
 from controller.api.revision import short_hash
 from controller.api.selector import is_label_key, is_label_value, is_subdomain
-from controller.api.wellknown import API_VERSION
 from kubectl_plugin.failures import CommandError, UsageError
 
 TTL_SECONDS: Final = 600

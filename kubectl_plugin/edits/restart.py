@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controller.api.meta import rfc3339
-from controller.api.wellknown import RESTARTED_AT
+from controller.api.names import RESTARTED_AT
+from controller.api.objects import rfc3339
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.effects import edit_of, on_delete_caution, pause_caution

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
+from controller.api.objects import Value
 from controller.planner.slot import Slot
 from kubectl_plugin.commands import command
 from kubectl_plugin.durations import short_duration

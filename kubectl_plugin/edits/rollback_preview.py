@@ -8,9 +8,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from controller.api.base import JSON, as_bytes, value_at
+from controller.api.objects import JSON, as_bytes, value_at
+from controller.planner.blockers import Obstacle
 from controller.planner.board import Board
-from controller.planner.obstacles import Obstacle
 from kubectl_plugin.commands import command
 from kubectl_plugin.edits.draft import path_segments
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit

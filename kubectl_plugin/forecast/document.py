@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from controller.api.base import JSONObject
+from controller.api.objects import JSONObject
 from kubectl_plugin.forecast.report import RolloutPlan
 from kubectl_plugin.report.documents import document
 

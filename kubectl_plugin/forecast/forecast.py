@@ -12,17 +12,16 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from controller.api.base import Value
 from controller.api.daemonset import Phase
+from controller.api.objects import Value
 from controller.api.pod import Pod
 from controller.planner.actions import CreatePod
+from controller.planner.blockers import Obstacle
 from controller.planner.board import Board, lay_out
 from controller.planner.explanation import Explainer
-from controller.planner.obstacles import Obstacle
-from controller.planner.place import Place
 from controller.planner.plan import Plan, plan
 from controller.planner.status import Status
-from controller.planner.world import TemplateRefused, World
+from controller.planner.world import Place, TemplateRefused, World
 from kubectl_plugin.forecast.moves import How, NodeMove, Wave, node_moves, one_per_node
 from kubectl_plugin.forecast.repetition import are_alike, repeated
 from kubectl_plugin.forecast.simulation import NeverReady, with_drains_under_way, world_after, world_after_waiting

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from controller.api.base import Value
-from controller.api.number import IntOrPercent
+from controller.api.formats import IntOrPercent
+from controller.api.objects import Value
 from controller.planner.board import Board, lay_out
 from controller.planner.world import World
 from kubectl_plugin.forecast.forecast import NEVER, Forecast, Tell, forecast, left_to_update

@@ -8,7 +8,8 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from controller.api.base import Value
+from controller.api.objects import Value
+from controller.inplace.change import InPlaceChange, NotPossible
 from controller.planner.actions import (
     Action,
     CreatePod,
@@ -19,9 +20,8 @@ from controller.planner.actions import (
     PrepareDelete,
     UpdateInPlace,
 )
+from controller.planner.blocker_checks import in_place_change_of
 from controller.planner.board import Board
-from controller.planner.in_place.change import InPlaceChange, NotPossible
-from controller.planner.obstacle_checks import in_place_change_of
 from controller.planner.slot import Slot
 from kubectl_plugin.report.in_place import what_it_restarts
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from statistics import median
 from typing import Final
 
-from controller.api.base import Value
+from controller.api.objects import Value
 from kubectl_plugin.report.snapshot import PodDetail
 
 _LAST: Final = 5

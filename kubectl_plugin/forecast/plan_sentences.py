@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from controller.api.daemonset import Phase
-from controller.planner.hook_messages import some
-from controller.planner.node_state import NodeState
+from controller.planner.explanation import NodeState, some
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.forecast.moves import How, Wave
 from kubectl_plugin.forecast.report import RolloutPlan

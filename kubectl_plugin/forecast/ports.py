@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.api.base import JSONObject, fields_of, items_of
+from controller.api.objects import JSONObject, fields_of, items_of
 from controller.planner.board import Board
 from kubectl_plugin.forecast.simulation import NeverReady
 

@@ -12,9 +12,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from controller.api.base import Value
+from controller.api.names import HASH_LABEL
+from controller.api.objects import Value
 from controller.api.pod import Pod
-from controller.api.wellknown import HASH_LABEL
 from controller.planner.board import Board
 from controller.planner.explanation import Explainer
 from controller.planner.slot import Slot

@@ -10,12 +10,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
-from controller.api.wellknown import DEGRADED, TEMPLATE_REFUSED, WRITES_FAIL, request_words, tells_of_full_quota
+from controller.api.names import DEGRADED, TEMPLATE_REFUSED, WRITES_FAIL, request_words, tells_of_full_quota
+from controller.api.objects import Value
 from controller.planner.actions import ProbeTemplate
 from controller.planner.board import Board
-from controller.planner.manifest import pod_name
+from controller.planner.pod_template import pod_name
 from controller.planner.world import TemplateRefused
 from kubectl_plugin.edits.effects import number_of
 from kubectl_plugin.failures import CommandError

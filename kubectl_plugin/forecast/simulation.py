@@ -11,17 +11,16 @@ from typing import TypeAlias, assert_never
 
 from msgspec.structs import replace
 
-from controller.api.base import fields_of
 from controller.api.daemonset import DaemonSetStatus, LifecycleHook
 from controller.api.in_place import Resize
+from controller.api.names import HASH_LABEL, LIFECYCLE_STATE_LABEL, TAINT_NOT_READY, TAINT_UNREACHABLE
 from controller.api.node import Node
+from controller.api.objects import fields_of
 from controller.api.pod import Pod
-from controller.api.wellknown import HASH_LABEL, LIFECYCLE_STATE_LABEL, TAINT_NOT_READY, TAINT_UNREACHABLE
 from controller.planner import actions
-from controller.planner.current_revision import current_revision
-from controller.planner.fallback import placements_of
-from controller.planner.obstacle_checks import hooked
+from controller.planner.blocker_checks import hooked
 from controller.planner.plan import Plan
+from controller.planner.revisions import current_revision, placements_of
 from controller.planner.status import Status
 from controller.planner.world import Accepted, Predecessor, World, predecessor
 

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from controller.api.base import Value, fields_of
-from controller.api.meta import rfc3339
-from controller.api.number import IntOrPercent
-from controller.api.wellknown import RESIZE_GATE
-from controller.planner.hook_messages import some
-from controller.planner.in_place.change import InPlaceChange, NotPossible, changes_to
-from controller.planner.obstacle_checks import handlers, hooked, waits_for_hook
+from controller.api.formats import IntOrPercent
+from controller.api.names import RESIZE_GATE
+from controller.api.objects import Value, fields_of, rfc3339
+from controller.inplace.change import InPlaceChange, NotPossible, changes_to
+from controller.planner.blocker_checks import handlers, hooked, waits_for_hook
+from controller.planner.explanation import some
 from kubectl_plugin.commands import command
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.forecast.forecast import Forecast

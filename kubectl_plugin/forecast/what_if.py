@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from controller.api.base import JSONObject, Value, fields_of
 from controller.api.daemonset import DaemonSet
-from controller.api.number import IntOrPercent
+from controller.api.formats import IntOrPercent
+from controller.api.objects import JSONObject, Value, fields_of
 from kubectl_plugin.edits.draft import Draft, with_operations
 from kubectl_plugin.edits.edit import ROLLING, settings_of
 from kubectl_plugin.edits.image import set_images

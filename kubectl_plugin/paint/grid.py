@@ -9,7 +9,7 @@ from typing import Final
 
 from rich.text import Text
 
-from controller.planner.node_state import NodeState
+from controller.planner.explanation import NodeState
 from kubectl_plugin.paint import style
 from kubectl_plugin.report.node_row import NodeRow
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from rich.text import Text
 
-from controller.api.meta import rfc3339
-from controller.planner.in_place.change import InPlaceChange
+from controller.api.objects import rfc3339
+from controller.inplace.change import InPlaceChange
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.paint.table import Column, clean, table
 from kubectl_plugin.report.in_place import IN_PLACE, RECREATE, way_in_words

@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.text import Text
 
-from controller.planner.node_state import NodeState
+from controller.planner.explanation import NodeState
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.table import Column, table

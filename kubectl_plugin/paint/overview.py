@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from controller.api.meta import epoch
+from controller.api.objects import epoch
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.table import Column, table

@@ -8,9 +8,9 @@ from typing import Final
 from rich.text import Text
 
 from controller.api.daemonset import Phase
-from controller.api.meta import Key
-from controller.api.wellknown import WRITES_FAIL
-from controller.planner.node_state import NodeState
+from controller.api.names import WRITES_FAIL
+from controller.api.objects import Key
+from controller.planner.explanation import NodeState
 from kubectl_plugin.commands import command
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line

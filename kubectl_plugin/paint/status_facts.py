@@ -8,8 +8,7 @@ from typing import Final
 from rich.text import Text
 
 from controller.api.daemonset import Phase
-from controller.planner.hook_messages import some
-from controller.planner.node_state import NodeState
+from controller.planner.explanation import NodeState, some
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line
 from kubectl_plugin.report.pulls import counts_of, failure_lines

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from rich.text import Text
 
 from controller.api.daemonset import Phase
-from controller.planner.node_state import NodeState
+from controller.planner.explanation import NodeState
 
 
 class Icon(NamedTuple):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.api import number
-from controller.api.number import IntOrPercent
+from controller.api import formats
+from controller.api.formats import IntOrPercent
 
 
 def new_nodes(partition: IntOrPercent, desired: int) -> str:
     """`8 of 24 new`: said beside a partition, which counts the old pods although people think of the new ones."""
-    new = max(desired - number.scaled(partition, desired, round_up=False), 0)
+    new = max(desired - formats.scaled(partition, desired, round_up=False), 0)
     return f"{new} of {desired} new"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.api.base import JSON, JSONObject
+from controller.api.objects import JSON, JSONObject
 
 API_VERSION: Final = "kruise-ds/v1"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from controller.api.base import JSON, JSONObject, Value, fields_of, items_of
-from controller.api.meta import OwnerReference
+from controller.api.objects import JSON, JSONObject, OwnerReference, Value, fields_of, items_of
 
 ARGO_TRACKING = "argocd.argoproj.io/tracking-id"
 INSTANCE = "app.kubernetes.io/instance"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-from controller.api.base import JSONObject, Value
 from controller.api.daemonset import DaemonSet
-from controller.api.wellknown import ENV_GATE, RESIZE_GATE
+from controller.api.names import ENV_GATE, RESIZE_GATE
+from controller.api.objects import JSONObject, Value
+from controller.inplace.change import InPlaceChange, NotPossible, change_between
+from controller.planner.blocker_checks import in_place_change_of
 from controller.planner.board import Board
-from controller.planner.in_place.change import InPlaceChange, NotPossible, change_between
-from controller.planner.obstacle_checks import in_place_change_of
 from controller.planner.slot import Slot
 from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.snapshot import Snapshot

@@ -7,9 +7,7 @@ from typing import Final
 
 import msgspec
 
-from controller.api.base import JSONObject, Value, fields_of, value_at
-from controller.api.meta import epoch, rfc3339
-from controller.api.status_writers import ManagedFields
+from controller.api.objects import JSONObject, ManagedFields, Value, epoch, fields_of, rfc3339, value_at
 from kubectl_plugin.report.gitops import texts_in
 from kubectl_plugin.report.snapshot import Snapshot
 

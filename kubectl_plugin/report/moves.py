@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.api.base import Value
+from controller.api.objects import Value
+from controller.planner.blockers import Obstacle
 from controller.planner.board import Board
 from controller.planner.explanation import Explainer
-from controller.planner.obstacles import Obstacle
 from controller.planner.slot import Slot
 from kubectl_plugin.report.in_place import RECREATE, SURGE
 

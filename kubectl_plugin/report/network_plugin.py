@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.api.base import JSONObject, fields_of, items_of, value_at
+from controller.api.objects import JSONObject, fields_of, items_of, value_at
 
 _PROXY: Final = "kube-proxy"
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from controller.api.base import Value
-from controller.planner.node_state import PREPARING, NodeState
+from controller.api.objects import Value
+from controller.planner.explanation import PREPARING, NodeState
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.survey import Survey

@@ -8,15 +8,14 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject, Value, fields_of
 from controller.api.node import Node
+from controller.api.objects import JSONObject, Value, fields_of
 from controller.api.pod import Pod
-from controller.planner.eligibility import Fit, Rules
-from controller.planner.explanation import Explainer, Explanation
-from controller.planner.in_place.change import NotPossible
-from controller.planner.node_state import NodeState
-from controller.planner.obstacle_checks import in_place_change_of, waits_for_hook
-from controller.planner.obstacles import Obstacle
+from controller.inplace.change import NotPossible
+from controller.planner.blocker_checks import in_place_change_of, waits_for_hook
+from controller.planner.blockers import Obstacle
+from controller.planner.explanation import Explainer, Explanation, NodeState
+from controller.planner.node_fit import Fit, Rules
 from controller.planner.slot import Slot
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.report.grouping import WITHOUT, group_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from controller.api.base import Value
 from controller.api.daemonset import Phase
-from controller.api.number import IntOrPercent
+from controller.api.formats import IntOrPercent
+from controller.api.objects import Value
 from kubectl_plugin.failures import UsageError
 from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.revisions.images import images_of, short_image

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from controller.api.base import Value
 from controller.api.daemonset import LifecycleHook
-from controller.api.meta import epoch, rfc3339
+from controller.api.objects import Value, epoch, rfc3339
 from controller.api.pod import Pod
-from controller.planner.obstacle_checks import handlers
+from controller.planner.blocker_checks import handlers
 from kubectl_plugin.durations import short_duration
 
 

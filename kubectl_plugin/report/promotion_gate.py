@@ -5,10 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from controller.api.base import Value
 from controller.api.daemonset import Phase
-from controller.api.meta import epoch
-from controller.planner.node_state import NodeState
+from controller.api.objects import Value, epoch
+from controller.planner.explanation import NodeState
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.report.status.brief import is_certain, is_degraded_for_long
 from kubectl_plugin.report.status.reasons import reason_of

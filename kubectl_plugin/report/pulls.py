@@ -11,10 +11,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from controller.api.base import Value
-from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
-from controller.api.puller import Puller, Pulling
-from controller.planner.hook_messages import some
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, Pulling
+from controller.api.objects import Value
+from controller.planner.explanation import some
 
 
 class PullStage(StrEnum):

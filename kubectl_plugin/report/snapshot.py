@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from controller.api.base import JSONObject, Value
 from controller.api.daemonset import DaemonSet
-from controller.api.meta import Key, OwnerReference, rfc3339
 from controller.api.node import Node
+from controller.api.objects import JSONObject, Key, OwnerReference, Value, rfc3339
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from kubectl_plugin.report.pulls import PullProgress

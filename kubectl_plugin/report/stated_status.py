@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from controller.api import number
-from controller.api.base import JSON, JSONObject, Value
+from controller.api import formats
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
-from controller.api.wellknown import DEGRADED, INVALID_SPEC, TEMPLATE_REFUSED
-from controller.planner.phase import Standing, phase_of
+from controller.api.names import DEGRADED, INVALID_SPEC, TEMPLATE_REFUSED
+from controller.api.objects import JSON, JSONObject, Value
+from controller.planner.progress import Standing, phase_of
 
 
 class StatedCondition(Value):
@@ -64,7 +64,7 @@ def _target(daemonset: DaemonSet, status: DaemonSetStatus) -> int:
     if rolling is None or status.updated_number_scheduled >= status.current_number_scheduled < desired:
         return desired
     try:
-        return max(desired - max(number.scaled(rolling.partition, desired, round_up=False), 0), 0)
+        return max(desired - max(formats.scaled(rolling.partition, desired, round_up=False), 0), 0)
     except ValueError:
         return desired
 

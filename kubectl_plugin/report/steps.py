@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final
 
-from controller.api import number
-from controller.api.base import Value
-from controller.api.number import IntOrPercent
+from controller.api import formats
+from controller.api.formats import IntOrPercent
+from controller.api.objects import Value
 from kubectl_plugin.failures import CommandError, ExitCode
 
 STEPS_ANNOTATION: Final = "kruise-ds/steps"
@@ -43,8 +43,8 @@ def steps_of(annotations: Mapping[str, str], partition: IntOrPercent | None, des
     if text is None:
         return None
     values = _parsed(text)
-    present = number.scaled(partition, desired, round_up=False)
-    kept = [number.scaled(value, desired, round_up=False) for value in values]
+    present = formats.scaled(partition, desired, round_up=False)
+    kept = [formats.scaled(value, desired, round_up=False) for value in values]
     later = [value for value, pods in zip(values, kept, strict=True) if pods < present]
     index = len(values) - len(later)
     return Steps(values=values, index=index, count=len(values), next=later[0] if later else None)

@@ -9,13 +9,11 @@ from functools import cached_property
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, Phase, Rollout
+from controller.api.objects import Value
 from controller.planner.board import Board, lay_out
-from controller.planner.explanation import Explainer
-from controller.planner.node_state import NodeState
-from controller.planner.phase import Standing
-from controller.planner.progress import advance, standing_of
+from controller.planner.explanation import Explainer, NodeState
+from controller.planner.progress import Standing, advance, standing_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.node_row import NodeCounts, NodeRow, RowReader
 from kubectl_plugin.report.pulls import NodePull, worst_pulls

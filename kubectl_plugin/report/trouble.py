@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controller.api.base import Value
-from controller.api.pod_problem import stuck
+from controller.api.containers import stuck
+from controller.api.objects import Value
 from kubectl_plugin.report.snapshot import Container, PodDetail
 
 

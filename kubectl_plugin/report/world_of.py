@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
+from controller.api.names import HASH_LABEL
 from controller.api.node import Node
+from controller.api.objects import JSONObject
 from controller.api.revision import Revision
-from controller.api.wellknown import HASH_LABEL
-from controller.planner.eligibility import Rules
-from controller.planner.fallback import placements_of
-from controller.planner.in_place.change import NotPossible, changes_to
+from controller.inplace.change import NotPossible, changes_to
+from controller.planner.node_fit import Rules
+from controller.planner.revisions import placements_of
 from controller.planner.world import BeingPulled, Unpullable, Unpulled, World, unpulled
 from kubectl_plugin.report.pulls import NodePull, PullStage, worst_pulls
 from kubectl_plugin.report.snapshot import Snapshot

@@ -7,8 +7,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject, value_at
-from controller.api.number import IntOrPercent
+from controller.api.formats import IntOrPercent
+from controller.api.objects import JSONObject, value_at
 from controller.kube.errors import Conflict
 from kubectl_plugin.change_options import MANAGER
 from kubectl_plugin.change_options import ApplyOptions as Asked

@@ -13,13 +13,11 @@ from typing import Any, Final, TypeVar
 import msgspec
 import typer
 
-from controller.api.base import View, value_at
 from controller.api.daemonset import DaemonSetView, project
-from controller.api.meta import Key, ObjectMeta
-from controller.api.wellknown import GROUP, KIND
+from controller.api.names import GROUP, KIND
+from controller.api.objects import Key, ObjectMeta, View, value_at
 from controller.kube.config import kubeconfigs, read_files
-from controller.kube.kinds import DAEMONSETS, REVISIONS
-from controller.kube.resource import GroupVersionResource
+from controller.kube.requests import DAEMONSETS, REVISIONS, GroupVersionResource
 from kubectl_plugin.characters import visible
 from kubectl_plugin.cluster.documents import ask, get
 from kubectl_plugin.cluster.kinds import NATIVE

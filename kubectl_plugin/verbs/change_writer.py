@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from controller.api import patch
-from controller.api.base import JSONObject, value_at
-from controller.kube.kinds import DAEMONSETS
+from controller.api.objects import JSONObject, value_at
+from controller.kube.requests import DAEMONSETS
 from kubectl_plugin.change_options import ActingOptions, DryRun
 from kubectl_plugin.cluster import controller_lease, events, reads, self_reviews, writing
 from kubectl_plugin.cluster.invocation import Invocation

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject
+from controller.api.objects import JSONObject
 from kubectl_plugin.change_options import PauseOptions, RestartOptions, ResumeOptions, SetImageOptions
 from kubectl_plugin.cluster.admission import with_admission
 from kubectl_plugin.cluster.invocation import Invocation

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controller.api.base import JSONObject, value_at
-from controller.api.wellknown import UNKNOWN_FIELDS_ANNOTATION
+from controller.api.names import UNKNOWN_FIELDS_ANNOTATION
+from controller.api.objects import JSONObject, value_at
 from kubectl_plugin.cluster import dry_runs, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import objects_in, text_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.api.base import JSONObject
-from controller.api.wellknown import GROUP
+from controller.api.names import GROUP
+from controller.api.objects import JSONObject
 from kubectl_plugin import local_install
 from kubectl_plugin.cluster import controller_lease, installation
 from kubectl_plugin.cluster.api_discovery import served_versions, server_version

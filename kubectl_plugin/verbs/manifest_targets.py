@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet, DaemonSetView, project
-from controller.api.meta import Key
+from controller.api.objects import JSONObject, Key
 from controller.kube.errors import Forbidden, NotFound
-from controller.kube.kinds import DAEMONSETS
+from controller.kube.requests import DAEMONSETS
 from kubectl_plugin.change_options import KUBECTL
 from kubectl_plugin.cluster import documents, dry_runs, reads
 from kubectl_plugin.cluster.invocation import Invocation

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from controller.api.meta import Key
-from controller.api.wellknown import GROUP
+from controller.api.names import GROUP
+from controller.api.objects import Key
 from controller.kube.errors import ApiError
-from controller.kube.kinds import DAEMONSETS
+from controller.kube.requests import DAEMONSETS
 from kubectl_plugin.change_options import MigrateOptions
 from kubectl_plugin.cluster import controller_lease, documents, reads
 from kubectl_plugin.cluster.invocation import Invocation

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from controller.api.meta import Key
+from controller.api.objects import Key
 from controller.kube.errors import ApiError, Unknown
 from kubectl_plugin.cluster.interruption import warn_if_interrupted
 from kubectl_plugin.cluster.invocation import Invocation

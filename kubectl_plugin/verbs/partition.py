@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from controller.api.number import IntOrPercent
+from controller.api.formats import IntOrPercent
 from kubectl_plugin.change_options import SetPartitionOptions as Asked
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.commands import command

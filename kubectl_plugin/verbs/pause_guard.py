@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from controller.api.base import value_at
+from controller.api.objects import value_at
 from kubectl_plugin.change_options import ActingOptions
 from kubectl_plugin.cluster import self_reviews
 from kubectl_plugin.cluster.invocation import Invocation

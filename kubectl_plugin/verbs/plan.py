@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
+from controller.api.objects import JSONObject
 from controller.planner.validation import problems
 from kubectl_plugin.cluster import dry_runs, reads
 from kubectl_plugin.cluster.admission import with_admission

@@ -8,10 +8,9 @@ from typing import Final
 
 import msgspec
 
-from controller.api.base import JSONObject
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobView, project, targets
-from controller.api.meta import Key
-from controller.kube.kinds import IMAGE_PULL_JOBS
+from controller.api.objects import JSONObject, Key
+from controller.kube.requests import IMAGE_PULL_JOBS
 from kubectl_plugin.change_options import DryRun
 from kubectl_plugin.change_options import PullOptions as Asked
 from kubectl_plugin.cluster import controller_lease, documents, reads

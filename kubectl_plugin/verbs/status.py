@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from controller.api.base import JSONObject
+from controller.api.objects import JSONObject
 from kubectl_plugin.cluster.images_ahead import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from controller.api.daemonset import Phase
-from controller.api.meta import Key
+from controller.api.objects import Key
 from kubectl_plugin.cluster import controller_lease, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.last_log_line import LastLogLines

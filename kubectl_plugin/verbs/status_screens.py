@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import msgspec
 from rich.text import Text
 
-from controller.api.meta import rfc3339
+from controller.api.objects import rfc3339
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.flags import Output

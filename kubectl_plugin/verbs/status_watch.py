@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from controller.api.daemonset import Phase
-from controller.api.meta import Key
+from controller.api.objects import Key
 from kubectl_plugin.cluster import controller_lease
 from kubectl_plugin.cluster.follow import Following, following
 from kubectl_plugin.cluster.invocation import Invocation

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from rich.text import Text
 
-from controller.api.base import JSONObject, as_bytes
+from controller.api.objects import JSONObject, as_bytes
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.live import LiveBlock

@@ -12,7 +12,7 @@ from kubectl_plugin.report.installation.facts import NoAnswer
 from kubectl_plugin.terminal import Terminal
 
 if TYPE_CHECKING:
-    from controller.api.base import JSON, JSONObject
+    from controller.api.objects import JSON, JSONObject
     from kubectl_plugin.cluster.invocation import Invocation
 
 

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from controller.kube.ndjson import Lines
-from controller.kube.request import JSON_PATCH, Request, Response, Transport
+from controller.kube.decode import Lines
+from controller.kube.requests import JSON_PATCH, Request, Response, Transport
 
 Object: TypeAlias = dict[str, Any]
 Objects: TypeAlias = list[Object]

@@ -7,15 +7,12 @@ from typing import Any
 
 import msgspec
 
-from controller.api.base import JSONObject
-from controller.api.in_place import Underway
-from controller.api.in_place_state import InPlaceState, state_of
-from controller.api.meta import rfc3339
+from controller.api.in_place import InPlaceState, Underway, state_of
+from controller.api.names import HASH_LABEL, IN_PLACE_STATE_ANNOTATION, IN_PLACE_UPDATE_READY
+from controller.api.objects import JSONObject, rfc3339
 from controller.api.pod import ManagedPodView, Pod, PodView, project
-from controller.api.wellknown import HASH_LABEL, IN_PLACE_STATE_ANNOTATION, IN_PLACE_UPDATE_READY
-from controller.planner.in_place.change import InPlaceChange, change_between
-from controller.planner.in_place.patches import continuing, draining, updating
-from controller.planner.in_place.resize_patches import counting, resizing
+from controller.inplace.change import InPlaceChange, change_between
+from controller.inplace.patches import continuing, counting, draining, resizing, updating
 from tests.beds.simulator.patching import json_patch
 from tests.beds.worlds import NOW, OURS, ago, revision
 

@@ -8,19 +8,18 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
-from controller.daemonset.answers import ExecutionContext
-from controller.daemonset.dependencies import Dependencies
-from controller.daemonset.execute import PlanExecution
-from controller.daemonset.state import DaemonSetState
+from controller.api.objects import JSONObject
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
-from controller.kube.request import Response
+from controller.kube.requests import Response
 from controller.kube.sender import Sender
-from controller.planner.actions import Action
-from controller.planner.step import Note
-from controller.runtime.freshness import Ledger
+from controller.planner.actions import Action, Note
+from controller.reconcile.dependencies import Dependencies
+from controller.reconcile.execute import PlanExecution
+from controller.reconcile.state import DaemonSetState
+from controller.reconcile.write_outcomes import ExecutionContext
+from controller.runtime.expectations import Ledger
 from tests.beds.scripted import Answer, Script
 from tests.beds.virtual_time import run
 from tests.beds.worlds import NOW, OURS, ds

@@ -8,11 +8,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
-from controller.api.gates import ReadinessGate
 from controller.api.in_place import Resize, Underway
+from controller.api.names import IN_PLACE_GRACE_ANNOTATION, IN_PLACE_IF_POSSIBLE, IN_PLACE_UPDATE_READY
 from controller.api.pod import Pod
-from controller.api.wellknown import IN_PLACE_GRACE_ANNOTATION, IN_PLACE_IF_POSSIBLE, IN_PLACE_UPDATE_READY
-from controller.planner.in_place.change import InPlaceChange
+from controller.api.readiness_gates import ReadinessGate
+from controller.inplace.change import InPlaceChange
 from controller.planner.world import World
 from tests.beds.worlds import ds, world
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import yaml
 
-from controller.api.base import JSON, JSONObject
+from controller.api.objects import JSON, JSONObject
 
 MANIFESTS: Final = Path(__file__).parents[2] / "manifests"
 CRD: Final = MANIFESTS / "crds" / "daemonsets.apps.kruise.io.yaml"

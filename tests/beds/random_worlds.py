@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet, LifecycleHook
 from controller.api.in_place import Underway
+from controller.api.names import IN_PLACE_GRACE_ANNOTATION, IN_PLACE_IF_POSSIBLE, RESIZE_FALLBACK_ANNOTATION
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision, new_hash
-from controller.api.wellknown import IN_PLACE_GRACE_ANNOTATION, IN_PLACE_IF_POSSIBLE, RESIZE_FALLBACK_ANNOTATION
-from controller.planner.fallback import placements_of
-from controller.planner.in_place.change import InPlaceChange, NotPossible
+from controller.inplace.change import InPlaceChange, NotPossible
+from controller.planner.revisions import placements_of
 from controller.planner.validation import compiled
 from controller.planner.world import Accepted, FormerPod, Predecessor, TemplateRefused, World
 from tests.beds.in_place_worlds import (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 
-from controller.api.base import JSON, JSONObject, Value, View
-from controller.api.meta import Key, ObjectMeta
-from controller.kube.resource import Resource
+from controller.api.objects import JSON, JSONObject, Key, ObjectMeta, Value, View
+from controller.kube.requests import Resource
 
 
 class ThingSpec(View):

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from controller.kube.request import Request, Response
+from controller.kube.requests import Request, Response
 
 
 @dataclass

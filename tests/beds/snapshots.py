@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from controller.api.containers import KIND_OF, PodProblem
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.pod import Pod
-from controller.api.pod_problem import KIND_OF, PodProblem
 from controller.planner.world import World
 from kubectl_plugin.report.snapshot import Container, PodDetail, RevisionDetail, Snapshot
 from kubectl_plugin.report.trouble import trouble_of

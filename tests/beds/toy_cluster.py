@@ -12,13 +12,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.names import HASH_LABEL, LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.api.wellknown import HASH_LABEL, LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.planner import actions
-from controller.planner.fallback import placements_of
 from controller.planner.plan import Plan, plan
+from controller.planner.revisions import placements_of
 from controller.planner.validation import compiled
 from controller.planner.world import Accepted, World, predecessor
 from tests.beds.in_place_worlds import RESIZING, RESTARTING, WANTED, gated

@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from controller.api import canonical
-from controller.api.base import JSONObject
+from controller.api import template_identity
 from controller.api.daemonset import (
     DaemonSet,
     DaemonSetSpec,
@@ -22,14 +21,15 @@ from controller.api.daemonset import (
     ScaleStrategy,
     UpdateStrategy,
 )
-from controller.api.gates import ReadinessGate
+from controller.api.formats import IntOrPercent
+from controller.api.names import HASH_LABEL, KRUISE_POD_READY, LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.api.node import Node, Taint
-from controller.api.number import IntOrPercent
+from controller.api.objects import JSONObject
 from controller.api.pod import Pod
+from controller.api.readiness_gates import ReadinessGate
 from controller.api.revision import Revision
 from controller.api.selector import LabelSelector, Requirement
-from controller.api.wellknown import HASH_LABEL, KRUISE_POD_READY, LIFECYCLE_STATE_LABEL, PREPARING_DELETE
-from controller.planner.fallback import placements_of
+from controller.planner.revisions import placements_of
 from controller.planner.validation import compiled
 from controller.planner.world import Accepted, FormerPod, Predecessor, TemplateRefused, World
 
@@ -129,7 +129,7 @@ def _with_spec(spec: DaemonSetSpec, *, annotations: dict[str, str], dying: bool,
         dying=dying,
         spec=spec,
         status=None,
-        identity=canonical.identity(spec.template),
+        identity=template_identity.identity(spec.template),
     )
 
 
@@ -146,7 +146,7 @@ def revision(rev: str, number: int | None = None, *, of: JSONObject | None = Non
         labels={**LABELS, HASH_LABEL: rev},
         number=int(rev.lstrip("v")) if number is None else number,
         template=pod_template,
-        identity=canonical.identity(pod_template),
+        identity=template_identity.identity(pod_template),
     )
     return msgspec.structs.replace(stored, **changes)
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pytest
 from aiohttp import ClientSession
 
-from controller.kube.request import Transport
+from controller.kube.requests import Transport
 from tests.beds.api import (
     CONFIGMAPS,
     DAEMONSETS,

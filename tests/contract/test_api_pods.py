@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.api.meta import epoch
+from controller.api.objects import epoch
 from controller.runtime.clock import system_clock
 from tests.beds.api import NODES, PODS, Object
 from tests.beds.objects import pod

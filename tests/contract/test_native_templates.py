@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-from controller.api.canonical import canonical
+from controller.api.template_identity import canonical
 from tests.beds import templates
 from tests.beds.api import Object, Refusal
 from tests.beds.control_plane import ControlPlane

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from controller.api.meta import rfc3339
-from controller.kube.request import Transport
+from controller.api.objects import rfc3339
+from controller.kube.requests import Transport
 from controller.runtime.clock import system_clock
 from tests.beds.api import NODES, PODS, Api, Object, Refusal
 from tests.beds.control_plane import ControlPlane, Process

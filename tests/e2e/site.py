@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from controller.api.wellknown import LEASE_NAME
+from controller.api.names import LEASE_NAME
 from tests.beds.api import PODS, Object
 from tests.beds.control_plane import DEFAULT_CONTROLLERS, ControlPlane
 from tests.beds.installed.workspace import Workspace, bed_on

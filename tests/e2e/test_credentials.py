@@ -18,12 +18,12 @@ import pytest
 import trustme
 
 from controller.app import run
-from controller.assembly import Parts
+from controller.kube.config import in_cluster
 from controller.kube.connection import Connection, Fixed, tls_context
-from controller.kube.in_cluster import in_cluster
-from controller.kube.request import NotConnected, Request, Response, Stream, Transport
+from controller.kube.requests import NotConnected, Request, Response, Stream, Transport
 from controller.kube.transport import open_transport
 from controller.settings import Settings
+from controller.wiring import Parts
 from tests.beds.api import DAEMONSETS, NODES, PODS, Api, Resource
 from tests.beds.control_plane import Binaries, ControlPlane
 from tests.beds.control_plane.kubectl import run_to_end

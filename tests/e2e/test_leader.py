@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.api.wellknown import LEASE_NAME
+from controller.api.names import LEASE_NAME
 from controller.runtime.clock import system_clock
-from controller.runtime.lease_rules import Timing
+from controller.runtime.lease import Timing
 from tests.beds.api import LEASES, Api, Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.process import running

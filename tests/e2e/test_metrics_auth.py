@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 import trustme
 
-from controller.assembly import REVIEWS_QPS
+from controller.wiring import REVIEWS_QPS
 from tests.beds.audit import Audit
 from tests.beds.control_plane import Binaries
 from tests.beds.control_plane.commands import LOOPBACK

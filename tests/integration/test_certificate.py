@@ -12,8 +12,7 @@ import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
 
-from controller.serve.certificate import Certificate
-from controller.serve.server import serving, text
+from controller.observe.http import Certificate, serving, text
 from controller.settings import Address
 
 NAMES = ("old", "new")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.kube.exec_run import PLUGIN_SECONDS, Console, Program
+from controller.kube.credentials import PLUGIN_SECONDS, Console, Program
 from tests.unit.controller.kube.test_access import kubeconfig
 
 VERSION = "client.authentication.k8s.io/v1"
@@ -27,7 +27,7 @@ print(json.dumps({"apiVersion": info["apiVersion"], "kind": "ExecCredential", "s
 """It waits until somebody writes to a pipe, as for a browser."""
 CONNECTS = """
 import asyncio, os, sys
-from controller.kube.access import Access
+from controller.kube.kubeconfig import Access
 from kubectl_plugin.host import Host
 connection = asyncio.run(Host().connection(Access(kubeconfig=sys.argv[1])))
 interactive, group = asyncio.run(connection.credentials.authorization()).removeprefix("Bearer ").split("-")

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from controller.kube import config
-from controller.kube.exec_run import run_program
+from controller.kube.credentials import run_program
 from controller.kube.transport import open_transport
 from tests.unit.controller.kube.test_access import kubeconfig
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from controller.kube import config
+from controller.kube.credentials import ExecPlugin, Program
 from controller.kube.errors import ConfigError, log_words
-from controller.kube.exec_plugin import ExecPlugin
-from controller.kube.exec_run import Program
 from tests.unit.controller.kube.test_access import NOW, kubeconfig
 
 PLUGIN = """

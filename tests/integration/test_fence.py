@@ -10,12 +10,12 @@ from typing import TypeAlias
 import pytest
 import pytest_asyncio
 
-from controller.fence import Fence
 from controller.kube.connection import Connection, Fixed
-from controller.kube.request import Request, Response
+from controller.kube.requests import Request, Response
 from controller.kube.sender import Call, Sender
 from controller.kube.transport import open_transport
-from controller.runtime.lease_rules import LeadershipLost
+from controller.runtime.lease import LeadershipLost
+from controller.wiring import Fence
 
 WRITES = (
     Request(method="POST", path="/api/v1/namespaces/a/events", body=b"{}", timeout=5.0),

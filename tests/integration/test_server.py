@@ -10,12 +10,22 @@ from functools import partial
 import aiohttp
 import pytest
 
-from controller.serve.heartbeat import heartbeat
-from controller.serve.pages import MOST_WAITING, probe, scrape
-from controller.serve.server import IDLE_SECONDS, MOST_IDLE, Asked, CannotListen, Route, ServedPage, serving, text
+from controller.observe.http import (
+    IDLE_SECONDS,
+    MOST_IDLE,
+    MOST_WAITING,
+    Asked,
+    CannotListen,
+    Route,
+    ServedPage,
+    heartbeat,
+    probe,
+    scrape,
+    serving,
+    text,
+)
+from controller.observe.metrics import Metrics, exposing
 from controller.settings import Address
-from controller.telemetry.exposition import exposing
-from controller.telemetry.metrics import Metrics
 from tests.beds.control_plane.ports import free_port
 from tests.beds.virtual_time import VirtualLoop, virtual_time_from
 from tests.unit.controller.serve.test_guard import READER, Cluster, guarding

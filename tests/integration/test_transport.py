@@ -15,9 +15,9 @@ from aiohttp.test_utils import TestServer
 
 from controller.kube import transport
 from controller.kube.connection import Connection, Fixed
-from controller.kube.request import JSON_PATCH, NotConnected, Request, Stream
+from controller.kube.requests import JSON_PATCH, NotConnected, Request, Stream
 from controller.kube.transport import AiohttpTransport, open_transport
-from controller.runtime.lease_rules import Timing
+from controller.runtime.lease import Timing
 from tests.beds.control_plane.ports import free_port
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

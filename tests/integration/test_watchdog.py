@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 
-from controller.runtime.watchdog import Watchdog
+from controller.runtime.leader_election import Watchdog
 
 PATIENCE = 60.0
 """Seconds for what takes a moment: the machine may be busy."""
@@ -53,7 +53,7 @@ def test_leaving_in_time_calls_it_off() -> None:
 
 BLOCKED = """
 import asyncio, time
-from controller.runtime.watchdog import Watchdog
+from controller.runtime.leader_election import Watchdog
 
 async def main():
     watchdog = Watchdog()

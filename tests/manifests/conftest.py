@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from controller.api.base import JSONObject
+from controller.api.objects import JSONObject
 from controller.kube.config import load
 from controller.kube.transport import open_transport
 from tests.beds.api import Api

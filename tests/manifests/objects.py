@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Final
 
-from controller.api.base import JSON, JSONObject
+from controller.api.objects import JSON, JSONObject
 
 ABSENT: Final = object()
 """As a value in `changes`: take the field away."""

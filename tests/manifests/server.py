@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
 
-from controller.api.base import JSON, JSONObject
+from controller.api.objects import JSON, JSONObject
 from tests.beds.control_plane import ControlPlane
 
 JSON_PATCH = "application/json-patch+json"

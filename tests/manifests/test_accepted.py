@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller.api.base import JSON, JSONObject
+from controller.api.objects import JSON, JSONObject
 from tests.beds.control_plane import ControlPlane
 from tests.beds.manifests import SAMPLES
 from tests.manifests.conftest import Store

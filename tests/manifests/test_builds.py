@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.api.base import JSON, JSONObject
+from controller.api.objects import JSON, JSONObject
 from tests.beds.manifests import MANIFESTS, crd, documents
 from tests.tools.install_yaml import kustomized, overlays
 

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from controller.api.base import JSON, JSONObject
+from controller.api.objects import JSON, JSONObject
 from tests.beds.absence import not_to_be_had
 from tests.beds.control_plane import ControlPlane, ControlPlaneUnavailable
 from tests.beds.manifests import SAMPLES, crd, documents, overlay_with

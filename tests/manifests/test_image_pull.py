@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.api.base import JSON, JSONObject
 from controller.api.image_pull_job import (
     CompletionPolicy,
     ImagePullJobSpec,
@@ -18,6 +17,7 @@ from controller.api.image_pull_job import (
     PullPolicy,
     SandboxConfig,
 )
+from controller.api.objects import JSON, JSONObject
 from controller.settings import parse_gates
 from tests.beds.control_plane import Binaries
 from tests.beds.manifests import MANIFESTS, documents, overlay_with

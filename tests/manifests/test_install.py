@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.api.base import JSON, JSONObject
+from controller.api.objects import JSON, JSONObject
 from tests.beds.manifests import MANIFESTS, documents
 from tests.manifests.conftest import Kubectl
 from tests.manifests.server import MERGE_PATCH, Server

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from controller.api.base import JSON, JSONObject
+from controller.api.objects import JSON, JSONObject
 from kubectl_plugin.cluster.manifests import manifests_in
 from kubectl_plugin.flags import Output
 from kubectl_plugin.printing import as_text

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.api.base import JSON, JSONObject
+from controller.api.objects import JSON, JSONObject
 from tests.beds.control_plane import Binaries
 from tests.beds.manifests import MANIFESTS, documents, schema
 from tests.manifests.conftest import Store

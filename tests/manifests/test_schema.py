@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-from controller.api.base import JSON, JSONObject
 from controller.api.daemonset import (
     Columns,
     DaemonSetSpec,
@@ -18,6 +17,7 @@ from controller.api.daemonset import (
     ScaleStrategy,
     UpdateStrategy,
 )
+from controller.api.objects import JSON, JSONObject
 from tests.beds.manifests import CRD, crd, schema
 
 CLIENT_SIDE_APPLY_LIMIT = 262_144  # bytes of all annotations; `kubectl apply` keeps the whole object in one

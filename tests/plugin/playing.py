@@ -19,7 +19,7 @@ from typing import Any, TextIO, TypeVar
 
 import structlog
 
-from controller.api.meta import rfc3339
+from controller.api.objects import rfc3339
 from controller.settings import Settings
 from kubectl_plugin.releases import own_version
 from tests.beds.api import DAEMONSETS, LEASES, MERGE_PATCH, NAMESPACES, PODS, Api, Object, Refusal

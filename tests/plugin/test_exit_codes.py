@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from controller.kube.client import DRY_RUN
-from controller.kube.request import Request, Response
+from controller.kube.requests import Request, Response
 from kubectl_plugin.failures import ExitCode
 from kubectl_plugin.verb_table import ENTRIES
 from tests.beds.api import DAEMONSETS, MERGE_PATCH

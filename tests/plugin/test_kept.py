@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.kube.request import Request
+from controller.kube.requests import Request
 from tests.beds.api import DAEMONSETS, PODS, Api
 from tests.beds.nodes.behaviour import DEAD
 from tests.beds.simulator.kinds import PODS as PODS_KIND

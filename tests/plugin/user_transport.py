@@ -8,7 +8,7 @@ from email.utils import formatdate
 
 import msgspec
 
-from controller.kube.request import Request, Response, Stream
+from controller.kube.requests import Request, Response, Stream
 from tests.beds.api import Object
 from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.faults import Answer, FaultPlan, Rule

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import msgspec
 
-from controller.kube.access import Access
 from controller.kube.connection import Connection, Fixed
+from controller.kube.kubeconfig import Access
 from kubectl_plugin.host import Host
 from tests.plugin.user_transport import UserTransport
 

@@ -12,17 +12,15 @@ from controller.api.daemonset import RollingUpdate
 from controller.api.pod import Pod
 from controller.planner import actions
 from controller.planner.actions import DeleteReason
+from controller.planner.blocker_checks import outgoing
+from controller.planner.blockers import Obstacle
 from controller.planner.board import Board, lay_out
-from controller.planner.eligibility import Fit
-from controller.planner.explanation import Explainer
-from controller.planner.node_state import NodeState
-from controller.planner.obstacle_checks import outgoing
-from controller.planner.obstacles import Obstacle
+from controller.planner.explanation import Explainer, NodeState
+from controller.planner.limits import awaits_retry
+from controller.planner.node_fit import Fit
 from controller.planner.placement import place_pods
-from controller.planner.rollout import roll_out
-from controller.planner.running_pods import settle_running_pods
+from controller.planner.rolling_update import roll_out, settle_running_pods
 from controller.planner.slot import Slot
-from controller.planner.surge import awaits_retry
 from controller.planner.validation import compiled
 from controller.planner.world import Accepted, World
 

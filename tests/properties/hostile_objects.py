@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 
-from controller.api.wellknown import API_VERSION
+from controller.api.names import API_VERSION
 
 Shape = Callable[[int], str]
 """JSON of about so many bytes."""

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from controller.kube.request import Request, Response
+from controller.kube.requests import Request, Response
 from tests.beds.loop_turns import answered
 
 CHUNK = 64 * 1024

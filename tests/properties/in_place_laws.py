@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from controller.api.in_place import Resize
-from controller.api.wellknown import IN_PLACE_IF_POSSIBLE
+from controller.api.names import IN_PLACE_IF_POSSIBLE
+from controller.inplace.change import InPlaceChange
 from controller.planner import actions
-from controller.planner.current_revision import current_revision
-from controller.planner.in_place.change import InPlaceChange
 from controller.planner.plan import Plan
+from controller.planner.revisions import current_revision
 from controller.planner.world import World
 from tests.properties.planner_facts import begun, deletes, live, released, rolling
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from controller.api.base import JSON, JSONObject
-from controller.kube.request import NotConnected, Request, Response
+from controller.api.objects import JSON, JSONObject
+from controller.kube.requests import NotConnected, Request, Response
 from tests.beds.sample_kind import bookmark, error_line, line, page, status, thing
 
 PAGE = 2

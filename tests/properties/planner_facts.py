@@ -7,14 +7,14 @@ from collections.abc import Iterable
 import msgspec
 
 from controller.api.daemonset import RollingUpdate
-from controller.api.number import scaled
+from controller.api.formats import scaled
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.selector import parse
 from controller.planner import actions
-from controller.planner.current_revision import current_revision
-from controller.planner.eligibility import Fit, Rules
+from controller.planner.node_fit import Fit, Rules
 from controller.planner.plan import Plan
+from controller.planner.revisions import current_revision
 from controller.planner.slot import PROVEN_SECONDS
 from controller.planner.world import World
 

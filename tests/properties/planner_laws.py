@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from controller.planner import actions
-from controller.planner.current_revision import current_revision
-from controller.planner.eligibility import Fit
-from controller.planner.obstacle_checks import hooked, is_prepared
+from controller.planner.blocker_checks import hooked, is_prepared
+from controller.planner.node_fit import Fit
 from controller.planner.plan import Plan
+from controller.planner.revisions import current_revision
 from controller.planner.world import TemplateRefused, World, hashes_of_pods
 from tests.properties.in_place_laws import (
     CARE,

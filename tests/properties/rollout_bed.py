@@ -17,10 +17,10 @@ from unittest.mock import patch
 import structlog
 from structlog.typing import EventDict
 
-from controller.daemonset import reconcile
-from controller.planner.obstacles import Obstacle
+from controller.planner.blockers import Obstacle
 from controller.planner.plan import Plan, plan
 from controller.planner.world import World
+from controller.reconcile import reconcile
 from tests.beds.api import NAMESPACES, Api
 from tests.beds.controller.bed import Bed, Simulation
 from tests.beds.controller.journal import Journal, Recording

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from controller.api.wellknown import NEVER_RAN_ANNOTATION
+from controller.api.names import NEVER_RAN_ANNOTATION
 from tests.beds.api import Object
 from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.history import HistoryEntry

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from controller.kube.request import Request, Response, Stream, Transport
+from controller.kube.requests import Request, Response, Stream, Transport
 from tests.beds.simulator.route import route
 from tests.properties.rollout_chronicle import BY_THE_CONTROLLER, Chronicle
 

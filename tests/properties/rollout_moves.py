@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
-from controller.api.meta import rfc3339
+from controller.api.objects import rfc3339
 from tests.beds.api import DAEMONSETS, PODS, Object, Refusal
 from tests.beds.nodes import DEAD, INSTANT, Behaviour
 from tests.beds.objects import V1, V2, V3, daemonset

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.api.base import JSONObject
-from controller.api.canonical import identity
+from controller.api.objects import JSONObject
+from controller.api.template_identity import identity
 from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.phrases import summary
 

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from controller.api.daemonset import Lifecycle, LifecycleHook, ScaleStrategy
+from controller.planner.blockers import Obstacle
 from controller.planner.board import lay_out
 from controller.planner.explanation import Explainer
-from controller.planner.obstacles import Obstacle
-from controller.planner.place import ROOM, Place
 from controller.planner.plan import plan
-from controller.planner.world import BeingPulled, Unpullable, World
+from controller.planner.world import ROOM, BeingPulled, Place, Unpullable, World
 from tests.beds.picture import picture
 from tests.beds.random_worlds import NAMES, often, surges, worlds
 from tests.beds.worlds import NOW

@@ -11,9 +11,9 @@ import hypothesis.strategies as st
 from hypothesis import Phase, example, given, settings
 
 from controller import app
-from controller.assembly import Parts
+from controller.observe.metrics import Metrics
 from controller.settings import Settings
-from controller.telemetry.metrics import Metrics
+from controller.wiring import Parts
 from tests.beds.controller.running import SHARED
 from tests.beds.loop_turns import TimedLoop, unit
 from tests.beds.virtual_time import clock

@@ -7,8 +7,8 @@ import json
 import hypothesis.strategies as st
 from hypothesis import given
 
-from controller.api.base import JSON
-from controller.kube import nesting
+from controller.api.objects import JSON
+from controller.kube import decode
 
 VALUES = st.recursive(
     st.none() | st.text(alphabet='a"\\\\{}[],:') | st.integers(),
@@ -22,5 +22,5 @@ def test_members_and_elements_are_those_of_a_real_parser(value: JSON, levels: in
     for level in range(levels):
         text = f"[{','.join([text, '0', '[]'][:width])}]" if level % 3 else f'{{"a": {text} , "b":"}}"}}'
     whole = f'{{"x":{text},"y,":[{text},{text}],"z":1}}'.encode()
-    assert nesting.members(whole) == {"x": text.encode(), "y,": f"[{text},{text}]".encode(), "z": b"1"}
-    assert nesting.elements(nesting.members(whole)["y,"]) == [text.encode()] * 2
+    assert decode.members(whole) == {"x": text.encode(), "y,": f"[{text},{text}]".encode(), "z": b"1"}
+    assert decode.elements(decode.members(whole)["y,"]) == [text.encode()] * 2

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
 from controller.planner.board import lay_out
-from controller.planner.current_revision import current_revision
+from controller.planner.revisions import current_revision
 from controller.planner.world import World
 from tests.beds.random_worlds import CANARY, POOL
 from tests.beds.toy_cluster import ToyCluster

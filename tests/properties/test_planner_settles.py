@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, note
 from msgspec.structs import replace
 
-from controller.planner.current_revision import current_revision
-from controller.planner.eligibility import Fit
+from controller.planner.node_fit import Fit
+from controller.planner.revisions import current_revision
 from controller.planner.world import World
 from tests.beds.in_place_worlds import CONTINUES, WANTED
 from tests.beds.picture import picture

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import hypothesis.strategies as st
 from hypothesis import example, given
 
-from controller.api.meta import Key
+from controller.api.objects import Key
 from controller.kube.client import Client
 from controller.kube.sender import Sender
 from controller.runtime.reflector import Reflector

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from controller.kube.config import load
-from controller.kube.request import Request
+from controller.kube.requests import Request
 from controller.kube.transport import open_transport
 from tests.beds.api import NODES, PODS, Api, Object
 from tests.beds.control_plane.kubectl import KubectlResult, run_kubectl

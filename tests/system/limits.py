@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from controller.api.meta import epoch
+from controller.api.objects import epoch
 from controller.api.revision import template_of
 from tests.beds.api import DAEMONSETS, NODES, PODS, REVISIONS, Event, Object, Resource, apply
 from tests.beds.controller.bed import named

@@ -10,10 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.api.image_pull_job import ImagePullJobView, project
-from controller.api.puller import PULLER_LABEL
-from controller.imagepull.puller_manifest import pod_name
-from controller.imagepull.puller_results import LOST
+from controller.api.image_pull_job import PULLER_LABEL, ImagePullJobView, project
+from controller.imagepull.plan import LOST
+from controller.imagepull.puller import pod_name
 from tests.beds.api import IMAGE_PULL_JOBS, PODS, Object, Refusal
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.telemetry import log
+from controller.observe import log
 from tests.beds.api import DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, PODS
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated

@@ -1,6 +1,6 @@
 """The counters, the histograms and the controller's own gauges: dashboards and alerts rely on these names and labels.
 
-The gauges of each DaemonSet are in tests/unit/controller/telemetry/test_daemonset_gauges.py.
+The gauges of each DaemonSet are in tests/unit/controller/observe/test_daemonset_gauges.py.
 """
 
 from __future__ import annotations

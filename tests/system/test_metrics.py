@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 
-from controller.api.meta import epoch
+from controller.api.objects import epoch
 from tests.beds.api import DAEMONSETS, PODS
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.metrics import Numbers, elected, filled, scraped, state, tells

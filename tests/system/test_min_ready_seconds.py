@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from controller.api.meta import epoch
+from controller.api.objects import epoch
 from tests.beds.api import Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.journal import Write

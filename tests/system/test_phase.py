@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.api.meta import epoch
+from controller.api.objects import epoch
 from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.controller.bed import Bed, rollout_of
 from tests.beds.controller.opening import simulated

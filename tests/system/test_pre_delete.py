@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from controller.api.meta import epoch
+from controller.api.objects import epoch
 from tests.beds.api import DAEMONSETS, PODS
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.waves import UNREADY, layout, live

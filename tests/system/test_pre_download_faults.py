@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from controller.api.puller import PULLER_LABEL
+from controller.api.image_pull_job import PULLER_LABEL
 from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed, Check
 from tests.beds.nodes import Behaviour

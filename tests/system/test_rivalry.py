@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from controller.api.meta import rfc3339
-from controller.api.status_writers import OURS
+from controller.api.objects import OURS, rfc3339
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.journal import Journal, Recording

@@ -7,8 +7,8 @@ import asyncio
 import msgspec
 import pytest
 
-from controller.kube.throttle import CEILING
-from controller.runtime.lease_rules import LeadershipLost
+from controller.kube.sender import CEILING
+from controller.runtime.lease import LeadershipLost
 from tests.beds.api import DAEMONSETS, LEASES, NAMESPACES, PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.metrics import elected, metric, scraped

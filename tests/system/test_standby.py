@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from controller import app
-from controller.api.wellknown import LEASE_NAME
-from controller.assembly import Parts
-from controller.runtime.lease_rules import Timing
-from controller.runtime.watchdog import Watchdog
+from controller.api.names import LEASE_NAME
+from controller.runtime.leader_election import Watchdog
+from controller.runtime.lease import Timing
+from controller.wiring import Parts
 from tests.beds import api
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.metrics import elected, filled, metric, scraped

@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 HEAD = """\
 # Metrics
 
-<!-- Made by `make docs` from what a running controller exposes: edit the texts in controller/telemetry. -->
+<!-- Made by `make docs` from what a running controller exposes: edit the texts in controller/observe. -->
 
 All of them are at `/metrics`, as OpenMetrics where the scraper asks for it. How to collect them, alerts and
 dashboards: [monitoring](monitoring.md).

@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.base import JSON, JSONObject, Value, fields_of, value_at
-from controller.api.wellknown import API_VERSION, KIND
+from controller.api.names import API_VERSION, KIND
+from controller.api.objects import JSON, JSONObject, Value, fields_of, value_at
 from kubectl_plugin.edits.apply_manifest import last_applied, note_of
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.migration.managers import FIELD, NATIVE_VERSION, managers_for, managers_of

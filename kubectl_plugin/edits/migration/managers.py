@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from controller.api.base import JSON, JSONObject, fields_of, items_of, value_at
+from controller.api.objects import JSON, JSONObject, fields_of, items_of, value_at
 
 FIELD: Final = ("metadata", "managedFields")
 NATIVE_VERSION: Final = "apps/v1"

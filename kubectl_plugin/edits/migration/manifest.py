@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.api.base import JSONObject, Value, as_bytes, fields_of, value_at
-from controller.api.meta import Key
+from controller.api.objects import JSONObject, Key, Value, as_bytes, fields_of, value_at
 from kubectl_plugin.commands import command
 from kubectl_plugin.edits.apply_manifest import last_applied
 from kubectl_plugin.edits.draft import Draft

@@ -7,9 +7,9 @@ from collections import Counter
 from enum import StrEnum
 from typing import Final
 
-from controller.api import canonical
-from controller.api.base import JSONObject, Value, fields_of, value_at
-from controller.api.wellknown import HASH_LABEL
+from controller.api import template_identity
+from controller.api.names import HASH_LABEL
+from controller.api.objects import JSONObject, Value, fields_of, value_at
 from kubectl_plugin.edits.migration.both_kinds import FINALIZER, Mark, mark_of
 from kubectl_plugin.edits.migration.managers import NATIVE_VERSION
 
@@ -118,7 +118,7 @@ class MigrationSide(Value):
 
     @property
     def identity(self) -> str:
-        return canonical.identity(self.template)
+        return template_identity.identity(self.template)
 
 
 class Observed(Value):
@@ -163,7 +163,7 @@ class Observed(Value):
     def current_revision(self, side: MigrationSide) -> RevisionRecord | None:
         """The stored revision that means the same as the template of this side; None if there is none yet."""
         wanted, its = side.identity, self.revisions_of(side.uid)
-        return next((one for one in its if canonical.identity(one.template) == wanted), None)
+        return next((one for one in its if template_identity.identity(one.template) == wanted), None)
 
     def old_nodes(self, side: MigrationSide) -> int:
         """How many nodes have only pods of revisions other than the current one."""

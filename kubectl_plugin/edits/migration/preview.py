@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from controller.api.base import JSONObject, Value, fields_of, value_at
+from controller.api.objects import JSONObject, Value, fields_of, value_at
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.observed import MigrationSide, Observed

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from controller.api.base import JSONObject, Value, value_at
-from controller.api.meta import Key
+from controller.api.objects import JSONObject, Key, Value, value_at
 from kubectl_plugin.commands import command
 from kubectl_plugin.edits.migration.observed import QUIET, Kind, MigrationSide, Observed
 from kubectl_plugin.failures import CommandError, ExitCode

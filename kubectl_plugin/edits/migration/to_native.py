@@ -8,8 +8,7 @@ updates nothing until it certainly takes the revision of the pods for the curren
 from __future__ import annotations
 
 from controller.api import patch, revision
-from controller.api.base import JSONObject, as_bytes, value_at
-from controller.api.meta import Key
+from controller.api.objects import JSONObject, Key, as_bytes, value_at
 from kubectl_plugin.commands import command
 from kubectl_plugin.edits.migration import both_kinds, step
 from kubectl_plugin.edits.migration.both_kinds import Mark

@@ -8,7 +8,7 @@ charge.
 
 from __future__ import annotations
 
-from controller.api.base import JSONObject, value_at
+from controller.api.objects import JSONObject, value_at
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.migration import both_kinds, step, to_native
 from kubectl_plugin.edits.migration.observed import Kind, MigrationSide, Observed

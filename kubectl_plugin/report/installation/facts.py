@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from controller.api.wellknown import LEASE_NAME
+from controller.api.names import LEASE_NAME
 from kubectl_plugin.durations import short_duration
 
 NAMESPACE: Final = "kruise-ds-system"

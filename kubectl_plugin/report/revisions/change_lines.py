@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 import yaml
 
-from controller.api.base import JSON, JSONObject
+from controller.api.objects import JSON, JSONObject
 from kubectl_plugin.characters import visible
 from kubectl_plugin.kubectl_yaml import Dumper
 from kubectl_plugin.report.revisions.differences import ChangeKind, Difference, object_differences

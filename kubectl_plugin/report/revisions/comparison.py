@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from controller.api.base import JSONObject, Value, fields_of, value_at
-from controller.api.meta import Key, rfc3339
-from controller.api.wellknown import GROUP, KIND
+from controller.api.names import GROUP, KIND
+from controller.api.objects import JSONObject, Key, Value, fields_of, rfc3339, value_at
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.in_place import way_between, way_in_words

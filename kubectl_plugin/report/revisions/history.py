@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-from controller.api.base import JSONObject, Value
-from controller.api.meta import rfc3339
+from controller.api.objects import JSONObject, Value, rfc3339
 from controller.api.revision import Revision
-from controller.planner.in_place.change import InPlaceChange, NotPossible
+from controller.inplace.change import InPlaceChange, NotPossible
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.in_place import way_between, way_in_words
 from kubectl_plugin.report.revisions.differences import Difference, differences

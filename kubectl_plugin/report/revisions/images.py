@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.api.base import JSONObject, fields_of, items_of
+from controller.api.objects import JSONObject, fields_of, items_of
 
 _DIGITS: Final = 7
 """How many digits of a digest are shown, as git does with its hashes."""

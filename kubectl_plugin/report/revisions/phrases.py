@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from controller.api.base import JSON
-from controller.api.wellknown import RESTARTED_AT
+from controller.api.names import RESTARTED_AT
+from controller.api.objects import JSON
 from kubectl_plugin.characters import visible
 from kubectl_plugin.report.revisions import images
 from kubectl_plugin.report.revisions.differences import ChangeKind, Difference

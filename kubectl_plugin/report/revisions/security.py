@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from controller.api import image
-from controller.api.base import JSON
+from controller.api import containers
+from controller.api.objects import JSON
 
 
 def words_of(*texts: str) -> frozenset[str]:
@@ -47,4 +47,4 @@ def is_marked(fields: Sequence[str]) -> bool:
 
 def origin_of(reference: JSON) -> str:
     """Registry and owner: those who may publish the image."""
-    return image.canonical(str(reference)).partition("@")[0].rpartition("/")[0]
+    return containers.canonical(str(reference)).partition("@")[0].rpartition("/")[0]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from controller.api.base import JSON, JSONObject, Value, value_at
+from controller.api.objects import JSON, JSONObject, Value, value_at
 
 CONTAINERS: Final = ("containers", "initContainers")
 

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
-from controller.api.meta import epoch
-from controller.planner.node_state import NodeState
+from controller.api.objects import Value, epoch
+from controller.planner.explanation import NodeState
 from controller.planner.progress import due_at
 from kubectl_plugin.report.last_action import paused_words
 from kubectl_plugin.report.node_row import NodeCounts

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject, Value
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
-from controller.planner.budget import Budget
-from controller.planner.node_state import NodeState
+from controller.api.objects import JSONObject, Value
+from controller.planner.explanation import NodeState
+from controller.planner.limits import Budget
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.documents import API_VERSION
 from kubectl_plugin.report.last_action import pause_of

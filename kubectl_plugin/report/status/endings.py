@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from controller.api.base import Value
 from controller.api.daemonset import Phase
-from controller.api.meta import Key
+from controller.api.objects import Key, Value
 from kubectl_plugin.commands import command
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.failures import CommandError, ExitCode

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from controller.api.daemonset import Phase
-from controller.api.meta import epoch
-from controller.api.wellknown import INVALID_SPEC
+from controller.api.names import INVALID_SPEC
+from controller.api.objects import epoch
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.report.status.document import RolloutStatus
 from kubectl_plugin.report.survey import Survey

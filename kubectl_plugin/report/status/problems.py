@@ -8,10 +8,9 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import asdict, replace
 
-from controller.api.base import Value
-from controller.api.meta import Key
-from controller.api.wellknown import WRITES_FAIL
-from controller.planner.node_state import NodeState
+from controller.api.names import WRITES_FAIL
+from controller.api.objects import Key, Value
+from controller.planner.explanation import NodeState
 from kubectl_plugin.report.status.reasons import refused_writes_words
 from kubectl_plugin.report.survey import Survey
 

@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
-from controller.api import number
-from controller.api.base import Value
+from controller.api import formats
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
-from controller.api.text import parts_of
-from controller.api.wellknown import (
+from controller.api.formats import parts_of
+from controller.api.names import (
     DEGRADED,
     INVALID_SPEC,
     NODES_UNREACHABLE,
@@ -23,11 +22,10 @@ from controller.api.wellknown import (
     TEMPLATE_REFUSED,
     WRITES_FAIL,
 )
-from controller.planner.blocker import WAITS_FOR, awaiting, blocker_of
+from controller.api.objects import Value
+from controller.planner.blockers import Obstacle
 from controller.planner.conditions import keeper_of, staying_empty
-from controller.planner.hook_messages import some
-from controller.planner.node_state import NodeState
-from controller.planner.obstacles import Obstacle
+from controller.planner.explanation import WAITS_FOR, NodeState, awaiting, blocker_of, some
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.last_action import pause_of, paused_words
@@ -265,4 +263,4 @@ def _stated_hold_words(daemonset: DaemonSet, status: DaemonSetStatus) -> str:
         return error.message
     if steps is not None and steps.next is not None:
         return "waiting for promote"
-    return partition_hold_words(number.scaled(written, desired, round_up=False), left)
+    return partition_hold_words(formats.scaled(written, desired, round_up=False), left)

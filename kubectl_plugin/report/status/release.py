@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
-from controller.api.number import IntOrPercent
+from controller.api.formats import IntOrPercent
+from controller.api.objects import Value
 from controller.planner.board import lay_out
 from kubectl_plugin.report.steps import Steps
 from kubectl_plugin.report.survey import Survey

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from controller.api.base import JSON, Value, value_at
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
-from controller.planner.budget import Budget, budget_of
+from controller.api.objects import JSON, Value, value_at
+from controller.planner.limits import Budget, budget_of
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import Survey
 

@@ -9,8 +9,8 @@ from contextlib import aclosing, contextmanager
 
 import msgspec
 
-from controller.kube.ndjson import Lines
-from controller.kube.request import Request, Response, Stream
+from controller.kube.decode import Lines
+from controller.kube.requests import Request, Response, Stream
 from tests.beds.api import Object, Resource, closing
 from tests.beds.simulator.route import route
 

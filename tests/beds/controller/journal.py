@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from controller.kube.request import Request, Response, Stream, Transport
+from controller.kube.requests import Request, Response, Stream, Transport
 from tests.beds.api import Object
 from tests.beds.controller.heard import Heard
 from tests.beds.pods import node_of

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 
 from controller.kube.connection import Connection, Fixed, tls_context
-from controller.kube.request import Transport
+from controller.kube.requests import Transport
 from controller.kube.transport import open_transport
 from controller.runtime.clock import Clock, system_clock
 from tests.beds.api import DAEMONSETS, NAMESPACES, NODES, PODS, Api, Refusal, Resource

@@ -7,11 +7,11 @@ from collections import Counter
 from contextlib import suppress
 
 from controller import app
-from controller.assembly import Parts
-from controller.kube.request import Transport
+from controller.kube.requests import Transport
+from controller.observe.metrics import encoded
 from controller.runtime.clock import Clock, system_clock
 from controller.settings import Settings
-from controller.telemetry.exposition import encoded
+from controller.wiring import Parts
 from tests.beds.controller.memory import entries
 
 SHARED = app.ProcessCare(measures_lag=False, freezes_garbage=False, watchdog=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 
-from controller.api.meta import rfc3339
+from controller.api.objects import rfc3339
 from controller.runtime.clock import Clock
 from tests.beds.api import EVENTS, Api, Object, Refusal
 

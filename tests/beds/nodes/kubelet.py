@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from controller.api.meta import rfc3339
+from controller.api.objects import rfc3339
 from controller.runtime.clock import Clock
 from tests.beds.api import Api, Object, Refusal
 from tests.beds.nodes.behaviour import INSTANT, Behaviour

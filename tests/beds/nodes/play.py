@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Self, TypeAlias
 
-from controller.api.meta import rfc3339
-from controller.kube.request import Transport
+from controller.api.objects import rfc3339
+from controller.kube.requests import Transport
 from controller.runtime.clock import Clock, system_clock
 from tests.beds import pods
 from tests.beds.api import LEASES, MERGE_PATCH, NODES, PODS, Api, Object, Refusal

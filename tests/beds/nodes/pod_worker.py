@@ -12,7 +12,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from controller.api.meta import rfc3339
+from controller.api.objects import rfc3339
 from tests.beds.nodes import statuses
 from tests.beds.nodes.back_off import BackOff
 from tests.beds.nodes.behaviour import Behaviour

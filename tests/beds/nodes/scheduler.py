@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 
-from controller.api.meta import rfc3339
+from controller.api.objects import rfc3339
 from controller.runtime.clock import Clock
 from tests.beds import pods
 from tests.beds.api import NODES, PODS, Api, Object, Refusal

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from controller.api.status_writers import OURS
-from controller.kube.request import Request, Response
+from controller.api.objects import OURS
+from controller.kube.requests import Request, Response
 from tests.beds.simulator import patching, pod_verbs, refusal
 from tests.beds.simulator.applying import APPLY_PATCH, applied, updated
 from tests.beds.simulator.cluster import Cluster

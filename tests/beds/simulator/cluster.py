@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from controller.api.meta import rfc3339
+from controller.api.objects import rfc3339
 from controller.runtime.clock import Clock
 from tests.beds.simulator import refusal
 from tests.beds.simulator.deletion import DeleteOptions, Deletion, deletion, ends_with

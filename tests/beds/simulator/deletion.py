@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.api.meta import epoch, rfc3339
+from controller.api.objects import epoch, rfc3339
 from tests.beds.simulator import refusal
 from tests.beds.simulator.objects import Kind, Object, Stored
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from controller.kube.request import Response
+from controller.kube.requests import Response
 from tests.beds.simulator import refusal
 from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.objects import Kind

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from controller.api.meta import rfc3339
-from controller.kube.request import Request, Response
+from controller.api.objects import rfc3339
+from controller.kube.requests import Request, Response
 from tests.beds.simulator import refusal
 from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.deletion import DeleteOptions

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote
 
-from controller.kube.request import Request
+from controller.kube.requests import Request
 
 VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch"}
 OF_MANY = {"get": "list", "delete": "deletecollection"}

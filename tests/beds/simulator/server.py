@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from multidict import CIMultiDict
 
-from controller.kube.request import JSON, Request, Transport
+from controller.kube.requests import JSON, Request, Transport
 from tests.beds.simulator.route import route
 
 LOOPBACK = "127.0.0.1"

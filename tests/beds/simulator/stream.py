@@ -7,7 +7,7 @@ import math
 from collections import deque
 from collections.abc import AsyncIterator
 
-from controller.kube.request import Request, Response
+from controller.kube.requests import Request, Response
 from tests.beds.simulator import faults
 from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.faults import Effect

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from controller.kube.request import NotConnected, Request, Response
+from controller.kube.requests import NotConnected, Request, Response
 from tests.beds.simulator import api, faults
 from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.faults import Effect, FaultPlan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.api.base import JSONObject
+from controller.api.objects import JSONObject
 from tests.manifests.objects import ABSENT, ROLLING
 from tests.manifests.refusals.case import Refusal
 

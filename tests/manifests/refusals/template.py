@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.api.base import JSON, JSONObject
+from controller.api.objects import JSON, JSONObject
 from tests.manifests.objects import ABSENT, POD, ROLLING, container
 from tests.manifests.refusals.case import Refusal
 

@@ -9,8 +9,8 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from controller.kube.access import Access
-from controller.kube.request import Request, Response, Stream
+from controller.kube.kubeconfig import Access
+from controller.kube.requests import Request, Response, Stream
 from controller.kube.transport import open_transport
 from controller.runtime.clock import system_clock
 from kubectl_plugin.host import Host

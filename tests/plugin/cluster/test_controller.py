@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.api.meta import rfc3339
+from controller.api.objects import rfc3339
 from controller.kube.connection import Connection, Fixed
-from controller.kube.request import Response
+from controller.kube.requests import Response
 from kubectl_plugin.cluster.controller_lease import why_no_controller
 from kubectl_plugin.cluster.session import Session, session_over
 from tests.beds.scripted import Script, ok

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from controller.api import patch as json_patch
-from controller.api.meta import Key
+from controller.api.objects import Key
 from controller.kube.connection import Connection, Fixed
 from controller.kube.errors import Conflict, Gone, NotFound, Unknown, Unreadable
-from controller.kube.kinds import DAEMONSETS
-from controller.kube.request import Response
+from controller.kube.requests import DAEMONSETS, Response
 from kubectl_plugin.cluster import documents, self_reviews
 from kubectl_plugin.cluster.session import Session, open_session, session_over
 from tests.beds import api as kit

@@ -7,7 +7,7 @@ import pytest
 
 from controller.kube.connection import Connection, Fixed
 from controller.kube.errors import ApiError
-from controller.kube.request import Response
+from controller.kube.requests import Response
 from controller.planner.actions import ProbeTemplate
 from kubectl_plugin.cluster import dry_runs
 from kubectl_plugin.cluster.session import session_over

@@ -20,7 +20,7 @@ import trustme
 from aiohttp import web
 
 from controller.kube import config
-from controller.kube.request import Request
+from controller.kube.requests import Request
 from controller.kube.transport import open_transport
 from tests.beds.control_plane import Binaries
 from tests.unit.controller.kube.test_access import kubeconfig

@@ -14,11 +14,10 @@ import msgspec
 import pytest
 
 from controller.api import patch as json_patch
-from controller.api.meta import Key
-from controller.kube.access import Access
+from controller.api.objects import Key
 from controller.kube.errors import ApiError, ConfigError
-from controller.kube.kinds import DAEMONSETS
-from controller.kube.request import Request
+from controller.kube.kubeconfig import Access
+from controller.kube.requests import DAEMONSETS, Request
 from controller.kube.sender import Call
 from kubectl_plugin.cluster import documents, self_reviews
 from kubectl_plugin.cluster.api_errors import explained_error

@@ -14,11 +14,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from controller.api.meta import Key
-from controller.kube.access import Access
+from controller.api.objects import Key
 from controller.kube.connection import Connection, Fixed
 from controller.kube.errors import ConfigError, NotFound, Unreachable
-from controller.kube.kinds import DAEMONSETS
+from controller.kube.kubeconfig import Access
+from controller.kube.requests import DAEMONSETS
 from controller.kube.sender import CALL_SECONDS
 from kubectl_plugin.cluster.reads import name_of
 from kubectl_plugin.cluster.session import open_session, session_over

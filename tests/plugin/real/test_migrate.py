@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from controller.kube.request import Request, Response, Transport
+from controller.kube.requests import Request, Response, Transport
 from controller.kube.transport import open_transport
 from kubectl_plugin.change_options import MigrateOptions
 from kubectl_plugin.cluster.invocation import Invocation

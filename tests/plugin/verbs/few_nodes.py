@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.kube.request import JSON_PATCH, Request, Response
+from controller.kube.requests import JSON_PATCH, Request, Response
 from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.simulator.route import route
 from tests.plugin.kept import story

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import yaml
 
-from controller.kube.request import JSON_PATCH
+from controller.kube.requests import JSON_PATCH
 from tests.beds.api import DAEMONSETS, EVENTS, Object
 from tests.plugin.playing import Ran, Scene
 from tests.plugin.verbs.few_nodes import (

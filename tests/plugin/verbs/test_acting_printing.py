@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from controller.kube.request import JSON_PATCH
+from controller.kube.requests import JSON_PATCH
 from tests.beds.api import DAEMONSETS, Refusal
 from tests.plugin.playing import Ran, Scene
 from tests.plugin.scene import NAMESPACE, canary, daemonset_named, template

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.api.meta import rfc3339
+from controller.api.objects import rfc3339
 from tests.beds.api import DAEMONSETS, LEASES, NAMESPACES, PODS
 from tests.plugin.playing import HOME, LEASE, NAMESPACE, Scene, opened
 from tests.plugin.scene import daemonset_named

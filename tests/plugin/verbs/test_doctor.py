@@ -12,8 +12,8 @@ import msgspec
 import pytest
 import yaml
 
-from controller.api.meta import rfc3339
-from controller.kube.request import Request, Response
+from controller.api.objects import rfc3339
+from controller.kube.requests import Request, Response
 from kubectl_plugin.verbs.doctor import WANTED
 from tests.beds.api import DAEMONSETS, LEASES, MERGE_PATCH, NAMESPACES, PODS
 from tests.plugin.playing import HOME, LEASE, NAMESPACE, Scene, opened

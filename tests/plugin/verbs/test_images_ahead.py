@@ -10,8 +10,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from controller.api.puller import PULLER_LABEL
-from controller.kube.request import Request
+from controller.api.image_pull_job import PULLER_LABEL
+from controller.kube.requests import Request
 from controller.settings import FeatureGates
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.api import NODES as KUBERNETES_NODES

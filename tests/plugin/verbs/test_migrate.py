@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.kube.request import Request, Response
+from controller.kube.requests import Request, Response
 from tests.beds.api import DAEMONSETS, PODS
 from tests.beds.native import NATIVE
 from tests.beds.simulator.cluster import Attempt

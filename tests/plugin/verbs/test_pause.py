@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from controller.api.meta import rfc3339
+from controller.api.objects import rfc3339
 from tests.beds.api import DAEMONSETS, PODS
 from tests.plugin import scene as scenes
 from tests.plugin.playing import Ran

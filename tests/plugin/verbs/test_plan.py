@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import yaml
 
-from controller.api.meta import epoch
+from controller.api.objects import epoch
 from tests.beds.api import DAEMONSETS, PODS
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.refusal import Refused

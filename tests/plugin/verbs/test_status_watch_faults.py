@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.kube.request import Request, Response
+from controller.kube.requests import Request, Response
 from tests.beds.api import PODS
 from tests.beds.simulator.faults import Answer, CloseWatch, ErrorEvent, Hang, LoseRequest, Rule
 from tests.beds.simulator.kinds import CONFIGMAPS

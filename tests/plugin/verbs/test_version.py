@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller.api.wellknown import GROUP
-from controller.kube.request import NotConnected, Request, Response
+from controller.api.names import GROUP
+from controller.kube.requests import NotConnected, Request, Response
 from kubectl_plugin.releases import own_version, too_far_apart
 from tests.beds.api import LEASES, MERGE_PATCH, PODS
 from tests.plugin.playing import HOME, LEASE, Scene, opened

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from controller.api.puller import PULLER_LABEL
+from controller.api.image_pull_job import PULLER_LABEL
 from tests.beds.api import ACCOUNTS, DAEMONSETS, NAMESPACES, PODS, Api, Object, Resource
 from tests.beds.control_plane import Binaries, service_account
 from tests.beds.installed.process import running

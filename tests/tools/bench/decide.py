@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from controller.api import node, pod, revision
 from controller.api.daemonset import DaemonSet
 from controller.kube.decode import Decoder
-from controller.kube.kinds import PODS
-from controller.planner.budget import DEFAULT_BURST
+from controller.kube.requests import PODS
+from controller.planner.limits import DEFAULT_BURST
 from controller.planner.plan import Plan, plan
 from controller.planner.validation import compiled
 from controller.planner.world import Accepted, World

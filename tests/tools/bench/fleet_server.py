@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from controller.kube.request import Request, Response
+from controller.kube.requests import Request, Response
 from tests.beds.loop_turns import answered, aside
 from tests.tools.bench import manifests, wire
 from tests.tools.bench.api import JSON

@@ -20,10 +20,9 @@ from controller.api.daemonset import DaemonSet
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.daemonset.caches import Caches
 from controller.kube.decode import Decoder, ErrorEvent
-from controller.kube.kinds import NODES, PODS
-from controller.kube.resource import W
+from controller.kube.requests import NODES, PODS, W
+from controller.reconcile.caches import Caches
 from controller.runtime.store import Record, StoreWriter
 from controller.runtime.watch import Init
 from tests.beds.stores import open_store

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import structlog
 
 from controller import app
-from controller.assembly import Parts
+from controller.observe.metrics import exposing
 from controller.settings import Settings
-from controller.telemetry.exposition import exposing
+from controller.wiring import Parts
 from tests.beds.loop_turns import TimedLoop
 from tests.beds.virtual_time import clock
 from tests.tools.bench import manifests

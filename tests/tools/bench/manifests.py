@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.planner.eligibility import daemon_tolerations
+from controller.planner.node_fit import daemon_tolerations
 from tests.tools.bench.api import JSON
 
 NAME = "agent"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from controller.api import daemonset
-from controller.api.wellknown import API_VERSION
+from controller.api.names import API_VERSION
 from tests.tools.bench import manifests
 from tests.tools.bench.api import JSON
 from tests.tools.bench.manifests import FIRST_IMAGE, NAME

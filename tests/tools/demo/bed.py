@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from controller.kube.request import Transport
+from controller.kube.requests import Transport
 
 
 @dataclass(frozen=True)

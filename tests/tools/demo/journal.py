@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from controller.api.base import Value
+from controller.api.objects import Value
 
 STEP, COMMAND, FACT, NODE = "step", "command", "fact", "node"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
-from controller.api.base import Value
-from controller.api.wellknown import HASH_LABEL
+from controller.api.names import HASH_LABEL
+from controller.api.objects import Value
 from tests.beds.api import Object
 from tests.beds.nodes.fleet import ZONE_LABEL
 from tests.beds.pods import node_of

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from controller.api.wellknown import LEASE_NAME
+from controller.api.names import LEASE_NAME
 from controller.kube.config import load
 from controller.kube.transport import open_transport
 from tests.beds.api import DAEMONSETS, LEASES, NAMESPACES, PODS, Api, Object, Refusal, Resource

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controller.kube.request import Request
+from controller.kube.requests import Request
 from tests.beds.objects import demo, pod
 from tests.beds.simulator import Attempt, Cluster, api
 from tests.beds.simulator.deletion import DeleteOptions

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from controller.kube.request import NotConnected, Request, Response
+from controller.kube.requests import NotConnected, Request, Response
 from tests.beds.api import CONFIGMAPS, PODS, Api, Event, Refusal
 from tests.beds.objects import configmap, pod
 from tests.beds.simulator import Cluster, FaultPlan, InProcess, Rule

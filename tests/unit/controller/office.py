@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from controller.api.daemonset import DaemonSet
-from controller.api.meta import Key, Ref
 from controller.api.node import Node
+from controller.api.objects import Key, Ref
 from controller.api.pod import Pod
-from controller.assembly import Parts
 from controller.kube.decode import Seen
 from controller.planner.actions import DeletePod, DeleteReason
 from controller.settings import Settings
+from controller.wiring import Parts
 from tests.beds.scripted import Script
 from tests.beds.worlds import NOW, ago, pod
 

@@ -8,13 +8,12 @@ from typing import NoReturn
 
 import msgspec
 
-from controller.assembly import Parts
-from controller.kube.request import Request, Response
+from controller.kube.requests import Request, Response
+from controller.observe.http import REMEMBERED_SECONDS, ServedPage
+from controller.observe.metrics import encoded
 from controller.runtime.clock import system_clock
-from controller.serve.guard import REMEMBERED_SECONDS
-from controller.serve.server import ServedPage
 from controller.settings import Settings
-from controller.telemetry.exposition import encoded
+from controller.wiring import Parts
 from tests.beds.scripted import Script, ok
 from tests.beds.virtual_time import now, virtual_time
 from tests.unit.controller.serve.test_guard import READER, told

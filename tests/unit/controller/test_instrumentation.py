@@ -16,20 +16,20 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus, Rollout
 from controller.api.in_place import Underway
-from controller.api.meta import Key, Ref, rfc3339
-from controller.api.wellknown import InPlaceRefusal
-from controller.informers import Informers
-from controller.instrumentation import Instrumentation
+from controller.api.names import InPlaceRefusal
+from controller.api.objects import Key, Ref, rfc3339
+from controller.inplace.change import InPlaceChange
 from controller.kube.errors import ApiError, Conflict, Forbidden, NotFound, Unreachable, log_words
-from controller.kube.request import Request
+from controller.kube.requests import Request
 from controller.kube.sender import Call, Exchange
+from controller.observe import log
+from controller.observe.instrumentation import Instrumentation
+from controller.observe.metrics import Metrics
 from controller.planner.actions import CreatePod, CreateRevision, DeleteReason, ResizePod, UpdateInPlace
-from controller.planner.in_place.change import InPlaceChange
-from controller.runtime.contact import Contact
+from controller.runtime.watch import Contact
 from controller.runtime.workers import Done, Outcome, Pass, PassControl, Retry, workers
 from controller.runtime.workqueue import Taken, WorkQueue
-from controller.telemetry import log
-from controller.telemetry.metrics import Metrics
+from controller.wiring import Informers
 from tests.beds.worlds import NOW, ago, ds, everywhere, node, pod, revision
 from tests.unit.controller.office import DELETE, Office
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import kubectl_plugin
-from controller.api.meta import Key
+from controller.api.objects import Key
 from kubectl_plugin.commands import command, for_cluster
 
 HOME = Path(kubectl_plugin.__file__).parent

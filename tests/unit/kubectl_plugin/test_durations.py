@@ -7,9 +7,9 @@ import json
 import pytest
 import yaml
 
-from controller.api import number
-from controller.api.base import JSONObject
-from controller.api.number import IntOrPercent
+from controller.api import formats
+from controller.api.formats import IntOrPercent
+from controller.api.objects import JSONObject
 from kubectl_plugin.durations import seconds_of, short_duration
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
@@ -74,7 +74,7 @@ def test_anything_else_is_wrong_usage_that_names_the_flag(text: str) -> None:
 )
 def test_numbers_and_shares_become_what_the_field_holds(text: str, value: IntOrPercent) -> None:
     assert int_or_percent(text, "partition") == value
-    assert number.is_well_formed(value)
+    assert formats.is_well_formed(value)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.api.base import JSON
-from controller.api.canonical import MOST_VALUES, canonical, identity
+from controller.api.objects import JSON
+from controller.api.template_identity import MOST_VALUES, canonical, identity
 from tests.beds import templates
 
 Change = Callable[[dict[str, Any]], None]

@@ -7,18 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.api import canonical, daemonset, node
-from controller.api.base import JSONObject
+from controller.api import daemonset, node, template_identity
 from controller.api.daemonset import DaemonSet, DaemonSetView
-from controller.api.meta import Key, epoch
-from controller.api.node import NodeView
-from controller.api.status_writers import OURS, ManagedFields, StatusWriters, status_writers
-from controller.api.wellknown import (
+from controller.api.names import (
     PREDOWNLOAD_WAIT_ANNOTATION,
     PROGRESS_DEADLINE_ANNOTATION,
     PROGRESS_DEADLINE_SECONDS,
     PROGRESSIVE_ANNOTATION,
 )
+from controller.api.node import NodeView
+from controller.api.objects import OURS, JSONObject, Key, ManagedFields, StatusWriters, epoch, status_writers
 
 
 def record(spec: dict[str, Any] | None = None, **more: Any) -> DaemonSet:
@@ -34,7 +32,7 @@ def test_projection() -> None:
     assert found.annotations == {"a": "b"}
     assert found.spec.template == template, "unknown fields travel"
     assert found.spec.burst_replicas == "10%"
-    assert found.identity == canonical.identity(template)
+    assert found.identity == template_identity.identity(template)
     assert found.status is None
     assert not found.dying
     assert record(metadata={"deletionTimestamp": "2026-11-21T10:00:00Z"}).dying

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from controller.api.gates import PodCondition, ReadinessGate, ReadinessGateView, closed, gates_of, opened
-from controller.api.meta import rfc3339
+from controller.api.objects import rfc3339
+from controller.api.readiness_gates import PodCondition, ReadinessGate, ReadinessGateView, closed, gates_of, opened
 from tests.beds.simulator.patching import json_patch
 from tests.beds.worlds import NOW
 

@@ -8,12 +8,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from controller.api.image import canonical, digest_of, same_image
-from controller.api.image_pull_job import JOB_KIND, targets
-from controller.api.puller import Puller, Pulling
-from controller.api.wellknown import TAINT_NOT_READY, TAINT_UNREACHABLE
+from controller.api.containers import canonical, digest_of, same_image
+from controller.api.image_pull_job import JOB_KIND, Puller, Pulling, targets
+from controller.api.names import TAINT_NOT_READY, TAINT_UNREACHABLE
 from controller.kube.decode import Decoder
-from controller.kube.kinds import PULLERS
+from controller.kube.requests import PULLERS
 from tests.beds.worlds import node, taint
 from tests.unit.controller.imagepull.worlds import job
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from controller.api.in_place import OVERLAP_SECONDS, SETTLE_SECONDS, Resize
-from controller.api.in_place_state import state_of
-from controller.api.meta import rfc3339
-from controller.api.wellknown import IN_PLACE_STATE_ANNOTATION, IN_PLACE_STATE_LEGACY
+from controller.api.in_place import OVERLAP_SECONDS, SETTLE_SECONDS, Resize, state_of
+from controller.api.names import IN_PLACE_STATE_ANNOTATION, IN_PLACE_STATE_LEGACY
+from controller.api.objects import rfc3339
 from tests.beds.changing_pod import ChangingPod, asks, container, image, template
 from tests.beds.worlds import NOW
 

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from controller.api.meta import Key, ObjectMeta, OwnerReference, Ownership, Ref, epoch, ownership_of, rfc3339
-from controller.api.number import IntOrPercent, canonical_quantity, is_well_formed, scaled
+from controller.api.formats import (
+    LONGEST_ITEM,
+    MOST_ITEMS,
+    IntOrPercent,
+    canonical_quantity,
+    is_well_formed,
+    listed,
+    scaled,
+    shortened,
+)
+from controller.api.objects import Key, ObjectMeta, OwnerReference, Ownership, Ref, epoch, ownership_of, rfc3339
 from controller.api.patch import add, encode, guarded_by_uid, guarded_by_version, pointer, remove
-from controller.api.text import LONGEST_ITEM, MOST_ITEMS, listed, shortened
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,11 @@ import msgspec
 import pytest
 
 from controller.api import pod as pods
-from controller.api.gates import (
+from controller.api.containers import PodProblem
+from controller.api.names import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
+from controller.api.objects import Key
+from controller.api.pod import Pod, PodView, target_node
+from controller.api.readiness_gates import (
     PodCondition,
     ReadinessGate,
     ReadinessGateView,
@@ -18,10 +22,6 @@ from controller.api.gates import (
     unmarked,
     writers,
 )
-from controller.api.meta import Key
-from controller.api.pod import Pod, PodView, target_node
-from controller.api.pod_problem import PodProblem
-from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from tests.beds.worlds import pod as built
 
 

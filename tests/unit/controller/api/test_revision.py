@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.api import canonical, revision
-from controller.api.meta import Key, ObjectMeta
+from controller.api import revision, template_identity
+from controller.api.objects import Key, ObjectMeta
 from controller.api.revision import Revision, RevisionView, encode, new_hash, payload, short_hash, template_of
 from controller.api.selector import LabelSelector, Requirement, as_text, parse, requirement
 from tests.beds.worlds import matching, where
@@ -66,7 +66,7 @@ def test_projection() -> None:
     assert found.key == Key("default", "demo-abc")
     assert (found.ref.uid, found.ref.version) == ("u", "7")
     assert found.template == {"spec": {"hostNetwork": False}}
-    assert found.identity == canonical.identity({"spec": {}}), "identity is by meaning"
+    assert found.identity == template_identity.identity({"spec": {}}), "identity is by meaning"
 
 
 @pytest.mark.parametrize(

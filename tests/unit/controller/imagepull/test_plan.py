@@ -8,13 +8,11 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
-from controller.api.image_pull_job import ImagePullJobStatus, Targets
-from controller.api.meta import rfc3339
-from controller.api.puller import Pulling
-from controller.imagepull.plan import FAILED_NODES_KEPT, plan
-from controller.imagepull.puller_results import LOST
+from controller.api.image_pull_job import ImagePullJobStatus, Pulling, Targets
+from controller.api.objects import rfc3339
+from controller.imagepull.jobs import PULLED, DeleteJob, EndPuller, StartPuller, Try
+from controller.imagepull.plan import FAILED_NODES_KEPT, LOST, plan
 from controller.imagepull.state import JobState, begin, lacking
-from controller.imagepull.world import PULLED, DeleteJob, EndPuller, StartPuller, Try
 from controller.planner.world import Unpullable, Unpulled
 from tests.unit.controller.imagepull.worlds import BEGUN, MOMENT, NOW, having, job, puller, started, world
 

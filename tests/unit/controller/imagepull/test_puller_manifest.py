@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from controller.imagepull.puller_manifest import body, pod_name
+from controller.imagepull.puller import body, pod_name
 from tests.unit.controller.imagepull.worlds import job
 
 

@@ -9,30 +9,27 @@ from typing import NoReturn
 import pytest
 from msgspec.structs import replace
 
-from controller.api.image_pull_job import ImagePullJob
-from controller.api.meta import Key
-from controller.api.puller import Puller
-from controller.assembly import Parts
-from controller.imagepull.assembly import STARTING_SECONDS
-from controller.imagepull.caches import JobCaches
+from controller.api.image_pull_job import ImagePullJob, Puller
+from controller.api.objects import Key
+from controller.imagepull.jobs import JobCaches
 from controller.imagepull.reconcile import JobReconciler
-from controller.imagepull.rollouts import Rollouts
-from controller.imagepull.wanted_jobs import wanted
-from controller.instrumentation import Instrumentation
+from controller.imagepull.rollouts import Rollouts, wanted
+from controller.imagepull.wiring import STARTING_SECONDS
 from controller.kube.decode import Seen
+from controller.observe.instrumentation import Instrumentation
+from controller.observe.metrics import Metrics
 from controller.planner.validation import compiled
 from controller.runtime.pacing import Pacer
-from controller.runtime.pass_outcome import ANSWER_SECONDS, LOOK_AGAIN_SECONDS
-from controller.runtime.workers import ComeBack, Outcome
+from controller.runtime.workers import ANSWER_SECONDS, LOOK_AGAIN_SECONDS, ComeBack, Outcome
 from controller.runtime.workqueue import Taken
 from controller.settings import FeatureGates, Settings
-from controller.telemetry.metrics import Metrics
+from controller.wiring import Parts
 from tests.beds.scripted import Answer, Script, Slow, ok
 from tests.beds.stores import open_store
 from tests.beds.virtual_time import now, virtual_time
 from tests.beds.worlds import NOW, OURS, ds, pod, revision
-from tests.unit.controller.daemonset.passes import STATUS, Passes
 from tests.unit.controller.imagepull.worlds import job
+from tests.unit.controller.reconcile.passes import STATUS, Passes
 
 
 def mistaken() -> NoReturn:

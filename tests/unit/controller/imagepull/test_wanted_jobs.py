@@ -11,8 +11,8 @@ from controller.api.daemonset import DaemonSet
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.selector import LabelSelector
-from controller.imagepull.wanted_jobs import WantedImages, body, images_of, notes_on
-from controller.imagepull.wanted_jobs import wanted as wanted_by
+from controller.imagepull.rollouts import WantedImages, body, images_of, notes_on
+from controller.imagepull.rollouts import wanted as wanted_by
 from controller.planner.plan import plan
 from controller.planner.validation import compiled
 from tests.beds.worlds import ds, pod, revision, world

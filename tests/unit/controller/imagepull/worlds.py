@@ -8,12 +8,11 @@ from typing import Any
 
 import msgspec
 
-from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
-from controller.api.meta import rfc3339
-from controller.api.puller import Puller, Pulling
-from controller.imagepull.world import PULLED, JobPlan, JobWorld, StartPuller
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, Pulling
+from controller.api.objects import rfc3339
+from controller.imagepull.jobs import PULLED, JobPlan, JobWorld, StartPuller
 from controller.kube.decode import Decoder
-from controller.kube.kinds import IMAGE_PULL_JOBS
+from controller.kube.requests import IMAGE_PULL_JOBS
 
 NOW = 1_800_000_000.0
 MOMENT = 10_000.0

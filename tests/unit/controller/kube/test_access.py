@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from controller.kube import config
-from controller.kube.access import Access
+from controller.kube.config import in_cluster
 from controller.kube.connection import Connection
 from controller.kube.errors import ConfigError
-from controller.kube.in_cluster import in_cluster
+from controller.kube.kubeconfig import Access
 
 
 async def test_a_server_and_a_token_need_no_kubeconfig(tmp_path: Path) -> None:

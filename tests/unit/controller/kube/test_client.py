@@ -10,13 +10,12 @@ import msgspec
 import pytest
 
 from controller.api import patch
-from controller.api.meta import Key, Ref
+from controller.api.objects import Key, Ref
 from controller.kube import errors
-from controller.kube.client import Client, Deleted, Written
+from controller.kube.client import Client, Deleted, Reviewed, Reviews, Written
 from controller.kube.decode import Bookmark, Page, Seen
 from controller.kube.errors import ApiError
-from controller.kube.request import JSON_PATCH, Request, Response, Stream
-from controller.kube.reviews import Reviewed, Reviews
+from controller.kube.requests import JSON_PATCH, Request, Response, Stream
 from controller.kube.sender import Sender
 from tests.beds.api import Object
 from tests.beds.sample_kind import THINGS, Thing, bookmark, error_line, line, page, status, thing

@@ -9,13 +9,10 @@ import json
 import msgspec
 import pytest
 
-from controller.api.base import JSON, JSONObject
-from controller.api.meta import Key, Ref
-from controller.kube import nesting
-from controller.kube.decode import Bookmark, Decoder, ErrorEvent, Malformed, Page, Seen
-from controller.kube.kinds import NODES, REVISIONS
-from controller.kube.ndjson import Lines
-from controller.kube.raw_documents import UNREADABLE
+from controller.api.objects import JSON, JSONObject, Key, Ref
+from controller.kube import decode
+from controller.kube.decode import UNREADABLE, Bookmark, Decoder, ErrorEvent, Lines, Malformed, Page, Seen
+from controller.kube.requests import NODES, REVISIONS
 from tests.beds.sample_kind import THINGS, Thing, bookmark, error_line, line, page, thing
 
 decoder = Decoder(THINGS)
@@ -231,26 +228,26 @@ def test_half_a_deep_line_is_unreadable(cut: int) -> None:
 
 
 def test_brackets_commas_and_quotes_in_strings_count_for_nothing() -> None:
-    assert nesting.members(rb' { "a,\"}" : "]}{[,\\" , "b":{"c":[1,2]},"d" :null } ') == {
+    assert decode.members(rb' { "a,\"}" : "]}{[,\\" , "b":{"c":[1,2]},"d" :null } ') == {
         'a,"}': rb'"]}{[,\\"',
         "b": b'{"c":[1,2]}',
         "d": b"null",
     }
-    assert nesting.elements(b'[ {"a":[1,2]} ,"x,y",3]') == [b' {"a":[1,2]} ', b'"x,y"', b"3"]
-    assert nesting.members(b"{}") == {}
-    assert nesting.elements(b"[ ]") == []
+    assert decode.elements(b'[ {"a":[1,2]} ,"x,y",3]') == [b' {"a":[1,2]} ', b'"x,y"', b"3"]
+    assert decode.members(b"{}") == {}
+    assert decode.elements(b"[ ]") == []
 
 
 @pytest.mark.parametrize("document", [b"", b"[]", b"null", b'{"a":1', b'{"a', b"{1}"])
 def test_what_is_no_object_is_refused(document: bytes) -> None:
     with pytest.raises(ValueError, match=r"expected|cut off|no name"):
-        nesting.members(document)
+        decode.members(document)
 
 
 def test_one_member_is_found_without_a_look_at_what_stands_behind_it() -> None:
-    assert nesting.member(b'{"a":1,"b":[2],"c":half', "b") == b"[2]"
+    assert decode.member(b'{"a":1,"b":[2],"c":half', "b") == b"[2]"
     with pytest.raises(KeyError):
-        nesting.member(b'{"a":1}', "b")
+        decode.member(b'{"a":1}', "b")
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,19 @@ from pathlib import Path
 import pytest
 
 from controller.kube import errors
-from controller.kube.errors import ApiError, log_words, refused, unanswered
-from controller.kube.meaning import MEANINGS, ForRead, ForWrite, Meaning, Resend, meaning_of
-from controller.kube.request import NotConnected, Response
+from controller.kube.errors import (
+    MEANINGS,
+    ApiError,
+    ForRead,
+    ForWrite,
+    Meaning,
+    Resend,
+    log_words,
+    meaning_of,
+    refused,
+    unanswered,
+)
+from controller.kube.requests import NotConnected, Response
 from tests.beds.sample_kind import status
 
 

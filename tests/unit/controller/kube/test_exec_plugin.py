@@ -8,9 +8,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from controller.kube.credentials import Credential, ExecPlugin, Program
 from controller.kube.errors import ConfigError
-from controller.kube.exec_plugin import ExecPlugin
-from controller.kube.exec_run import Credential, Program
 from tests.beds.virtual_time import virtual_time
 
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from controller.kube.access import Access
 from controller.kube.errors import ConfigError
-from controller.kube.kubeconfig import ClusterAndUser, choose, impersonation
+from controller.kube.kubeconfig import Access, ClusterAndUser, choose, impersonation
 
 TWO = {
     "current-context": "dev",

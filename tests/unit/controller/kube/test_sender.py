@@ -12,14 +12,13 @@ import msgspec
 import pytest
 from aiohttp import ClientSession, ClientTimeout
 
-from controller.api.meta import Key, Ref
+from controller.api.objects import Key, Ref
 from controller.kube import errors
 from controller.kube.client import Client
 from controller.kube.connection import Connection, Fixed
 from controller.kube.errors import ConfigError
-from controller.kube.request import NotConnected, Request, Response
-from controller.kube.sender import Exchange, Sender
-from controller.kube.throttle import Throttle
+from controller.kube.requests import NotConnected, Request, Response
+from controller.kube.sender import Exchange, Sender, Throttle
 from controller.kube.transport import AiohttpTransport
 from tests.beds.sample_kind import THINGS, bookmark
 from tests.beds.scripted import Script, Slow, Watch, ok

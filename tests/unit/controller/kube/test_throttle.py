@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from controller.kube.throttle import Lane, Throttle
+from controller.kube.sender import Lane, Throttle
 from tests.beds.virtual_time import now, virtual_time_from, virtually
 
 

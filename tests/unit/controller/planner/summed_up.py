@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from controller.api.containers import PodProblem
 from controller.api.daemonset import LifecycleHook
 from controller.api.node import Node
 from controller.api.pod import Pod
-from controller.api.pod_problem import PodProblem
 from controller.planner.plan import plan
 from controller.planner.summary import Summary
 from controller.planner.world import World

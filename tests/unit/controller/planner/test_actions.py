@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import get_args
 
+from controller.observe.daemonset_counters import FAMILIES, OF_OPERATIONS
 from controller.planner.actions import Action, Harmless, InDoubt
-from controller.telemetry.daemonset_counters import FAMILIES, OF_OPERATIONS
 
 KINDS = get_args(Action)
 

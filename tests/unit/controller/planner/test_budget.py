@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import RollingUpdate, UpdateStrategy
-from controller.api.number import IntOrPercent
-from controller.planner.budget import budget_of
+from controller.api.formats import IntOrPercent
+from controller.planner.limits import budget_of
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import NOW, ds, everywhere, failed, node, pod, served, taint, world

@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet, LifecycleHook
-from controller.api.gates import ReadinessGate
+from controller.api.names import KRUISE_POD_READY
 from controller.api.pod import Pod
-from controller.api.wellknown import KRUISE_POD_READY
+from controller.api.readiness_gates import ReadinessGate
+from controller.inplace.change import InPlaceChange
 from controller.planner.actions import OpenGates, PrepareDelete
-from controller.planner.in_place.change import InPlaceChange
-from controller.planner.place import Place
+from controller.planner.world import Place
 from tests.beds.dry_runs import refusing
 from tests.beds.picture import check
 from tests.beds.worlds import NOW, ds, everywhere, failed, node, pod, prepared, revision, taint, world

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.number import IntOrPercent
-from controller.api.wellknown import PROGRESSIVE_ANNOTATION
+from controller.api.formats import IntOrPercent
+from controller.api.names import PROGRESSIVE_ANNOTATION
 from controller.planner.actions import CreatePod
 from controller.planner.plan import plan
 from controller.planner.world import World

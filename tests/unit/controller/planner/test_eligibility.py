@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.node import Node, Taint
-from controller.planner.eligibility import Fit, Rules, daemon_tolerations
+from controller.planner.node_fit import Fit, Rules, daemon_tolerations
 from tests.beds.worlds import matching, node, taint, template, where
 
 BLUE = {"color": "blue"}

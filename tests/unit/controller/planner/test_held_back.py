@@ -9,13 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from controller.planner.actions import CreatePod, DeletePod, ProbeTemplate
+from controller.planner.blocker_checks import NEXT_RETRIES, RETRIES
+from controller.planner.blockers import Obstacle
 from controller.planner.board import lay_out
 from controller.planner.explanation import Explainer
-from controller.planner.obstacles import Obstacle
-from controller.planner.place import ROOM, Place
 from controller.planner.plan import plan
-from controller.planner.retries import NEXT_RETRIES, RETRIES
-from controller.planner.world import FormerPod, Predecessor, World
+from controller.planner.world import ROOM, FormerPod, Place, Predecessor, World
 from tests.beds.picture import check
 from tests.beds.worlds import NOW, ago, ds, everywhere, pod, revision, served, template, world
 

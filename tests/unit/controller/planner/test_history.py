@@ -5,9 +5,8 @@ from __future__ import annotations
 from controller.api.revision import HIGHEST_NUMBER, Revision, new_hash
 from controller.planner.actions import CreateRevision, RenumberRevision
 from controller.planner.board import lay_out
-from controller.planner.current_revision import current_revision
-from controller.planner.history import settle_history
-from controller.planner.plan import plan
+from controller.planner.plan import plan, settle_history
+from controller.planner.revisions import current_revision
 from controller.planner.world import World
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster

@@ -7,13 +7,13 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
+from controller.api.containers import PodProblem
 from controller.api.in_place import Resize, Underway
-from controller.api.pod_problem import PodProblem
-from controller.api.wellknown import TAINT_UNREACHABLE
+from controller.api.names import TAINT_UNREACHABLE
 from controller.planner.actions import DeletePod, ProbeTemplate
+from controller.planner.blockers import Obstacle
 from controller.planner.board import lay_out
 from controller.planner.explanation import Explainer
-from controller.planner.obstacles import Obstacle
 from controller.planner.plan import plan
 from controller.planner.world import BeingPulled, Unpullable, World, unpulled
 from tests.beds.in_place_worlds import DEFERRED, REFUSED, RESTARTING, WANTED, changing, gated, in_place

@@ -12,13 +12,11 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from controller.api.daemonset import Phase
-from controller.api.wellknown import CONDITION_TYPES, TAINT_UNREACHABLE
-from controller.daemonset.own_status import OwnStatus
-from controller.daemonset.status_writer import due_status
-from controller.planner import kstatus_conditions
-from controller.planner.place import Place
+from controller.api.names import CONDITION_TYPES, TAINT_UNREACHABLE
+from controller.planner import progress
 from controller.planner.plan import plan
-from controller.planner.world import World
+from controller.planner.world import Place, World
+from controller.reconcile.status_writer import OwnStatus, due_status
 from tests.beds.api import Object
 from tests.beds.argo_cd import DEGRADED, HEALTHY, PROGRESSING, SUSPENDED, shipped
 from tests.beds.dry_runs import refusing
@@ -48,8 +46,8 @@ def test_all_three_are_there_and_at_most_one_is_true(phase: Phase) -> None:
 
 
 def test_every_phase_has_a_reading() -> None:
-    assert set(kstatus_conditions.READ_AS) == set(Phase)
-    assert set(kstatus_conditions.READ_AS.values()) == {"Ready", "Reconciling", "Stalled", ""}
+    assert set(progress.READ_AS) == set(Phase)
+    assert set(progress.READ_AS.values()) == {"Ready", "Reconciling", "Stalled", ""}
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import LifecycleHook
-from controller.api.gates import ReadinessGate
-from controller.api.meta import rfc3339
+from controller.api.names import KRUISE_POD_READY
+from controller.api.objects import rfc3339
 from controller.api.pod import Pod
-from controller.api.wellknown import KRUISE_POD_READY
+from controller.api.readiness_gates import ReadinessGate
 from controller.planner.actions import PrepareDelete
-from controller.planner.obstacle_checks import hooked
+from controller.planner.blocker_checks import hooked
 from controller.planner.plan import plan
 from tests.beds.dry_runs import refusing
 from tests.beds.picture import check

@@ -10,9 +10,9 @@ import pytest
 from controller.api.daemonset import Phase
 from controller.api.pod import Pod
 from controller.planner.board import lay_out
-from controller.planner.eligibility import Rules
-from controller.planner.kstatus_conditions import Condition
+from controller.planner.node_fit import Rules
 from controller.planner.plan import plan
+from controller.planner.progress import Condition
 from controller.planner.world import FormerPod, Predecessor, World
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster

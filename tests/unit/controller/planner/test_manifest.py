@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api import pod as pods
-from controller.api.base import JSONObject
-from controller.planner.eligibility import daemon_tolerations
-from controller.planner.manifest import PodRenderer, pod_name
+from controller.api.objects import JSONObject
+from controller.planner.node_fit import daemon_tolerations
+from controller.planner.pod_template import PodRenderer, pod_name
 from controller.planner.world import FormerPod, Predecessor
 from tests.beds.worlds import OURS, ds, revision, template
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from controller.api.formats import IntOrPercent
 from controller.api.node import Node
-from controller.api.number import IntOrPercent
 from controller.planner.board import lay_out
 from controller.planner.world import World
 from tests.beds.picture import check

@@ -9,11 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import Phase
-from controller.api.wellknown import LONGEST_PROGRESS_DEADLINE, PROGRESS_DEADLINE_ANNOTATION
+from controller.api.names import LONGEST_PROGRESS_DEADLINE, PROGRESS_DEADLINE_ANNOTATION
 from controller.planner.board import lay_out
-from controller.planner.phase import Standing, phase_of
 from controller.planner.plan import plan
-from controller.planner.progress import standing_of
+from controller.planner.progress import Standing, phase_of, standing_of
 from controller.planner.world import World
 from tests.beds.dry_runs import refusing
 from tests.beds.kstatus import CURRENT, kstatus

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from controller.api.names import FAILED_DAEMON_POD, SELECTING_ALL, SUCCEEDED_DAEMON_POD
 from controller.api.pod import Pod
 from controller.api.selector import LabelSelector
-from controller.api.wellknown import FAILED_DAEMON_POD, SELECTING_ALL, SUCCEEDED_DAEMON_POD
 from controller.planner.actions import CreatePod, DeletePod, DeleteReason
 from controller.planner.plan import plan
 from tests.beds.picture import check

@@ -8,17 +8,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from controller.api.containers import PodProblem
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
-from controller.api.meta import rfc3339
+from controller.api.names import PROGRESS_DEADLINE_ANNOTATION, TAINT_NOT_READY, TAINT_UNREACHABLE
 from controller.api.node import Taint
+from controller.api.objects import rfc3339
 from controller.api.pod import Pod
-from controller.api.pod_problem import PodProblem
-from controller.api.wellknown import PROGRESS_DEADLINE_ANNOTATION, TAINT_NOT_READY, TAINT_UNREACHABLE
-from controller.planner.phase import Standing
-from controller.planner.place import Place
 from controller.planner.plan import plan
-from controller.planner.progress import advance, halted
-from controller.planner.world import World
+from controller.planner.progress import Standing, advance, halted
+from controller.planner.world import Place, World
 from tests.beds.dry_runs import refusing
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import NOW, ago, ds, everywhere, node, numbered, pending, pod, served, taint, world

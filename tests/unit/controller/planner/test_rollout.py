@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from controller.api.wellknown import TEMPLATE_REFUSED
-from controller.planner.place import Place
+from controller.api.names import TEMPLATE_REFUSED
 from controller.planner.plan import plan
+from controller.planner.world import Place
 from tests.beds.dry_runs import refusing
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster

@@ -8,11 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.in_place import Underway
+from controller.inplace.change import NotPossible
 from controller.planner.actions import ContinueInPlace
-from controller.planner.in_place.change import NotPossible
-from controller.planner.place import Place
 from controller.planner.plan import plan
-from controller.planner.world import Unpullable
+from controller.planner.world import Place, Unpullable
 from tests.beds.dry_runs import refusing
 from tests.beds.in_place_worlds import (
     BY_LABEL,

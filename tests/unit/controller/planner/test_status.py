@@ -8,12 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import Columns, Counts, LifecycleHook
-from controller.api.meta import rfc3339
-from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
-from controller.planner.place import Place
+from controller.api.names import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
+from controller.api.objects import rfc3339
 from controller.planner.plan import Plan, plan
 from controller.planner.status import Status, columns_of
-from controller.planner.world import World
+from controller.planner.world import Place, World
 from tests.beds.dry_runs import refusing
 from tests.beds.picture import picture
 from tests.beds.worlds import (

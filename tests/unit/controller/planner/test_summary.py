@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from controller.api.containers import PodProblem
 from controller.api.node import Node
-from controller.api.pod_problem import PodProblem
-from controller.planner.place import Place
 from controller.planner.plan import plan
 from controller.planner.summary import Summary
-from controller.planner.world import World
+from controller.planner.world import Place, World
 from tests.beds.dry_runs import refusing
 from tests.beds.worlds import (
     NOW,

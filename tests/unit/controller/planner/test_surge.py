@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from controller.api.daemonset import LifecycleHook, Phase
-from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
+from controller.api.names import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.planner.actions import DeletePod, DeleteReason
-from controller.planner.place import Place
+from controller.planner.world import Place
 from tests.beds.picture import check
 from tests.beds.toy_cluster import PREPARED, ToyCluster
 from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pending, pod, served, taint, world

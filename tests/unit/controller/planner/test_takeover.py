@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api import canonical
-from controller.api.base import JSONObject
+from controller.api import template_identity
 from controller.api.daemonset import DaemonSet
+from controller.api.objects import JSONObject
 from controller.api.pod import Pod
 from controller.planner.actions import AdoptPod
-from controller.planner.place import Place
 from controller.planner.plan import plan
+from controller.planner.world import Place
 from tests.beds.in_place_worlds import RESTARTING, gated
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
@@ -76,7 +76,9 @@ def test_hand_written_native_pods_are_taken_over_without_a_restart() -> None:
 def test_the_exported_live_manifest_takes_over_without_a_restart_too() -> None:
     live = by_the_api_server(template("v1"))
     exported = ds("v1")
-    exported = replace(exported, spec=replace(exported.spec, template=live), identity=canonical.identity(live))
+    exported = replace(
+        exported, spec=replace(exported.spec, template=live), identity=template_identity.identity(live)
+    )
     ToyCluster(world(exported, **native(2))).expect("adopt node-0-v1, adopt node-1-v1, adopt demo-6b4f9d7c8", "")
 
 

@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import LifecycleHook
+from controller.inplace.change import InPlaceChange, NotPossible
 from controller.planner.actions import UpdateInPlace
-from controller.planner.in_place.change import InPlaceChange, NotPossible
-from controller.planner.place import Place
 from controller.planner.plan import plan
+from controller.planner.world import Place
 from tests.beds.in_place_worlds import BY_IMAGE, BY_LABEL, BY_RESIZE, RESTARTING, changing, gate, gated, in_place
 from tests.beds.picture import check
 from tests.beds.worlds import LABELS, NOW, ago, ds, everywhere, node, pending, pod, taint, world

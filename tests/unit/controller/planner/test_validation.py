@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet, ScaleStrategy
+from controller.api.formats import LONGEST_TEXT
+from controller.api.names import INVALID_SPEC, PROGRESSIVE_ANNOTATION
 from controller.api.selector import LabelSelector
-from controller.api.text import LONGEST_TEXT
-from controller.api.wellknown import INVALID_SPEC, PROGRESSIVE_ANNOTATION
 from controller.planner.plan import plan
 from controller.planner.validation import problems
 from tests.beds.picture import check

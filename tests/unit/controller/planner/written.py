@@ -6,11 +6,10 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet, Phase
-from controller.api.meta import rfc3339
-from controller.daemonset.own_status import OwnStatus
-from controller.daemonset.status_writer import due_status
+from controller.api.objects import rfc3339
 from controller.planner.plan import plan
 from controller.planner.world import World
+from controller.reconcile.status_writer import OwnStatus, due_status
 from tests.beds.api import Object
 from tests.beds.worlds import NOW, ds, everywhere, pod, world
 

@@ -8,9 +8,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal, NamedTuple
 
 from controller.kube.errors import Forbidden, ServerError
-from controller.runtime.election import Leadership
-from controller.runtime.leadership import leadership
-from controller.runtime.lease_rules import LeadershipLost, Lease, LeaseSpec
+from controller.runtime.leader_election import Leadership, leadership
+from controller.runtime.lease import LeadershipLost, Lease, LeaseSpec
 from tests.beds.virtual_time import now
 
 Fault = Literal["", "503", "reset", "hang", "answer lost"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.runtime.freshness import Ledger, Reach, Stale
+from controller.runtime.expectations import Ledger, Reach, Stale
 
 LIVE = {"pod-1", "pod-2"}
 

@@ -19,13 +19,13 @@ from controller.kube.errors import (
     Unreachable,
     Unreadable,
 )
-from controller.kube.request import Request, Response
-from controller.runtime.lease import ServerLease
-from controller.runtime.lease_rules import (
+from controller.kube.requests import Request, Response
+from controller.runtime.lease import (
     Create,
     Lease,
     LeaseMove,
     LeaseSpec,
+    ServerLease,
     Take,
     Timing,
     Wait,

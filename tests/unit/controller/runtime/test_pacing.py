@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.runtime.backoff import SWEEP_EVERY, Backoff, BackoffTable
 from controller.runtime.pacing import PacedQueue, Pacer, StatusPacer
+from controller.runtime.workqueue import SWEEP_EVERY, Backoff, BackoffTable
 from tests.beds.virtual_time import now, virtual_time_from
 
 

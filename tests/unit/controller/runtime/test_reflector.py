@@ -11,11 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from controller.kube.client import Client
-from controller.kube.request import NotConnected
+from controller.kube.requests import NotConnected
 from controller.kube.sender import Sender
-from controller.runtime.contact import Contact
 from controller.runtime.reflector import CHANGE, TURN, Reflector
 from controller.runtime.store import Change
+from controller.runtime.watch import Contact
 from tests.beds.sample_kind import THINGS, Thing, ThingView, bookmark, error_line, line, page, status, thing
 from tests.beds.scripted import Answer, Script, Watch, ok
 from tests.beds.stores import open_store

@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 import pytest
 
-from controller.api.meta import Key
+from controller.api.objects import Key
 from controller.kube.decode import Bookmark, Malformed, Seen
 from controller.runtime.store import Change, Store, StoreWriter, open_scoped_store
 from controller.runtime.watch import Init

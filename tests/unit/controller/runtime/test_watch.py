@@ -6,20 +6,21 @@ from typing import Any
 
 import pytest
 
-from controller.api.meta import Key
+from controller.api.objects import Key
 from controller.kube import errors
 from controller.kube.decode import Bookmark, Malformed, Page, Seen
 from controller.kube.errors import ApiError
 from controller.runtime import watch
-from controller.runtime.contact import Contact
 from controller.runtime.watch import (
     MOST_STRIKES,
     Closed,
+    Contact,
     End,
     Failed,
     Filling,
     Init,
     InitDone,
+    Length,
     Listed,
     Listing,
     ListPage,
@@ -31,9 +32,10 @@ from controller.runtime.watch import (
     Start,
     Streaming,
     Unmarked,
+    WatchPause,
     WentBack,
+    pause_after,
 )
-from controller.runtime.watch_pause import Length, WatchPause, pause_after
 
 A = Key("default", "a")
 SEEN = Seen[str](key=A, version="12", obj="a at 12")

@@ -8,9 +8,19 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
-from controller.runtime.lease_rules import LeadershipLost
-from controller.runtime.pass_outcome import ANSWER_SECONDS, patiently
-from controller.runtime.workers import ComeBack, Done, Outcome, Pass, PassControl, Retry, Work, workers
+from controller.runtime.lease import LeadershipLost
+from controller.runtime.workers import (
+    ANSWER_SECONDS,
+    ComeBack,
+    Done,
+    Outcome,
+    Pass,
+    PassControl,
+    Retry,
+    Work,
+    patiently,
+    workers,
+)
 from controller.runtime.workqueue import Taken, WorkQueue
 from tests.beds.virtual_time import now, virtual_time_from, virtually
 

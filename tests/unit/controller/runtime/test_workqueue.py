@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from controller.runtime.delays import REPLACED_KEPT
-from controller.runtime.workqueue import REASONS_KEPT, QueueClosed, WorkQueue
+from controller.runtime.workqueue import REASONS_KEPT, REPLACED_KEPT, QueueClosed, WorkQueue
 from tests.beds.virtual_time import VirtualLoop, now, virtual_time_from
 
 

@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from controller.kube.client import Reviewed
 from controller.kube.errors import ApiError, Unreachable
-from controller.kube.reviews import Reviewed
-from controller.serve.guard import REMEMBERED, REMEMBERED_SECONDS, BearerGuard
-from controller.serve.server import ServedPage
+from controller.observe.http import REMEMBERED, REMEMBERED_SECONDS, BearerGuard, ServedPage
 from tests.beds.virtual_time import virtual_time
 
 READER, STRANGER = "reader-token", "stranger-token"

@@ -10,7 +10,7 @@ import yaml
 from controller.kube import errors
 from controller.kube.connection import Connection, Fixed
 from controller.kube.errors import ApiError, ConfigError, refused, unanswered
-from controller.kube.request import NotConnected, Response
+from controller.kube.requests import NotConnected, Response
 from kubectl_plugin.cluster.api_errors import ROLES, explained_error
 from kubectl_plugin.cluster.session import session_over
 from kubectl_plugin.failures import CommandError

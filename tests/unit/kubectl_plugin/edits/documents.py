@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSetView, project
+from controller.api.objects import JSONObject
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot, Unread

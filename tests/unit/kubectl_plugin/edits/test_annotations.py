@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.api import canonical
-from controller.api.base import JSONObject, value_at
+from controller.api import template_identity
+from controller.api.objects import JSONObject, value_at
 from kubectl_plugin.edits.annotations import action_operations, template_gone_back_to
 from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.report.last_action import LAST_ACTION, LastAction, action, last_action
@@ -90,7 +90,7 @@ def rolled_back(document: JSONObject, verb: str = "rollback") -> JSONObject:
 
 def test_a_rollback_notes_the_meaning_of_the_template_that_it_brought_back() -> None:
     after = rolled_back(live())
-    assert template_gone_back_to(seen(after)) == canonical.identity(template("v1", restartPolicy="Always"))
+    assert template_gone_back_to(seen(after)) == template_identity.identity(template("v1", restartPolicy="Always"))
 
 
 @pytest.mark.parametrize("document", [live(), rolled_back(live(), "restart")], ids=["nothing", "another verb"])

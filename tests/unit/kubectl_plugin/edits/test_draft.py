@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.api.base import JSONObject, value_at
+from controller.api.objects import JSONObject, value_at
 from kubectl_plugin.edits.draft import Draft, with_operations
 
 PARTITION = ("spec", "updateStrategy", "rollingUpdate", "partition")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from controller.api.base import JSONObject
+from controller.api.objects import JSONObject
 from kubectl_plugin.edits.effects import board_after, course_words, number_of
 from kubectl_plugin.report.snapshot import Snapshot, Unread
 from tests.beds.worlds import node, pod, revision, served, taint

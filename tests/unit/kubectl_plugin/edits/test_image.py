@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from controller.api.base import JSONObject, value_at
-from controller.api.number import IntOrPercent
+from controller.api.formats import IntOrPercent
+from controller.api.objects import JSONObject, value_at
 from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.image import parse_images, set_images

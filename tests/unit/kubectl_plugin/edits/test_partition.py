@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.api.base import JSONObject, fields_of, value_at
-from controller.api.number import IntOrPercent
+from controller.api.formats import IntOrPercent
+from controller.api.objects import JSONObject, fields_of, value_at
 from controller.api.pod import Pod
 from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject, fields_of, value_at
 from controller.api.daemonset import DaemonSetView, project
+from controller.api.objects import JSONObject, fields_of, value_at
 from controller.api.pod import Pod
 from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.edit import ROLLING, Edit

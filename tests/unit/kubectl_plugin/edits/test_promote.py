@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.api.base import JSONObject
-from controller.api.number import IntOrPercent
+from controller.api.formats import IntOrPercent
+from controller.api.objects import JSONObject
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.promote import Goal, goal_of, promote, steps_for_promotion
 from kubectl_plugin.failures import CommandError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.api.base import JSONObject
+from controller.api.objects import JSONObject
 from kubectl_plugin.edits.pull_job import is_image, node_selector, pull_job
 from kubectl_plugin.failures import CommandError
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controller.api import canonical
-from controller.api.base import JSONObject, value_at
-from controller.api.wellknown import RESTARTED_AT
+from controller.api import template_identity
+from controller.api.names import RESTARTED_AT
+from controller.api.objects import JSONObject, value_at
 from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.restart import restart
 from tests.beds.worlds import pod, served
@@ -35,7 +35,7 @@ def test_to_the_controller_it_is_another_revision() -> None:
     document = live()
     after = value_at(with_operations(document, restart(seen(document)).operations), "spec", "template")
     assert isinstance(after, dict)
-    assert canonical.identity(after) != canonical.identity(seen(document).daemonset.spec.template)
+    assert template_identity.identity(after) != template_identity.identity(seen(document).daemonset.spec.template)
 
 
 def test_it_tells_the_order_and_the_pace() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.api.base import JSONObject, fields_of
 from controller.api.node import Node
+from controller.api.objects import JSONObject, fields_of
 from controller.api.revision import Revision
 from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.rollback import RollbackWish, choice_explained, roll_back, target_of

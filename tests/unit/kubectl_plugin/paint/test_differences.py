@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.api.base import JSON, JSONObject
+from controller.api.objects import JSON, JSONObject
 from kubectl_plugin.paint.differences import comparison_text
 from kubectl_plugin.report.revisions.comparison import ComparedSide, Comparison
 from kubectl_plugin.report.revisions.differences import differences

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.planner.node_state import NodeState
+from controller.planner.explanation import NodeState
 from kubectl_plugin.paint.grid import MOST_GROUPS, grid
 from kubectl_plugin.report.node_row import NodeRow
 

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from controller.api.daemonset import Phase
-from controller.planner.node_state import NodeState
+from controller.planner.explanation import NodeState
 from kubectl_plugin.paint.style import PHASES, STATES, bar, phase, stacked, state_icon
 
 

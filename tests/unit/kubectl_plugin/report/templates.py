@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from controller.api.base import JSON, JSONObject
+from controller.api.objects import JSON, JSONObject
 from kubectl_plugin.report.revisions.differences import Difference, differences
 from kubectl_plugin.report.revisions.hiding import without_secrets
 

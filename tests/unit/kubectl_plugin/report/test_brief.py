@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.base import JSON
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
-from controller.api.meta import rfc3339
-from controller.api.wellknown import DEGRADED, PROGRESS_DEADLINE_ANNOTATION, TEMPLATE_REFUSED, WRITES_FAIL
+from controller.api.names import DEGRADED, PROGRESS_DEADLINE_ANNOTATION, TEMPLATE_REFUSED, WRITES_FAIL
+from controller.api.objects import JSON, rfc3339
 from kubectl_plugin.report.snapshot import Snapshot, Unread
 from kubectl_plugin.report.status.brief import brief_of, stated_brief
 from kubectl_plugin.report.status.endings import Awaited, Ending, ending_of, unfinished_ending

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from controller.api.base import JSONObject
-from controller.api.canonical import identity
+from controller.api.objects import JSONObject
+from controller.api.template_identity import identity
 from kubectl_plugin.report.revisions.differences import differences, image_only, verdict
 from kubectl_plugin.report.revisions.phrases import summary
 from tests.unit.kubectl_plugin.report.templates import Edit, agent, found, hid, template, told

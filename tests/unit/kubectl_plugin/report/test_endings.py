@@ -8,11 +8,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from controller.api.containers import PodProblem
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
-from controller.api.meta import rfc3339
-from controller.api.number import IntOrPercent
-from controller.api.pod_problem import PodProblem
-from controller.api.status_writers import StatusWriters
+from controller.api.formats import IntOrPercent
+from controller.api.objects import StatusWriters, rfc3339
 from controller.planner.summary import ZoneState
 from controller.planner.world import World
 from kubectl_plugin.failures import ExitCode

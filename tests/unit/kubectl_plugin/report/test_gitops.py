@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.api.base import JSONObject
-from controller.api.meta import OwnerReference
+from controller.api.objects import JSONObject, OwnerReference
 from kubectl_plugin.report.gitops import caution_of
 
 ARGO_WROTE = [{"manager": "kubectl-edit"}, {"manager": "argocd-controller", "operation": "Apply"}]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.api.base import JSON, JSONObject, fields_of, value_at
+from controller.api.objects import JSON, JSONObject, fields_of, value_at
 from kubectl_plugin.report.revisions.hiding import is_hidden, without_secrets
 
 SECRET = "s3cret"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from controller.api.base import JSON, JSONObject
+from controller.api.objects import JSON, JSONObject
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from kubectl_plugin.report.revisions.history import history, live_revision

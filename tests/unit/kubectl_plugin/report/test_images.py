@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject
-from controller.api.image_pull_job import ImagePullJobStatus
-from controller.api.puller import Pulling
+from controller.api.image_pull_job import ImagePullJobStatus, Pulling
+from controller.api.objects import JSONObject
 from kubectl_plugin.report.counts_in_words import between
 from kubectl_plugin.report.pulls import (
     NodePull,

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject
-from controller.api.canonical import identity
-from controller.api.gates import ReadinessGate
 from controller.api.in_place import Resize, Underway
+from controller.api.objects import JSONObject
 from controller.api.pod import Pod
-from controller.planner.node_state import NodeState
+from controller.api.readiness_gates import ReadinessGate
+from controller.api.template_identity import identity
+from controller.planner.explanation import NodeState
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.pace import pace_of
 from kubectl_plugin.forecast.plan_sentences import PlanWords

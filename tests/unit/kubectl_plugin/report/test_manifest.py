@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.api.base import JSON, JSONObject
-from controller.api.meta import Key
+from controller.api.objects import JSON, JSONObject, Key
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.node_choice import choice_of, chosen_rows
 from kubectl_plugin.report.revisions.comparison import template_among

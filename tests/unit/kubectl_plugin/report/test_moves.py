@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import LifecycleHook
-from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE, TAINT_UNREACHABLE
+from controller.api.names import LIFECYCLE_STATE_LABEL, PREPARING_DELETE, TAINT_UNREACHABLE
+from controller.planner.blockers import Obstacle
 from controller.planner.board import lay_out
-from controller.planner.obstacles import Obstacle
 from kubectl_plugin.report.moves import Moves, planned_moves
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import before, ds, node, pod, revision, served, taint, template, world

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
+from controller.api.objects import JSONObject
 from controller.api.pod import Pod
 from controller.planner.board import lay_out
 from kubectl_plugin.failures import CommandError

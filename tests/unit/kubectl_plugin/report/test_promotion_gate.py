@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import Phase, Rollout
-from controller.api.meta import rfc3339
+from controller.api.objects import rfc3339
 from controller.api.pod import Pod
 from kubectl_plugin.report.promotion_gate import PromotionBlock, PromotionBlockReason, quiet_since, why_blocked
 from kubectl_plugin.report.snapshot import PodDetail

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.wellknown import TAINT_NOT_READY, TAINT_UNREACHABLE
+from controller.api.names import TAINT_NOT_READY, TAINT_UNREACHABLE
 from controller.planner.plan import Plan, plan
 from controller.planner.world import World
 from kubectl_plugin.forecast import forecast as module

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import pytest
 from kubernetes_asyncio.client import models
 
-from controller.api.base import JSONObject
+from controller.api.objects import JSONObject
 from kubectl_plugin.report.revisions.change_lines import object_change_lines
 from kubectl_plugin.report.revisions.security import MARKED, is_image, is_marked
 

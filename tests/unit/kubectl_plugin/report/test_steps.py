@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.api.number import IntOrPercent
+from controller.api.formats import IntOrPercent
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.steps import STEPS_ANNOTATION, Steps, steps_of
 

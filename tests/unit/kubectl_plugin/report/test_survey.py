@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus, LifecycleHook, Phase
-from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE, TAINT_UNREACHABLE
-from controller.planner.node_state import NodeState
+from controller.api.names import LIFECYCLE_STATE_LABEL, PREPARING_DELETE, TAINT_UNREACHABLE
+from controller.planner.explanation import NodeState
 from kubectl_plugin.report.node_choice import choice_of, chosen_rows
 from kubectl_plugin.report.snapshot import PodDetail, Snapshot, Unread
 from kubectl_plugin.report.stated_status import is_unusable

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.api.base import JSONObject
+from controller.api.objects import JSONObject
 from controller.planner.world import World
 from kubectl_plugin.report.last_action import LAST_ACTION, action, last_action
 from kubectl_plugin.report.network_plugin import network_sign

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet, LifecycleHook
 from controller.api.node import Node
+from controller.api.objects import JSONObject
 from controller.api.pod import Pod
 from kubectl_plugin.forecast.forecast import forecast
 from kubectl_plugin.forecast.warnings import QUESTIONS, warnings_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller.api.base import JSONObject
+from controller.api.objects import JSONObject
 from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.both_kinds import FINALIZER, Mark

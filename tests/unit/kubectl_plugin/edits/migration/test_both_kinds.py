@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.api.base import JSONObject, fields_of, value_at
+from controller.api.objects import JSONObject, fields_of, value_at
 from kubectl_plugin.edits.apply_manifest import last_applied
 from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.migration import both_kinds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.api import patch
-from controller.api.base import JSONObject, value_at
+from controller.api.objects import JSONObject, value_at
 from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.managers import FIELD, managers_for, managers_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.api.base import JSONObject
+from controller.api.objects import JSONObject
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.migration import both_kinds
 from kubectl_plugin.edits.migration.observed import Kind, Observed

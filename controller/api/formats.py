@@ -1,0 +1,137 @@
+"""Numbers as users write them: fields that are a number or a percentage, and quantities of resources.
+
+Bounds texts for people, wherever they come from: an object may contain 1.5 MiB of text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from decimal import ROUND_UP, Context, Decimal
+from itertools import islice
+from typing import TypeAlias
+
+IntOrPercent: TypeAlias = int | str
+"""A number of nodes or pods (`3`), or a percentage of the desired number (`"30%"`). Any other string is malformed."""
+
+_PERCENT = re.compile(r"([0-9]{1,9})%")
+_LONGEST_QUANTITY = 64
+"""Characters. No real quantity is longer, and arithmetic with a million digits takes minutes."""
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(m|u|n|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei|[eE][+-]?\d{1,3})?")
+"""At most three digits of exponent: written out, larger numbers would fill the memory."""
+_EXACT = Context(prec=2 * _LONGEST_QUANTITY)
+"""Digits of precision, so that two quantities are never rounded to the same one."""
+_MILLI = Decimal("1e-3")
+_SUFFIX = {
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    "k": Decimal("1e3"),
+    "M": Decimal("1e6"),
+    "G": Decimal("1e9"),
+    "T": Decimal("1e12"),
+    "P": Decimal("1e15"),
+    "E": Decimal("1e18"),
+    **{f"{s}i": Decimal(1024) ** power for power, s in enumerate("KMGTPE", start=1)},
+}
+
+_DECIMAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+
+
+def is_well_formed(value: IntOrPercent) -> bool:
+    """Whether `value` is an int >= 0 or a percentage. 150% is well formed; the CRD limits percentages."""
+    if isinstance(value, str):
+        return _PERCENT.fullmatch(value) is not None
+    return value >= 0
+
+
+def decimal_integer(text: str) -> int | None:
+    """An int64 in canonical form, without leading zeros or a plus, as the operators Gt and Lt of a toleration compare
+    it; None for any other text."""
+    number = int(text) if _DECIMAL_INTEGER.fullmatch(text) else None
+    return number if number is not None and -(2**63) <= number < 2**63 else None
+
+
+def scaled(value: IntOrPercent | None, total: int, *, round_up: bool) -> int:
+    """`value` as a number of `total` nodes; None counts as 0.
+
+    A percentage is rounded up or down as asked (maxUnavailable and maxSurge up, partition and burst down).
+    Raises ValueError for a string that is not a percentage.
+    """
+    if value is None:
+        return 0
+    if isinstance(value, int):
+        return value
+    match = _PERCENT.fullmatch(value)
+    if match is None:
+        raise ValueError(f"{value!r} is neither a whole number nor a percentage such as 30%")
+    share = int(match[1]) * total
+    return -(-share // 100) if round_up else share // 100
+
+
+def canonical_quantity(value: str | int | float, *, in_millis: bool = False) -> str:
+    """The one spelling of a quantity: `1000m`, `1.0` and `1` become `1`. Any other text is returned unchanged.
+
+    `in_millis`: rounded up to thousandths, as the API server does with amounts of resources.
+    """
+    amount = _amount(value)
+    if amount is None:
+        return str(value)
+    exponent = amount.as_tuple().exponent
+    if in_millis and isinstance(exponent, int) and exponent < -3:
+        amount = amount.quantize(_MILLI, rounding=ROUND_UP, context=_EXACT)
+    return format(_EXACT.normalize(amount), "f")
+
+
+def at_least(value: str | int | float, least: str) -> str:
+    """The larger of two quantities, in the spelling of `canonical_quantity`."""
+    amount, other = _amount(value), _amount(least)
+    raised = amount is not None and other is not None and amount < other
+    return canonical_quantity(least if raised else value)
+
+
+def _amount(value: str | int | float) -> Decimal | None:
+    text = str(value)
+    match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST_QUANTITY else None
+    if match is None:
+        return None
+    number, suffix = Decimal(match[1]), match[2] or ""
+    if suffix[:1] in ("e", "E") and len(suffix) > 1 and suffix != "Ei":
+        return _EXACT.scaleb(number, int(suffix[1:]))
+    return _EXACT.multiply(number, _SUFFIX.get(suffix, Decimal(1)))
+
+
+LONGEST_TEXT = 1024
+"""Characters of a message in a condition or event, where the API server accepts no more, and of a column."""
+LONGEST_ITEM = 200
+"""Characters of one item in a list, or of one quoted value."""
+MOST_ITEMS = 5
+"""Items of a list that are shown."""
+_SEPARATOR = "; "
+"""Stands between the parts of a message."""
+
+
+def shortened(text: str, most: int = LONGEST_TEXT) -> str:
+    """`text` in at most `most` characters; if it is cut off, the end says how many it had."""
+    if len(text) <= most:
+        return text
+    tail = f"… ({len(text):,} characters)"
+    return text[: max(most - len(tail), 0)] + tail
+
+
+def listed(items: Iterable[str], *, separator: str = "; ") -> str:
+    """The first `MOST_ITEMS` of `items`, each shortened, and how many more there are."""
+    rest = iter(items)
+    shown = [shortened(item, LONGEST_ITEM) for item in islice(rest, MOST_ITEMS)]
+    left = sum(1 for _ in rest)
+    return separator.join([*shown, f"and {left:,} more"] if left else shown)
+
+
+def joined(*parts: str) -> str:
+    """One message of the parts that are not empty, each once; `parts_of` takes it apart again."""
+    return _SEPARATOR.join(dict.fromkeys(filter(None, parts)))
+
+
+def parts_of(message: str) -> list[str]:
+    """The parts of a message that `joined` made."""
+    return message.split(_SEPARATOR)

@@ -1,0 +1,207 @@
+"""Makes and connects the parts that carry out ImagePullJobs. They run inside the scopes of `app`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from math import inf
+
+from controller.api.daemonset import DaemonSet
+from controller.api.image_pull_job import JOB_KIND, ImagePullJob, Puller
+from controller.api.node import Node
+from controller.api.objects import Key
+from controller.api.revision import Revision
+from controller.imagepull.jobs import JobCaches
+from controller.imagepull.reconcile import JobReconciler
+from controller.imagepull.rollouts import Rollouts
+from controller.kube.client import Client
+from controller.observe.instrumentation import Instrumentation
+from controller.observe.log import PassLog
+from controller.observe.metrics import Metrics
+from controller.planner.actions import Note
+from controller.planner.node_fit import Rules
+from controller.planner.world import BeingPulled, Unpulled
+from controller.reconcile.caches import Cached, Caches
+from controller.reconcile.events import Recorder
+from controller.runtime.clock import Clock, elapsed
+from controller.runtime.pacing import PacedQueue
+from controller.runtime.store import Change, open_scoped_store
+from controller.runtime.workers import Handle, workers
+from controller.runtime.workqueue import WorkQueue
+
+WORKERS = 1
+"""Workers for each queue: a pass that waits for answers occupies none, and deciding takes a millisecond."""
+STARTING_SECONDS = 10.0
+"""Seconds for which rollouts wait for these caches: a new leader does not know where images are."""
+SETTLES_SECONDS = 0.2
+"""Seconds from a change of a DaemonSet to the pass over its jobs, because several changes come together."""
+DRAIN_SECONDS = 0.5
+"""Seconds that running passes get when the process stops. Names and owners make unanswered writes safe."""
+
+
+class ImagePullParts:
+    """The stores, queues and reconcilers. They exist from the start and run inside `working`. The informers call the
+    `on_…` methods with each change."""
+
+    def __init__(
+        self,
+        client: Client,
+        namespaces: Sequence[str],
+        daemonsets: Caches,
+        clock: Clock,
+        metrics: Metrics,
+        instrumentation: Instrumentation,
+        recorder: Recorder,
+        *,
+        say: Callable[[DaemonSet, Note], None],
+        wake: Callable[[DaemonSet], None],
+        rules_of: Callable[[DaemonSet], Rules],
+        relist: Callable[[], None],
+    ) -> None:
+        """`wake` makes a rollout look again which nodes wait. `rules_of` returns the compiled
+        rules of a DaemonSet. `relist` lists jobs and pullers again."""
+        self.jobs = open_scoped_store(ImagePullJob, namespaces)
+        self.pullers = open_scoped_store(Puller, namespaces)
+        self.caches = JobCaches(self.jobs.store, self.pullers.store, daemonsets)
+        self.queue = PacedQueue[Key]()
+        self.rollout_queue: WorkQueue[Key] = WorkQueue()
+        """The keys of DaemonSets whose jobs have to be looked at."""
+        self._daemonsets, self._instrumentation, self._recorder = daemonsets, instrumentation, recorder
+        self._wake = wake
+        self._caught_up = False
+        self._waits_until = inf
+        """The end of `STARTING_SECONDS` (`elapsed`): from then on, no rollout waits for caches that lag."""
+        attempts = metrics.count_image_pulls(lambda: len(self.caches.unfinished()), lambda: len(self.caches.pullers))
+        self._reconciler = JobReconciler(
+            client,
+            self.caches,
+            clock,
+            self.queue.pacer,
+            instrumentation,
+            say=self._say,
+            attempted=lambda result: attempts.labels(result).inc(),
+            on_progress=self._wake_owner,
+            relist=relist,
+        )
+        did = instrumentation.image_passes.did
+        self._rollouts = Rollouts(
+            client,
+            daemonsets,
+            self.jobs.store,
+            say,
+            wake,
+            rules_of,
+            self._reconciler.lacking,
+            self._reconciler.is_moved,
+            did,
+        )
+
+    @asynccontextmanager
+    async def working(self, caught_up: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+        """Carry out jobs while the block runs, as soon as the caches are `caught_up`. That may be never, if the kind
+        is not installed or may not be read; nobody waits for it.
+        """
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        self._waits_until = loop.time() + STARTING_SECONDS
+        timer = loop.call_later(STARTING_SECONDS, self._wake_waiting)
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(self._work(caught_up, stop), name="image-pulls")
+            try:
+                yield
+            finally:
+                timer.cancel()
+            stop.set()
+            if not self._caught_up:
+                task.cancel()
+
+    async def _work(self, caught_up: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
+        await caught_up()
+        self._caught_up = True
+        self._wake_waiting()
+        for job in self.caches.jobs.values():
+            self.queue.add(job.key, "start")
+        for puller in self.caches.pullers.values():
+            self.queue.add(Key(puller.namespace, puller.job), "start")
+        for daemonset in self._daemonsets.daemonsets.values():
+            self.rollout_queue.add(daemonset.key, "start")
+        async with (
+            _working(self.queue, self._reconciler, self._instrumentation.job_passes),
+            _working(self.rollout_queue, self._rollouts, self._instrumentation.image_passes),
+        ):
+            await stop.wait()
+
+    def unpulled(self, daemonset: DaemonSet, cached: Cached) -> Mapping[str, Unpulled]:
+        """The nodes whose update waits for images, as in `World`: all nodes while that is not known yet, no nodes if
+        there are no jobs."""
+        if not daemonset.waits_for_images:
+            return {}
+        if self._caught_up:
+            return self._rollouts.unpulled(daemonset, cached)
+        if elapsed() >= self._waits_until:
+            return {}
+        return {pod.node: BeingPulled() for pod in cached.pods}
+
+    def moved(self, daemonset: DaemonSet) -> frozenset[str]:
+        """The new images that nodes have under another name, as in `World`."""
+        return self._rollouts.moved(daemonset)
+
+    def _wake_waiting(self) -> None:
+        for daemonset in self._daemonsets.daemonsets.values():
+            if daemonset.waits_for_images:
+                self._wake(daemonset)
+
+    def on_job(self, change: Change[ImagePullJob]) -> None:
+        old, new = change.old, change.new
+        if old is not None and new is None:
+            self._recorder.forget(old.uid)
+            self._rollouts.gone(old)
+        if new is not None:
+            self._rollouts.saw(new)
+        if (job := new or old) is not None and (old is None or new is None or old.status != new.status):
+            self._wake_owner(job)
+        same_wish = old is not None and new is not None and (old.generation, old.dying) == (new.generation, new.dying)
+        self.queue.enqueue(change.key, "lazy" if same_wish else "urgent", "job changed")
+
+    def on_puller(self, change: Change[Puller]) -> None:
+        for job in {puller.job for puller in (change.old, change.new) if puller is not None}:
+            self.queue.enqueue(Key(change.key.namespace, job), "soon", f"puller {change.key.name} changed")
+
+    def on_node(self, change: Change[Node]) -> None:
+        old, new = change.old, change.new
+        if old is not None and new is not None and old.same_placement(new):
+            return
+        self.caches.fleet += 1
+        if new is None:
+            self._reconciler.node_gone(change.key.name)
+        for job in self.caches.unfinished():
+            self.queue.enqueue(job.key, "lazy", f"node {change.key.name} changed")
+
+    def on_daemonset(self, change: Change[DaemonSet]) -> None:
+        if change.old is not None and change.new is None:
+            self._rollouts.forget(change.old.uid)
+        self.rollout_queue.add_after(change.key, SETTLES_SECONDS, "daemonset changed")
+
+    def on_revision(self, change: Change[Revision]) -> None:
+        revision = change.new or change.old
+        owner = self._daemonsets.daemonset_of(revision) if revision is not None else None
+        if owner is not None:
+            self.rollout_queue.add_after(owner.key, SETTLES_SECONDS, "revision changed")
+
+    def on_server_back(self) -> None:
+        self._reconciler.server_back()
+        for job in self.caches.jobs.values():
+            self.queue.enqueue(job.key, "urgent", "server back")
+
+    def _wake_owner(self, job: ImagePullJob) -> None:
+        daemonset = self.caches.owner_of(job)
+        if daemonset is not None and daemonset.waits_for_images:
+            self._wake(daemonset)
+
+    def _say(self, job: ImagePullJob, note: Note) -> None:
+        self._instrumentation.job_noted(job, note)
+        self._recorder(job, note, kind=JOB_KIND)
+
+
+def _working(queue: WorkQueue[Key], handle: Handle[Key], passes: PassLog) -> AbstractAsyncContextManager[None]:
+    return workers(WORKERS, queue, handle, around=passes.about, drain=DRAIN_SECONDS, name="puller")

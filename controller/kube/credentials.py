@@ -1,0 +1,340 @@
+"""Runs the program of an exec plugin, or another one. No program outlives the task that waits for it.
+
+Credentials from the exec plugin of a kubeconfig (the login of a cloud vendor), renewed for as long as we run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import math
+import os
+import signal
+import ssl
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from controller.api.objects import Value, View, epoch, rfc3339
+from controller.kube.errors import ConfigError
+from controller.kube.kubeconfig import KubeconfigEntry
+
+PLUGIN_SECONDS = 60.0
+"""Seconds that a plugin may take where there is no terminal: one that waits for a person would never end."""
+ENDS_WITHIN = 1.0
+"""Seconds to wait for the end of a program that was killed."""
+CLUSTER_EXTENSION: Final = "client.authentication.k8s.io/exec"
+"""The extension of a cluster in a kubeconfig that holds what its plugin is told of it."""
+CLUSTER_FIELDS: Final = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
+"""Fields of a cluster that an ExecCredential has by the same name."""
+MODES: Final = ("Never", "IfAvailable", "Always")
+
+
+class Credential(Value):
+    """The output of a plugin: a token, a client certificate, or both."""
+
+    authorization: str | None = None
+    """The `Authorization` header; None: there is no token."""
+    certificate: Mapping[str, str] = {}
+    """The certificate and its key, as fields of a user in a kubeconfig; empty: there is none."""
+    expiry: float | None = None
+    """When it expires (seconds since 1970); None: not known."""
+
+
+class Console(Value):
+    """The standard streams of a command that a person runs."""
+
+    err: int
+    """The descriptor of standard error."""
+    types: bool
+    """Whether standard input is a terminal."""
+    terminal: bool
+    """Whether either of them is a terminal."""
+
+
+class _Status(View):
+    """The `status` of the ExecCredential that a plugin prints."""
+
+    token: str | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+    expiration_timestamp: str | None = None
+
+
+class Program:
+    """An exec plugin. `settings` is the `exec` of a user in a kubeconfig, `cluster` the cluster that goes with it.
+
+    With a `console` a plugin writes to the person's standard error, may ask at the terminal, and has no limit there.
+    Without one, as in a controller, what it writes there is dropped. `seconds` replaces the limit; it may be `inf`.
+    """
+
+    def __init__(
+        self,
+        settings: KubeconfigEntry,
+        source: str,
+        cluster: KubeconfigEntry | None = None,
+        *,
+        console: Console | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        self.name = f'its exec plugin "{settings.get("command")}"'
+        self.source = source
+        self._settings, self._cluster, self._console = settings, cluster or {}, console
+        self._at_terminal = console is not None and console.terminal
+        self.seconds = seconds or (math.inf if self._at_terminal else PLUGIN_SECONDS)
+        """Seconds within which it has to end."""
+
+    async def run(self) -> Credential:
+        """Run the plugin once. Raises ConfigError when it fails; odd settings or odd output may raise anything."""
+        try:
+            async with asyncio.timeout(None if self.seconds == math.inf else self.seconds):
+                return _credential(self._status(await self._printed()))
+        except TimeoutError as error:
+            raise self._failed(f"did not end within {self.seconds:g} s") from error
+        except OSError as error:
+            if error.filename != self._settings.get("command"):
+                raise
+            installed = not isinstance(error, FileNotFoundError)
+            hint = next(iter(str(self._settings.get("installHint") or "").strip().splitlines()), "")
+            why = f"cannot be run: {error.strerror}" if installed else "is not installed"
+            raise self._failed(why, hint=hint) from error
+
+    async def _printed(self) -> bytes:
+        for key in ("command", "apiVersion"):
+            if not self._settings.get(key):
+                raise self._broken(f"malformed request. missing key '{key}'")
+        version, asks = self._settings["apiVersion"], self._asks()
+        spec: KubeconfigEntry = {"interactive": asks}
+        if self._settings.get("provideClusterInfo"):
+            spec["cluster"] = _cluster_info(self._cluster)
+        info = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
+        variables = {one["name"]: one["value"] for one in self._settings.get("env") or ()}
+        code, printed, _ = await run_program(
+            str(self._settings["command"]),
+            *(self._settings.get("args") or ()),
+            env={**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(info)},
+            stdin=None if asks else DEVNULL,
+            stderr=DEVNULL if self._console is None else self._console.err,
+            at_terminal=self._at_terminal,
+        )
+        if code:
+            raise self._broken(f"process returned {code}")
+        return printed
+
+    def _status(self, printed: bytes) -> _Status:
+        version = self._settings["apiVersion"]
+        try:
+            credential = json.loads(printed)
+        except ValueError as error:
+            raise self._broken("failed to decode process output", quoting=str(error)) from error
+        for key in ("apiVersion", "kind", "status"):
+            if key not in credential:
+                raise self._broken(f"malformed response. missing key '{key}'")
+        if credential["apiVersion"] != version:
+            returned = f"it returned {credential['apiVersion']}"
+            raise self._broken(f"plugin api version does not match {version}", quoting=returned)
+        try:
+            status = msgspec.convert(credential["status"], _Status)
+        except msgspec.ValidationError as error:
+            raise self._broken("malformed response. status", quoting=str(error)) from error
+        if status.expiration_timestamp and epoch(status.expiration_timestamp) is None:
+            raise self._broken("malformed response. status: expirationTimestamp is no RFC 3339 time")
+        if bool(status.client_certificate_data) != bool(status.client_key_data):
+            raise self._broken("malformed response. status: a certificate or a key, not both")
+        if not (status.token or status.client_certificate_data):
+            raise self._broken("malformed response. status: neither a token nor a certificate")
+        return status
+
+    def _asks(self) -> bool:
+        """Whether the plugin may ask at standard input. Raises ConfigError where it has to and cannot."""
+        mode = self._settings.get("interactiveMode")
+        if not mode and self._settings["apiVersion"] != "client.authentication.k8s.io/v1":
+            mode = "IfAvailable"  # the default of the versions before
+        if mode not in MODES:
+            raise self._failed(f"needs interactiveMode: one of {', '.join(MODES)}")
+        types = self._console is not None and self._console.types
+        if mode == "Always" and not types:
+            raise self._failed("has interactiveMode Always, and standard input is not a terminal")
+        return types and mode != "Never"
+
+    def _broken(self, words: str, *, quoting: str = "") -> ConfigError:
+        return self._failed(f"failed: {words}", quoting=quoting, hint="log in again")
+
+    def _failed(self, words: str, *, quoting: str = "", hint: str = "") -> ConfigError:
+        return ConfigError(f"{self.source}: {self.name} {words}", quoting=quoting, hint=hint)
+
+
+def _credential(status: _Status) -> Credential:
+    files = {"client-certificate": status.client_certificate_data, "client-key": status.client_key_data}
+    return Credential(
+        authorization=f"Bearer {status.token}" if status.token else None,
+        certificate={f"{field}-data": _base64(text.encode()) for field, text in files.items() if text},
+        expiry=epoch(status.expiration_timestamp),
+    )
+
+
+def _cluster_info(cluster: KubeconfigEntry) -> KubeconfigEntry:
+    """`spec.cluster` of the ExecCredential that the plugin gets, from the cluster's entry in the kubeconfig."""
+    info = {field: cluster[field] for field in CLUSTER_FIELDS if cluster.get(field)}
+    authority = cluster.get("certificate-authority-data")
+    if not authority and cluster.get("certificate-authority"):
+        authority = _base64(Path(cluster["certificate-authority"]).read_bytes())
+    if authority:
+        info["certificate-authority-data"] = authority
+    extensions = {one["name"]: one["extension"] for one in cluster.get("extensions") or ()}
+    return {**info, "config": extensions.get(CLUSTER_EXTENSION)}
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+async def run_program(
+    *words: str,
+    env: Mapping[str, str] | None = None,
+    stdin: int | None = DEVNULL,
+    stderr: int = PIPE,
+    at_terminal: bool = False,
+) -> tuple[int, bytes, bytes]:
+    """Run a program to its end; returns its exit code, stdout and, by default, stderr. When the caller is cancelled,
+    the program is killed together with its process group.
+
+    `stdin` None is our own. A program that talks with a person `at_terminal` stays in our own process group, because
+    the terminal listens to no other; then only the program itself is killed.
+    """
+    group = None if at_terminal else 0
+
+    async def start() -> Process | Exception:
+        try:
+            return await asyncio.create_subprocess_exec(
+                *words, env=env, stdin=stdin, stdout=PIPE, stderr=stderr, process_group=group
+            )
+        except (
+            Exception
+        ) as error:  # whatever it is: it is raised outside of the scope, which would wrap it in a group
+            return error
+
+    async with asyncio.TaskGroup() as scope:
+        starting = scope.create_task(start())
+        try:
+            program = await asyncio.shield(starting)
+            printed, complaint = (b"", b"") if isinstance(program, Exception) else await program.communicate()
+        except BaseException as error:  # cancelled too: the program does not outlive the call
+            await _end(starting, alone=at_terminal)
+            if not isinstance(error, Exception):
+                raise
+            program = error
+    if isinstance(program, Exception):
+        raise program
+    return program.returncode or 0, printed, complaint or b""
+
+
+async def _end(starting: asyncio.Task[Process | Exception], *, alone: bool) -> None:
+    """Kill the program. Its start is finished first, however often the caller is cancelled: when a start is
+    interrupted, asyncio ends that program alone, and waits for all that share its pipes."""
+    while not starting.done():
+        with suppress(asyncio.CancelledError):  # the caller raises it
+            await asyncio.wait([starting])
+    program = starting.result()
+    if isinstance(program, Exception):
+        return
+    with suppress(ProcessLookupError):
+        if alone or sys.platform == "win32":
+            program.kill()
+        else:
+            os.killpg(program.pid, signal.SIGKILL)  # it may have ended, and a program that it started may not
+    with suppress(TimeoutError):
+        async with asyncio.timeout(ENDS_WITHIN):
+            await program.wait()
+
+
+SKEW = 60.0
+"""Seconds before its expiry at which a token is renewed, so that clocks may differ a little."""
+LEAST_PAUSE = 10.0
+"""Seconds between two runs at least, whatever expiry the plugin returns."""
+
+
+class ExecPlugin:
+    """Runs the plugin again shortly before its token expires, and when the server answers 401.
+
+    While the old token is valid, no request waits for a run, so a slow plugin cannot cost a leader its Lease. A run
+    continues when a task that waits for it is cancelled; it ends when `renewing` is left. When a run fails, the old
+    token stays in use.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        credential: Credential,
+        tls_with: Callable[[Credential], ssl.SSLContext],
+        clock: Callable[[], float],
+    ) -> None:
+        """`credential` is what `program` returned first. `tls_with` makes our side of TLS, and may raise OSError."""
+        self._program, self._credential, self._tls_with, self._clock = program, credential, tls_with, clock
+        self._tls = tls_with(credential)
+        self._last_run = clock()
+        self._scope: asyncio.TaskGroup | None = None
+        self._renewal: asyncio.Task[ConfigError | None] | None = None
+
+    async def authorization(self) -> str | None:
+        renewal = self._renewing() if self._due() else self._renewal
+        if renewal is not None and not renewal.done() and self._has_expired():
+            await asyncio.shield(renewal)  # if it fails, the old token is tried; a 401 then leads to `refresh`
+        return self._credential.authorization
+
+    async def refresh(self) -> None:
+        if (failed := await asyncio.shield(self._renewing())) is not None:
+            raise failed
+        if (expiry := self._credential.expiry) is not None and self._has_expired():
+            words = f"hands out a credential that expired at {rfc3339(expiry)}"
+            raise ConfigError(f"{self._program.source}: {self._program.name} {words}", hint="log in again")
+
+    @asynccontextmanager
+    async def renewing(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.TaskGroup() as self._scope:
+                yield
+                if self._renewal is not None:
+                    self._renewal.cancel()
+        except BaseExceptionGroup as left:  # one error, from the block: a renewal never raises
+            raise left.exceptions[0] from left.exceptions[0].__cause__
+
+    def tls(self) -> ssl.SSLContext:
+        """Our side of TLS with the newest client certificate. Each new certificate makes another context, because a
+        connection keeps the context that opened it."""
+        return self._tls
+
+    def _has_expired(self) -> bool:
+        return self._credential.expiry is not None and self._clock() >= self._credential.expiry
+
+    def _due(self) -> bool:
+        expiry, now = self._credential.expiry, self._clock()
+        return expiry is not None and now >= expiry - SKEW and now >= self._last_run + LEAST_PAUSE
+
+    def _renewing(self) -> asyncio.Task[ConfigError | None]:
+        """The run that is under way, or a new one."""
+        if self._renewal is None or self._renewal.done():
+            assert self._scope is not None, "only asked inside `renewing`"
+            self._last_run = self._clock()
+            self._renewal = self._scope.create_task(self._attempt(), name="exec-plugin")
+        return self._renewal
+
+    async def _attempt(self) -> ConfigError | None:
+        """Renew the credential; returns why that failed. If nobody waits for the result, the next 401 reports it."""
+        try:
+            credential = await self._program.run()
+            if credential.certificate:
+                self._tls = self._tls_with(credential)
+        except ConfigError as failed:
+            return failed
+        except Exception as error:  # odd output may break anything; a certificate may not fit its key
+            words = " ".join(str(error).split()) or type(error).__name__
+            return ConfigError(f"{self._program.source}: cannot renew the credentials", quoting=words)
+        self._credential = credential
+        return None

@@ -1,0 +1,319 @@
+"""Makes the text for scrapers: at most once a second, however many ask, and in short steps.
+
+All metrics that are counted when something happens. `instrumentation` counts them.
+
+Those that are read at a scrape are in `collectors`, those of each DaemonSet in `tally` and `daemonsets`.
+
+Metrics that other controllers have too use the names that dashboards know (`workqueue_*`, `controller_runtime_*`,
+`rest_client_*`); our own start with `kruise_ds_`. No label has the name of a node, pod or image as its value. Series
+that are known in advance start at 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import cache
+from itertools import product
+from typing import TypeAlias, get_args
+
+from prometheus_client import (
+    Counter,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.core import Metric
+from prometheus_client.exposition import choose_encoder
+
+from controller.api.names import LEASE_NAME
+from controller.api.objects import Key
+from controller.observe.daemonset_counters import Tally
+from controller.observe.daemonset_gauges import DaemonSetCollector, MeasuredDaemonSet
+from controller.observe.process_metrics import CACHES, CONTACTS, QUEUES, TASKS, Cache, Registry, Scraped, living
+from controller.runtime.watch import RestartReason
+from controller.runtime.workqueue import WorkQueue
+
+OPENMETRICS = "application/openmetrics-text"
+LARGE = 1000
+"""Samples. Larger pages are encoded in a thread, not on the event loop."""
+
+
+ExposedMetrics: TypeAlias = tuple[bytes, str]
+"""The text, and its content type."""
+
+
+@asynccontextmanager
+async def exposing(families: Callable[[], Iterator[Metric]]) -> AsyncIterator[Exposition]:
+    """Make pages while the block runs."""
+    exposition = Exposition(families)
+    async with asyncio.TaskGroup() as group:
+        making = group.create_task(exposition.make(), name="pages")
+        yield exposition
+        making.cancel()
+
+
+class Exposition:
+    """A page shows the state after it was requested. All requests that arrive before a page is begun get that page.
+
+    At most one page is begun in each second of the loop's clock. The metrics are read on the event loop, where queues
+    and caches may be read, and other tasks run in between.
+    """
+
+    def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
+        self._families = families
+        self._pages: dict[bool, asyncio.Future[ExposedMetrics]] = {}
+        """Pages that are requested and not begun yet; key: whether in the format OpenMetrics."""
+        self._asked = asyncio.Event()
+
+    async def __call__(self, accept: str) -> ExposedMetrics:
+        """The page for this `Accept` header."""
+        modern = OPENMETRICS in accept
+        if modern not in self._pages:
+            self._pages[modern] = asyncio.get_running_loop().create_future()
+            self._asked.set()
+        return await asyncio.shield(self._pages[modern])  # when one who waits is cancelled, others still wait
+
+    async def make(self) -> None:
+        """Make page after page, for all who have asked by then."""
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                await self._asked.wait()
+                self._asked.clear()
+                second = int(loop.time())
+                pages, self._pages = self._pages, {}
+                await self._fill(pages)
+                await asyncio.sleep(second + 1 - loop.time())  # at most one page a second, however many ask
+        finally:
+            for page in self._pages.values():
+                page.cancel()  # no page is made any more
+
+    async def _fill(self, pages: Mapping[bool, asyncio.Future[ExposedMetrics]]) -> None:
+        try:
+            found = []
+            for family in self._families():
+                found.append(family)
+                await asyncio.sleep(0)  # other tasks may run
+            large = sum(len(family.samples) for family in found) >= LARGE
+            for modern, page in pages.items():
+                page.set_result(await asyncio.to_thread(encoded, found, modern) if large else encoded(found, modern))
+        except Exception as error:  # only these pages fail, not the next ones
+            for page in pages.values():
+                if not page.done():
+                    page.set_exception(error)
+
+
+def encoded(families: Sequence[Metric], modern: bool = False) -> ExposedMetrics:
+    """The text and its content type: OpenMetrics if `modern`, else the format of Prometheus."""
+    encode, content_type = choose_encoder(OPENMETRICS if modern else "")
+    return encode(_Read(families)), content_type
+
+
+class _Read:
+    """The metrics in the form of a registry, as the encoders expect."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+CONTROLLER = "daemonset"
+"""The controller of DaemonSets. Metrics of passes call each controller like its queue."""
+JOB_QUEUE = "imagepulljob"
+IMAGE_QUEUE = "daemonset-images"
+"""The queue of DaemonSets whose ImagePullJobs have to be looked at."""
+
+PASS_RESULTS = ("success", "error", "requeue", "requeue_after")
+"""Results of passes. `requeue` exists in controller-runtime; here no key comes back without a delay."""
+METHODS = {
+    "get": "GET",
+    "list": "GET",
+    "watch": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+}
+"""HTTP methods by verb, for the label that client-go uses."""
+USUAL = (("200", "GET"), ("201", "POST"), ("200", "PATCH"), ("200", "DELETE"))
+"""Status codes and methods whose series exist from the start."""
+RESOURCES = ("daemonsets", "pods", "nodes", "controllerrevisions")
+"""The resources that are always watched."""
+
+DECADES = (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100, 1000)
+PASSES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+LAGS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
+REQUESTS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30)
+"""Buckets of the histograms, in seconds."""
+
+
+class Metrics:
+    """The metrics of one process."""
+
+    def __init__(
+        self,
+        *,
+        version: str,
+        revision: str = "",
+        workers: int = 0,
+        host: str = "",
+        resources: Iterable[str] = RESOURCES,
+    ) -> None:
+        """`host` is that of the API server, a label of request metrics; `resources` are the watched ones."""
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # has no annotations
+        registry = self.registry = Registry()
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        GCCollector(registry=registry)
+        registry.register(Scraped("kind", living, TASKS))
+        self.tally = Tally(registry)
+        self.dry_runs = registry.counter(
+            "kruise_ds_template_dry_runs_total",
+            "Dry runs of a new template before a rollout, by result",
+            result=("accepted", "refused", "error"),
+        )
+        self.foreign_status_writes = registry.counter(
+            "kruise_ds_foreign_status_writes_total",
+            "Status writes by another controller after our own: two act on one DaemonSet",
+        )
+        registry.register(self.tally)
+        self._passes_set_up(workers)
+        self._requests_set_up(host)
+        self._watches_set_up(tuple(resources))
+        self._own_set_up(version, revision)
+
+    def _passes_set_up(self, workers: int) -> None:
+        registry, ours = self.registry, (CONTROLLER,)
+        self.passes = registry.counter(
+            "controller_runtime_reconcile_total", "Passes by result", controller=ours, result=PASS_RESULTS
+        )
+        self.errors = registry.counter("controller_runtime_reconcile_errors", "Passes that failed", controller=ours)
+        self.panics = registry.counter(
+            "controller_runtime_reconcile_panics", "Passes that ended in an unexpected exception", controller=ours
+        )
+        self.pass_seconds = registry.histogram(
+            "controller_runtime_reconcile_time_seconds", "Length of a pass, writes included", PASSES, controller=ours
+        )
+        self._active = registry.gauge(
+            "controller_runtime_active_workers",
+            "Passes now; one that waits for the API server takes no worker",
+            controller=ours,
+        ).labels(CONTROLLER)
+        limit = registry.gauge("controller_runtime_max_concurrent_reconciles", "Workers", controller=ours)
+        limit.labels(CONTROLLER).set(workers)
+        self.queued_seconds, self.work_seconds = (
+            registry.histogram(f"workqueue_{which}_duration_seconds", meaning, DECADES, name=ours)
+            for which, meaning in (
+                ("queue", "How long a key was ready before it was taken"),
+                ("work", "How long a key was processed"),
+            )
+        )
+        self.decision_seconds = registry.histogram(
+            "kruise_ds_decision_duration_seconds", "Deciding what to do, without doing it", PASSES
+        )
+
+    def _requests_set_up(self, host: str) -> None:
+        requests = self.registry.counter(
+            "rest_client_requests_total",
+            "Requests by code (<error>: no answer) and method",
+            code=(),
+            method=(),
+            host=(),
+        )
+        for code, method in USUAL:
+            requests.labels(code, method, host)
+        seconds = self.registry.histogram(
+            "rest_client_request_duration_seconds",
+            "Until the answer; for a watch, until its first line",
+            REQUESTS,
+            verb=METHODS,
+            host=(host,),
+        )
+
+        @cache
+        def of_request(verb: str, status: int) -> tuple[Counter, Histogram]:
+            code = str(status) if status else "<error>"
+            return requests.labels(code, METHODS[verb], host), seconds.labels(verb, host)
+
+        self.of_request = of_request
+        """Returns the counter and the histogram for a verb and a status code (0: no answer)."""
+
+    def _watches_set_up(self, resources: tuple[str, ...]) -> None:
+        self.malformed = self.registry.counter(
+            "kruise_ds_malformed_objects_total",
+            "Objects that could not be read; the last good state of each is kept",
+            resource=resources,
+        )
+        self.watch_restarts = self.registry.counter(
+            "kruise_ds_watch_restarts_total",
+            "Watches that ended and were opened again: closed by the server, gone (410), error, timeout",
+            resource=resources,
+            reason=get_args(RestartReason),
+        )
+        self.heard: dict[str, dict[str, float]] = {resource: {} for resource in resources}
+        """When anything was last received (seconds since 1970), by resource and watch."""
+        self.registry.register(Scraped("resource", lambda: self.heard, CONTACTS))
+
+    def _own_set_up(self, version: str, revision: str) -> None:
+        registry = self.registry
+        build = registry.gauge("kruise_ds_build_info", "Always 1", version=(), revision=(), python_version=())
+        build.labels(version, revision, platform.python_version()).set(1)
+        self.stale = registry.counter("kruise_ds_stale_passes", "Passes that waited for their own writes to be seen")
+        self.overdue = registry.counter(
+            "kruise_ds_expectations_timeouts", "Own writes that the cache did not show in 30 s"
+        )
+        self.status_writes = registry.counter(
+            "kruise_ds_status_updates_total", "Status writes by result", result=("success", "conflict", "error")
+        )
+        self.dropped_events = registry.counter(
+            "kruise_ds_events_dropped", "Events that were never sent because too many waited"
+        )
+        self.loop_lag = registry.histogram("kruise_ds_event_loop_lag_seconds", "How late a timer fires", LAGS)
+        leads = registry.gauge("leader_election_master_status", "1 while this process leads", name=(LEASE_NAME,))
+        self.leads = leads.labels(LEASE_NAME)
+
+    def watch_queues(self, queues: Mapping[str, WorkQueue[Key]]) -> None:
+        """Show these queues and the passes over their keys from now on, each under its name; one is that of the
+        DaemonSets."""
+        self._active.set_function(lambda: len(queues[CONTROLLER].processing_seconds()))
+        for name, result in product(queues, PASS_RESULTS):
+            self.passes.labels(name, result)
+        times = (self.pass_seconds, self.queued_seconds, self.work_seconds)
+        for name, metric in product(queues, (self.errors, self.panics, *times)):
+            metric.labels(name)
+        self.registry.register(Scraped("name", lambda: queues, *QUEUES))
+
+    def watch_caches(self, caches: Mapping[str, Cache]) -> None:
+        """Show each resource's cache from now on."""
+        self.registry.register(Scraped("resource", lambda: caches, *CACHES))
+
+    def watch_daemonsets(self, current: Callable[[], Iterable[MeasuredDaemonSet]], *, zones: bool = True) -> None:
+        """Show every DaemonSet that `current` yields; a standby yields none."""
+        self.registry.register(DaemonSetCollector(current, zones=zones))
+
+    def count_image_pulls(self, jobs: Callable[[], int], pullers: Callable[[], int]) -> Counter:
+        """Show the metrics of ImagePullJobs, which exist only if these are enabled. `jobs` counts unfinished jobs,
+        `pullers` the existing pods. Returns the counter of attempts, by result."""
+        attempts = self.registry.counter(
+            "kruise_ds_image_pulls_total",
+            "Attempts of ImagePullJobs to get an image onto a node, by result",
+            result=("pulled", "failed"),
+        )
+        for name, meaning, read in (
+            ("kruise_ds_image_pull_jobs", "ImagePullJobs that are not over", jobs),
+            ("kruise_ds_image_pull_pods", "Puller pods now", pullers),
+        ):
+            self.registry.gauge(name, meaning).set_function(read)
+        return attempts
+
+    def families(self) -> Iterator[Metric]:
+        """All metrics, each read when it is yielded."""
+        self.tally.settle()
+        yield from self.registry.collect()

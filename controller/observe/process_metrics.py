@@ -1,0 +1,117 @@
+"""The metrics of queues, caches, watches and tasks. They are read at each scrape, and cost nothing in between.
+
+Scrapes run on the event loop, where all of these may be read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter as Count
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
+from typing import Generic, TypeAlias, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from controller.api.daemonset import DaemonSet
+from controller.api.node import Node
+from controller.api.objects import Key
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from controller.runtime.store import Store
+from controller.runtime.workqueue import WorkQueue
+
+T = TypeVar("T")
+M = TypeVar("M", Counter, Gauge, Histogram)
+
+Row: TypeAlias = tuple[str, str, Callable[[T], float]]
+"""One metric: its name, its meaning, and how its value is read."""
+Cache: TypeAlias = Store[DaemonSet] | Store[Pod] | Store[Node] | Store[Revision]
+
+QUEUES: tuple[Row[WorkQueue[Key]], ...] = (
+    ("workqueue_depth", "Keys that are ready and not being processed", lambda queue: queue.depth),
+    (
+        "workqueue_unfinished_work_seconds",
+        "Seconds for which keys have been processed so far, summed over those in progress",
+        lambda queue: sum(queue.processing_seconds()),
+    ),
+    (
+        "workqueue_longest_running_processor_seconds",
+        "Seconds for which the key that has been in progress longest has been processed",
+        lambda queue: max(queue.processing_seconds(), default=0.0),
+    ),
+    ("workqueue_adds_total", "Keys added to the queue", lambda queue: queue.adds),
+    ("workqueue_retries_total", "Keys that failed and come again", lambda queue: queue.retries),
+)
+CACHES: tuple[Row[Cache], ...] = (
+    ("kruise_ds_informer_synced", "1 after the first list", lambda cache: float(cache.filled)),
+    ("kruise_ds_informer_objects", "Size of the cache", len),
+    (
+        "kruise_ds_informer_unreadable_objects",
+        "Objects whose latest state cannot be decoded; the last good state is used",
+        lambda cache: len(cache.malformed),
+    ),
+)
+CONTACTS: Row[Mapping[str, float]] = (
+    "kruise_ds_informer_last_contact_timestamp_seconds",
+    "When the last event or bookmark came, 0 if none has",
+    lambda watches: min(watches.values(), default=0.0),  # of several, the one that has been silent for longest
+)
+TASKS: Row[int] = ("kruise_ds_tasks", "Live asyncio tasks by purpose", float)
+KINDS = ("worker", "reflector", "events", "heartbeat", "lease", "other")
+"""The kinds of tasks, by the beginning of their names."""
+
+
+class Scraped(Collector, Generic[T]):
+    """Metrics of several things, each under its name, which is the value of `label`."""
+
+    def __init__(self, label: str, things: Callable[[], Mapping[str, T]], *rows: Row[T]) -> None:
+        self._label, self._things, self._rows = label, things, rows
+
+    def collect(self) -> Iterator[Metric]:
+        things = self._things()
+        for name, meaning, read in self._rows:
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            family = kind(name, meaning, labels=(self._label,))
+            for value, thing in things.items():
+                family.add_metric([value], read(thing))
+            yield family
+
+
+class Registry(CollectorRegistry):
+    """Makes metrics. `labels` are the labels, each with those values whose series exist from the start, as 0."""
+
+    def counter(self, name: str, meaning: str, /, **labels: Iterable[str]) -> Counter:
+        return _from_zero(Counter(name, meaning, tuple(labels), registry=self), labels)
+
+    def gauge(self, name: str, meaning: str, /, **labels: Iterable[str]) -> Gauge:
+        return _from_zero(Gauge(name, meaning, tuple(labels), registry=self), labels)
+
+    def histogram(self, name: str, meaning: str, buckets: tuple[float, ...], /, **labels: Iterable[str]) -> Histogram:
+        return _from_zero(Histogram(name, meaning, tuple(labels), buckets=buckets, registry=self), labels)
+
+
+def _from_zero(metric: M, labels: Mapping[str, Iterable[str]]) -> M:
+    for values in product(*labels.values()) if labels else ():
+        metric.labels(*values)
+    return metric
+
+
+def living() -> Mapping[str, int]:
+    """How many tasks of the running loop have not ended, by kind; all 0 outside of a loop."""
+    found = Count(dict.fromkeys(KINDS, 0))
+    try:
+        tasks = asyncio.all_tasks()
+    except RuntimeError:
+        return found
+    found.update(_kind(task.get_name()) for task in tasks if not task.done())
+    return found
+
+
+def _kind(name: str) -> str:
+    if name == "leader-lease":
+        return "lease"
+    head = name.partition("-")[0]
+    return head if head in KINDS else "other"

@@ -1,0 +1,203 @@
+"""Decides which nodes should run the pod (eligible nodes), and which may keep one.
+
+The placement fields of the template are compiled once per generation; judging one node is then a few dictionary
+look-ups. Resources, ports and node conditions are ignored: they are for the scheduler. The rules are those of the
+native controller (`NodeShouldRunDaemonPod`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+from typing import TypeAlias
+
+import msgspec
+
+from controller.api import selector
+from controller.api.formats import decimal_integer
+from controller.api.names import (
+    TAINT_DISK_PRESSURE,
+    TAINT_MEMORY_PRESSURE,
+    TAINT_NETWORK_UNAVAILABLE,
+    TAINT_NOT_READY,
+    TAINT_PID_PRESSURE,
+    TAINT_UNREACHABLE,
+    TAINT_UNSCHEDULABLE,
+)
+from controller.api.node import ZONE_LABELS, Node, Taint
+from controller.api.objects import JSONObject, Value, View
+from controller.api.pod import AffinityView, NodeTerm
+from controller.api.selector import LabelSelector, Matcher
+
+NodeTest: TypeAlias = Callable[[Node], bool]
+
+
+class Fit(IntEnum):
+    """Whether a daemon pod should be on a node."""
+
+    LEAVE = 0
+    """It must not be there."""
+    STAY = 1
+    """It may stay, but none is created: the node has a NoSchedule taint that the pod does not tolerate."""
+    RUN = 2
+    """Exactly one pod should be there: the node is eligible."""
+
+
+class Toleration(View):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class PlacementSpec(View):
+    node_name: str = ""
+    node_selector: dict[str, str] | None = None
+    affinity: AffinityView | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+    host_network: bool = False
+
+
+class Placement(View):
+    """The fields of a pod template that decide where its pods go."""
+
+    spec: PlacementSpec = PlacementSpec()
+
+
+def daemon_tolerations(host_network: bool) -> tuple[Toleration, ...]:
+    """The tolerations that every daemon pod gets
+    (https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/#taints-and-tolerations)."""
+    wanted = [(TAINT_NOT_READY, "NoExecute"), (TAINT_UNREACHABLE, "NoExecute")]
+    wanted += [
+        (key, "NoSchedule")
+        for key in (TAINT_DISK_PRESSURE, TAINT_MEMORY_PRESSURE, TAINT_PID_PRESSURE, TAINT_UNSCHEDULABLE)
+    ]
+    if host_network:
+        wanted.append((TAINT_NETWORK_UNAVAILABLE, "NoSchedule"))
+    return tuple(Toleration(key=key, operator="Exists", effect=effect) for key, effect in wanted)
+
+
+class Judged(Value):
+    """All nodes as the rules of one DaemonSet judge them. The tuples have the same order."""
+
+    nodes: tuple[Node, ...] = ()
+    fits: tuple[Fit, ...] = ()
+    selected: tuple[bool, ...] = ()
+    """Whether `Rules.selects` each node."""
+    zones: tuple[str, ...] = ()
+    eligible: Mapping[str, int] = {}
+    """How many eligible nodes each zone has; zones without any are missing."""
+
+
+class Rules:
+    """The placement rules of one generation of one DaemonSet, compiled.
+
+    `judged` remembers its answer for the last tuple of nodes by identity, so pass the same tuple while no node has
+    changed. Making it raises ValueError or msgspec.ValidationError for a placement field of the wrong type and for a
+    broken selector; a broken affinity term just matches no node. So compile a whole DaemonSet by
+    `validation.compiled`.
+    """
+
+    def __init__(
+        self,
+        template: JSONObject,
+        nodes_to_update: LabelSelector | None = None,
+        pods: LabelSelector | None = None,
+        problems: tuple[str, ...] = (),
+    ) -> None:
+        """`pods` is the selector of the DaemonSet. `problems` say why its spec cannot be used."""
+        self.problems = problems
+        self.owns: Matcher = selector.parse(pods) if pods is not None and not pods.empty else lambda _: False
+        """Whether the selector of the DaemonSet matches these labels; an empty or broken one matches nothing."""
+        spec = msgspec.convert(template, Placement).spec
+        self._name = spec.node_name
+        self._labels = tuple((spec.node_selector or {}).items())
+        self._affinity = _affinity_test(spec.affinity)
+        self._tolerations = (*(spec.tolerations or ()), *daemon_tolerations(spec.host_network))
+        self._selects = selector.parse(nodes_to_update) if nodes_to_update is not None else None
+        self._judged = Judged()
+
+    def fit(self, node: Node) -> Fit:
+        if self._name and self._name != node.name:
+            return Fit.LEAVE
+        labels = node.labels
+        for key, value in self._labels:
+            if labels.get(key) != value:
+                return Fit.LEAVE
+        if self._affinity is not None and not self._affinity(node):
+            return Fit.LEAVE
+        return self._taint_fit(node.taints) if node.taints else Fit.RUN
+
+    def selects(self, node: Node) -> bool:
+        """Whether `rollingUpdate.selector` allows updates on this node; without a selector, on every node."""
+        return self._selects is None or self._selects(node.labels)
+
+    def judged(self, nodes: tuple[Node, ...]) -> Judged:
+        if self._judged.nodes is not nodes:
+            usual, fits = ZONE_LABELS[0], tuple(map(self.fit, nodes))
+            zones = tuple([node.labels.get(usual) or node.zone for node in nodes])
+            self._judged = Judged(
+                nodes=nodes,
+                fits=fits,
+                selected=tuple(map(self.selects, nodes)),
+                zones=zones,
+                eligible=Counter(zone for zone, fit in zip(zones, fits, strict=True) if fit is Fit.RUN),
+            )
+        return self._judged
+
+    def _taint_fit(self, taints: Iterable[Taint]) -> Fit:
+        fit = Fit.RUN
+        for taint in taints:
+            if taint.effect == "PreferNoSchedule" or any(_tolerates(t, taint) for t in self._tolerations):
+                continue
+            if taint.effect == "NoExecute":
+                return Fit.LEAVE
+            fit = Fit.STAY
+        return fit
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    if toleration.operator in ("Gt", "Lt"):
+        bound, value = decimal_integer(toleration.value), decimal_integer(taint.value)
+        if bound is None or value is None:
+            return False
+        return value > bound if toleration.operator == "Gt" else value < bound
+    return bool(toleration.key) and toleration.operator in ("", "Equal") and toleration.value == taint.value
+
+
+def _affinity_test(affinity: AffinityView | None) -> NodeTest | None:
+    """A test for the required node affinity; None: there is none. One matching term is enough; a malformed one
+    matches nothing."""
+    required = affinity.node_affinity.required if affinity and affinity.node_affinity else None
+    if required is None:
+        return None
+    terms = []
+    for term in required.node_selector_terms or ():
+        try:
+            terms.append(_term_test(term))
+        except ValueError:
+            continue
+    return lambda node: any(matches(node) for matches in terms)
+
+
+def _term_test(term: NodeTerm) -> NodeTest:
+    labels: tuple[Matcher, ...] = tuple(selector.requirement(one) for one in term.match_expressions or ())
+    fields: tuple[Matcher, ...] = tuple(selector.requirement(one) for one in term.match_fields or ())
+    if any(one.key != "metadata.name" for one in term.match_fields or ()):
+        raise ValueError("matchFields knows only metadata.name")
+    if not labels and not fields:
+        return lambda _: False
+
+    def matches(node: Node) -> bool:
+        return all(test(node.labels) for test in labels) and all(
+            test({"metadata.name": node.name}) for test in fields
+        )
+
+    return matches

@@ -1,0 +1,221 @@
+"""Makes the body of a pod: the template, bound to one node by affinity, owned by its DaemonSet.
+
+The body is encoded once per revision, and the names of pod and node are put between the encoded parts: a thousand
+pods cost a thousand concatenations, not a thousand deep copies.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import cast
+
+import msgspec
+
+from controller.api.daemonset import DaemonSet
+from controller.api.formats import listed
+from controller.api.names import (
+    API_VERSION,
+    HASH_LABEL,
+    IN_PLACE_UPDATE_READY,
+    KIND,
+    KRUISE_POD_READY,
+    UNKNOWN_FIELDS_ANNOTATION,
+    unknown_fields,
+)
+from controller.api.objects import JSON, JSONObject, as_bytes, fields_of, items_of
+from controller.api.revision import SHORT_HASH_CHARACTERS, Revision, short_hash
+from controller.planner.node_fit import daemon_tolerations
+from controller.planner.world import Predecessor
+
+_NAME, _NODE = b"\0", b"\1"
+"""Mark where the names of the pod and of its node go. JSON has these bytes only in escaped form."""
+_METADATA = frozenset(
+    {
+        "annotations",
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generateName",
+        "generation",
+        "labels",
+        "managedFields",
+        "name",
+        "namespace",
+        "ownerReferences",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+"""The fields of any object's metadata."""
+_POD = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_MAX_BASE = 54
+"""Characters of the owner's name in the name of a pod: with `-` and 8 more, a host name of 63 characters at
+most."""
+
+
+def pod_name(daemonset: DaemonSet, node: str, seen: tuple[str, ...], before: Predecessor | None) -> str:
+    """The name of a new pod, `<daemonset>-<8 characters>`. `seen` are the uids of our pods on the node now, `before`
+    is the pod that was there last.
+
+    The same node in the same state gives the same name. So a create that is repeated because its answer was lost is
+    refused as AlreadyExists, even if the template has changed in between. Once a pod was seen there, or has gone, the
+    next name differs.
+    """
+    return child_name(daemonset.name, daemonset.uid, node, before.uid if before else "", *sorted(seen))
+
+
+def child_name(owner: str, *parts: str) -> str:
+    """`<owner>-<8 characters>`, always the same for the same parts: a create that is repeated is refused."""
+    return f"{_base(owner)}-{short_hash(*parts, length=8)}"
+
+
+def without_child_names(text: str, owner: str) -> str:
+    """`text` with `<owner>-…` in place of each name that `child_name` makes: of all pods it then says the same."""
+    return re.sub(rf"\b{re.escape(_base(owner))}-[{SHORT_HASH_CHARACTERS}]{{8}}\b", f"{_base(owner)}-…", text)
+
+
+def _base(owner: str) -> str:
+    return owner[:_MAX_BASE].rstrip(".-")
+
+
+def unknown_field_words(message: str) -> str:
+    """The server's message about fields that it does not know in a pod, in the terms of the DaemonSet."""
+    fields = listed((f"spec.template.{path}" for path in unknown_fields(message)), separator=", ")
+    return f"unknown field {fields} (annotation {UNKNOWN_FIELDS_ANNOTATION}: allow makes pods without)"
+
+
+class PodRenderer:
+    """Makes the bodies of all pods of one revision."""
+
+    def __init__(self, daemonset: DaemonSet, revision: Revision) -> None:
+        name, node = (cast("JSON", msgspec.Raw(hole)) for hole in (_NAME, _NODE))  # replaced below
+        whole = _body(daemonset, revision, name)
+        spec = fields_of(whole["spec"])
+        affinity, given, added = fields_of(spec.get("affinity")), *_tolerations(spec)
+        aim: JSONObject = {"affinity": aimed(affinity, node), "tolerations": [*given, *added]}
+        self._body = as_bytes({**whole, "spec": {**spec, **aim}})
+        aim = {"affinity": _narrowed(affinity, node), "tolerations": [*items_of(spec.get("tolerations")), *added]}
+        self._whole = as_bytes({**_misplaced(revision.template), **whole, "spec": {**spec, **aim}})
+
+    def body(self, name: str, node: str) -> bytes:
+        """The JSON body of the pod `name` on `node`, ready to be sent."""
+        return self._body.replace(_NODE, as_bytes(node)).replace(_NAME, as_bytes(name))
+
+    def whole(self, name: str, node: str) -> bytes:
+        """The same, for a dry run that is to find every unknown field of the template: nothing of it is left out that
+        the pod has in another form."""
+        return self._whole.replace(_NODE, as_bytes(node)).replace(_NAME, as_bytes(name))
+
+
+def owner_reference(daemonset: DaemonSet) -> JSONObject:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": daemonset.name,
+        "uid": daemonset.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _body(daemonset: DaemonSet, revision: Revision, hole: JSON) -> JSONObject:
+    """The body without its node; `hole` stands where the name of the pod goes.
+
+    Of the metadata, only labels, annotations and finalizers are taken. Fields that a pod does not have are sent where
+    they are in the template, so that the server can name them.
+    """
+    template = revision.template
+    meta = fields_of(template.get("metadata"))
+    metadata: JSONObject = {
+        **{field: value for field, value in meta.items() if field not in _METADATA},
+        "name": hole,
+        "generateName": f"{daemonset.name}-",
+        "namespace": daemonset.namespace,
+        "labels": {**fields_of(meta.get("labels")), HASH_LABEL: revision.hash},
+        "ownerReferences": [owner_reference(daemonset)],
+    }
+    for field in ("annotations", "finalizers"):
+        if meta.get(field):
+            metadata[field] = meta[field]
+    spec = fields_of(template.get("spec"))
+    body: JSONObject = {
+        **spec,
+        **_gates(daemonset, spec),
+    }
+    beside = {field: value for field, value in template.items() if field not in _POD}
+    return {**beside, "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
+
+
+def _gates(daemonset: DaemonSet, spec: JSONObject) -> JSONObject:
+    """The readiness gates of the pod, with ours: for updates in place, and before a deletion if the hook asks for
+    it."""
+    given = items_of(spec.get("readinessGates"))
+    hook = daemonset.pre_delete
+    wanted = {
+        IN_PLACE_UPDATE_READY: daemonset.in_place,
+        KRUISE_POD_READY: hook is not None and hook.mark_pod_not_ready,
+    }
+    there = {gate.get("conditionType") for gate in given}
+    missing: list[JSON] = [{"conditionType": one} for one, asked in wanted.items() if asked and one not in there]
+    return {"readinessGates": [*given, *missing]} if missing else {}
+
+
+def aimed(affinity: JSONObject, node: JSON) -> JSONObject:
+    """`affinity`, with its required node affinity replaced by this node alone; preferences stay."""
+    term: JSONObject = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    required: JSONObject = {"nodeSelectorTerms": [term]}
+    node_affinity = {
+        **fields_of(affinity.get("nodeAffinity")),
+        _REQUIRED: required,
+    }
+    return {**affinity, "nodeAffinity": node_affinity}
+
+
+def hides_fields(template: JSONObject) -> bool:
+    """Whether some of the template's fields are not in its pods, because they have them in another form: its required
+    node affinity, or a toleration that an automatic one replaces; or because a template has no such field."""
+    spec = fields_of(template.get("spec"))
+    kept, _ = _tolerations(spec)
+    required = fields_of(fields_of(spec.get("affinity")).get("nodeAffinity")).get(_REQUIRED)
+    replaced = required is not None or len(kept) < len(items_of(spec.get("tolerations")))
+    return replaced or bool(_misplaced(template))
+
+
+def _misplaced(template: JSONObject) -> JSONObject:
+    """Fields beside the template's metadata and spec that only a pod has, with a blank after their names: so the
+    server does not know them, and names them."""
+    return {f"{field} ": template[field] for field in ("apiVersion", "kind", "status") if field in template}
+
+
+def _narrowed(affinity: JSONObject, node: JSON) -> JSONObject:
+    """`affinity`, where each required term is for this node alone too."""
+    aim = aimed(affinity, node)
+    required = fields_of(fields_of(affinity.get("nodeAffinity")).get(_REQUIRED))
+    if not required:
+        return aim
+    [here] = items_of(fields_of(fields_of(aim["nodeAffinity"])[_REQUIRED]).get("nodeSelectorTerms"))
+    narrowed: list[JSON] = [
+        {**term, "matchFields": [*items_of(term.get("matchFields")), *items_of(here["matchFields"])]}
+        for term in items_of(required.get("nodeSelectorTerms"))
+    ]
+    both: JSONObject = {**required, "nodeSelectorTerms": narrowed or [here]}
+    return {**aim, "nodeAffinity": {**fields_of(aim["nodeAffinity"]), _REQUIRED: both}}
+
+
+def _tolerations(spec: JSONObject) -> tuple[list[JSON], list[JSON]]:
+    """Those of the template that stay, and the automatic ones. As in the native controller, an automatic one replaces
+    another of the same key, operator, value and effect, whose `tolerationSeconds` would end the pod on a node that is
+    away."""
+    automatic = daemon_tolerations(spec.get("hostNetwork") is True)
+    replaced = {(one.key, "Exists", "", one.effect) for one in automatic}
+    kept = [
+        one
+        for one in items_of(spec.get("tolerations"))
+        if (one.get("key") or "", one.get("operator"), one.get("value") or "", one.get("effect") or "")
+        not in replaced
+    ]
+    added: list[JSON] = [{"key": one.key, "operator": "Exists", "effect": one.effect} for one in automatic]
+    return [*kept], added

@@ -1,0 +1,152 @@
+"""Finds the current revision: the one that means the same as the template.
+
+Chooses the revision for an empty node that may not hold the current one: as its last pod, else the usual one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+import msgspec
+
+from controller.api.daemonset import DaemonSet
+from controller.api.objects import Value
+from controller.api.revision import HIGHEST_NUMBER, Revision, new_hash
+from controller.planner.node_fit import Fit, Rules
+from controller.planner.slot import Slot
+from controller.planner.world import World, hashes_of_pods
+
+
+def of_template(daemonset: DaemonSet, revisions: Iterable[Revision]) -> list[Revision]:
+    """Those of the revisions that mean the same as the template: the current one and its duplicates."""
+    return [one for one in revisions if one.identity == daemonset.identity]
+
+
+def stored_current(daemonset: DaemonSet, revisions: Iterable[Revision]) -> Revision | None:
+    """The current revision if it is stored: the newest one `of_template` that is not being deleted."""
+    lasting = [one for one in of_template(daemonset, revisions) if not one.dying]
+    return max(lasting, key=_order, default=None)
+
+
+def current_revision(world: World) -> tuple[Revision, tuple[Revision, ...]]:
+    """The current revision, and all others, newest first. If it is not stored, it is the one that will be."""
+    daemonset = world.daemonset
+    stored = sorted(_originals(world.revisions), key=_order, reverse=True)
+    current = stored_current(daemonset, stored)
+    if current is not None:
+        return current, tuple(one for one in stored if one is not current)
+    hash_ = new_hash(daemonset.identity, world.collisions)
+    future = Revision(
+        namespace=daemonset.namespace,
+        name=f"{daemonset.name}-{hash_}",
+        uid="",
+        version="",
+        owner_uid=daemonset.uid,
+        owner_index=0,
+        labels={"controller-revision-hash": hash_},
+        number=min(stored[0].number + 1, HIGHEST_NUMBER) if stored else 1,
+        template=daemonset.spec.template,
+        identity=daemonset.identity,
+    )
+    return future, tuple(stored)
+
+
+def rolled_out(world: World, revisions: tuple[Revision, ...]) -> tuple[Revision, ...]:
+    """Without those that were adopted as mere history and that no pod has had since."""
+    if not any(one.never_ran for one in revisions):
+        return revisions
+    has_run = hashes_of_pods(world)
+    return tuple(one for one in revisions if not one.never_ran or one.hash in has_run)
+
+
+def _originals(revisions: Iterable[Revision]) -> Iterable[Revision]:
+    """Without those whose hash stands for another content: pods with a hash have the content that had it first."""
+    contents: dict[str, str] = {}
+    for one in sorted(revisions, key=lambda one: (one.never_ran, one.created, one.number, one.name)):
+        contents.setdefault(one.hash, one.identity)
+    return (one for one in revisions if one.identity == contents[one.hash])
+
+
+def _order(revision: Revision) -> tuple[int, str, str]:
+    """Greater for a newer revision."""
+    return revision.number, revision.created, revision.name
+
+
+class Fallback(Value, dict=True, gc=True):
+    """The choice for one board. Everything is worked out when it is needed, because in most passes no node is empty.
+
+    While the current revision is not stored but an older one is, no node gets the current one: after another edit of
+    the template, such pods could not be created again as they were. Nor does any get one of which the server
+    does not know every field.
+    """
+
+    world: World
+    current: Revision
+    defers_current: bool
+    """Whether no node gets the current revision yet, if an older one is stored."""
+    older: tuple[Revision, ...]
+    """As `Board.older`."""
+    slots: tuple[Slot, ...]
+    quota: int
+    """How many nodes may hold the current revision."""
+
+    def revision(self, slot: Slot) -> Revision:
+        """The revision of the last pod in `slot`, maybe the current one; `usual` if it is not known or not stored."""
+        known = self._stored.get(slot.last) if slot.last is not None else None
+        return self.usual if known is None else known
+
+    def accepts(self, slot: Slot, revision: Revision) -> bool:
+        """Whether the placement rules of exactly this revision let its pods run on the node."""
+        if revision is self.current:
+            return True
+        rules, node = self.world.placements.get(revision.uid), slot.node_object
+        return rules is not None and node is not None and rules.fit(node) is Fit.RUN
+
+    @cached_property
+    def usual(self) -> Revision:
+        """The revision for nodes whose last pod is not known: the current one if no older one is stored, or if more
+        nodes run it than may hold it, as after a revert under a partition; else `most_run`."""
+        older = self.most_run
+        if older is None:
+            return self.current
+        if self.replaces_current:
+            return older
+        holders = sum(1 for slot in self.slots if slot.fit is Fit.RUN and slot.current is not None)
+        return self.current if holders > self.quota else older
+
+    @property
+    def replaces_current(self) -> bool:
+        """Whether even nodes that may hold the current revision get an older one."""
+        return self.defers_current and bool(self._others)
+
+    @cached_property
+    def most_run(self) -> Revision | None:
+        """The older revision with most live pods; of equals the newest. None: no older one is stored."""
+        if not self._others:
+            return None
+        live = Counter(pod.hash for slot in self.slots for pod in slot.pods if not pod.dying and not pod.ended)
+        return max(self._others, key=lambda one: live[one.hash])
+
+    @cached_property
+    def _others(self) -> tuple[Revision, ...]:
+        """Stored revisions other than the current one and its duplicates, which are about to be deleted."""
+        return tuple([one for one in self.older if one.identity != self.current.identity])
+
+    @cached_property
+    def _stored(self) -> Mapping[str, Revision]:
+        current = () if self.replaces_current else (self.current,)
+        return {one.hash: one for one in (*reversed(self._others), *current)}
+
+
+def placements_of(revisions: Iterable[Revision], known: Mapping[str, Rules | None]) -> dict[str, Rules | None]:
+    """The compiled placement rules by uid of the revision; None: not compilable. `known` ones are kept."""
+    return {one.uid: known[one.uid] if one.uid in known else _compiled(one) for one in revisions}
+
+
+def _compiled(revision: Revision) -> Rules | None:
+    try:
+        return Rules(revision.template)
+    except (ValueError, msgspec.ValidationError):
+        return None

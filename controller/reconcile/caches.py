@@ -1,0 +1,145 @@
+"""The four stores, and what passes and triggers ask of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Protocol
+
+from controller.api.daemonset import DaemonSet
+from controller.api.node import Node
+from controller.api.objects import Key, Value
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from controller.kube.requests import DAEMONSETS, NODES, PODS, REVISIONS
+from controller.runtime.expectations import Reach
+from controller.runtime.store import Store
+
+
+class Cached(Value):
+    """The state of one DaemonSet in the caches at one moment. A pass reads it once only."""
+
+    reach: Reach
+    """How far the cache of DaemonSets has come."""
+    nodes: tuple[Node, ...]
+    """All nodes of the cluster, as in `Caches.fleet`."""
+    pods: tuple[Pod, ...]
+    """The pods that the DaemonSet controls."""
+    orphans: tuple[Pod, ...]
+    """The pods of its namespace that have no controller."""
+    revisions: tuple[Revision, ...]
+    orphan_revisions: tuple[Revision, ...]
+    unreadable: str
+    """Why a pod of the DaemonSet cannot be decoded; empty: all can."""
+
+
+class Dependent(Protocol):
+    """An object that a DaemonSet may control."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def owner_uid(self) -> str: ...
+
+
+def owner_key(dependent: Dependent) -> tuple[str, str] | None:
+    """The key of indexes by owner: namespace and uid of its controller; None: it has none."""
+    return (dependent.namespace, dependent.owner_uid) if dependent.owner_uid else None
+
+
+class Caches:
+    """Reads the stores of DaemonSets, pods, nodes and revisions, by indexes."""
+
+    def __init__(
+        self,
+        daemonsets: Store[DaemonSet],
+        pods: Store[Pod],
+        nodes: Store[Node],
+        revisions: Store[Revision],
+    ) -> None:
+        self.daemonsets, self.pods, self.nodes, self.revisions = daemonsets, pods, nodes, revisions
+        self.stores: dict[str, Store[DaemonSet] | Store[Pod] | Store[Node] | Store[Revision]] = {
+            DAEMONSETS.plural: daemonsets,
+            PODS.plural: pods,
+            NODES.plural: nodes,
+            REVISIONS.plural: revisions,
+        }
+        """The stores by the plural that metrics use."""
+        self._fleet: tuple[Node, ...] | None = None
+        nodes.follow(self._node_moved)
+        self._by_uid = daemonsets.index(lambda ds: ds.uid)
+        self._by_namespace = daemonsets.index(lambda ds: ds.namespace)
+        self._pods_by_owner = pods.index(owner_key)
+        self._pods_by_node = pods.index(lambda pod: pod.node if pod.owner_uid else None)
+        self._orphans = pods.index(lambda pod: None if pod.owner_uid else pod.namespace)
+        self._revisions_by_owner = revisions.index(owner_key)
+        self._orphan_revisions = revisions.index(lambda revision: None if revision.owner_uid else revision.namespace)
+
+    @property
+    def fleet(self) -> tuple[Node, ...]:
+        """All nodes by name, ascending. It is the same object until a placement changes, and compiled rules remember
+        their verdicts by its identity: a heartbeat costs nothing, and a pass judges no node twice."""
+        if self._fleet is None:
+            self._fleet = tuple(sorted(self.nodes.values(), key=lambda node: node.name))
+        return self._fleet
+
+    def snapshot(self, daemonset: DaemonSet) -> Cached:
+        """The state of `daemonset` in the caches."""
+        namespace = daemonset.namespace
+        return Cached(
+            reach=self.daemonsets.reach_in(namespace),
+            nodes=self.fleet,
+            pods=self.pods_of(daemonset),
+            orphans=tuple(self._orphans.get(namespace).values()),
+            revisions=self.revisions_of(daemonset),
+            orphan_revisions=tuple(self._orphan_revisions.get(namespace).values()),
+            unreadable=self._unreadable(daemonset),
+        )
+
+    def daemonset_of(self, dependent: Dependent) -> DaemonSet | None:
+        """The DaemonSet that controls this object, whatever its name or the API version of the reference. As for
+        Kubernetes' garbage collector, an owner counts only in its own namespace."""
+        owners = self._by_uid.get(dependent.owner_uid).values()
+        return next((one for one in owners if one.namespace == dependent.namespace), None)
+
+    def is_gone(self, daemonset: DaemonSet) -> bool:
+        """Whether the cache does not show this DaemonSet any more, or another one of its name."""
+        return not self._by_uid.get(daemonset.uid)
+
+    def daemonsets_in(self, namespace: str) -> Iterable[DaemonSet]:
+        return self._by_namespace.get(namespace).values()
+
+    def pods_of(self, daemonset: DaemonSet) -> tuple[Pod, ...]:
+        return tuple(self._pods_by_owner.get((daemonset.namespace, daemonset.uid)).values())
+
+    def has_pod_on(self, node: str) -> Callable[[DaemonSet], bool]:
+        """Returns a test for DaemonSets: whether one has a pod on the node, or one that can only run there."""
+        owners = {owner_key(pod) for pod in self._pods_by_node.get(node).values()}
+        return lambda daemonset: (daemonset.namespace, daemonset.uid) in owners
+
+    def revisions_of(self, daemonset: DaemonSet) -> tuple[Revision, ...]:
+        return tuple(self._revisions_by_owner.get((daemonset.namespace, daemonset.uid)).values())
+
+    def aliveness(self, daemonset: DaemonSet) -> Callable[[str], bool]:
+        """Returns a test for pod uids: whether the cache shows this pod, and does not show it as being deleted."""
+        alive = cache(lambda: {pod.uid for pod in self.pods_of(daemonset) if not pod.dying})  # rarely needed
+        return lambda pod_uid: pod_uid in alive()
+
+    def reached_for(self, daemonset: DaemonSet) -> dict[str, Reach]:
+        """How far each cache has come in the namespace of this DaemonSet, by resource."""
+        namespace = daemonset.namespace
+        return {
+            PODS.name: self.pods.reach_in(namespace),
+            REVISIONS.name: self.revisions.reach_in(namespace),
+        }
+
+    def _node_moved(self, _: Key, old: Node | None, new: Node | None) -> None:
+        if old is None or new is None or not old.same_placement(new):
+            self._fleet = None
+
+    def _unreadable(self, daemonset: DaemonSet) -> str:
+        """Why a pod that seems to belong to `daemonset` cannot be decoded. Only its name tells to whom it belongs."""
+        for key, reason in self.pods.malformed.items():
+            if key.namespace == daemonset.namespace and key.name.rpartition("-")[0] == daemonset.name:
+                return f"pod {key} cannot be read: {reason}"
+        return ""

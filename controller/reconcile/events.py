@@ -1,0 +1,244 @@
+"""Makes the note about one write, which becomes an Event on the DaemonSet.
+
+Makes Events of notes and sends them. Best effort: a lost event does no harm.
+
+The same warning about the same object is not repeated within ten minutes. One object gets at most 25 events at once
+and then one every five minutes, so that a large rollout does not flood the server. Warnings, and events about the
+whole rollout, are counted apart, so that the many events about single pods never displace them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final, assert_never
+
+import msgspec
+
+from controller.api import names
+from controller.api.formats import shortened
+from controller.api.names import API_VERSION, EVENT_SOURCE, KIND
+from controller.api.objects import JSONObject, Named, fields_of, rfc3339
+from controller.kube.client import Client
+from controller.kube.errors import ApiError
+from controller.kube.requests import GroupVersionResource
+from controller.planner import actions
+from controller.planner.actions import Note
+from controller.planner.pod_template import without_child_names
+from controller.runtime.clock import Clock, elapsed
+
+MOST_WARNINGS: Final = 5
+AGAIN_SECONDS: Final = 3600.0
+"""Seconds before a warning of the server is told again."""
+LONGEST_WARNING: Final = 512
+
+
+def success(action: actions.Action) -> Note | None:
+    """The note about a write that was done; None: there is none."""
+    match action:
+        case actions.CreatePod(name=name):
+            return _told(names.SUCCESSFUL_CREATE, f"Created pod: {name}")
+        case actions.DeletePod(name=name):
+            return _told(names.SUCCESSFUL_DELETE, f"Deleted pod: {name}")
+        case actions.UpdateInPlace(name=name):
+            return _told(names.UPDATED_IN_PLACE, f"successfully update pod {name} in-place")
+        case actions.PrepareDelete(name=name, held_by=held_by):
+            return _told(names.PREPARED_DELETE, f"Pod {name} is held before its deletion by {held_by}")
+        case actions.CancelDelete(name=name):
+            return _told(names.CANCELLED_DELETE, f"Pod {name} stays: nothing wants it deleted any more")
+        case actions.DrainPod() | actions.ContinueInPlace() | actions.ResizePod() | actions.OpenGates():
+            return None  # parts of an update in place
+        case actions.AdoptPod() | actions.ReleasePod() | actions.RelabelPod() | actions.ProbeTemplate():
+            return None
+        case actions.CreateRevision() | actions.OnRevision():
+            return None
+        case _:
+            assert_never(action)
+
+
+def failure(action: actions.InDoubt, words: str) -> Note | None:
+    """The note about a failed write, with the message of the server; None: only the condition Degraded reports it."""
+    match action:
+        case actions.CreatePod():
+            return _warned(names.FAILED_CREATE, f"Error creating: {words}")
+        case actions.DeletePod() | actions.PrepareDelete():
+            return _warned(names.FAILED_DELETE, f"Error deleting: {words}")
+        case actions.UpdateInPlace(name=name, revision=revision):
+            text = f"failed to update pod {name} in-place(revision {revision.hash}): {words}"
+            return _warned(names.FAILED_IN_PLACE, text)
+        case actions.DrainPod():
+            return None
+        case _:
+            assert_never(action)
+
+
+class ServerWarnings(msgspec.Struct):
+    """The warnings that the server has added to its answers, and that were told of one object: each of them once in
+    an hour, and no more than `MOST_WARNINGS`, however many pods they are about."""
+
+    told: dict[str, float] = msgspec.field(default_factory=dict)
+    """When (`elapsed`), by what it says."""
+
+    def note(self, owner: str, text: str, moment: float) -> Note | None:
+        """The note about a warning; None: it is not told now. `owner` is the name of the object whose pods it may
+        name."""
+        message = shortened(without_child_names(text, owner), LONGEST_WARNING)
+        self.told = {one: at for one, at in self.told.items() if moment - at < AGAIN_SECONDS}
+        if message in self.told or len(self.told) >= MOST_WARNINGS:
+            return None
+        self.told[message] = moment
+        return _warned(names.SERVER_WARNING, message)
+
+
+def _told(reason: str, message: str) -> Note:
+    return Note(warning=False, reason=reason, message=message)
+
+
+def _warned(reason: str, message: str) -> Note:
+    return Note(warning=True, reason=reason, message=message)
+
+
+BURST = 25
+REFILL_SECONDS = 300.0
+"""Seconds for one more event. The limits of client-go's EventSourceObjectSpamFilter: 25 events for one object, then
+one every five minutes."""
+SAME_WORDS_SECONDS = 600.0
+"""Seconds before the same warning may be repeated; client-go collects equal events over the same time."""
+SAID_MOST = 1000
+"""Warnings that are remembered; when there are more, the older half may be repeated."""
+COUNTED_LEAST = 1000
+"""The least number of objects whose events are counted before those that may send a whole burst again are dropped.
+Without that, objects that are gone would fill the table."""
+FLUSH_SECONDS = 3.0
+"""Seconds for events that wait when the process ends."""
+WAITING_MOST = 1000
+"""Events that wait to be sent; when there are more, the oldest are dropped and counted."""
+
+
+EVENTS = GroupVersionResource(plural="events")
+"""Events are only written."""
+
+
+class _Allowance(msgspec.Struct):
+    left: float
+    at: float
+
+    def at_moment(self, now: float) -> float:
+        return min(BURST, self.left + (now - self.at) / REFILL_SECONDS)
+
+
+class Recorder:
+    """Takes notes at once, and sends them as events while `sending` runs."""
+
+    def __init__(
+        self, client: Client, clock: Clock, identity: str, on_drop: Callable[[], None] = lambda: None
+    ) -> None:
+        self._client, self._clock, self._identity, self._on_drop = client, clock, identity, on_drop
+        self._waiting: deque[JSONObject] = deque()
+        self._work = asyncio.Event()
+        self._over = False
+        self._said: dict[tuple[str, str, str], float] = {}
+        self._allowances: dict[tuple[str, bool], _Allowance] = {}
+        self._counted_most = COUNTED_LEAST
+        self._number = 0
+
+    def __call__(self, about: Named, note: Note, *, kind: str = KIND) -> None:
+        now = elapsed()
+        note = msgspec.structs.replace(note, message=shortened(note.message))
+        words = (about.uid, note.reason, note.message)
+        if now - self._said.get(words, float("-inf")) < SAME_WORDS_SECONDS:
+            return
+        if not self._allows((about.uid, note.warning or note.of_rollout), now):
+            if note.warning:
+                self._on_drop()
+            return
+        if note.warning or note.once:  # other notes name a pod and never repeat
+            self._remember(words, now)
+        self._number += 1
+        if len(self._waiting) >= WAITING_MOST:
+            self._waiting.popleft()
+            self._on_drop()
+        self._waiting.append(self._event(about, kind, note, self._clock()))
+        self._work.set()
+
+    def forget(self, uid: str) -> None:
+        """Forget what was said about an object that is gone."""
+        self._allowances.pop((uid, False), None)
+        self._allowances.pop((uid, True), None)
+        self._said = {key: at for key, at in self._said.items() if key[0] != uid}
+
+    @asynccontextmanager
+    async def sending(self) -> AsyncIterator[None]:
+        """Send while the block runs; events that wait or are under way at its end get `FLUSH_SECONDS` more. Those
+        that are not sent by then are dropped and counted."""
+        async with asyncio.TaskGroup() as group:
+            sender = group.create_task(self._send_all(), name="events")
+            try:
+                yield
+                self._over = True
+                self._work.set()
+                await asyncio.wait([sender], timeout=FLUSH_SECONDS)
+                if not sender.done():
+                    for _ in range(1 + len(self._waiting)):  # the one that is under way, and all behind it
+                        self._on_drop()
+            finally:
+                sender.cancel()
+
+    def _remember(self, words: tuple[str, str, str], now: float) -> None:
+        if len(self._said) >= SAID_MOST:
+            self._said = {key: at for key, at in self._said.items() if now - at < SAME_WORDS_SECONDS / 2}
+        self._said[words] = now
+
+    def _allows(self, whose: tuple[str, bool], now: float) -> bool:
+        if whose not in self._allowances and len(self._allowances) >= self._counted_most:
+            self._allowances = {key: one for key, one in self._allowances.items() if one.at_moment(now) < BURST}
+            self._counted_most = max(COUNTED_LEAST, 2 * len(self._allowances))
+        allowance = self._allowances.setdefault(whose, _Allowance(BURST, now))
+        allowance.left, allowance.at = allowance.at_moment(now), now
+        if allowance.left < 1:
+            return False
+        allowance.left -= 1
+        return True
+
+    async def _send_all(self) -> None:
+        """Send events until the block of `sending` has ended and none waits."""
+        while True:
+            while self._waiting:
+                body = self._waiting.popleft()
+                namespace = fields_of(body["metadata"])["namespace"]
+                try:
+                    await self._client.create(EVENTS, str(namespace), body)
+                except ApiError:
+                    self._on_drop()
+            if self._over:
+                return
+            await self._work.wait()
+            self._work.clear()
+
+    def _event(self, about: Named, kind: str, note: Note, now: float) -> JSONObject:
+        stamp = rfc3339(now)
+        unique = f"{int(now * 1e6):x}{self._number:x}"
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{about.name}.{unique}", "namespace": about.namespace},
+            "involvedObject": {
+                "apiVersion": API_VERSION,
+                "kind": kind,
+                "namespace": about.namespace,
+                "name": about.name,
+                "uid": about.uid,
+                "resourceVersion": about.version,
+            },
+            "type": "Warning" if note.warning else "Normal",
+            "reason": note.reason,
+            "message": note.message,
+            "source": {"component": EVENT_SOURCE},
+            "reportingComponent": EVENT_SOURCE,
+            "reportingInstance": self._identity,
+            "firstTimestamp": stamp,
+            "lastTimestamp": stamp,
+            "count": 1,
+        }

@@ -1,0 +1,418 @@
+"""Makes the bodies of writes to metadata and to revisions. Nothing here sends.
+
+The request that each kind of action makes, with its precondition.
+
+Carries out the actions of a plan: slow start for creates, everything else side by side, one answer per action.
+
+A failure on one pod never keeps the others from being tried, except that a bad batch of creates stops the batches
+after it.
+
+Keeps the actions that the server had not answered when their pass ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from controller.api import patch, revision
+from controller.api.daemonset import DaemonSet
+from controller.api.names import HASH_LABEL, NEVER_RAN_ANNOTATION
+from controller.api.objects import JSONObject, Ref
+from controller.kube.client import Written
+from controller.kube.errors import Altered, ApiError, ForWrite, UnknownFields, meaning_of
+from controller.kube.requests import PODS, REVISIONS
+from controller.kube.sender import CEILING
+from controller.planner import actions
+from controller.planner.actions import (
+    Action,
+    AdoptPod,
+    AdoptRevision,
+    CreatePod,
+    CreateRevision,
+    DeletePod,
+    DrainPod,
+    InDoubt,
+    Note,
+    OnPod,
+    OnRevision,
+    PrepareDelete,
+    RecordRun,
+    RelabelPod,
+    ReleasePod,
+    RenumberRevision,
+    ResizePod,
+    UpdateInPlace,
+)
+from controller.planner.pod_template import owner_reference, unknown_field_words
+from controller.planner.world import Place
+from controller.reconcile import events
+from controller.reconcile.dependencies import Dependencies
+from controller.reconcile.in_place import InPlaceWrites, altered
+from controller.reconcile.live_reads import (
+    confirm,
+    is_still_there,
+    is_taken,
+    is_updated,
+    look_at_deleted_pod,
+    look_at_prepared_pod,
+    may_have_come_through,
+)
+from controller.reconcile.write_outcomes import (
+    Answer,
+    CountsAsFailure,
+    ExecutionContext,
+    Left,
+    counts_after,
+    left_after,
+)
+from controller.runtime.clock import elapsed
+from controller.runtime.workers import PassControl
+
+
+def metadata_patch(
+    action: AdoptPod | AdoptRevision | ReleasePod | RelabelPod | RenumberRevision | RecordRun, daemonset: DaemonSet
+) -> patch.JsonPatch:
+    """The patch of an action, with its precondition: the version that was decided about. For a label it is only the
+    uid, because the label may be set whatever else has changed."""
+    match action:
+        case AdoptPod(pod=ref) | AdoptRevision(revision=ref):
+            reference = owner_reference(daemonset)
+            operations: patch.JsonPatch = (
+                patch.add(reference, "metadata", "ownerReferences", "-")
+                if action.owners
+                else patch.add([reference], "metadata", "ownerReferences"),
+            )
+            if isinstance(action, AdoptRevision) and action.never_ran:
+                have: dict[str, str] | None = {} if action.annotated else None
+                operations += patch.merged("annotations", {NEVER_RAN_ANNOTATION: "true"}, have)
+        case ReleasePod(pod=ref):
+            operations = (patch.remove("metadata", "ownerReferences", str(action.owner_index)),)
+        case RenumberRevision(revision=ref):
+            operations = (patch.add(action.number, "revision"),)
+        case RecordRun(revision=ref):
+            operations = (patch.remove("metadata", "annotations", NEVER_RAN_ANNOTATION),)
+        case RelabelPod(pod=ref):
+            return patch.guarded_by_uid(ref.uid, patch.add(action.hash, "metadata", "labels", HASH_LABEL))
+        case _:
+            assert_never(action)
+    return patch.guarded_by_version(ref.version, *operations)
+
+
+def revision_body(daemonset: DaemonSet, action: CreateRevision) -> JSONObject:
+    """The body of a new revision: labels of the template and the hash, annotations of the DaemonSet."""
+    meta = daemonset.spec.template.get("metadata")
+    labels = meta.get("labels") if isinstance(meta, dict) else None
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": action.name,
+            "namespace": daemonset.namespace,
+            "labels": {**(labels if isinstance(labels, dict) else {}), HASH_LABEL: action.hash},
+            "annotations": {**daemonset.annotations, NEVER_RAN_ANNOTATION: "true"},
+            "ownerReferences": [owner_reference(daemonset)],
+        },
+        "data": revision.payload(daemonset.spec.template),
+        "revision": action.number,
+    }
+
+
+class Requests:
+    """Sends the requests of one pass, and notes in the ledger what the server has stored."""
+
+    def __init__(self, context: ExecutionContext, dependencies: Dependencies) -> None:
+        self._context, self._dependencies = context, dependencies
+        wrote, owns = partial(self._wrote, PODS.name), context.compiled.rules.owns
+        self._in_place = InPlaceWrites(dependencies.client, dependencies.clock, wrote, owns)
+
+    async def send(self, action: actions.Action) -> None:
+        """Send the request of one action. Raises ApiError if the server refuses it or does not answer."""
+        client, ledger, daemonset = self._dependencies.client, self._dependencies.ledger, self._context.daemonset
+        match action:
+            case actions.CreatePod() | actions.ProbeTemplate():
+                renderer, name = self._context.compiled.renderer(daemonset, action.revision), action.name
+                probes = isinstance(action, actions.ProbeTemplate)  # the server checks everything and stores nothing
+                body = (renderer.whole if probes and action.strict else renderer.body)(name, action.node)
+                written = await client.create(
+                    PODS, daemonset.namespace, body, name=name, dry_run=probes, strict=action.strict
+                )
+                if not probes:
+                    self._wrote(PODS.name, written)
+                self._check(action, written)
+            case actions.DeletePod():
+                seen = action.pod.version if action.as_seen else ""
+                deleted = await client.delete(PODS, action.pod, version=seen)
+                ledger.deleted(daemonset.uid, action.pod.uid, elapsed(), deleted.version)
+            case actions.CreateRevision():
+                document = revision.encode(revision_body(daemonset, action))
+                written = await client.create(REVISIONS, daemonset.namespace, document, name=action.name)
+                self._wrote(REVISIONS.name, written)
+            case actions.DeleteRevision():
+                await client.delete(REVISIONS, action.revision)
+            case actions.AdoptPod() | actions.ReleasePod() | actions.RelabelPod():
+                self._wrote(PODS.name, await client.patch(PODS, action.pod, metadata_patch(action, daemonset)))
+            case actions.AdoptRevision() | actions.RenumberRevision() | actions.RecordRun():
+                written = await client.patch(REVISIONS, action.revision, metadata_patch(action, daemonset))
+                self._wrote(REVISIONS.name, written)
+            case (
+                actions.PrepareDelete()
+                | actions.CancelDelete()
+                | actions.DrainPod()
+                | actions.UpdateInPlace()
+                | actions.ContinueInPlace()
+                | actions.ResizePod()
+                | actions.OpenGates()
+            ):
+                await self._in_place.carry_out(action)
+            case _:
+                assert_never(action)
+
+    def _check(self, action: actions.CreatePod | actions.ProbeTemplate, written: Written) -> None:
+        """Raise Altered if a webhook has changed the labels by which the pod is ours and of its revision."""
+        labels, rules = written.labels or {}, self._context.compiled.rules
+        created = Ref(namespace=self._context.daemonset.namespace, name=action.name, uid=written.uid)
+        if not rules.owns(labels):
+            probes = isinstance(action, actions.ProbeTemplate)
+            raise altered("create", replace(created, uid="") if probes else created)
+        if labels.get(HASH_LABEL) != action.revision.hash:
+            raise Altered("create", PODS.describe(created), f"a webhook removes or changes its label {HASH_LABEL}")
+
+    def _wrote(self, resource: str, written: Written) -> None:
+        self._dependencies.ledger.wrote(self._context.daemonset.uid, resource, written.version, elapsed())
+
+
+class PlanExecution:
+    """Carries out the actions of one plan. `run` it once; `answers` and `underway` can be read meanwhile."""
+
+    def __init__(self, actions: Sequence[Action], context: ExecutionContext, dependencies: Dependencies) -> None:
+        self._actions, self._context, self._dependencies = actions, context, dependencies
+        self._daemonset, self._requests = context.daemonset, Requests(context, dependencies)
+        self.answers: list[Answer] = []
+        """The answers so far, in the order in which they came."""
+        self.underway: dict[Place, Action] = {}
+        """Actions that were begun and not answered yet, by place."""
+        self._late: Callable[[Answer], None] | None = None
+        self._look: asyncio.Task[ApiError | None] | None = None
+        """The one read of the DaemonSet that precedes all adoptions. Its result is the error that forbids them; None:
+        they are allowed."""
+
+    def leave(self, tell: Callable[[Answer], None]) -> None:
+        """Called when the pass stops waiting. No further action is begun, because the plan is getting old; `tell`
+        receives the answers to the actions that are under way."""
+        self._late = tell
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether the DaemonSet was found to be deleted, or to be another one of the same name."""
+        error = self._look.result() if self._look is not None and self._look.done() else None
+        return error is not None and meaning_of(error).write in (ForWrite.ABSENT, ForWrite.OVERTAKEN)
+
+    @property
+    def _begins_more(self) -> bool:
+        return self._late is None and not self._is_over
+
+    async def run(self) -> None:
+        """Try every action, unless the pass leaves before.
+
+        At most `CEILING` actions are tried at once, as many as may wait at the server: the memory that passes need is
+        bounded, however many pods they want.
+        """
+        if not any(isinstance(action, AdoptPod | AdoptRevision) for action in self._actions):
+            await self._run_batches()
+            return
+        async with asyncio.TaskGroup() as looking:
+            self._look = looking.create_task(self._confirmed())
+            await self._run_batches()
+
+    async def _run_batches(self) -> None:
+        for batch in self._batches():
+            waiting = iter(batch)
+            if len(batch) == 1:
+                await self._carry_out(waiting)
+                continue
+            async with asyncio.TaskGroup() as side_by_side:
+                for _ in range(min(len(batch), CEILING)):
+                    side_by_side.create_task(self._carry_out(waiting))
+
+    def _batches(self) -> Iterator[Sequence[Action]]:
+        """Batches, one after the other, each of actions that are tried side by side: everything but creates, then 1,
+        2, 4 … creates until a batch has an error. Then the creates on nodes where one failed before: they are few,
+        and say nothing about the others.
+
+        If the server has accepted pods of the revision before, all creates are one batch: the doubling is there to
+        find out cheaply that a template is refused.
+        """
+        known = self._context
+        yield [action for action in self._actions if not isinstance(action, CreatePod)]
+        creates = [action for action in self._actions if isinstance(action, CreatePod)]
+        again = [action for action in creates if action.place in known.failing]
+        first = [action for action in creates if action not in again] if again else creates
+        size = len(first) if first and first[0].revision.hash == known.proven else 1
+        done = 0
+        while done < len(first) and self._begins_more:
+            came = len(self.answers)
+            yield first[done : done + size]
+            done, size = done + size, size * 2
+            if any(answer.left is not None for answer in self.answers[came:]):
+                break
+        yield again
+
+    async def _carry_out(self, waiting: Iterator[Action]) -> None:
+        """Carry out the actions that are waiting, one after the other."""
+        for action in waiting:
+            if not self._begins_more:
+                return
+            place = action.place
+            self.underway[place] = action
+            try:
+                if isinstance(action, AdoptPod | AdoptRevision):
+                    await self._may_adopt()
+                await self._requests.send(action)
+            except ApiError as error:
+                answer = await self._after_error(action, error)
+            else:
+                answer = self._after_success(action)
+            finally:
+                del self.underway[place]
+            self.answers.append(answer)
+            if self._late is not None:
+                self._late(answer)
+            elif answer.error is None and isinstance(action, UpdateInPlace) and action.change.resources:
+                # right after the new image, so that one restart of the container covers both
+                await self._carry_out(iter((ResizePod(pod=action.pod, node=action.node),)))
+
+    async def _after_error(self, action: Action, error: ApiError) -> Answer:
+        means = meaning_of(error).write
+        self._dependencies.did(self._daemonset, action, error)
+        counts = await self._counts(action, error, means)
+        taken, left = False, error
+        try:
+            taken = means is ForWrite.EXISTS and await is_taken(action, self._context, self._dependencies)
+            is_left = await self._is_left(action, error, means)
+        except ApiError as second:  # the look at the server failed too
+            is_left, left = True, second
+        return Answer(action=action, error=error, left=left if is_left else None, counts=counts, taken=taken)
+
+    def _after_success(self, action: Action) -> Answer:
+        undone = self._context.reverted(action)
+        self._dependencies.did(self._daemonset, action, undone)
+        if undone is not None:
+            counts = self._context.is_suspect(action.place)
+            return Answer(action=action, error=undone, left=undone, counts=counts)
+        self._say(events.success(action))
+        return Answer(action=action)
+
+    async def _counts(self, action: Action, error: ApiError, means: ForWrite) -> bool:
+        """Whether the error counts as a failure of the place. Unknown fields do not: no node is at fault."""
+        if isinstance(error, UnknownFields):
+            return False
+        counts = counts_after(action, means, suspect=self._context.is_suspect(action.place))
+        if counts is CountsAsFailure.UNLESS_DONE and isinstance(action, InDoubt):
+            return not await may_have_come_through(action, self._daemonset, self._dependencies)
+        return counts is CountsAsFailure.YES
+
+    async def _may_adopt(self) -> None:
+        """Raises the error that forbids adoptions: the DaemonSet is gone, or could not be read."""
+        if self._look is not None and (error := await self._look) is not None:
+            raise error
+
+    async def _confirmed(self) -> ApiError | None:
+        try:
+            await confirm(self._dependencies.client, self._daemonset)
+        except ApiError as error:
+            return error
+        return None
+
+    async def _is_left(self, action: Action, error: ApiError, means: ForWrite) -> bool:
+        """Whether the action has to be tried again; meanwhile the server is asked, or users are told."""
+        left = left_after(action, means, over=self._is_over)
+        if left is Left.IF_THERE and isinstance(action, OnPod | OnRevision):
+            return await is_still_there(action, self._dependencies)
+        if left is Left.IN_DOUBT and isinstance(action, InDoubt):
+            await self._look_whether_done(action)
+        if left is Left.TOLD and isinstance(action, InDoubt):
+            unknown = isinstance(error, UnknownFields)
+            words = unknown_field_words(error.message) if unknown else error.message
+            self._say(events.failure(action, words))
+        return left is not Left.NOTHING
+
+    async def _look_whether_done(self, action: InDoubt) -> None:
+        """The answer was lost: ask the server what became of the write."""
+        match action:
+            case DeletePod():
+                await look_at_deleted_pod(action, self._daemonset, self._dependencies)
+            case PrepareDelete():
+                await look_at_prepared_pod(action, self._daemonset, self._dependencies)
+            case UpdateInPlace():
+                if await is_updated(action, self._dependencies):
+                    self._say(events.success(action))
+            case CreatePod() | DrainPod():
+                pass  # tried again under the same name, or on the same pod
+            case _:
+                assert_never(action)
+
+    def _say(self, note: Note | None) -> None:
+        if note is not None:
+            self._dependencies.say(self._daemonset, note)
+
+
+class Unanswered:
+    """The actions of one DaemonSet that outlast their pass."""
+
+    def __init__(self) -> None:
+        self._works: list[PlanExecution] = []
+        self._crash: Exception | None = None
+
+    @property
+    def actions(self) -> list[Action]:
+        """The actions that earlier passes began and that are not answered yet."""
+        return [action for work in self._works for action in work.underway.values()]
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """The places of these actions."""
+        return frozenset(action.place for action in self.actions)
+
+    @property
+    def adopted(self) -> frozenset[str]:
+        """The uids of the pods that they adopt."""
+        return frozenset(action.pod.uid for action in self.actions if isinstance(action, AdoptPod))
+
+    @property
+    def in_doubt(self) -> list[InDoubt]:
+        """The actions that count as done because they may have been."""
+        return [action for action in self.actions if isinstance(action, InDoubt)]
+
+    def leave(
+        self,
+        work: PlanExecution,
+        task: asyncio.Task[Exception | None],
+        control: PassControl,
+        learn: Callable[[Answer], None],
+    ) -> None:
+        """End the pass, while `task` goes on with what `work` has begun; `learn` gets each later answer."""
+        self._works.append(work)
+
+        def answered(answer: Answer) -> None:
+            learn(answer)
+            control.wake("answered at last")
+
+        def ended(crash: Exception | None) -> None:
+            self._works.remove(work)
+            if crash is not None:
+                self._crash = crash
+                control.wake("a bug in the controller")
+
+        work.leave(answered)
+        control.leave(task, ended)
+
+    def raise_crash(self) -> None:
+        """Raise the exception with which such work ended, if any, once: it is a bug of ours."""
+        crash, self._crash = self._crash, None
+        if crash is not None:
+            raise crash

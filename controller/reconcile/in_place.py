@@ -1,0 +1,241 @@
+"""Writes to pods that go on running: updates in place, and the steps before a deletion. Each reads the pod anew, so
+that no cache decides what is written, and starts from the version that the write before returned. If the pod changes
+in between, it is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from controller.api import patch
+from controller.api.names import HASH_LABEL
+from controller.api.objects import JSONObject, Key, Ref, rfc3339
+from controller.api.pod import ManagedPodView, PodView
+from controller.api.readiness_gates import gates_of, opened
+from controller.inplace.admission import (
+    CONTAINER_MISSING,
+    UPDATE_REFUSED,
+    ByAdmission,
+    amount_undone,
+    as_admitted,
+    by_admission,
+    image_undone,
+    swapping_all,
+)
+from controller.inplace.change import InPlaceChange
+from controller.inplace.patches import (
+    asking,
+    cancelling,
+    continuing,
+    counting,
+    draining,
+    is_resized_by_restart,
+    marking,
+    preparing,
+    resizing,
+    updating,
+)
+from controller.kube.client import Client, Written
+from controller.kube.errors import Altered, Conflict, Forbidden, Invalid, NotFound
+from controller.kube.requests import POD_VIEWS, PODS
+from controller.planner.actions import (
+    CancelDelete,
+    ContinueInPlace,
+    DrainPod,
+    InPlaceAction,
+    OpenGates,
+    PrepareDelete,
+    ResizePod,
+    UpdateInPlace,
+)
+from controller.runtime.clock import Clock
+
+ATTEMPTS = 5
+"""Tries of one write whose pod changes meanwhile. A kubelet may write twice a second while a pod starts."""
+
+
+class InPlaceWrites:
+    """The writes to running pods in one pass. `wrote` is called for each accepted request, maybe several times;
+    `owns` tells whether the selector matches these labels."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        wrote: Callable[[Written], None],
+        owns: Callable[[Mapping[str, str]], bool],
+    ) -> None:
+        self._client, self._clock, self._wrote, self._owns = client, clock, wrote, owns
+
+    async def carry_out(self, action: InPlaceAction | PrepareDelete | CancelDelete) -> None:
+        """Carry out one action. Raises Conflict for a pod that is being deleted, was replaced, or keeps changing."""
+        if isinstance(action, OpenGates) and await self._are_open(action):
+            return
+        ref = action.pod
+        for attempt in range(1, ATTEMPTS + 1):
+            pod = await self._client.get(POD_VIEWS, Key(ref.namespace, ref.name))
+            if pod is None or pod.metadata.uid != ref.uid or pod.metadata.deletion_timestamp is not None:
+                raise _overtaken(ref, "it was deleted meanwhile")
+            try:
+                await self._write(action, pod)
+            except Conflict as error:
+                if attempt == ATTEMPTS or isinstance(error, Overtaken):
+                    raise
+            else:
+                return
+
+    async def _write(self, action: InPlaceAction | PrepareDelete | CancelDelete, pod: ManagedPodView) -> None:
+        ref = _ref(pod)
+        match action:
+            case UpdateInPlace():
+                await self._update(action, pod)
+            case DrainPod():
+                await self._patched(ref, draining(pod, self._clock()), sub="status")
+            case ContinueInPlace():
+                await self._patched(ref, continuing(pod, action.revision, self._clock()), of=pod)
+            case ResizePod():
+                await self._resize(pod)
+            case OpenGates():
+                gates = gates_of(pod.spec.readiness_gates or (), pod.status.conditions or ())
+                missing = tuple(gate for gate in gates if not gate.present)
+                await self._patched(ref, opened(missing, rfc3339(self._clock())), sub="status")
+            case PrepareDelete():
+                await self._prepare(action, pod)
+            case CancelDelete():
+                # the state goes last: while it is there, every pass tries both again
+                ref = await self._patched(ref, marking(pod, self._clock(), mark=False), sub="status")
+                await self._patched(ref, cancelling(pod, action.labels), of=pod)
+            case _:
+                assert_never(action)
+
+    async def _are_open(self, action: OpenGates) -> bool:
+        """Open the gates of exactly the pod version that was decided about, so that a gate that was closed since
+        stays closed. False if that version is outdated and nobody has set these gates yet: then a later version may
+        be patched."""
+        try:
+            await self._patched(action.pod, opened(action.gates, rfc3339(self._clock())), sub="status")
+        except Conflict:
+            if any(gate.present for gate in action.gates):
+                raise
+            return False
+        return True
+
+    async def _update(self, action: UpdateInPlace, pod: ManagedPodView) -> None:
+        has = (pod.metadata.labels or {}).get(HASH_LABEL, "")
+        if has == action.revision.hash:
+            return  # an earlier attempt succeeded
+        if has != action.before:
+            raise _overtaken(action.pod, f"it is of revision {has or 'none'} by now")
+        if not self._owns(pod.metadata.labels or {}):
+            raise _overtaken(action.pod, "spec.selector does not match it any more")
+        ref, change, now = _ref(pod), action.change, self._clock()
+        found = by_admission(pod, change, action.moved)
+        if found.missing:
+            raise Unmapped("patch", PODS.describe(ref), CONTAINER_MISSING)
+        if action.tried or found.images:
+            operations = _guarded(ref, swapping_all(pod, action.revision, change, now))
+            shown = await self._shown(ref, operations, mapped=bool(found.images))
+            if shown is not None and (why := image_undone(found, change, shown)):
+                raise Unmapped("patch", PODS.describe(ref), why)
+        if found.amounts:
+            change = await self._as_admitted(pod, change, found)
+        if change.restarts:
+            ref = await self._patched(ref, draining(pod, self._clock()), sub="status")
+        await self._patched(ref, updating(pod, action.revision, change, now), of=pod)
+
+    async def _as_admitted(self, pod: ManagedPodView, change: InPlaceChange, found: ByAdmission) -> InPlaceChange:
+        """The change with what admission makes of its amounts. A refusal that is about the node, or a server that
+        cannot resize, is dealt with when the resize is written."""
+        ref = _ref(pod)
+        guarded = patch.guarded_by_uid(ref.uid, *asking(pod, change.resources))
+        try:
+            shown = await self._shown(ref, guarded, sub="resize")
+        except (Forbidden, NotFound):
+            return change
+        if shown is not None and (why := amount_undone(found, change, shown)):
+            raise Unmapped("patch", PODS.describe(ref), why)
+        return change if shown is None else as_admitted(change, shown)
+
+    async def _shown(
+        self, ref: Ref, operations: patch.JsonPatch, *, sub: str = "", mapped: bool = True
+    ) -> ManagedPodView | None:
+        """The pod after a dry run. `mapped`: admission has changed what is written; if the server then refuses it, or
+        cannot show it because a webhook knows no dry run, the pod is replaced."""
+        try:
+            return await self._client.preview(POD_VIEWS, ref, operations, sub=sub)
+        except (Forbidden, Invalid) as error:
+            if not mapped or (sub and isinstance(error, Forbidden)):
+                raise
+            raise Unmapped("patch", PODS.describe(ref), UPDATE_REFUSED) from error
+
+    async def _resize(self, pod: PodView) -> None:
+        """Resize the containers. The order of containers never changes, so the uid guards the patch well enough,
+        whatever the kubelet writes meanwhile.
+
+        A dry run comes first: after a refused attempt the pod serves again, and it must not be drained for a resize
+        that the server refuses once more."""
+        ref, operations = _ref(pod), resizing(pod)
+        if not operations:
+            return  # an earlier attempt succeeded
+        guarded = patch.guarded_by_uid(ref.uid, *operations)
+        closing = draining(pod, self._clock()) if is_resized_by_restart(pod) else ()
+        if closing:
+            await self._client.patch(PODS, ref, guarded, sub="resize", dry_run=True)
+        ref = await self._patched(ref, counting(pod), of=pod)
+        await self._patched(ref, closing, sub="status")
+        self._wrote(await self._client.patch(PODS, ref, guarded, sub="resize"))
+
+    async def _prepare(self, action: PrepareDelete, pod: PodView) -> None:
+        """Prepare the deletion of the pod. Its readiness gate is closed before the state is written: whoever waits
+        for that state can be sure that no traffic comes any more."""
+        ref, now = _ref(pod), self._clock()
+        operations = preparing(pod, now)
+        if action.tried and operations:
+            await self._client.patch(PODS, ref, _guarded(ref, operations), dry_run=True)
+        ref = await self._patched(ref, marking(pod, now, mark=action.mark), sub="status")
+        await self._patched(ref, operations, of=pod)
+
+    async def _patched(
+        self, ref: Ref, operations: tuple[JSONObject, ...], sub: str = "", *, of: PodView | None = None
+    ) -> Ref:
+        """Patch the pod; returns its reference at the new version. Without operations nothing is sent. Raises Altered
+        if the selector matched the pod as it was read (`of`), and does not match it any more."""
+        if not operations:
+            return ref
+        written = await self._client.patch(PODS, ref, _guarded(ref, operations), sub=sub)
+        self._wrote(written)
+        if of is not None and self._owns(of.metadata.labels or {}) and not self._owns(written.labels or {}):
+            raise altered("patch", ref)
+        return replace(ref, version=written.version)
+
+
+class Overtaken(Conflict):
+    """The pod is no longer what was decided about. Reading it again does not help: a new pass has to decide."""
+
+
+class Unmapped(Overtaken):
+    """An update in place would undo what admission did to the pod at its creation, so the pod is replaced."""
+
+
+def altered(verb: str, stray: Ref) -> Altered:
+    """The error for a pod whose labels admission has changed, so that the selector does not match them."""
+    words = "a webhook changes its labels, so that spec.selector does not match them"
+    error = Altered(verb, PODS.describe(stray), words)
+    error.stray = stray.uid
+    return error
+
+
+def _overtaken(ref: Ref, words: str) -> Overtaken:
+    return Overtaken("patch", PODS.describe(ref), f"{words}; the next pass looks at it again")
+
+
+def _guarded(ref: Ref, operations: tuple[JSONObject, ...]) -> patch.JsonPatch:
+    return patch.guarded_by_version(ref.version, *operations)
+
+
+def _ref(pod: PodView) -> Ref:
+    meta = pod.metadata
+    return Ref(namespace=meta.namespace, name=meta.name, uid=meta.uid, version=meta.resource_version)

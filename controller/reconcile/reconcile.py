@@ -1,0 +1,223 @@
+"""One pass over one DaemonSet: check that the caches are fresh, make the world, plan, carry out, write the status."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import msgspec
+
+from controller.api.daemonset import DaemonSet
+from controller.api.objects import Key
+from controller.kube.errors import ApiError, ForWrite
+from controller.planner.plan import Plan, plan
+from controller.planner.revisions import of_template
+from controller.planner.world import Unpulled
+from controller.reconcile.caches import Cached, Caches
+from controller.reconcile.dependencies import Dependencies
+from controller.reconcile.execute import PlanExecution
+from controller.reconcile.inputs import NOTHING, world_of
+from controller.reconcile.state import DaemonSetState, DaemonSetStates
+from controller.reconcile.write_outcomes import Answer, ExecutionContext
+from controller.runtime.clock import elapsed
+from controller.runtime.expectations import Stale
+from controller.runtime.pacing import Pacer
+from controller.runtime.workers import (
+    ANSWER_SECONDS,
+    AT_ONCE,
+    LOOK_AGAIN_SECONDS,
+    ComeBack,
+    Done,
+    Outcome,
+    PassControl,
+    outcome,
+)
+from controller.runtime.workqueue import Taken
+
+
+class _Pass(msgspec.Struct, frozen=True):
+    """What one pass decides from, all of one moment."""
+
+    daemonset: DaemonSet
+    state: DaemonSetState
+    cached: Cached
+    now: float
+    """Seconds since 1970."""
+    moment: float
+    """The same instant by `elapsed`."""
+    fresh: bool
+    """Whether the caches show all writes of ours."""
+
+
+class Reconciler:
+    """Makes a pass over one DaemonSet for the workers; passes over different DaemonSets may run at once."""
+
+    def __init__(
+        self,
+        *,
+        dependencies: Dependencies,
+        caches: Caches,
+        states: DaemonSetStates,
+        pacer: Pacer[Key],
+        unpulled: Callable[[DaemonSet, Cached], Mapping[str, Unpulled]] = lambda daemonset, cached: NOTHING,
+        moved: Callable[[DaemonSet], frozenset[str]] = lambda daemonset: frozenset(),
+    ) -> None:
+        """`unpulled`: the nodes whose update waits for the images of the current revision, and `moved`: those of
+        these images that nodes have under another name, as in `World`."""
+        self._dependencies, self._clock, self._ledger = dependencies, dependencies.clock, dependencies.ledger
+        self._caches, self._states, self._pacer = caches, states, pacer
+        self._unpulled, self._moved = unpulled, moved
+
+    async def __call__(self, taken: Taken[Key], control: PassControl) -> Outcome:
+        key = taken.key
+        # From here to the plan nothing is awaited: otherwise a late answer to a write of ours could come in between,
+        # and the plan would be made from caches that do not show that write.
+        daemonset = self._caches.daemonsets.get(key)
+        if daemonset is None or daemonset.dying:
+            self._pacer.forget(key)
+            return Done()
+        state = self._states.of(daemonset.uid)
+        state.unanswered.raise_crash()
+        if (rest := state.stands_back(daemonset, self._clock(), elapsed())) > 0:
+            return ComeBack(rest, "another controller wrote the status")
+        stale = self._stale(daemonset)
+        if stale is not None and elapsed() - stale.since < LOOK_AGAIN_SECONDS:
+            return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
+        cached = self._caches.snapshot(daemonset)
+        this = _Pass(daemonset, state, cached, now=self._clock(), moment=elapsed(), fresh=stale is None)
+        self._pacer.began(key)
+        cost: float | None = None
+        try:
+            decided = self._decide(this)
+            cost = elapsed() - this.moment
+            self._dependencies.on_plan(cost)
+            return await self._act(this, decided, control)
+        finally:
+            ended = elapsed()
+            self._pacer.passed(key, ended - this.moment if cost is None else cost, ended)
+
+    def forget(self, uid: str) -> None:
+        """The DaemonSet is gone."""
+        self._states.forget(uid)
+        self._ledger.forget(uid)
+
+    def _stale(self, daemonset: DaemonSet) -> Stale | None:
+        """The write of ours that the caches have not shown yet; None: they have shown all."""
+        reached, is_live = self._caches.reached_for(daemonset), self._caches.aliveness(daemonset)
+        stale = self._ledger.check(daemonset.uid, reached, is_live, elapsed())
+        if stale is not None:
+            self._dependencies.on_stale(daemonset.key, stale)
+            if stale.overdue:
+                self._dependencies.on_overdue(daemonset.key, stale)
+        return stale
+
+    def _decide(self, this: _Pass) -> Plan:
+        daemonset, state, cached = this.daemonset, this.state, this.cached
+        compiled = state.compiled_for(daemonset)
+        state.begin(daemonset.generation, cached.reach)
+        state.forget_gone(cached, this.moment, fresh=this.fresh)
+        current = {one.hash for one in of_template(daemonset, cached.revisions)}
+        state.ready_seen.look(cached.pods, current, this.now, this.moment)
+        state.restarts_seen.look(cached.pods, this.moment)
+        _, status = state.status_writer.own.latest(daemonset)
+        world = world_of(
+            msgspec.structs.replace(daemonset, status=status),  # the cache may not show our last one yet
+            compiled,
+            cached,
+            state,
+            this.now,
+            this.moment,
+            fresh=this.fresh,
+            unpulled=self._unpulled(daemonset, cached),
+            moved=self._moved(daemonset),
+        )
+        decided = plan(world)
+        state.decided(daemonset, decided, this.now)
+        return decided
+
+    async def _act(self, this: _Pass, decided: Plan, control: PassControl) -> Outcome:
+        """Carry out the plan, and write the status also after errors; the outcome reports the first error."""
+        daemonset, status_writer = this.daemonset, this.state.status_writer
+        for note in decided.notes:
+            self._dependencies.say(daemonset, note)
+        control.only_waits()
+
+        def warned(text: str) -> None:
+            note = this.state.server_warnings.note(daemonset.name, text, elapsed())
+            if note is not None:
+                self._dependencies.say(daemonset, note)
+
+        client = self._dependencies.client.apart(warned)  # apart: it waits for no other pass at the throttle
+        dependencies = msgspec.structs.replace(self._dependencies, client=client)
+        answers, unanswered = await self._carry_out(this, decided, dependencies, control)
+        errors = [answer.left for answer in answers if answer.left is not None]
+        again = unanswered or (decided.again and not errors)
+        status_due: float | None = None
+        try:
+            status_due = await status_writer.settle(daemonset, decided, dependencies, control)
+        except ApiError as error:
+            errors.append(error)
+        if self._caches.is_gone(daemonset):
+            self.forget(daemonset.uid)  # drops what was noted of the answers
+            return Done()
+        now = this.now + elapsed() - this.moment
+        wakes_in = None if decided.wake_at is None else decided.wake_at - now
+        return outcome(errors, due_in(wakes_in, status_due, again=again, fresh=this.fresh))
+
+    async def _carry_out(
+        self, this: _Pass, decided: Plan, dependencies: Dependencies, control: PassControl
+    ) -> tuple[Sequence[Answer], bool]:
+        """The answers before a silence of `ANSWER_SECONDS`, and whether requests are still unanswered."""
+        daemonset, state = this.daemonset, this.state
+        context = ExecutionContext(
+            daemonset=daemonset,
+            compiled=state.compiled_for(daemonset),
+            failing=frozenset(state.places.failing),
+            is_suspect=state.places.is_suspect,
+            reverted=lambda action: state.reverted_writes.reverted(action, state.places.failing, elapsed()),
+            proven=state.proven,
+        )
+        work = PlanExecution(decided.actions, context, dependencies)
+        crash: Exception | None = None
+        if decided.actions:
+            task = control.begin(work.run)
+            came = -1
+            while not task.done() and came < len(work.answers):
+                came = len(work.answers)
+                await asyncio.wait((task,), timeout=ANSWER_SECONDS)
+            if not task.done():
+                state.unanswered.leave(work, task, control, partial(self._learn_late, daemonset))
+            else:
+                crash = task.result()
+        answers = tuple(work.answers)
+        state.learn(answers, daemonset, elapsed())
+        state.concluded(decided, answers)
+        if crash is not None:
+            raise crash
+        return answers, bool(work.underway)
+
+    def _learn_late(self, daemonset: DaemonSet, answer: Answer) -> None:
+        """Learn an answer that came after its pass. If the spec was edited meanwhile, a failure is dropped, because
+        the edit may have cured it; what was done, or may have been, counts all the same."""
+        uid = daemonset.uid
+        if self._caches.is_gone(daemonset):
+            self.forget(uid)  # drops what was noted of the answer
+            return
+        state = self._states.of(uid)
+        if state.generation != daemonset.generation and answer.means not in (None, ForWrite.UNKNOWN):
+            return
+        state.learn((answer,), daemonset, elapsed(), late=True)
+        if answer.left is not None:
+            state.concluded(Plan(), (answer,))
+
+
+def due_in(wakes_in: float | None, status_due: float | None, *, again: bool, fresh: bool) -> float | None:
+    """Seconds after which the next pass is due even without an event; None: it is not.
+
+    `wakes_in`: when the plan wants the next one. `status_due`: when the rest of the status may be written. `again`:
+    something can be done at once, or is not answered. Without `fresh`, the caches did not show our own writes.
+    """
+    delays = [status_due, None if wakes_in is None else max(wakes_in, AT_ONCE)]
+    delays += [AT_ONCE if again else None, None if fresh else LOOK_AGAIN_SECONDS]
+    return min((delay for delay in delays if delay is not None), default=None)

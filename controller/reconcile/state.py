@@ -1,0 +1,415 @@
+"""Timestamps of pods by the clock of their node, and when we saw them by our own clock.
+
+Keeps what the controller remembers about one DaemonSet between passes. Passes and triggers write it.
+
+No limit of a rollout depends on it; it only makes the controller faster and gentler on the server. After a restart it
+is empty. The objects in the cluster tell everything else, except which revision a missing pod had (`predecessors`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Sequence
+from math import inf
+
+import msgspec
+
+from controller.api.daemonset import DaemonSet
+from controller.api.objects import Value
+from controller.api.pod import Pod
+from controller.kube.errors import Altered, ForWrite, UnknownFields, meaning_of
+from controller.planner.actions import (
+    CreatePod,
+    CreateRevision,
+    DeletePod,
+    DeleteReason,
+    InDoubt,
+    ProbeTemplate,
+    ResizePod,
+    UpdateInPlace,
+)
+from controller.planner.plan import Plan
+from controller.planner.summary import Summary
+from controller.planner.world import ROOM, Place, Predecessor, predecessor
+from controller.reconcile.caches import Cached
+from controller.reconcile.compiled import Compiled
+from controller.reconcile.events import ServerWarnings
+from controller.reconcile.execute import Unanswered
+from controller.reconcile.in_place import Unmapped
+from controller.reconcile.node_backoff import NodeBackoff
+from controller.reconcile.status_writer import StatusConflict, StatusWriter, conflict_after, conflict_found
+from controller.reconcile.write_outcomes import Answer, Places, RevertedWrites, Verdicts, WriteFailure, failure_after
+from controller.runtime.expectations import Reach
+from controller.settings import DEFAULT_GATES, FeatureGates
+
+
+class NodeTimestamp(Value):
+    """A timestamp that a pod has from the clock of its node, and when we noticed it by our own clock."""
+
+    said: float
+    """The timestamp by the clock of the node, in seconds since 1970."""
+    seen: float | None
+    """When we noticed it (`elapsed`); None: it was there when we looked first."""
+
+
+class ReadySeen(msgspec.Struct):
+    """Remembers when we saw a pod ready whose Ready condition carries a time in our future: the clock of its node is
+    ahead of ours, or ours was set back. Without this, such a pod would be available only when our clock has reached
+    that time."""
+
+    known: dict[str, NodeTimestamp] | None = None
+    """Timestamps by uid of the pod. None: before the first pass."""
+    epoch: float = 0.0
+    """The `elapsed` at the start of 1970, by our clock in the last pass."""
+
+    def look(self, pods: Iterable[Pod], current: Container[str], now: float, moment: float) -> None:
+        """Note the pods of this pass. `current` are the hashes of the current revision; `now` is in seconds since
+        1970, `moment` by `elapsed`."""
+        known, ahead = self.known, {}
+        for pod in pods:
+            said = pod.ready_since
+            if said is None or (said <= now and not known):
+                continue
+            before = known.get(pod.uid) if known else None
+            if before is not None and before.said == said:
+                ahead[pod.uid] = before
+            elif said > now:
+                ahead[pod.uid] = NodeTimestamp(said=said, seen=self._seen(pod, said, current, now, moment))
+        self.known, self.epoch = ahead, moment - now
+
+    def since(self, now: float, moment: float) -> dict[str, float]:
+        """When each such pod was first seen ready, in seconds since 1970, by uid."""
+        return _since(self.known, now, moment)
+
+    def _seen(self, pod: Pod, said: float, current: Container[str], now: float, moment: float) -> float:
+        """Since when a pod counts as ready (`elapsed`) whose Ready condition names a time after `now`.
+
+        Old pods must not all count as unavailable, or all would be deleted at once. If our clock was set back, the
+        time that it showed before is used. After a restart of the controller, the age of the pod counts; if even its
+        creation is in the future, an old pod counts as always ready, and a current one as ready from now on.
+        """
+        if self.known is not None:
+            return min(said + self.epoch, moment)
+        if pod.created <= now:
+            return pod.created + moment - now
+        return moment if pod.hash in current else -inf
+
+
+class RestartsSeen(msgspec.Struct):
+    """Notes when containers were restarted. With a clock that is behind, they would seem to have run for long."""
+
+    known: dict[str, NodeTimestamp] | None = None
+    """Timestamps by uid of the pod. None: before the first pass."""
+
+    def look(self, pods: Iterable[Pod], moment: float) -> None:
+        """Note all pods of this pass, also those that were never updated in place. Otherwise an old restart would
+        look new when such a pod is first updated."""
+        seen = None if self.known is None else moment
+        known, self.known = self.known or {}, {}
+        for pod in pods:
+            if pod.restarted_at is not None:
+                before = known.get(pod.uid)
+                same = before is not None and before.said == pod.restarted_at
+                self.known[pod.uid] = before if before and same else NodeTimestamp(said=pod.restarted_at, seen=seen)
+
+    def since(self, now: float, moment: float) -> dict[str, float]:
+        """When the containers of each pod were seen restarted, in seconds since 1970, by uid."""
+        return _since(self.known, now, moment)
+
+
+def _since(known: dict[str, NodeTimestamp] | None, now: float, moment: float) -> dict[str, float]:
+    return {uid: now + one.seen - moment for uid, one in (known or {}).items() if one.seen is not None}
+
+
+ROOM_AT_MOST = 30.0
+"""Seconds, at most, after which creates are tried again when a quota was full: no event tells that it was raised."""
+ENDING_SECONDS = 30.0
+"""Seconds for which a node is left alone while the namespace is being deleted: the DaemonSet will be deleted too."""
+PROOF = 2
+"""Accepted creates of a revision after which its other pods are created all at once."""
+UNSURE_SECONDS = 30.0
+"""Seconds for which a write whose answer was lost may yet be done: no server or proxy holds a request for longer."""
+NOT_LASTED = (DeleteReason.FAILED, DeleteReason.SUCCEEDED, DeleteReason.STRAY, DeleteReason.VANISHED)
+"""Why pods are deleted that have not lasted. Any other deletion of ours is no failure of the node."""
+NO_RESIZE = "this server has no pods/resize, which takes Kubernetes 1.33, so new pods are made instead"
+
+
+class Unsure(Value):
+    """A write whose answer was lost. Until `until` (`elapsed`) it may yet be done."""
+
+    action: InDoubt
+    until: float
+
+
+class DaemonSetState(msgspec.Struct):
+    """The state of one DaemonSet, that is, of one uid."""
+
+    gates: FeatureGates = DEFAULT_GATES
+    generation: int = -1
+    compiled: Compiled | None = None
+    """The computed parts of the newest known generation; None: nothing yet."""
+    unanswered: Unanswered = msgspec.field(default_factory=Unanswered)
+    status_writer: StatusWriter = msgspec.field(default_factory=StatusWriter)
+    predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
+    """The last pod that we saw on a node and that is gone, by node."""
+    unanswered_names: dict[str, str] = msgspec.field(default_factory=dict)
+    """Names of pods whose create got no answer, by node. Creates there use this name again until one is answered:
+    with another name there could be two pods, if the first request is carried out late."""
+    strays: set[str] = msgspec.field(default_factory=set)
+    """uids of pods of ours that the selector has not matched since a write: a webhook changed their labels."""
+    ready_seen: ReadySeen = msgspec.field(default_factory=ReadySeen)
+    restarts_seen: RestartsSeen = msgspec.field(default_factory=RestartsSeen)
+    verdicts: Verdicts = msgspec.field(default_factory=Verdicts)
+    """The results of dry runs."""
+    places: Places[Place] = msgspec.field(default_factory=Places)
+    """The places where writes failed."""
+    reverted_writes: RevertedWrites = msgspec.field(default_factory=RevertedWrites)
+    """How often the same write was made to one object."""
+    server_warnings: ServerWarnings = msgspec.field(default_factory=ServerWarnings)
+    node_backoff: NodeBackoff = msgspec.field(default_factory=NodeBackoff)
+    """The nodes whose pods do not last."""
+    accepted: int = 0
+    """Creates of the revision `accepted_of` that were accepted since a pass whose creates were all refused."""
+    accepted_of: str = ""
+    """Hash of the revision that `accepted` counts."""
+    unsure: dict[Place, Unsure] = msgspec.field(default_factory=dict)
+    """Writes to pods whose answer was lost, by place."""
+    refused_resizes: dict[str, str] = msgspec.field(default_factory=dict)
+    """Messages with which the server refused to resize a pod, by its uid, until it accepts or the pod is gone."""
+    unmapped: dict[str, str] = msgspec.field(default_factory=dict)
+    """Why an update in place would undo what admission did to a pod at its creation, by its uid, of this
+    generation."""
+    no_resize: str = ""
+    """A text for users if the server has no `pods/resize`; empty if it has. Each new generation tries again, because
+    the server may have been upgraded."""
+    collisions: int = 0
+    eager: bool = False
+    """Whether the last pass left something to do, now or when pods are available. Then changes of pods wake it
+    soon."""
+    write_failure: WriteFailure | None = None
+    """The failed write that the status reports; None: there is none. A new generation starts without one."""
+    status_conflict: StatusConflict | None = None
+    """Set while another controller writes the status too; else None."""
+    summary: Summary | None = None
+    """The counts of the last pass; None before the first one."""
+    paused_since: float = 0.0
+    """When the first pass found the rollout paused (seconds since 1970); 0: the last pass did not."""
+
+    def compiled_for(self, daemonset: DaemonSet) -> Compiled:
+        """The computed parts of this generation of `daemonset`, made at the first call."""
+        known = self.compiled
+        self.compiled = Compiled(daemonset, {}, self.gates) if known is None else known.of(daemonset)
+        return self.compiled
+
+    def begin(self, generation: int, reach: Reach) -> None:
+        """Prepare for a pass over this generation. `reach`: how far the cache of DaemonSets has come.
+
+        A new generation forgets all failures, because the edit may have removed their cause.
+        """
+        self.status_writer.own.look(reach)
+        if generation != self.generation:
+            self.generation = generation
+            self.node_backoff.clear()
+            self.verdicts.ask_anew()
+            self.places.clear()
+            self.reverted_writes.forget()
+            self.refused_resizes.clear()
+            self.unmapped.clear()
+            self.no_resize = ""
+            self.write_failure = None
+
+    def decided(self, daemonset: DaemonSet, decided: Plan, now: float) -> None:
+        """Remember what matters of the plan for later passes. `now` is in seconds since 1970."""
+        rolling = daemonset.rolling_update
+        self.summary, self.eager = decided.summary, decided.more
+        self.paused_since = (self.paused_since or now) if rolling is not None and rolling.paused else 0.0
+
+    @property
+    def proven(self) -> str:
+        """Hash of the revision of which the server has accepted several pods: no slow start for it any more."""
+        return self.accepted_of if self.accepted >= PROOF else ""
+
+    def held_back(self, moment: float) -> dict[Place, float]:
+        """Places that are held back now, and until when (`elapsed`). Included are places where a write whose answer
+        was lost may still be carried out, and, without an end, places where the server has not answered yet."""
+        held = self.places.held_back(moment)
+        for place, one in self.unsure.items():
+            if place in self.places.failing and one.until > moment:
+                held[place] = max(held.get(place, 0.0), one.until)
+        return held | dict.fromkeys(self.unanswered.places, inf)
+
+    def possible(self, moment: float) -> list[InDoubt]:
+        """Writes that the server has not answered, and writes whose answer was lost at places where writes fail. All
+        of them count as done."""
+        failing = self.places.failing
+        lost = (one.action for place, one in self.unsure.items() if place in failing and one.until > moment)
+        return [*self.unanswered.in_doubt, *lost]
+
+    def learn(self, answers: Sequence[Answer], daemonset: DaemonSet, moment: float, *, late: bool = False) -> None:
+        """Learn from some or all answers to a plan; `moment` is `elapsed`. `late`: they came after the pass."""
+        creates = [one for one in answers if isinstance(one.action, CreatePod)]
+        first = [one for one in creates if one.is_full_quota or one.place not in self.places.failing]
+        for one in first:
+            if isinstance(one.action, CreatePod) and one.error is None:
+                self.verdicts.created(one.action.revision.hash, moment)
+                same = one.action.revision.hash == self.accepted_of
+                self.accepted, self.accepted_of = (self.accepted + 1 if same else 1), one.action.revision.hash
+        refused = len(first) > 1 and not late and all(one.error is not None for one in first)
+        if refused or any(one.is_full_quota for one in first):
+            self.accepted = 0
+        if any(one.is_full_quota for one in answers):  # once, however many creates it refused
+            self.places.failed(ROOM, moment, ROOM_AT_MOST)
+        for answer in answers:
+            self.reverted_writes.learn(answer, self.places.failing, moment)
+            if not answer.is_full_quota:
+                self._learn_of_place(answer, moment)
+            self._learn_of_names(answer, daemonset)
+            self._learn_of_action(answer, moment)
+
+    def concluded(self, decided: Plan, answers: Sequence[Answer]) -> None:
+        """Update the failure to report, after these answers were learnt."""
+        self.write_failure = failure_after(self.write_failure, decided, answers, self.places.failing)
+
+    def lost(self, pod: Pod, moment: float) -> None:
+        """A pod is gone from its node. If a quota was full, there is room for one more pod now."""
+        stray = pod.uid in self.strays
+        if not stray:  # its create counts as failed
+            self.node_backoff.ended(pod, moment)
+        self.predecessors[pod.node] = Predecessor(uid=pod.uid) if stray else predecessor(pod)
+        self.places.went_well(ROOM)
+
+    def forget_gone(self, cached: Cached, moment: float, *, fresh: bool = True) -> None:
+        """Forget what is about nodes, pods and revisions that are gone; an answer may have come after they went.
+        `moment` is `elapsed`; `fresh`: the caches show all of our own writes."""
+        self.node_backoff.forget_lasting(moment)
+        if self.unanswered_names or self.strays:
+            self._look_for_strays(cached, fresh=fresh)
+        places = self.places.failing or self.places.inconclusive or self.unsure
+        by_name = self.unanswered_names or len(self.predecessors) > len(cached.nodes)
+        many = len(self.reverted_writes.done) > 2 * len(cached.pods)
+        if not (places or by_name or self.refused_resizes or self.unmapped or many):
+            return
+        nodes = {node.name for node in cached.nodes}
+        objects = (*cached.pods, *cached.orphans, *cached.revisions, *cached.orphan_revisions)
+        uids = {one.uid for one in objects}
+        self.places.keep(lambda place: place.is_among(nodes, uids))
+        unsure = ((place, one) for place, one in self.unsure.items() if one.until > moment)
+        self.unsure = {place: one for place, one in unsure if place.is_among(nodes, uids)}
+        self.refused_resizes = {uid: why for uid, why in self.refused_resizes.items() if uid in uids}
+        self.unmapped = {uid: why for uid, why in self.unmapped.items() if uid in uids}
+        self.reverted_writes.keep(lambda place: place.is_among(nodes, uids))
+        self.unanswered_names = {node: name for node, name in self.unanswered_names.items() if node in nodes}
+        self.predecessors = {node: one for node, one in self.predecessors.items() if node in nodes}
+
+    def _look_for_strays(self, cached: Cached, *, fresh: bool) -> None:
+        """Learn from the caches what became of creates whose answer was lost, and forget strays that are gone."""
+        names = set(self.unanswered_names.items())
+        seen = [pod for pod in cached.pods if (pod.node, pod.name) in names or pod.uid in self.strays]
+        strays = {pod.uid for pod in seen if self.compiled is not None and not self.compiled.rules.owns(pod.labels)}
+        self.strays = strays if fresh else self.strays | strays
+        for pod in seen:
+            self.unanswered_names.pop(pod.node, None)
+
+    def forget_node(self, name: str) -> None:
+        """Forget a node that is gone. A new pod for a new node of that name may have the old name."""
+        self.predecessors.pop(name, None)
+        self.unanswered_names.pop(name, None)
+        self.node_backoff.forget_node(name)
+        self.places.went_well(Place.of_node(name))
+
+    def stand_back(self, moment: float) -> None:
+        """Leave the DaemonSet alone for some time, because another controller has written its status."""
+        self.status_conflict = conflict_after(self.status_conflict, moment)
+
+    def stands_back(self, daemonset: DaemonSet, now: float, moment: float) -> float:
+        """Seconds for which the DaemonSet is still left to another controller; 0: it is ours.
+
+        The last write of that controller may be older than this process, and is then known from the object only, in
+        seconds since 1970 like `now`. It counts only while we have written nothing ourselves. `moment` is `elapsed`.
+        """
+        if self.status_conflict is None and not self.status_writer.own.version:
+            self.status_conflict = conflict_found(now - daemonset.status_writers.rival_wrote, moment)
+        return 0.0 if self.status_conflict is None else max(self.status_conflict.until - moment, 0.0)
+
+    def _learn_of_action(self, answer: Answer, moment: float) -> None:
+        error = answer.error
+        match answer.action:
+            case CreatePod(node=node, name=name) if error is None or answer.means is ForWrite.UNKNOWN:
+                self.node_backoff.created(node, name, moment)
+            case DeletePod(node=node, why=why) if error is None and why not in NOT_LASTED:
+                self.node_backoff.deleted(node, answer.action.name)
+            case ProbeTemplate(revision=revision):
+                self.verdicts.learn(revision.hash, error, moment)
+            case CreatePod(revision=revision) if isinstance(error, UnknownFields):
+                self.verdicts.learn(revision.hash, error, moment)
+            case UpdateInPlace(pod=pod) if isinstance(error, Unmapped):
+                self.unmapped[pod.uid] = error.message
+            case ResizePod(pod=pod):
+                self._learn_of_resize(pod.uid, answer)
+            case _:
+                pass
+        if isinstance(error, Altered) and error.stray:
+            self.strays.add(error.stray)
+
+    def _learn_of_place(self, answer: Answer, moment: float) -> None:
+        place, means = answer.place, answer.means
+        self.unsure.pop(place, None)
+        if means is ForWrite.UNKNOWN and isinstance(answer.action, InDoubt):
+            self.unsure[place] = Unsure(action=answer.action, until=moment + UNSURE_SECONDS)
+        if means is None:
+            self.places.went_well(place)
+            if isinstance(answer.action, CreatePod):
+                self.places.went_well(ROOM)
+            return
+        if not means.of_the_place:
+            self.places.note_inconclusive(place)
+        if answer.counts and means is ForWrite.ENDING:
+            self.places.leave_alone(place, ENDING_SECONDS, moment)
+        elif answer.counts:
+            self.places.failed(place, moment)
+
+    def _learn_of_names(self, answer: Answer, daemonset: DaemonSet) -> None:
+        """A name that belongs to somebody else's object is not used again. The name of a create that may still be
+        carried out is used again."""
+        if isinstance(answer.action, CreatePod):
+            if answer.means is ForWrite.UNKNOWN:
+                self.unanswered_names[answer.action.node] = answer.action.name
+            elif answer.means in (None, ForWrite.EXISTS, ForWrite.ALTERED):
+                self.unanswered_names.pop(answer.action.node, None)
+        if not answer.taken:
+            return
+        if isinstance(answer.action, CreatePod):
+            before = self.predecessors.get(answer.action.node, Predecessor(uid=""))
+            self.predecessors[answer.action.node] = msgspec.structs.replace(before, uid=f"not {answer.action.name}")
+        elif isinstance(answer.action, CreateRevision):
+            known = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
+            self.collisions = max(self.collisions, known) + 1
+
+    def _learn_of_resize(self, uid: str, answer: Answer) -> None:
+        if answer.error is None:
+            self.refused_resizes.pop(uid, None)
+        if answer.left is None:
+            return
+        means = meaning_of(answer.left).write
+        if means is ForWrite.ABSENT:
+            self.no_resize = self.refused_resizes[uid] = f"{NO_RESIZE}: {answer.left.message}"
+        elif means.refused:
+            self.refused_resizes[uid] = answer.left.message
+
+
+class DaemonSetStates:
+    """The state of every DaemonSet, by uid: one that is deleted and created again starts with an empty state."""
+
+    def __init__(self, gates: FeatureGates = DEFAULT_GATES) -> None:
+        self._by_uid: defaultdict[str, DaemonSetState] = defaultdict(lambda: DaemonSetState(gates=gates))
+
+    def of(self, uid: str) -> DaemonSetState:
+        return self._by_uid[uid]
+
+    def forget_node(self, name: str) -> None:
+        """Forget a node that is gone, in every state."""
+        for state in self._by_uid.values():
+            state.forget_node(name)
+
+    def forget(self, uid: str) -> None:
+        self._by_uid.pop(uid, None)

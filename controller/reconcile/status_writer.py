@@ -1,0 +1,352 @@
+"""Keeps the last status that we wrote for one DaemonSet, until the cache shows it.
+
+Decides for how long a DaemonSet is left alone whose status another controller writes too. Pure.
+
+It is never left for ever: the other controller may be gone, and then nobody would look after the nodes.
+
+Writes the status: only fields that differ, and never conditions of others.
+
+Counts are guarded by the uid alone, because only we write them. Conditions are guarded by the version, because others
+may add theirs, and writing the whole list would remove those.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from math import inf
+from typing import Final, TypeAlias
+
+import msgspec
+
+from controller.api import patch
+from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.names import AVAILABLE, CONDITION_TYPES, READY, RECONCILING
+from controller.api.objects import JSON, JSONObject, Value, as_json, rfc3339
+from controller.kube.client import Client
+from controller.kube.errors import ApiError, ForWrite, meaning_of
+from controller.kube.requests import DAEMONSETS
+from controller.planner.actions import Note
+from controller.planner.plan import Plan
+from controller.planner.progress import Condition
+from controller.planner.status import Status
+from controller.reconcile.dependencies import Dependencies
+from controller.reconcile.write_outcomes import FAILING_AT_MOST, MOST, SECONDS
+from controller.runtime.clock import elapsed
+from controller.runtime.expectations import Reach
+from controller.runtime.pacing import StatusPacer
+from controller.runtime.workers import PassControl, patiently
+from controller.runtime.workqueue import Backoff
+
+
+class OwnStatus(msgspec.Struct):
+    status: DaemonSetStatus | None = None
+    """The status that we wrote last; None: the cache shows it."""
+    version: int = 0
+    """The resourceVersion at which the server stored it; 0: not written yet."""
+    at: float = 0.0
+    """When the server answered that write (`elapsed`)."""
+
+    def wrote(self, status: DaemonSetStatus, version: str, moment: float) -> None:
+        """The server has stored `status` at this resourceVersion; `moment` is `elapsed`."""
+        if version.isdigit():
+            self.status, self.version, self.at = status, int(version), moment
+
+    def look(self, reach: Reach) -> None:
+        """Forget the status if the cache of DaemonSets, which has come to `reach`, must show it by now."""
+        if self.status is not None and reach.covers(self.version, self.at):
+            self.status = None
+
+    def latest(self, daemonset: DaemonSet) -> tuple[str, DaemonSetStatus | None]:
+        """The newest known status, and the version of the object that carries it: the status that we wrote last,
+        until the cache shows it or a later one."""
+        version = daemonset.version
+        if self.status is not None and version.isdigit() and int(version) < self.version:
+            return str(self.version), self.status
+        return version, daemonset.status
+
+
+FOREIGN_STATUS = "ForeignStatusWrite"
+STATUS_REVERTED = "StatusReverted"
+STAND_BACK_FIRST = 60.0
+STAND_BACK_AT_MOST = 900.0
+"""Seconds of the first pause and of the longest; the note below names both to users."""
+
+
+class StatusConflict(Value):
+    """For how long a DaemonSet is left to the other controller."""
+
+    until: float
+    """Until this moment (`elapsed`) we do nothing."""
+    pause: float
+    """Seconds from the other controller's last write until we act again."""
+
+
+def foreign_note(manager: str) -> Note:
+    text = (
+        f"{manager!r} wrote this status too. This controller leaves the DaemonSet alone until the other one has not "
+        "written for a minute, later for up to 15. Stop one of the two, for example OpenKruise's "
+        "kruise-controller-manager"
+    )
+    return Note(warning=True, reason=FOREIGN_STATUS, message=text)
+
+
+def reverted_note() -> Note:
+    text = "another controller or a webhook takes this status back; it is written again ever less often"
+    return Note(warning=True, reason=STATUS_REVERTED, message=text)
+
+
+def conflict_after(known: StatusConflict | None, now: float) -> StatusConflict:
+    """The conflict after the other controller has written the status at `now` (`elapsed`).
+
+    A write during the pause starts the pause again. A write soon after the pause doubles it. Once we have acted
+    undisturbed for as long as the pause was, the next one is short again.
+    """
+    if known is None or now > known.until + known.pause:
+        pause = STAND_BACK_FIRST
+    elif now < known.until:
+        pause = known.pause
+    else:
+        pause = min(known.pause * 2, STAND_BACK_AT_MOST)
+    return StatusConflict(until=now + pause, pause=pause)
+
+
+def conflict_found(ago: float, now: float) -> StatusConflict | None:
+    """The conflict that a process finds which has just started, when the last write of the other controller is `ago`
+    seconds old; None if that is too long ago. `ago` is negative if the clock of the writer is ahead of ours.
+    """
+    left = STAND_BACK_FIRST - max(ago, 0.0)
+    return StatusConflict(until=now + left, pause=STAND_BACK_FIRST) if left > 0 else None
+
+
+Conditions: TypeAlias = tuple[JSONObject, ...]
+
+FOLLOWING = (AVAILABLE, READY, RECONCILING)
+"""Conditions that change with every pod, or together with another condition. If only these change, the write is not
+urgent."""
+
+
+_JSON_NAMES: Final = {field.name: field.encode_name for field in msgspec.structs.fields(DaemonSetStatus)}
+
+
+class DueStatus(msgspec.Struct, frozen=True):
+    """A status write that is due."""
+
+    patch: patch.JsonPatch
+    result: DaemonSetStatus
+    """The status once the patch is applied."""
+    urgent: bool
+    """Whether somebody waits for this: a generation was observed, a condition changed, or the rollout is complete."""
+
+
+class RepeatedStatus(msgspec.Struct):
+    """How often the same status was written in a row: another controller takes it back. All moments by `elapsed`."""
+
+    said: object = None
+    """What the last write said, without the times in it, which depend on what was there before."""
+    times: int = 0
+    at: float = 0.0
+    wait: float = 0.0
+    """Seconds from the last write to the next one that says the same."""
+
+    def delay(self, wanted: Status, moment: float) -> float:
+        """Seconds until `wanted` may be written; 0 unless it repeats the last write, beyond the second repetition."""
+        return max(self.at + self.wait - moment, 0.0) if self._repeats(wanted, moment) else 0.0
+
+    def wrote(self, status: Status, moment: float) -> bool:
+        """Note a write; returns whether the same one was made too often."""
+        self.times = self.times + 1 if self._repeats(status, moment) else 1
+        self.wait = min(max(self.wait * 2, 1.0), FAILING_AT_MOST) if self.times >= MOST else 0.0
+        self.said, self.at = _words(status), moment
+        return self.times > MOST
+
+    def _repeats(self, status: Status, moment: float) -> bool:
+        return moment - self.at <= max(SECONDS, 4 * self.wait) and self.said == _words(status)
+
+
+def _words(status: Status) -> tuple[object, ...]:
+    record = status.rollout
+    rollout = (
+        record.phase,
+        record.target,
+        record.done,
+        record.most_done,
+        record.most_updated,
+        record.stable_revision,
+    )
+    rest = (status.observed_generation, status.revision_hash, status.collision_count, status.columns)
+    return rollout, rest, status.counts, status.conditions
+
+
+class StatusWriter:
+    """Writes the status of one DaemonSet as soon as the pacer allows, one write at a time. A pass waits for its
+    answer no longer than for that of any other write (`ANSWER_SECONDS`)."""
+
+    def __init__(self) -> None:
+        self.own = OwnStatus()
+        self._pacer = StatusPacer()
+        self._is_unanswered = False
+        self._error: Exception | None = None
+        """The error of a write that outlasted its pass; the next call raises it."""
+        self._rest = Backoff(1.0, 300.0)  # seconds, as at any other place where writes fail
+        self._rests_until = -inf
+        """No write before this moment (`elapsed`), after such an error."""
+        self._repeated = RepeatedStatus()
+
+    async def settle(
+        self,
+        daemonset: DaemonSet,
+        decided: Plan,
+        dependencies: Dependencies,
+        control: PassControl,
+    ) -> float | None:
+        """Write what differs from the newest known status.
+
+        Returns the seconds after which the rest may be written, if it is too early now; else None. Raises ApiError.
+        If there is no answer in time, the pass goes on, and the answer wakes the key.
+        """
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        now = elapsed()
+        if self._rests_until > now:
+            return self._rests_until - now
+        if decided.status is None or self._is_unanswered:
+            return None
+        latest = self.own.latest(daemonset)
+        due = due_status(daemonset, decided.status, latest, dependencies.clock())
+        if due is None:
+            return None
+        delay = max(self._pacer.delay(now, urgent=due.urgent), self._repeated.delay(decided.status, now))
+        if delay > 0:
+            return delay
+        work = partial(self._write, daemonset, due, latest[1], decided, dependencies)
+        self._is_unanswered = not await patiently(control, [work], partial(self._answered, control))
+        return None
+
+    async def _write(
+        self,
+        daemonset: DaemonSet,
+        due: DueStatus,
+        before: DaemonSetStatus | None,
+        decided: Plan,
+        dependencies: Dependencies,
+    ) -> None:
+        """Write `due` in place of the status `before`, then report the change (events, log, metrics). Raises
+        ApiError."""
+        try:
+            version = await write(dependencies.client.apart(), daemonset, due)
+        except ApiError as error:
+            dependencies.on_status_answer("conflict" if meaning_of(error).write is ForWrite.OVERTAKEN else "error")
+            raise
+        moment = elapsed()
+        self._rest.reset()
+        self._pacer.wrote(moment)
+        self.own.wrote(due.result, version, moment)
+        if decided.status is not None and self._repeated.wrote(decided.status, moment):
+            dependencies.say(daemonset, reverted_note())
+        dependencies.on_status_answer("success")
+        dependencies.on_status(daemonset, before, due.result)
+        for note in decided.rollout_events:
+            dependencies.say(daemonset, note)
+
+    def _answered(self, control: PassControl, failed: Exception | None) -> None:
+        self._is_unanswered = False
+        if failed is not None:
+            self._error = failed
+            self._rests_until = elapsed() + self._rest.next()
+        control.wake("status answered at last")
+
+
+def due_status(
+    daemonset: DaemonSet, wanted: Status, latest: tuple[str, DaemonSetStatus | None], now: float
+) -> DueStatus | None:
+    """The write after which the status is as `wanted`; None if it is so already. `latest`: the newest known status,
+    and the version of the object that carries it."""
+    version, known = latest
+    before = known if known is not None else DaemonSetStatus()
+    after = _merged(before, wanted, daemonset.generation, now)
+    if known is not None and after == before:
+        return None
+    fields = _differences(before, after, everything=known is None)
+    urgent = known is None or wanted.settled or _turned(before, after)
+    if known is None:
+        return DueStatus(patch.guarded_by_uid(daemonset.uid, patch.add(fields, "status")), after, urgent)
+    operations = tuple(patch.add(value, "status", field) for field, value in fields.items())
+    if "conditions" in fields:
+        return DueStatus(patch.guarded_by_version(version, *operations), after, urgent)
+    return DueStatus(patch.guarded_by_uid(daemonset.uid, *operations), after, urgent)
+
+
+async def write(client: Client, daemonset: DaemonSet, change: DueStatus) -> str:
+    """Send the patch; returns the version at which the server stored it. Raises ApiError; a Conflict only means that
+    the DaemonSet has changed meanwhile."""
+    written = await client.patch(DAEMONSETS, daemonset.key, change.patch, sub="status")
+    return written.version
+
+
+def _merged(before: DaemonSetStatus, wanted: Status, generation: int, now: float) -> DaemonSetStatus:
+    fields: dict[str, object] = {"columns": wanted.columns, "rollout": wanted.rollout}
+    if wanted.counts is not None:
+        fields |= msgspec.structs.asdict(wanted.counts)
+    if wanted.revision_hash is not None:
+        fields |= {"update_revision": wanted.revision_hash, "daemon_set_hash": wanted.revision_hash}
+    if wanted.observed_generation is not None:
+        fields["observed_generation"] = wanted.observed_generation
+    if wanted.collision_count is not None:
+        fields["collision_count"] = wanted.collision_count
+    fields["conditions"] = _conditions(before.conditions or (), wanted, generation, now)
+    return msgspec.structs.replace(before, **fields)
+
+
+def _conditions(before: Conditions, wanted: Status, generation: int, now: float) -> Conditions:
+    """Our conditions as wanted, all others unchanged. The transition time changes only with the status."""
+    old = {condition.get("type"): condition for condition in before}
+    ours = {one.type: _condition(one, old.get(one.type, {}), generation, now) for one in wanted.conditions}
+    partial = wanted.counts is None  # a refused spec says nothing about progress: leave those conditions alone
+    kept = []
+    for condition in before:
+        kind = str(condition.get("type"))
+        if kind in ours:
+            kept.append(ours.pop(kind))
+        elif partial or kind not in CONDITION_TYPES:
+            kept.append(condition)
+    return (*kept, *ours.values())
+
+
+def _condition(wanted: Condition, old: JSONObject, generation: int, now: float) -> JSONObject:
+    same = old.get("status") == wanted.status and bool(old.get("lastTransitionTime"))
+    return {
+        "type": wanted.type,
+        "status": wanted.status,
+        "reason": wanted.reason,
+        "message": wanted.message,
+        "lastTransitionTime": old["lastTransitionTime"] if same else rfc3339(now),
+        "observedGeneration": generation,
+    }
+
+
+def _differences(before: DaemonSetStatus, after: DaemonSetStatus, *, everything: bool) -> JSONObject:
+    """The fields to write, by their JSON names. The first write has all fields, so that kubectl prints a 0 as 0."""
+    names = {"collision_count"} if after.collision_count is None else set()
+    told = as_json(after)
+    return {
+        key: _without_nulls(told[key])
+        for field, key in _JSON_NAMES.items()
+        if field not in names and (everything or getattr(before, field) != getattr(after, field))
+    }
+
+
+def _without_nulls(value: JSON) -> JSON:
+    """`value` without unset fields, because the schema allows no null."""
+    return {key: one for key, one in value.items() if one is not None} if isinstance(value, dict) else value
+
+
+def _turned(before: DaemonSetStatus, after: DaemonSetStatus) -> bool:
+    if (before.observed_generation, before.update_revision) != (after.observed_generation, after.update_revision):
+        return True
+
+    def words(status: DaemonSetStatus) -> list[tuple[JSON, JSON, JSON]]:
+        conditions = (one for one in status.conditions or () if one.get("type") not in FOLLOWING)
+        return [(one.get("type"), one.get("status"), one.get("reason")) for one in conditions]
+
+    return words(before) != words(after)

@@ -1,0 +1,236 @@
+"""Finds the DaemonSets that need a pass after a change in a store, each with a reason.
+
+Handlers enqueue keys, and note in the state that another controller wrote the status. That a pod or node is gone is
+noted when the store changes, before any pass can find it.
+
+A change is `urgent` if it leaves a node without its pod, lets a pod serve again, or changes what should run; all
+others change only counts, and are handled in batches (`runtime/pacing.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from controller.api.daemonset import DaemonSet
+from controller.api.names import MALFORMED_OBJECT
+from controller.api.node import Node
+from controller.api.objects import Key
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from controller.api.selector import Labels
+from controller.kube.decode import Malformed
+from controller.kube.requests import DAEMONSETS, PODS
+from controller.planner.actions import Note
+from controller.planner.node_fit import Fit, Rules
+from controller.reconcile.caches import Caches
+from controller.reconcile.state import DaemonSetStates
+from controller.runtime.clock import elapsed
+from controller.runtime.pacing import Urgency
+from controller.runtime.store import Change
+
+Enqueue: TypeAlias = Callable[[Key, Urgency, str], None]
+"""Puts a DaemonSet into the work queue with a reason: at once, or after the rest that follows its last pass."""
+
+
+class Listeners(msgspec.Struct, frozen=True):
+    """The other listeners that are called when a store changes."""
+
+    daemonset_gone: Callable[[str], None]
+    """Called with the uid of a DaemonSet that is gone."""
+    node_gone: Callable[[str], None]
+    """Called with the name of a node that is gone."""
+    pod_seen: Callable[[DaemonSet, Pod], None]
+    """Called when a pod of a DaemonSet came or changed."""
+    foreign_status: Callable[[DaemonSet, str], None]
+    """Called with a DaemonSet whose status another controller has written, and that controller's field manager."""
+    malformed: Callable[[str, Malformed], None]
+    """Called with an object that cannot be decoded, and the plural of its kind."""
+    say: Callable[[DaemonSet, Note], None]
+
+
+class Triggers:
+    def __init__(
+        self,
+        caches: Caches,
+        states: DaemonSetStates,
+        enqueue: Enqueue,
+        listeners: Listeners,
+        moment: Callable[[], float] = elapsed,
+    ) -> None:
+        self._caches, self._states, self._enqueue, self._listeners = caches, states, enqueue, listeners
+        self._moment = moment
+        caches.pods.follow(self._pod_moved)
+        caches.nodes.follow(self._node_moved)
+
+    def on_daemonset(self, change: Change[DaemonSet]) -> None:
+        old, new = change.old, change.new
+        if old is not None and new is None:
+            self._listeners.daemonset_gone(old.uid)
+        if old is not None and new is not None and (rival := new.status_writers.rival_since(old.status_writers)):
+            self._states.of(new.uid).stand_back(self._moment())
+            self._listeners.foreign_status(new, rival)
+        same_wish = (
+            old is not None
+            and new is not None
+            and (old.generation, old.dying, old.annotations) == (new.generation, new.dying, new.annotations)
+        )
+        if same_wish and new is not None and new.version == str(self._states.of(new.uid).status_writer.own.version):
+            return  # our own status write coming back
+        self._enqueue(change.key, "lazy" if same_wish else "urgent", "daemonset changed")
+
+    def on_pod(self, change: Change[Pod]) -> None:
+        """A pod with an owner wakes it; a pod that changes its owner wakes the old one too. A pod that may be adopted
+        wakes all DaemonSets whose selector matches it, as does its end: its node may get another pod then. One that
+        can be read no more, or again, wakes by its name."""
+        old, new = change.old, change.new
+        if old is new:
+            for daemonset in self._named_in(change.key):
+                self._enqueue(daemonset.key, "urgent", f"malformed pod {change.key.name}")
+            return
+        if old is not None and old.owner_uid and (new is None or new.owner_uid != old.owner_uid):
+            owner = self._caches.daemonset_of(old)
+            if owner is not None:
+                self._enqueue(owner.key, "urgent", f"pod {old.name} gone")
+        if old is not None and old.adoptable and not (new is not None and new.adoptable):
+            taken_by = None if new is None else self._caches.daemonset_of(new)
+            self._wake_matching(old.namespace, (old.labels,), f"orphan pod {old.name} gone", but=taken_by)
+        if new is None:
+            return
+        if new.owner_uid:
+            owner = self._caches.daemonset_of(new)
+            if owner is not None:
+                self._listeners.pod_seen(owner, new)
+                if new.ended:
+                    self._states.of(owner.uid).node_backoff.ended(new, self._moment())
+                self._enqueue(owner.key, self._urgency(old, new, owner), f"pod {new.name} changed")
+        elif new.adoptable and (old is None or old.owner_uid or old.labels != new.labels):
+            before = () if old is None or old.owner_uid else (old.labels,)
+            self._wake_matching(new.namespace, (*before, new.labels), f"orphan pod {new.name}")
+
+    def on_node(self, change: Change[Node]) -> None:
+        """A node wakes only those DaemonSets for which its eligibility changes, or which older revisions run there.
+
+        If a DaemonSet wants no pod on a node and has none there, it does not matter that the node comes or goes.
+        """
+        old, new = change.old, change.new
+        if old is not None and new is not None and old.same_placement(new):
+            return
+        has_pod = self._caches.has_pod_on(change.key.name)
+        for daemonset in self._caches.daemonsets.values():
+            compiled = self._states.of(daemonset.uid).compiled_for(daemonset)
+            if compiled.rules.problems:
+                continue  # reported by its own pass
+            older = compiled.known_placements if _may_hold_back(daemonset) else {}
+            before, after = _verdict(compiled.rules, older, old), _verdict(compiled.rules, older, new)
+            if before == after:
+                continue
+            if {before, after} <= UNWANTED and not has_pod(daemonset):
+                continue
+            self._enqueue(daemonset.key, "urgent", f"node {change.key.name} changed")
+        if new is None:
+            self._listeners.node_gone(change.key.name)
+
+    def on_revision(self, change: Change[Revision]) -> None:
+        """A revision that vanished may have to be created again; one that somebody else created, adopted."""
+        for revision in {one.uid: one for one in (change.old, change.new) if one is not None}.values():
+            if revision.owner_uid:
+                owner = self._caches.daemonset_of(revision)
+                if owner is not None:
+                    self._enqueue(owner.key, "urgent", f"revision {revision.name} changed")
+            elif change.new is not None:
+                self._wake_matching(revision.namespace, (revision.labels,), f"orphan revision {revision.name}")
+
+    def _pod_moved(self, _: Key, old: Pod | None, new: Pod | None) -> None:
+        """Note in the state that a pod is gone: a pass that finds its node empty has to know what ran there."""
+        if old is None or not old.owner_uid:
+            return
+        if new is not None and (new.uid, new.owner_uid) == (old.uid, old.owner_uid):
+            return
+        owner = self._caches.daemonset_of(old)
+        if owner is not None and Key("", old.node) in self._caches.nodes:  # else nothing would make us forget the pod
+            self._states.of(owner.uid).lost(old, self._moment())
+
+    def _node_moved(self, key: Key, old: Node | None, new: Node | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._states.forget_node(key.name)
+
+    def on_malformed(self, plural: str, malformed: Malformed) -> None:
+        self._listeners.malformed(plural, malformed)
+        for daemonset in self._suspects(plural, malformed.key):
+            text = f"{plural} {malformed.key} cannot be read: {malformed.reason}"
+            self._listeners.say(daemonset, Note(warning=True, reason=MALFORMED_OBJECT, message=text))
+
+    def on_server_back(self) -> None:
+        """Wake all DaemonSets: those that failed while the server was away need not wait for a long back-off."""
+        for daemonset in self._caches.daemonsets.values():
+            self._enqueue(daemonset.key, "urgent", "server back")
+
+    def _suspects(self, plural: str, key: Key) -> list[DaemonSet]:
+        """The DaemonSet to which an unreadable object probably belongs: by its last good state, else by its name."""
+        caches = self._caches
+        pod = caches.pods.get(key) if plural == PODS.plural else None
+        owner = caches.daemonset_of(pod) if pod is not None else None
+        if owner is not None:
+            return [owner]
+        if plural == DAEMONSETS.plural:
+            found = caches.daemonsets.get(key)
+            return [] if found is None else [found]
+        return self._named_in(key)
+
+    def _named_in(self, key: Key) -> list[DaemonSet]:
+        """The DaemonSet after which the pod or revision is named."""
+        found = self._caches.daemonsets.get(Key(key.namespace, key.name.rpartition("-")[0]))
+        return [] if found is None else [found]
+
+    def _urgency(self, old: Pod | None, new: Pod, owner: DaemonSet) -> Urgency:
+        """How soon a changed pod needs a pass. The first event of a pod that we created says nothing new, unless the
+        pass that created it left more to do."""
+        if new.dying:
+            return "lazy"
+        if old is not None and (new.ended or new.labels != old.labels or _waits_for_us(old, new)):
+            return "urgent"
+        return "soon" if self._states.of(owner.uid).eager else "lazy"
+
+    def _wake_matching(
+        self, namespace: str, labels: Iterable[Labels], reason: str, *, but: DaemonSet | None = None
+    ) -> None:
+        """Wake the DaemonSets whose selector matches any of these sets of labels."""
+        for daemonset in self._caches.daemonsets_in(namespace):
+            owns = self._states.of(daemonset.uid).compiled_for(daemonset).rules.owns
+            if daemonset is not but and any(owns(one) for one in labels):
+                self._enqueue(daemonset.key, "urgent", reason)
+
+
+def _waits_for_us(old: Pod, new: Pod) -> bool:
+    """Whether the kubelet has done its part of an update in place, and we have to do ours. Until then the pod gets no
+    traffic. A kubelet that has just looked at the pod looks again a second later."""
+    return new.underway != old.underway and (new.underway is None or new.underway.continues)
+
+
+NodeVerdict: TypeAlias = tuple[Fit | None, bool, bool, frozenset[str]]
+"""Whether a pod should run on a node, whether it may be updated there, whether the node is unreachable, and the uids
+of the revisions that an empty node could get instead of the current one."""
+
+NONE: frozenset[str] = frozenset()
+GONE: NodeVerdict = (None, False, False, NONE)
+UNWANTED: frozenset[NodeVerdict] = frozenset({GONE, (Fit.LEAVE, False, False, NONE)})
+
+
+def _verdict(rules: Rules, older: Mapping[str, Rules | None], node: Node | None) -> NodeVerdict:
+    """`older`: the placements of the revisions that `Fallback` may choose; empty if it is not asked."""
+    if node is None:
+        return GONE
+    fit = rules.fit(node)
+    if fit is Fit.LEAVE:
+        return fit, False, False, NONE
+    runs = frozenset([uid for uid, one in older.items() if one is not None and one.fit(node) is Fit.RUN])
+    return fit, rules.selects(node), node.unreachable, runs
+
+
+def _may_hold_back(daemonset: DaemonSet) -> bool:
+    """Whether an empty node may get an older revision, which then decides with its own placement."""
+    rolling = daemonset.rolling_update
+    return rolling is not None and bool(rolling.partition or rolling.selector is not None or rolling.paused)

@@ -1,0 +1,223 @@
+"""What is written to a pod that is updated in place, on the pod as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.api.names import HASH_LABEL, IN_PLACE_STATE_ANNOTATION, START_IN_PLACE_UPDATE
+from controller.api.objects import rfc3339
+from tests.beds.changing_pod import ChangingPod, Json, asks, container, image, template, with_priority
+from tests.beds.worlds import NOW
+
+
+def images(pod: ChangingPod) -> dict[str, str]:
+    return {one["name"]: one["image"].rpartition(":")[2] for one in pod.object["spec"]["containers"]}
+
+
+def has(pod: ChangingPod, resources: Json, index: int = 0) -> bool:
+    """In these very words."""
+    return bool(pod.object["spec"]["containers"][index]["resources"] == resources)
+
+
+def of(*tags: str, **metadata: Any) -> Any:
+    """Three containers with falling priorities, or as many as are given."""
+    keys = ("p_20", "p_10", "p_0")
+    made = [{**with_priority(f"c{n}", keys[n - 1]), "image": image(tag)} for n, tag in enumerate(tags, start=1)]
+    return template(*made, **metadata)
+
+
+# one write for all
+
+
+def test_image_hash_and_metadata_come_in_one_write() -> None:
+    old = template(container("v1"), annotations={"go": "1"}, finalizers=["a/go"])
+    pod = ChangingPod(old)
+    pod.edit("v2", template(container("v2"), labels={"app": "demo", "team": "x"}, finalizers=["a/come"]))
+    metadata = pod.object["metadata"]
+    assert images(pod) == {"main": "v2"}
+    assert metadata["labels"] == {"app": "demo", "team": "x", HASH_LABEL: "v2"}
+    assert list(metadata["annotations"]) == [IN_PLACE_STATE_ANNOTATION]
+    assert metadata["finalizers"] == ["a/come"]
+
+
+def test_the_state_is_readable_by_who_knows_openkruises() -> None:
+    pod = ChangingPod(template(container("v1")))
+    pod.edit("v2", template(container("v2")))
+    told = pod.told
+    assert told["revision"] == "v2"
+    assert told["updateTimestamp"] == rfc3339(NOW)
+    assert told["updateImages"] is True
+    assert told["lastContainerStatuses"]["main"]["imageID"] == "registry.example/agent@sha256:v1"
+    assert told["containerBatchesRecord"] == [{"timestamp": rfc3339(NOW), "containers": ["main"]}]
+    assert not {"nextContainerImages", "preCheckBeforeNext", "updateResources", "containerResources"} & told.keys()
+
+
+def test_labels_alone_leave_the_containers_alone() -> None:
+    pod = ChangingPod(template(container("v1")))
+    pod.edit("v2", template(container("v1"), labels={"app": "demo", "team": "x"}))
+    assert pod.told["lastContainerStatuses"] == {}
+    assert pod.underway is None
+    assert pod.record.ready
+
+
+@pytest.mark.parametrize("key", ["controller-revision-hash"])
+def test_whatever_the_templates_say_the_hash_is_ours(key: str) -> None:
+    """Such labels come with a template that was exported from a pod."""
+    pod = ChangingPod(template(container("v1"), labels={"app": "demo", key: "a"}))
+    pod.edit("v2", template(container("v2"), labels={"app": "demo", key: "b"}))
+    assert pod.record.hash == "v2"
+    pod.edit("v3", template(container("v3"), labels={"app": "demo"}))
+    assert pod.record.hash == "v3"
+
+
+def test_what_somebody_has_taken_away_or_put_there_meanwhile() -> None:
+    pod = ChangingPod(template(container("v1"), annotations={"go": "1"}, finalizers=["a/go"]))
+    del pod.object["metadata"]["annotations"], pod.object["metadata"]["finalizers"]
+    pod.object["metadata"]["labels"]["mine"] = "yes"
+    pod.edit("v2", template(container("v2"), finalizers=["a/come"]))
+    assert pod.object["metadata"]["labels"]["mine"] == "yes"
+    assert pod.object["metadata"]["finalizers"] == ["a/come"]
+
+
+def test_a_container_that_a_webhook_put_in_front_keeps_its_image() -> None:
+    pod = ChangingPod(template(container("v1"), container("v1", "side")))
+    pod.object["spec"]["containers"].insert(0, container("injected", "mesh"))
+    pod.edit("v2", template(container("v1"), container("v2", "side")))
+    assert images(pod) == {"mesh": "injected", "main": "v1", "side": "v2"}
+
+
+def test_resources_go_to_the_right_one_too() -> None:
+    pod = ChangingPod(template(container(resources=asks())))
+    pod.object["spec"]["containers"].insert(0, container("injected", "mesh"))
+    pod.edit("v2", template(container(resources=asks(cpu="200m"))))
+    pod.resize()
+    assert "resources" not in pod.object["spec"]["containers"][0]
+    assert has(pod, asks(cpu="200m"), index=1)
+
+
+# resources of edits that overlap
+
+
+def edited(*amounts: Json) -> ChangingPod:
+    """These edits in a row; no resize was written."""
+    first, *rest = (template(container(resources=one)) for one in amounts)
+    pod = ChangingPod(first)
+    for number, one in enumerate(rest, start=2):
+        pod.edit(f"v{number}", one)
+    return pod
+
+
+def test_what_only_the_first_edit_asked_for_is_not_lost() -> None:
+    pod = edited(asks("100m", "64Mi"), asks("200m", "128Mi"), asks("300m", "128Mi"))
+    pod.resize()
+    assert has(pod, asks("300m", "128Mi"))
+
+
+def test_nor_that_of_limits_beside_requests() -> None:
+    low = {"limits": {"memory": "1Gi"}, "requests": {"memory": "64Mi"}}
+    pod = edited(
+        low, {**low, "limits": {"memory": "2Gi"}}, {"limits": {"memory": "2Gi"}, "requests": {"memory": "128Mi"}}
+    )
+    pod.resize()
+    assert has(pod, {"limits": {"memory": "2Gi"}, "requests": {"memory": "128Mi"}})
+
+
+def test_back_to_the_first_nothing_is_left_to_be_resized() -> None:
+    pod = edited(asks(), asks("200m"), asks())
+    pod.tells(resources=asks())
+    assert pod.underway is None
+
+
+def test_an_edit_of_the_image_alone_keeps_what_was_asked_for() -> None:
+    pod = ChangingPod(template(container(resources=asks())))
+    pod.edit("v2", template(container(resources=asks("200m"))))
+    pod.edit("v3", template(container("v3", resources=asks("200m"))))
+    pod.resize()
+    assert has(pod, asks("200m"))
+
+
+def test_a_pod_without_resources_of_its_own_gets_them() -> None:
+    pod = edited(asks(), asks("200m"))
+    del pod.object["spec"]["containers"][0]["resources"]
+    pod.resize()
+    assert has(pod, {"requests": {"cpu": "200m"}})
+
+
+def test_it_gets_limits_beside_requests() -> None:
+    both = [{"limits": {"cpu": limit}, "requests": {"cpu": request}} for limit, request in (("1", "1m"), ("2", "2m"))]
+    pod = edited(*both)
+    del pod.object["spec"]["containers"][0]["resources"]
+    pod.resize()
+    assert has(pod, both[1])
+
+
+# not ready
+
+
+def test_a_pod_with_the_gate_is_drained_by_one_write() -> None:
+    pod = ChangingPod(template(container("v1")))
+    pod.drain()
+    (gate,) = pod.record.gates
+    assert (gate.open, gate.draining, gate.since) == (False, True, NOW)
+    assert not pod.record.ready
+    seen = pod.object
+    pod.drain(NOW + 60)
+    assert pod.object == seen, "it is drained since the first time"
+
+
+def test_a_pod_without_it_is_not() -> None:
+    pod = ChangingPod(template(container("v1")), gate=False)
+    pod.drain()
+    assert START_IN_PLACE_UPDATE not in str(pod.object)
+    assert pod.record.ready
+
+
+# images that somebody puts back
+
+
+def puts_back(pod: ChangingPod, name: str, tag: str) -> None:
+    next(one for one in pod.object["spec"]["containers"] if one["name"] == name)["image"] = image(tag)
+
+
+def taken_back(pod: ChangingPod) -> str:
+    return pod.underway.taken_back if pod.underway is not None else ""
+
+
+def test_a_pod_whose_former_image_is_back_is_of_its_former_revision() -> None:
+    pod = ChangingPod(template(container("v1")))
+    pod.edit("v2", template(container("v2")))
+    assert not taken_back(pod)
+    puts_back(pod, "main", "v1")
+    assert taken_back(pod) == "v1"
+    pod.object["metadata"]["labels"][HASH_LABEL] = "v1"
+    assert not taken_back(pod), "it says so itself"
+
+
+def test_another_image_than_was_asked_for_is_not_put_back() -> None:
+    """A webhook may send all images to a mirror."""
+    pod = ChangingPod(template(container("v1")))
+    pod.edit("v2", template(container("v2")))
+    puts_back(pod, "main", "mirror-v2")
+    assert not taken_back(pod)
+
+
+def test_going_back_to_an_earlier_image_is_not_putting_it_back() -> None:
+    pod = ChangingPod(template(container("v1")))
+    pod.edit("v2", template(container("v2")))
+    pod.edit("v1", template(container("v1")))
+    assert not taken_back(pod)
+    puts_back(pod, "main", "v2")
+    assert taken_back(pod) == "v2"
+
+
+@pytest.mark.parametrize("name", ["c1", "c2"])
+def test_images_of_earlier_batches_are_looked_after_too(name: str) -> None:
+    pod = ChangingPod(of("v1", "v1"))
+    pod.edit("v2", of("v2", "v2"))
+    pod.starts("c1", id_="c2", shown="v2")
+    pod.go_on()
+    assert not taken_back(pod)
+    puts_back(pod, name, "v1")
+    assert taken_back(pod) == "v1"

@@ -1,0 +1,266 @@
+"""The state of each DaemonSet as metrics: which there are, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from prometheus_client import Metric
+
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, LifecycleHook, Phase
+from controller.api.node import Node
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from controller.kube.decode import Seen
+from controller.observe.daemonset_gauges import MeasuredDaemonSet, measured, paused_since
+from controller.observe.metrics import Metrics
+from controller.planner.plan import Plan, plan
+from controller.planner.summary import Summary
+from controller.reconcile.caches import Caches
+from controller.reconcile.state import DaemonSetState, DaemonSetStates
+from tests.beds.stores import open_store
+from tests.beds.worlds import NOW, ago, ds, everywhere, node, pod, prepared, world
+
+OBJECT = ("namespace", "daemonset")
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "created": (),
+    "metadata_generation": (),
+    "status_observed_generation": (),
+    "status_desired_number_scheduled": (),
+    "status_current_number_scheduled": (),
+    "status_number_ready": (),
+    "status_number_available": (),
+    "status_number_unavailable": (),
+    "status_number_misscheduled": (),
+    "status_updated_number_scheduled": (),
+    "spec_strategy_partition": (),
+    "spec_strategy_rollingupdate_max_surge": (),
+    "spec_strategy_rollingupdate_max_unavailable": (),
+    "info": ("strategy_type", "rolling_update_type", "update_revision"),
+    "rollout_phase": ("phase",),
+    "rollout_target_nodes": (),
+    "rollout_updated_available_nodes": (),
+    "rollout_updating_nodes": (),
+    "rollout_failed_nodes": ("reason",),
+    "rollout_blocked": ("reason",),
+    "rollout_unplanned_updated_nodes": (),
+    "rollout_started_timestamp_seconds": (),
+    "rollout_last_progress_timestamp_seconds": (),
+    "rollout_paused_since_timestamp_seconds": (),
+    "leaving_nodes": (),
+    "preparing_delete_pods": (),
+    "preparing_delete_overdue_pods": (),
+    "rollout_zone_nodes": ("zone", "state"),
+}
+"""All gauges, under `kruise_daemonset_`, and their labels beyond `OBJECT`: what dashboards and alerts rely on."""
+
+ENUMERATIONS = {
+    ("rollout_phase", "phase"): {
+        "Pending", "Progressing", "Held", "Paused", "Stalled", "Manual", "Degraded", "Healthy", "Terminating",
+    },
+    ("rollout_failed_nodes", "reason"): {
+        "CrashLoopBackOff", "ImagePull", "Config", "Unschedulable", "NotReady", "Evicted", "Other",
+    },
+    ("rollout_blocked", "reason"): {
+        "Paused", "Partition", "Selector", "Budget", "PreDeleteHook", "Expectations", "TemplateRefused",
+    },
+    ("rollout_zone_nodes", "state"): {"updated", "updating", "failed", "old"},
+}  # fmt: skip
+
+ONLY_BY_A_PASS = {
+    "spec_strategy_partition",
+    "spec_strategy_rollingupdate_max_surge",
+    "spec_strategy_rollingupdate_max_unavailable",
+    "rollout_updating_nodes",
+    "rollout_failed_nodes",
+    "rollout_blocked",
+    "rollout_unplanned_updated_nodes",
+    "leaving_nodes",
+    "preparing_delete_pods",
+    "preparing_delete_overdue_pods",
+    "rollout_zone_nodes",
+}
+
+HOOK = LifecycleHook(labels_handler={"hold": "yes"})
+STATUS = msgspec.convert(
+    {
+        "observedGeneration": 2,
+        "desiredNumberScheduled": 7,
+        "updateRevision": "v2",
+        "rollout": {
+            "phase": "Held",
+            "target": 4,
+            "done": 3,
+            "startTime": "1970-01-01T00:01:00Z",
+            "lastProgressTime": "1970-01-01T00:02:00Z",
+        },
+    },
+    DaemonSetStatus,
+)
+
+
+def shown(daemonset: DaemonSet | None = None, **fields: Any) -> MeasuredDaemonSet:
+    """As after a pass over five nodes in which the new pod of one crashes."""
+    daemonset = daemonset or replace(ds("v2", partition="60%", hook=HOOK), status=STATUS, created=30.0, generation=3)
+    nodes = [node(f"node-{number}", labels={"topology.kubernetes.io/zone": "east"}) for number in range(5)]
+    pods = [*everywhere(4), pod("node-4", "v2", ready=None, created=ago(9))]
+    seen = plan(world(daemonset, nodes=nodes, pods=pods)).summary
+    return MeasuredDaemonSet(**{"daemonset": daemonset, "summary": seen, **fields})
+
+
+def exposed(*current: MeasuredDaemonSet, zones: bool = True) -> dict[str, Metric]:
+    """Name without `kruise_daemonset_` to the family, of all gauges."""
+    metrics = Metrics(version="0.1.0")
+    metrics.watch_daemonsets(lambda: current, zones=zones)
+    gauges = {family.name: family for family in metrics.registry.collect() if family.type == "gauge"}
+    start = "kruise_daemonset_"
+    return {name.removeprefix(start): family for name, family in gauges.items() if name.startswith(start)}
+
+
+def value(found: Mapping[str, Metric], name: str, **labels: str) -> float | None:
+    wanted = {"namespace": "default", "daemonset": "demo", **labels}
+    return next((sample.value for sample in found[name].samples if sample.labels == wanted), None)
+
+
+def nonzero(found: Mapping[str, Metric], name: str, label: str) -> dict[str, float]:
+    return {sample.labels[label]: sample.value for sample in found[name].samples if sample.value}
+
+
+def test_there_are_just_these_metrics_with_these_labels() -> None:
+    found = exposed(shown())
+    labels = {name: tuple(sorted(family.samples[0].labels)) for name, family in found.items()}
+    assert labels == {name: tuple(sorted((*OBJECT, *more))) for name, more in FAMILIES.items()}
+    assert [name for name, family in found.items() if not family.documentation.strip()] == []
+
+
+@pytest.mark.parametrize(("name", "label"), ENUMERATIONS)
+def test_an_enumeration_has_a_series_for_each_value(name: str, label: str) -> None:
+    there = {sample.labels[label] for sample in exposed(shown())[name].samples}
+    assert there == ENUMERATIONS[name, label]
+
+
+def test_what_the_object_and_its_status_say() -> None:
+    found = exposed(shown(paused_since=90.0))
+    numbers = {
+        "created": 30,
+        "metadata_generation": 3,
+        "status_observed_generation": 2,
+        "status_desired_number_scheduled": 7,
+        "rollout_target_nodes": 4,
+        "rollout_updated_available_nodes": 3,
+        "rollout_started_timestamp_seconds": 60,
+        "rollout_last_progress_timestamp_seconds": 120,
+        "rollout_paused_since_timestamp_seconds": 90,
+    }
+    assert {name: value(found, name) for name in numbers} == numbers
+    assert nonzero(found, "rollout_phase", "phase") == {"Held": 1}
+    info = {"strategy_type": "RollingUpdate", "rolling_update_type": "Standard", "update_revision": "v2"}
+    assert value(found, "info", **info) == 1
+
+
+def test_pods_that_a_hook_holds_are_told_only_where_there_is_a_hook() -> None:
+    held = [prepared(pod("node-0", labels={"hold": "yes"}), since=ago(3600)), pod("node-1")]
+    seen = plan(world(ds("v2", hook=HOOK), nodes=2, pods=held)).summary
+    found = exposed(MeasuredDaemonSet(daemonset=ds("v2", hook=HOOK), summary=seen))
+    assert value(found, "preparing_delete_pods") == 1
+    assert value(found, "preparing_delete_overdue_pods") == 1
+    assert exposed(shown(ds("v2")))["preparing_delete_pods"].samples == []
+
+
+def test_what_only_a_pass_knows() -> None:
+    found = exposed(shown())
+    numbers = {
+        "spec_strategy_partition": 3,
+        "spec_strategy_rollingupdate_max_surge": 0,
+        "spec_strategy_rollingupdate_max_unavailable": 1,
+        "rollout_updating_nodes": 1,
+        "rollout_unplanned_updated_nodes": 0,
+    }
+    assert {name: value(found, name) for name in numbers} == numbers
+    assert nonzero(found, "rollout_blocked", "reason") == {"Partition": 1, "Budget": 1}
+    assert nonzero(found, "rollout_failed_nodes", "reason") == {}
+    assert nonzero(found, "rollout_zone_nodes", "state") == {"updating": 1, "old": 4}
+    assert value(found, "rollout_zone_nodes", zone="east", state="old") == 4
+
+
+def test_before_the_first_pass_only_the_status_is_exposed() -> None:
+    found = exposed(MeasuredDaemonSet(daemonset=ds()))
+    assert {name for name in FAMILIES if found[name].samples} == FAMILIES.keys() - ONLY_BY_A_PASS
+    assert nonzero(found, "rollout_phase", "phase") == {"Pending": 1}
+    assert value(found, "rollout_started_timestamp_seconds") == 0
+
+
+def test_on_delete_has_no_way_of_rolling() -> None:
+    found = exposed(shown(ds(on_delete=True)))
+    assert nonzero(found, "rollout_blocked", "reason") == {}, "that is what `info` says"
+    assert value(found, "info", strategy_type="OnDelete", rolling_update_type="", update_revision="") == 1
+
+
+def test_what_is_being_deleted_is_terminating_whatever_was_written_last() -> None:
+    found = exposed(MeasuredDaemonSet(daemonset=replace(ds(dying=True), status=STATUS)))
+    assert nonzero(found, "rollout_phase", "phase") == {Phase.TERMINATING: 1}
+
+
+def test_nodes_without_a_zone_have_one_of_their_own() -> None:
+    found = exposed(MeasuredDaemonSet(daemonset=ds(), summary=plan(world(pods=everywhere(5))).summary))
+    assert value(found, "rollout_zone_nodes", zone="none", state="updated") == 5
+
+
+def test_zones_are_left_out_where_nobody_wants_them() -> None:
+    assert exposed(shown(), zones=False).keys() == FAMILIES.keys() - {"rollout_zone_nodes"}
+
+
+def test_of_nobody_there_is_no_series() -> None:
+    assert [name for name, family in exposed().items() if family.samples] == []
+
+
+def of_phase(phase: Phase, since: float) -> DaemonSetStatus:
+    moment = f"2027-01-15T08:{int(since) // 60:02}:{int(since) % 60:02}Z"
+    return msgspec.convert({"rollout": {"phase": phase.value, "lastTransitionTime": moment}}, DaemonSetStatus)
+
+
+def test_since_when_it_is_paused() -> None:
+    state, paused = DaemonSetState(), ds("v2", paused=True)
+    assert paused_since(paused, state) == 0, "no pass has seen it, and there is no record"
+    state.decided(paused, Plan(), NOW + 100)
+    state.decided(paused, Plan(), NOW + 200)
+    assert paused_since(paused, state) == NOW + 100
+    recorded = replace(paused, status=of_phase(Phase.PAUSED, 50))
+    assert paused_since(recorded, state) == NOW + 50, "the record is older than this process"
+    assert paused_since(recorded, DaemonSetState()) == NOW + 50
+    late = replace(paused, status=of_phase(Phase.PAUSED, 150))
+    assert paused_since(late, state) == NOW + 100, "it was paused before there was anything to hold up"
+    healthy = replace(paused, status=of_phase(Phase.HEALTHY, 50))
+    assert paused_since(healthy, state) == NOW + 100, "that record is of something else"
+    assert paused_since(ds("v2"), state) == 0
+    state.decided(ds("v2"), Plan(), NOW + 300)
+    state.decided(paused, Plan(), NOW + 400)
+    assert paused_since(paused, state) == NOW + 400, "paused anew"
+
+
+def caches_of(*daemonsets: DaemonSet) -> Caches:
+    writer, store = open_store(DaemonSet)
+    for one in daemonsets:
+        writer.feed(Seen(key=one.key, version=one.version, obj=one))
+    return Caches(store, open_store(Pod)[1], open_store(Node)[1], open_store(Revision)[1])
+
+
+def test_of_what_goes_only_what_the_object_says_is_shown() -> None:
+    states, seen = DaemonSetStates(), shown().summary
+    assert isinstance(seen, Summary)
+    states.of("uid-ads").decided(ds(), Plan(summary=seen), NOW)
+    (there,) = measured(caches_of(ds()), states, NOW)
+    assert there.summary == seen
+    (late,) = measured(caches_of(ds()), states, NOW + 3600)
+    assert late.summary is not None
+    assert late.summary.failed["NotReady"] == 1, "nobody has looked again, but patience has ended"
+    (going,) = measured(caches_of(ds(dying=True)), states, NOW)
+    assert going.summary is None
+    states.of("uid-ads").decided(ds(), Plan(summary=None), NOW)
+    (unusable,) = measured(caches_of(ds()), states, NOW)
+    assert unusable.summary is None, "a spec without a meaning: the numbers of the former one would mislead"
+    assert list(measured(caches_of(), states, NOW)) == []

@@ -1,0 +1,140 @@
+"""Passes over one DaemonSet as the caches have it, and what they asked the server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSet
+from controller.api.node import Node
+from controller.api.objects import Key
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from controller.kube.decode import Bookmark, Seen
+from controller.planner.world import Unpulled
+from controller.reconcile.caches import Cached, Caches
+from controller.reconcile.inputs import NOTHING
+from controller.reconcile.reconcile import Reconciler
+from controller.reconcile.state import DaemonSetStates
+from controller.runtime.clock import elapsed
+from controller.runtime.pacing import Pacer
+from controller.runtime.watch import Init
+from controller.runtime.workers import Outcome, Work
+from controller.runtime.workqueue import Taken
+from tests.beds.dependencies import Acting, refusal
+from tests.beds.scripted import Answer, ok
+from tests.beds.stores import open_store
+from tests.beds.virtual_time import now
+from tests.beds.worlds import NOW, OURS, ds, node, revision
+
+CONFLICT = refusal(409, "Conflict")
+STATUS = "PATCH status"
+
+
+class Passes:
+    """One DaemonSet as the caches have it. `now` of its hands follows the loop's time."""
+
+    def __init__(
+        self,
+        daemonset: DaemonSet | None = None,
+        *,
+        nodes: int = 1,
+        pods: Iterable[Pod] = (),
+        revisions: Iterable[Revision] = (revision("v1"),),
+        unpulled: Callable[[DaemonSet, Cached], Mapping[str, Unpulled]] = lambda daemonset, cached: NOTHING,
+    ) -> None:
+        self.daemonset = daemonset or ds()
+        (self._ours, ours), (self._pods, stored_pods) = open_store(DaemonSet), open_store(Pod)
+        (node_writer, stored_nodes), (history, stored_revisions) = open_store(Node), open_store(Revision)
+        self.stored(self.daemonset)
+        self.pods_are(pods)
+        for number in range(nodes):
+            listed = node(f"node-{number}")
+            node_writer.feed(Seen(key=listed.key, version="1", obj=listed))
+        for stored in revisions:
+            history.feed(Seen(key=stored.key, version="1", obj=stored))
+        self.acting = Acting(daemonset=self.daemonset)
+        self.states, self.pacer = DaemonSetStates(), Pacer[Key]()
+        state = self.states.of(OURS)
+        state.generation = self.daemonset.generation
+        for stored in revisions:
+            state.verdicts.learn(stored.hash, None, elapsed())
+        self.woken: list[str] = []
+        self.left: dict[asyncio.Task[Any] | None, Callable[[Exception | None], None]] = {}
+        self.statuses, self.told = self.acting.statuses, self.acting.told
+        self.reconciler = Reconciler(
+            dependencies=replace(self.acting.dependencies, clock=lambda: NOW + now()),
+            caches=Caches(ours, stored_pods, stored_nodes, stored_revisions),
+            states=self.states,
+            pacer=self.pacer,
+            unpulled=unpulled,
+        )
+
+    def only_waits(self) -> None:
+        """From now on the pass only waits for the server: it has asked for nothing before."""
+        assert not self.acting.script.requests
+
+    def begin(self, work: Work) -> asyncio.Task[Exception | None]:
+        async def guarded() -> Exception | None:
+            raised = None
+            try:
+                await work()
+            except Exception as error:
+                raised = error
+            if tell := self.left.pop(asyncio.current_task(), None):
+                tell(raised)
+            return raised
+
+        return asyncio.get_running_loop().create_task(guarded())
+
+    def leave(self, task: asyncio.Task[Exception | None], tell: Callable[[Exception | None], None]) -> None:
+        self.left[task] = tell
+
+    def wake(self, reason: str) -> None:
+        self.woken.append(reason)
+
+    def stored(self, daemonset: DaemonSet) -> None:
+        self._ours.feed(Seen(key=daemonset.key, version=daemonset.version, obj=daemonset))
+
+    def is_gone(self) -> None:
+        self._ours.feed(Seen(key=self.daemonset.key, version="99", obj=None))
+
+    def pods_are(self, pods: Iterable[Pod], *, version: int = 1) -> None:
+        for _ in self.pods_become(pods, version=version):
+            pass
+
+    def pods_become(self, pods: Iterable[Pod], *, version: int) -> Iterator[object]:
+        """The list is complete; it is taken in while you walk through it."""
+        self._pods.feed(Init())
+        for one in pods:
+            self._pods.feed(Seen(key=one.key, version=str(version), obj=replace(one, version=str(version))))
+        return self._pods.swap(str(version))
+
+    def pods_seen_until(self, version: int) -> None:
+        self._pods.feed(Bookmark(version=str(version)))
+
+    async def __call__(self, *answers: Answer) -> Outcome:
+        script = self.acting.script
+        script.answers[:] = answers
+        script.requests.clear()
+        outcome = await self.reconciler(Taken(key=self.daemonset.key, reasons=(), queued_seconds=0.0), self)
+        assert not script.answers, f"nobody asked for {script.answers}"
+        return outcome
+
+    async def freely(self) -> Outcome:
+        """Whatever is asked goes through."""
+        script = self.acting.script
+        script.answers[:] = [ok()] * 9
+        script.requests.clear()
+        return await self.reconciler(Taken(key=self.daemonset.key, reasons=(), queued_seconds=0.0), self)
+
+    @property
+    def asked(self) -> list[str]:
+        return self.acting.asked
+
+    @property
+    def said(self) -> list[str]:
+        return [note.reason for note in self.acting.notes]

@@ -1,0 +1,292 @@
+"""Which precondition each write carries, and what a look at the server, past the caches, makes of a pass."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from controller.api import revision as revisions
+from controller.api.daemonset import DaemonSetStatus
+from controller.api.names import HASH_LABEL
+from controller.api.readiness_gates import ReadinessGate
+from controller.inplace.change import InPlaceChange
+from controller.kube.errors import AlreadyExists, Conflict, NotFound
+from controller.kube.requests import NotConnected, Request, Response
+from controller.planner import actions
+from controller.planner.plan import plan
+from controller.planner.status import Status
+from controller.planner.world import FormerPod, Predecessor
+from controller.reconcile import status_writer
+from controller.runtime.expectations import OF_PODS, Reach
+from tests.beds.dependencies import Acting, refusal, stored
+from tests.beds.scripted import Answer, ok
+from tests.beds.virtual_time import virtually
+from tests.beds.worlds import LABELS, NOW, OURS, ds, everywhere, pod, revision, template, world
+
+OUTDATED = actions.DeleteReason.OUTDATED
+GATE = ReadinessGate(type="InPlaceUpdateReady", open=False, present=True, index=1)
+POD = replace(pod("node-0"), version="41").ref
+REVISION = revision("v1", version="42").ref
+DELETE = actions.DeletePod(pod=POD, node="node-0", why=OUTDATED)
+CREATE = actions.CreatePod(node="node-0", name="demo-0", revision=revision("v1"))
+NEW = actions.CreateRevision(name="demo-v1", hash="v1", number=1)
+LIVE = stored("demo", uid=OURS, owner="")
+"""What is looked at before an adoption."""
+
+STATE = {"nextContainerImages": {"main": "demo:v2"}, "containerResources": {"main": {"limits": {"cpu": "1"}}}}
+SPEC = {
+    "containers": [{"name": "main", "image": "demo:v1"}],
+    "readinessGates": [{"conditionType": "InPlaceUpdateReady"}],
+}
+FRESH = stored(
+    POD.name,
+    uid=POD.uid,
+    version="43",
+    labels={"app": "demo", "controller-revision-hash": "v1", "lifecycle.apps.kruise.io/state": "PreparingDelete"},
+    annotations={"apps.kruise.io/inplace-update-state": msgspec.json.encode(STATE).decode()},
+    spec=SPEC,
+)
+"""What is looked at before a pod is changed in place, or its deletion is prepared or called off."""
+CHANGE = InPlaceChange(labels={"a": "b"})
+
+GUARDS: list[tuple[actions.Action, dict[str, str], list[Response]]] = [
+    # the write, its precondition, what is looked at before
+    (actions.AdoptPod(pod=POD, owners=0), {"version": "41"}, [LIVE]),
+    (actions.AdoptPod(pod=POD, owners=2), {"version": "41"}, [LIVE]),
+    (actions.ReleasePod(pod=POD, owner_index=1), {"version": "41"}, []),
+    (actions.AdoptRevision(revision=REVISION, owners=0), {"version": "42"}, [LIVE]),
+    (actions.RenumberRevision(revision=REVISION, number=9), {"version": "42"}, []),
+    (actions.RecordRun(revision=REVISION), {"version": "42"}, []),
+    (actions.RelabelPod(pod=POD, hash="v2"), {"uid": POD.uid}, []),
+    (DELETE, {"uid": POD.uid}, []),
+    (replace(DELETE, as_seen=True), {"uid": POD.uid, "resourceVersion": "41"}, []),
+    (actions.DeleteRevision(revision=REVISION), {"uid": REVISION.uid}, []),
+    (CREATE, {"name": "demo-0"}, []),
+    (NEW, {"name": "demo-v1"}, []),
+    (actions.ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1")), {"dry run": "All"}, []),
+    (actions.DrainPod(pod=POD, node="node-0"), {"version": "43"}, [FRESH]),
+    (
+        actions.UpdateInPlace(pod=POD, node="node-0", before="v1", revision=revision("v2"), change=CHANGE),
+        {"version": "43"},
+        [FRESH],
+    ),
+    (actions.ContinueInPlace(pod=POD, node="node-0", revision=revision("v2")), {"version": "43"}, [FRESH]),
+    (actions.ResizePod(pod=POD, node="node-0"), {"uid": POD.uid}, [FRESH]),
+    (actions.OpenGates(pod=POD, gates=(GATE,)), {"version": "41"}, []),
+    (
+        actions.PrepareDelete(pod=POD, node="node-0", why=OUTDATED, mark=True, held_by="label a=b"),
+        {"version": "43"},
+        [replace(FRESH, body=FRESH.body.replace(b"PreparingDelete", b"Normal"))],
+    ),
+    (actions.CancelDelete(pod=POD), {"version": "43"}, [FRESH]),
+]
+
+
+def guard_of(request: Request) -> dict[str, str]:
+    """What the server holds this write to."""
+    body: Any = msgspec.json.decode(request.body)
+    if request.method == "PATCH":
+        words = {"/metadata/resourceVersion": "version", "/metadata/uid": "uid"}
+        guards = [one for one in body if one["path"] in words]
+        assert guards == body[:1], "the guard comes first, and there is one"
+        assert [one["op"] for one in guards] == ["replace"], "a failed test looks like any malformed patch"
+        return {words[one["path"]]: one["value"] for one in guards}
+    if request.method == "DELETE":
+        return dict(body["preconditions"])
+    if request.query:
+        return {"dry run": dict(request.query)["dryRun"]}
+    return {"name": body["metadata"]["name"]}
+
+
+@pytest.mark.parametrize(("action", "guard", "looks"), GUARDS, ids=lambda one: type(one).__name__)
+def test_every_write_carries_its_precondition(
+    action: actions.Action, guard: dict[str, str], looks: list[Response]
+) -> None:
+    acting = Acting()
+    assert acting.carry_out([action], *looks, stored("a", labels={"app": "demo", HASH_LABEL: "v1"})) == ()
+    assert guard_of(acting.script.requests[-1]) == guard
+
+
+def test_no_kind_of_write_is_missing_here() -> None:
+    assert {type(action) for action, _, _ in GUARDS} == set(get_args(actions.Action))
+
+
+def wanted() -> Status:
+    status = plan(world(pods=everywhere(5))).status
+    assert status is not None
+    return status
+
+
+def status_guard(acting: Acting, status: Status) -> dict[str, str]:
+    own = acting.state.status_writer.own
+    change = status_writer.due_status(acting.daemonset, status, own.latest(acting.daemonset), NOW)
+    assert change is not None
+    acting.script.answers[:] = [ok()]
+    version = virtually(status_writer.write(acting.dependencies.client, acting.daemonset, change))
+    own.wrote(change.result, version, NOW)
+    request = acting.script.requests[-1]
+    assert request.path.endswith("/daemonsets/demo/status")
+    return guard_of(request)
+
+
+def written(version: str, *, cached: str) -> Acting:
+    """Our last status came out at `version`, and the cache shows the object as it was at `cached`."""
+    acting = Acting(daemonset=replace(ds(), version=version))
+    status_guard(acting, wanted())
+    acting.state.status_writer.own.version = int(version)
+    acting.daemonset = replace(acting.daemonset, version=cached, status=acting.state.status_writer.own.status)
+    return acting
+
+
+def test_a_status_is_guarded_by_the_uid_because_only_we_write_its_counts() -> None:
+    status = wanted()
+    assert status_guard(Acting(), status) == {"uid": OURS}
+    assert status.counts is not None
+    other = replace(status, counts=replace(status.counts, number_ready=4))
+    assert status_guard(written("12", cached="10"), other) == {"uid": OURS}
+
+
+@pytest.mark.parametrize(("cached", "guard"), [("10", "12"), ("12", "12"), ("15", "15")])
+def test_conditions_are_guarded_by_the_newest_version_known(cached: str, guard: str) -> None:
+    """Others write theirs, and a patch replaces the whole list: what was added since would be lost."""
+    first, *others = wanted().conditions
+    other = replace(wanted(), conditions=(replace(first, message="told anew"), *others))
+    assert status_guard(written("12", cached=cached), other) == {"version": guard}
+
+
+ADOPTIONS: tuple[actions.Action, ...] = (
+    actions.AdoptPod(pod=pod("node-0", owner="").ref, owners=0),
+    actions.AdoptRevision(revision=revision("v1", owner_uid="").ref, owners=0),
+)
+TAKEN = refusal(409, "AlreadyExists")
+DENIED = refusal(403, "Forbidden")
+NOTHING = refusal(404, "NotFound")
+LOST = ConnectionResetError("lost")
+
+
+@pytest.mark.parametrize("adoption", ADOPTIONS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    ("live", "error"),
+    [
+        pytest.param(stored("demo", uid=OURS, owner="", dying=True), Conflict, id="dying"),
+        pytest.param(stored("demo", uid="uid-successor", owner=""), Conflict, id="replaced"),
+        pytest.param(NOTHING, NotFound, id="gone"),
+    ],
+)
+def test_nothing_is_adopted_by_a_daemonset_that_is_not_there_any_more(
+    adoption: actions.Action, live: Response, error: type[Exception]
+) -> None:
+    """The cache does not show it yet. Nothing else of the pass is tried either."""
+    acting = Acting()
+    (failure,) = acting.carry_out([adoption, CREATE], live)
+    assert type(failure.error) is error
+    assert acting.asked == ["GET demo"]
+
+
+def test_a_pass_looks_once_for_all_adoptions() -> None:
+    acting = Acting()
+    assert acting.carry_out(ADOPTIONS, LIVE, ok(), ok()) == ()
+    assert [one.partition(" ")[0] for one in acting.asked] == ["GET", "PATCH", "PATCH"]
+    failures = acting.carry_out([*ADOPTIONS, CREATE], refusal(500, "InternalError"), ok())
+    assert [failure.action for failure in failures] == list(ADOPTIONS), "the look failed"
+    assert acting.asked == ["GET demo", "POST pods"], "the rest of the pass goes on"
+
+
+def waits(acting: Acting, *, pods_at: int, live: bool = True) -> bool:
+    """Whether a pass would have to wait, with the cache of pods at that version and the pod in it or not."""
+    reached = {OF_PODS: Reach(version=pods_at)}
+    return acting.dependencies.ledger.check(OURS, reached, lambda uid: live, NOW) is not None
+
+
+def test_a_name_that_our_own_pod_has_is_waited_for() -> None:
+    """A create without an answer that came through."""
+    acting = Acting()
+    (failure,) = acting.carry_out([CREATE], TAKEN, stored("demo-0", version="50"))
+    assert isinstance(failure.error, AlreadyExists)
+    assert waits(acting, pods_at=49)
+    assert not waits(acting, pods_at=50)
+    assert acting.state.predecessors == {}
+
+
+def test_a_name_that_is_free_again_is_tried_again() -> None:
+    acting = Acting()
+    acting.carry_out([CREATE], TAKEN, NOTHING)
+    assert acting.state.predecessors == {}
+    assert not waits(acting, pods_at=0)
+
+
+@pytest.mark.parametrize("known", [None, FormerPod(hash="v1")], ids=["none", "v1"])
+def test_a_name_that_the_pod_of_another_has_is_not_used_again(known: FormerPod | None) -> None:
+    acting = Acting()
+    if known is not None:
+        acting.state.predecessors["node-0"] = Predecessor(uid="uid-before", pod=known)
+    acting.carry_out([CREATE], TAKEN, stored("demo-0", owner="uid-of-another"))
+    assert acting.state.predecessors == {"node-0": Predecessor(uid="not demo-0", pod=known)}
+    assert not waits(acting, pods_at=0)
+
+
+@pytest.mark.parametrize(
+    ("found", "is_there"),
+    [
+        pytest.param(NOTHING, False, id="gone"),
+        pytest.param(stored("node-0-v1", dying=True), False, id="dying"),
+        pytest.param(stored("node-0-v1", uid="uid-successor"), False, id="a successor has its name"),
+        pytest.param(stored("node-0-v1"), True, id="still there"),
+        pytest.param(NotConnected("refused"), None, id="unknown"),
+    ],
+)
+def test_a_deletion_that_failed_may_have_come_through(found: Answer, is_there: bool | None) -> None:
+    """Else its part of the budget would go to the next node."""
+    acting = Acting()
+    for _ in range(2):
+        acting.carry_out([DELETE], DENIED, found)
+    assert bool(acting.state.places.held_back(NOW)) is (is_there is True), "passed over"
+    if is_there is not None:
+        acting = Acting()
+        acting.carry_out([DELETE], LOST, found)
+        assert waits(acting, pods_at=0) is not is_there
+
+
+@pytest.mark.parametrize(("owner", "held_back"), [(OURS, False), ("uid-of-another", True), ("", True)])
+def test_a_node_is_passed_over_where_another_has_the_name_of_its_pod(owner: str, held_back: bool) -> None:
+    acting = Acting()
+    for _ in range(2):
+        acting.carry_out([CREATE], DENIED, stored("demo-0", owner=owner))
+    assert bool(acting.state.places.held_back(NOW)) is held_back
+
+
+def kept(rev: str, *, owner: str = OURS, labelled: bool = True, dying: bool = False) -> Response:
+    """A stored revision with the content of `rev`."""
+    payload = msgspec.json.decode(revisions.encode(revisions.payload(template(rev))))
+    labels = LABELS if labelled else {}
+    return stored("demo-v1", owner=owner, version="60", dying=dying, labels=labels, data=payload, revision=1)
+
+
+@pytest.mark.parametrize(
+    ("found", "collisions"),
+    [
+        pytest.param(kept("v1"), 0, id="ours"),
+        pytest.param(kept("v1", owner=""), 0, id="an orphan"),
+        pytest.param(kept("v2"), 1, id="other content"),
+        pytest.param(kept("v1", owner="uid-of-another"), 1, id="of another"),
+        pytest.param(kept("v1", owner="", labelled=False), 1, id="an orphan without our labels"),
+        pytest.param(kept("v1", dying=True), 1, id="dying"),
+    ],
+)
+def test_a_revisions_name_is_a_collision_unless_it_is_what_we_wanted(found: Response, collisions: int) -> None:
+    acting = Acting(daemonset=ds("v1"))
+    (failure,) = acting.carry_out([NEW], TAKEN, found)
+    assert isinstance(failure.error, AlreadyExists)
+    assert acting.state.collisions == collisions
+    behind = acting.dependencies.ledger.check(OURS, {}, lambda uid: False, NOW)
+    assert (behind is None) is bool(collisions)
+
+
+def test_collisions_go_on_from_those_in_the_status() -> None:
+    acting = Acting(daemonset=replace(ds("v1"), status=DaemonSetStatus(collision_count=4)))
+    for collisions in (5, 6):
+        acting.carry_out([NEW], TAKEN, kept("v2"))
+        assert acting.state.collisions == collisions

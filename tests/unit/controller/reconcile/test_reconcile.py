@@ -1,0 +1,245 @@
+"""One pass from the key to its outcome: when it may act, what it says, and when it comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, NoReturn
+
+import pytest
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSet
+from controller.api.names import ROLLOUT_COMPLETE
+from controller.kube.requests import Request, Response
+from controller.reconcile.caches import Cached
+from controller.reconcile.reconcile import due_in
+from controller.runtime.expectations import OF_PODS, STALE_WARNING
+from controller.runtime.pacing import FIRST_INTERVAL
+from controller.runtime.workers import ANSWER_SECONDS, AT_ONCE, LOOK_AGAIN_SECONDS, ComeBack, Done, Retry
+from controller.runtime.workqueue import Taken
+from tests.beds.dependencies import refusal
+from tests.beds.scripted import Answer, Slow, ok
+from tests.beds.virtual_time import now, virtual_time
+from tests.beds.worlds import OURS, ago, ds, pod, revision
+from tests.unit.controller.reconcile.passes import CONFLICT, STATUS, Passes
+
+GONE = refusal(404, "NotFound")
+
+
+@pytest.mark.parametrize("spec", [{}, {"nodeSelector": "everywhere"}], ids=["sound", "senseless"])
+@virtual_time
+async def test_a_dying_daemonset_is_the_garbage_collectors(spec: dict[str, Any]) -> None:
+    passes = Passes(ds(dying=True, **spec))
+    assert await passes() == Done()
+    assert (passes.asked, passes.told["planned"]) == ([], 0)
+
+
+@virtual_time
+async def test_a_pass_acts_and_then_says_how_it_stands() -> None:
+    passes = Passes()
+    await passes(ok(), ok())
+    assert passes.asked == ["POST pods", STATUS]
+    assert (passes.statuses, passes.told["written"]) == (["success"], 1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "word"),
+    [(CONFLICT, "conflict"), (refusal(403, "Forbidden"), "error"), (refusal(500), "error")],
+    ids=["conflict", "forbidden", "broken"],
+)
+@virtual_time
+async def test_a_status_that_is_refused_is_counted_and_tried_again(answer: Answer, word: str) -> None:
+    passes = Passes()
+    assert isinstance(await passes(ok(), answer), Retry)
+    assert (passes.statuses, passes.told["written"]) == ([word], 0)
+
+
+@virtual_time
+async def test_a_pass_that_cannot_decide_is_over_all_the_same() -> None:
+    """A pass that counts as running for ever delays each later one by a whole rest."""
+
+    def mistaken(daemonset: DaemonSet, cached: Cached) -> NoReturn:
+        raise KeyError("image")
+
+    passes = Passes(unpulled=mistaken)
+    key = passes.daemonset.key
+    passes.pacer.passed(key, 1.0, now())
+    with pytest.raises(KeyError):
+        await passes()
+    await asyncio.sleep(60)
+    assert passes.pacer.delay(key, "urgent", now()) == 0.0
+
+
+@virtual_time
+async def test_a_pass_amid_a_new_list_finds_each_node_with_its_pod() -> None:
+    there = [pod("node-0"), pod("node-1")]
+    passes = Passes(pods=there, nodes=2)
+    for _ in passes.pods_become([replace(one, name=f"{one.name}-2", uid=f"{one.uid}-2") for one in there], version=9):
+        await passes.freely()
+        assert set(passes.asked) <= {STATUS}
+
+
+@virtual_time
+async def test_an_answer_that_comes_during_a_list_is_waited_for_in_the_cache() -> None:
+    """The list is older than the deletion: a pass that trusts it decides to delete the same pod again."""
+    there = [pod("node-0", "v1"), pod("node-1", "v1")]
+    history = (revision("v1", number=1), revision("v2", number=2))
+    passes = Passes(ds(rev="v2", max_unavailable=1), nodes=2, pods=there, revisions=history)
+    passes.pods_are(there, version=10)
+    dying = ok(b'{"kind":"Pod","metadata":{"uid":"x","resourceVersion":"20"}}')
+    await passes(Slow(ANSWER_SECONDS + 3, dying), ok())
+    assert [one.partition(" ")[0] for one in passes.asked] == ["DELETE", "PATCH"]
+    steps = passes.pods_become(there, version=15)
+    next(steps)
+    await asyncio.sleep(4)  # until the deletion is answered
+    for _ in steps:
+        assert await passes() == ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
+        assert passes.asked == []
+
+
+@virtual_time
+async def test_what_is_answered_after_the_daemonset_is_gone_is_not_kept() -> None:
+    passes = Passes()
+    passing = asyncio.ensure_future(passes(Slow(1.0, ok()), GONE))
+    await asyncio.sleep(0.5)
+    passes.is_gone()
+    passes.reconciler.forget(OURS)
+    assert await passing == Done()
+    assert len(passes.acting.dependencies.ledger) == 0
+
+
+@virtual_time
+async def test_a_status_without_its_daemonset_is_done_once_the_cache_knows() -> None:
+    """Until then a webhook or a proxy may have said that it is gone."""
+    passes = Passes()
+    assert isinstance(await passes(ok(), GONE), Retry)
+    passes.is_gone()
+    assert await passes() == Done()
+
+
+@virtual_time
+async def test_the_end_of_a_rollout_is_told_once_its_status_is_written() -> None:
+    passes = Passes(nodes=1)
+    await passes(ok(), ok())
+    passes.pods_are([pod("node-0")], version=8)
+    await passes(CONFLICT)
+    assert ROLLOUT_COMPLETE not in passes.said
+    await passes(ok())
+    assert passes.said.count(ROLLOUT_COMPLETE) == 1
+    await passes()
+    assert passes.said.count(ROLLOUT_COMPLETE) == 1
+
+
+@virtual_time
+async def test_a_mistake_in_what_outlasted_its_pass_is_told_by_the_next_one() -> None:
+    passes = Passes(nodes=1)
+
+    async def mistaken(request: Request) -> Response:
+        if request.method == "POST":
+            await asyncio.sleep(ANSWER_SECONDS + 5)
+            raise KeyError("pod-1")
+        return ok()
+
+    passes.acting.script.answers = [mistaken] * 10
+    taken = Taken(key=passes.daemonset.key, reasons=(), queued_seconds=0.0)
+    await passes.reconciler(taken, passes)
+    assert passes.woken == []
+    await asyncio.sleep(10)
+    assert passes.woken == ["a bug in the controller"]
+    with pytest.raises(KeyError):
+        await passes.reconciler(taken, passes)
+
+
+@virtual_time
+async def test_own_writes_that_are_not_seen_hold_up_actions_but_not_the_status() -> None:
+    passes = Passes()
+    passes.acting.dependencies.ledger.wrote(OURS, OF_PODS, "50", now())
+    assert await passes() == ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
+    assert passes.asked == []
+    await asyncio.sleep(LOOK_AGAIN_SECONDS)
+    outcome = await passes(ok())
+    assert passes.asked == [STATUS], "no pod is made from caches that may lack it"
+    assert isinstance(outcome, ComeBack)
+    assert outcome.after <= LOOK_AGAIN_SECONDS
+    passes.pods_seen_until(50)
+    await passes.freely()
+    assert passes.asked[0] == "POST pods"
+    assert passes.told["stale"] == 2
+
+
+@virtual_time
+async def test_a_cache_that_stays_behind_is_listed_again_once_each_time() -> None:
+    passes = Passes()
+    for time, version in enumerate((50, 60), start=1):
+        passes.acting.dependencies.ledger.wrote(OURS, OF_PODS, str(version), now())
+        await passes.freely()
+        await asyncio.sleep(STALE_WARNING)
+        await passes.freely()
+        assert passes.told["overdue"] == time - 1, "not before the time is over"
+        for _ in range(3):
+            await asyncio.sleep(1.0)
+            await passes.freely()
+        assert passes.told["overdue"] == time
+        passes.pods_are([pod("node-0")], version=version)
+        await passes.freely()
+
+
+@virtual_time
+async def test_a_status_that_was_just_written_is_not_written_again_at_once() -> None:
+    """Only what nobody waits for: no generation, no condition, no end."""
+    passes = Passes(nodes=4)
+    young = [pod(f"node-{number}", ready=None) for number in range(4)]
+    passes.pods_are(young, version=2)
+    await passes(ok())
+    passes.pods_are([pod("node-0"), *young[1:]], version=8)
+    outcome = await passes()
+    assert isinstance(outcome, ComeBack)
+    assert 0 < outcome.after <= FIRST_INTERVAL
+    await asyncio.sleep(outcome.after)
+    await passes(ok())
+    passes.pods_are([pod("node-0"), pod("node-1"), *young[2:]], version=9)
+    assert isinstance(await passes(), ComeBack), "and the next one waits longer"
+
+
+@virtual_time
+async def test_what_time_alone_will_change_is_looked_at_then() -> None:
+    outcome = await Passes(ds(min_ready=60), pods=[pod("node-0", ready=ago(20))])(ok())
+    assert isinstance(outcome, ComeBack)
+    assert 40 < outcome.after < 41
+    outcome = await Passes(ds(min_ready=60), nodes=2, pods=[pod("node-0", ready=ago(20))])(CONFLICT, ok())
+    assert isinstance(outcome, Retry)
+    assert outcome.at_most is not None
+    assert 40 < outcome.at_most < 41, "it stays due after an error"
+
+
+@pytest.mark.parametrize(
+    ("wakes_in", "status_due", "again", "fresh", "due"),
+    [
+        (None, None, False, True, None),
+        (60.0, None, False, True, 60.0),
+        (-3.0, None, False, True, AT_ONCE),
+        (60.0, 2.0, False, True, 2.0),
+        (1.0, 2.0, False, True, 1.0),
+        (None, 2.0, False, True, 2.0),
+        (60.0, 2.0, True, True, AT_ONCE),
+        (None, None, True, False, AT_ONCE),
+        (None, None, False, False, LOOK_AGAIN_SECONDS),
+        (60.0, 2.0, False, False, LOOK_AGAIN_SECONDS),
+        (0.5, None, False, False, 0.5),
+    ],
+)
+def test_the_next_pass_is_due_when_the_first_of_its_reasons_is(
+    wakes_in: float | None, status_due: float | None, again: bool, fresh: bool, due: float | None
+) -> None:
+    assert due_in(wakes_in, status_due, again=again, fresh=fresh) == due
+
+
+BUSY = refusal(429, retry_after=99)
+
+
+@pytest.mark.parametrize("answers", [(BUSY, ok()), (ok(), BUSY), (BUSY, CONFLICT)])
+@virtual_time
+async def test_a_server_that_asks_for_time_gets_it(answers: tuple[Answer, ...]) -> None:
+    outcome = await Passes()(*answers)
+    assert isinstance(outcome, Retry)
+    assert outcome.at_least == 30

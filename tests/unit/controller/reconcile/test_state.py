@@ -1,0 +1,214 @@
+"""What is remembered between passes, and what is worked out once a generation or a revision."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSetStatus
+from controller.api.objects import StatusWriters
+from controller.kube.errors import Invalid, UnknownFields
+from controller.planner.actions import CreatePod, ProbeTemplate
+from controller.planner.plan import Plan
+from controller.planner.world import ROOM, Accepted, FormerPod, Place, Predecessor
+from controller.reconcile.caches import Cached
+from controller.reconcile.state import DaemonSetState, DaemonSetStates, Unsure
+from controller.reconcile.status_writer import STAND_BACK_FIRST, OwnStatus
+from controller.reconcile.write_outcomes import ASK_AGAIN_AT_MOST, ASK_AGAIN_SECONDS, Answer, Verdicts, WriteFailure
+from controller.runtime.expectations import Reach
+from tests.beds.dry_runs import refusing
+from tests.beds.worlds import NOW, ds, node, pod, revision, template
+
+REFUSED = Answer(
+    action=ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v2")),
+    error=Invalid("create", "pods", "no"),
+)
+
+
+def test_a_node_that_is_gone_leaves_nothing_behind() -> None:
+    states = DaemonSetStates()
+    state = states.of("uid-1")
+    state.predecessors["node-3"] = Predecessor(uid="p", pod=FormerPod(hash="v1"))
+    state.places.failed(Place.of_node("node-3"), 1.0)
+    states.forget_node("node-3")
+    assert (state.predecessors, state.places.failing) == ({}, {})
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_an_answer_about_what_is_gone_is_kept_no_longer_than_a_pass(gone: bool) -> None:
+    """An answer may come after the watch has shown that its pod or node is gone."""
+    there = () if gone else (pod("node-0"),)
+    uid, names = pod("node-0").uid, () if gone else (node("node-0"),)
+    cached = Cached(
+        reach=Reach(),
+        nodes=names,
+        pods=there,
+        orphans=(),
+        revisions=(),
+        orphan_revisions=(),
+        unreadable="",
+    )
+    state = DaemonSetState()
+    about = [Place.of_node("node-0"), Place.of_object(uid), Place.of_gates(uid), Place.of_label(uid)]
+    others = [Place.of_template("v2"), Place.of_revision(), ROOM]
+    for place in (*about, Place.of_keeping(uid), *others):
+        state.places.failed(place, 1.0)
+        state.places.note_inconclusive(place)
+    made = CreatePod(node="node-0", name="demo-1", revision=revision("v2"))
+    state.unsure = {made.place: Unsure(action=made, until=9.0)}
+    state.refused_resizes, state.unanswered_names = {uid: "no"}, {"node-0": "demo-1"}
+    state.predecessors = {"node-0": Predecessor(uid="p")}
+    state.forget_gone(cached, 2.0)
+    left = [*state.unsure.values(), *state.refused_resizes, *state.unanswered_names, *state.predecessors]
+    assert len(left) == (0 if gone else 4)
+    kept = {*others} if gone else {*about, Place.of_keeping(uid), *others}
+    assert (set(state.places.failing), set(state.places.inconclusive)) == (kept, kept)
+    state.forget_gone(cached, 9.0)
+    assert state.unsure == {}, "by now it is done or lost"
+
+
+def test_our_own_status_counts_until_the_cache_shows_it_or_a_later_one() -> None:
+    own = OwnStatus()
+    cached = replace(ds(), version="10", status=DaemonSetStatus(number_ready=1))
+    assert own.latest(cached) == ("10", cached.status)
+    own.wrote(DaemonSetStatus(number_ready=2), "12", NOW)
+    assert own.latest(cached) == ("12", own.status)
+    for version in ("12", "13"):
+        shown = replace(cached, version=version)
+        assert own.latest(shown) == (version, cached.status)
+
+
+@pytest.mark.parametrize(
+    ("version", "listed", "forgotten"),
+    [
+        pytest.param(11, 4.0, False, id="it has not come so far"),
+        pytest.param(12, 4.0, True, id="it has"),
+        pytest.param(5, 6.0, True, id="it was listed since: the storage was restored from a backup"),
+    ],
+)
+def test_our_own_status_is_forgotten_once_the_cache_knows_better(
+    version: int, listed: float, forgotten: bool
+) -> None:
+    state = DaemonSetState()
+    own = state.status_writer.own
+    own.wrote(DaemonSetStatus(number_ready=2), "12", 5.0)
+    state.begin(state.generation, Reach(version=version, listed=listed))
+    cached = replace(ds(), version="3", status=DaemonSetStatus(number_ready=1))
+    assert own.latest(cached) == (("3", cached.status) if forgotten else ("12", own.status))
+
+
+def test_a_pause_counts_from_the_first_pass_that_found_it() -> None:
+    state = DaemonSetState()
+    since = []
+    for paused, now in ((True, 10.0), (True, 20.0), (False, 30.0), (True, 40.0), (True, 50.0)):
+        state.decided(ds(paused=paused), Plan(), now)
+        since.append(state.paused_since)
+    assert since == [10.0, 10.0, 0.0, 40.0, 40.0]
+
+
+def test_a_rivals_write_of_before_is_looked_at_only_until_we_have_written() -> None:
+    """Later ones are told by the watch; else a write of the same second as ours would be answered for ever."""
+    rivals = replace(ds(), status_writers=StatusWriters(ours=NOW - 20, theirs=NOW - 10, other="kruise-manager"))
+    assert DaemonSetState().stands_back(rivals, NOW, 0.0) == STAND_BACK_FIRST - 10
+    state = DaemonSetState()
+    state.status_writer.own.version = 12
+    assert state.stands_back(rivals, NOW, 0.0) == 0.0
+    assert state.status_conflict is None
+
+
+def test_a_refused_template_is_asked_about_ever_more_seldom() -> None:
+    state, asked, now = DaemonSetState(), [], 0.0
+    for _ in range(6):
+        state.learn([REFUSED], ds(), now)
+        asked.append(state.verdicts.ask_at - now)
+        now = state.verdicts.ask_at
+    assert asked == [60.0, 120.0, 240.0, 480.0, ASK_AGAIN_AT_MOST, ASK_AGAIN_AT_MOST]
+    assert state.verdicts.known(now) == refusing("v2")
+
+
+def test_an_acceptance_is_trusted_for_a_minute_and_one_generation() -> None:
+    verdicts = Verdicts()
+    verdicts.learn("v1", None, 100.0)
+    assert verdicts.known(159.9) == {"v1": Accepted()}
+    assert verdicts.known(160.0) == {}
+    verdicts.created("v1", 170.0)
+    assert verdicts.known(229.9) == {"v1": Accepted()}, "a pod that was created says the same"
+    verdicts.created("v2", 229.9)
+    assert verdicts.known(229.9) == {"v1": Accepted()}, "nothing of another revision"
+    verdicts.ask_anew()
+    assert verdicts.known(229.9) == {}
+    verdicts.created("v1", 230.0)
+    assert verdicts.known(230.0) == {}, "each generation is asked about"
+
+
+def test_one_verdict_is_kept_however_many_edits_there_were() -> None:
+    verdicts = Verdicts()
+    for number in range(300):
+        verdicts.learn(f"v{number}", None, float(number))
+    assert verdicts.known(299.0) == {"v299": Accepted()}
+
+
+def test_another_generation_begins_with_a_clean_page() -> None:
+    """An edit may be the cure of all that failed."""
+    told = WriteFailure(words="no", gist="no", kind=CreatePod)
+    state = DaemonSetState(generation=1, write_failure=told)
+    for _ in range(2):
+        state.places.failed(Place.of_node("node-3"), NOW)
+    state.learn([REFUSED], ds(), NOW)
+    state.begin(1, Reach())
+    assert (state.write_failure, state.verdicts.refusals) == (told, 1)
+    state.begin(2, Reach())
+    assert (state.write_failure, state.verdicts.refusals) == (None, 0)
+    assert state.places.held_back(NOW) == {}
+    assert state.verdicts.ask_at == 0.0
+    state.learn([REFUSED], ds(), NOW)
+    assert state.verdicts.ask_at == NOW + ASK_AGAIN_SECONDS
+
+
+def test_a_generation_is_compiled_once_and_the_next_one_anew() -> None:
+    state = DaemonSetState()
+    first = state.compiled_for(ds(generation=1))
+    assert state.compiled_for(replace(ds(generation=1), version="99")) is first
+    second = state.compiled_for(ds(generation=2))
+    assert second is not first
+    assert second.renderer(ds(), revision("v1")) is not first.renderer(ds(), revision("v1"))
+    assert second.renderer(ds(), revision("v1")) is second.renderer(ds(), revision("v1"))
+
+
+def test_a_spec_with_which_nothing_can_be_done_is_compiled_to_its_problems() -> None:
+    for broken in (ds(nodeSelector="everywhere"), ds(nodeName=5)):
+        (problem,) = DaemonSetState().compiled_for(broken).rules.problems
+        assert "spec.template" in problem
+
+
+def test_a_revisions_placement_is_compiled_once_and_forgotten_with_it() -> None:
+    state = DaemonSetState()
+    first, broken = revision("v1"), revision("v2", of=template("v2", nodeSelector="a"))
+    known = state.compiled_for(ds(generation=1)).placements([first, broken])
+    assert known[first.uid] is not None
+    assert known[broken.uid] is None, "nothing is known of where it runs: nowhere"
+    again = state.compiled_for(ds(generation=2)).placements([first, broken, revision("v3")])
+    assert again[first.uid] is known[first.uid]
+    assert set(state.compiled_for(ds(generation=2)).placements([broken])) == {broken.uid}
+
+
+def test_nothing_is_kept_of_a_daemonset_that_is_gone() -> None:
+    states = DaemonSetStates()
+    before = states.of(ds().uid).compiled_for(ds())
+    states.forget(ds().uid)
+    assert states.of(ds().uid).compiled_for(ds()) is not before
+
+
+def test_several_creates_refused_at_once_lengthen_the_wait_once() -> None:
+    state, new = DaemonSetState(), revision("v2")
+    refused = [
+        Answer(
+            action=CreatePod(node=f"node-{number}", name=f"demo-{number}", revision=new, strict=True),
+            error=UnknownFields("create", "pods", 'strict decoding error: unknown field "spec.hostnetwork"'),
+        )
+        for number in range(5)
+    ]
+    state.learn(refused, ds("v2"), 100.0)
+    assert state.verdicts.ask_at == 100.0 + ASK_AGAIN_SECONDS
+    state.learn(refused, ds("v2"), 200.0)
+    assert state.verdicts.ask_at == 200.0 + 2 * ASK_AGAIN_SECONDS

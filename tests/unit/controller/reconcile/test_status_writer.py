@@ -1,0 +1,152 @@
+"""What of a status is written: only the difference, conditions of others left alone, urgent where a user waits."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.objects import JSONObject
+from controller.planner.plan import plan
+from controller.planner.status import Status, refused_status
+from controller.reconcile.status_writer import (
+    DueStatus,
+    OwnStatus,
+    RepeatedStatus,
+    StatusConflict,
+    conflict_after,
+    conflict_found,
+    due_status,
+)
+from controller.reconcile.write_outcomes import FAILING_AT_MOST
+from tests.beds.worlds import NOW, ds, everywhere, world
+
+THEIRS: JSONObject = {"type": "example.com/Checked", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
+
+
+def status_of(*, ready: int = 5) -> Status:
+    pods = [*everywhere(5)[:ready], *everywhere(5, ready=None)[ready:]]
+    status = plan(world(pods=pods)).status
+    assert status is not None
+    return status
+
+
+def shown(status: Status, *more: JSONObject) -> DaemonSet:
+    """The DaemonSet with that status, and with conditions that others have added."""
+    result = changed(ds(), status).result
+    return replace(ds(), status=replace(result, conditions=(*more, *(result.conditions or ()))))
+
+
+def changed(before: DaemonSet, wanted: Status, now: float = NOW) -> DueStatus:
+    change = due_status(before, wanted, OwnStatus().latest(before), now)
+    assert change is not None
+    return change
+
+
+def conditions(status: DaemonSetStatus) -> dict[object, JSONObject]:
+    return {one["type"]: one for one in status.conditions or ()}
+
+
+def test_nothing_is_written_that_is_there_already() -> None:
+    there = shown(status_of(), THEIRS)
+    assert due_status(there, status_of(), OwnStatus().latest(there), NOW + 60) is None
+
+
+def test_only_what_differs_is_written_and_conditions_of_others_stay() -> None:
+    status = status_of()
+    assert status.counts is not None
+    other = replace(status, counts=replace(status.counts, number_ready=3))
+    _guard, *operations = changed(shown(status), other).patch
+    assert operations == [{"op": "add", "path": "/status/numberReady", "value": 3}]
+    after = changed(shown(status, THEIRS), status_of(ready=3)).result
+    assert after.conditions is not None
+    assert after.conditions[0] == THEIRS
+
+
+def test_the_time_of_a_condition_moves_when_it_turns_and_only_then() -> None:
+    before = shown(status_of())
+    after = conditions(changed(before, status_of(ready=3), NOW + 60).result)
+    old = conditions(before.status or DaemonSetStatus())
+    moved = {kind for kind, one in after.items() if one["lastTransitionTime"] != old[kind]["lastTransitionTime"]}
+    turned = {kind for kind, one in after.items() if one["status"] != old[kind]["status"]}
+    assert moved == turned
+    assert "Available" in turned
+
+
+def test_a_refused_spec_says_nothing_about_pods_and_leaves_what_was_said() -> None:
+    before = shown(status_of())
+    after = changed(before, refused_status(before, "spec.selector: must not be empty", NOW)).result
+    assert conditions(after)["Available"] == conditions(before.status or DaemonSetStatus())["Available"]
+    assert after.number_ready == 5
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "urgent"),
+    [(5, 3, False), (3, 2, False), (3, 5, True)],
+    ids=["pods that are lost are only counted", "one more", "everything is in its place"],
+)
+def test_good_news_is_not_kept_waiting(before: int, after: int, urgent: bool) -> None:
+    known = shown(status_of(ready=before))
+    assert known.status is not None
+    wanted = status_of(ready=after)
+    same = replace(wanted, conditions=status_of(ready=before).conditions, rollout=known.status.rollout)
+    assert changed(known, same).urgent is urgent
+
+
+def test_what_somebody_waits_for_is_urgent() -> None:
+    status = status_of(ready=3)
+    assert changed(ds(), status).urgent, "the first status"
+    assert status.observed_generation is not None
+    assert changed(shown(status), replace(status, observed_generation=status.observed_generation + 1)).urgent
+    assert changed(shown(status), replace(status, revision_hash="v2")).urgent
+    progressing, *others = status.conditions
+    turned = replace(progressing, reason="ProgressDeadlineExceeded")
+    assert changed(shown(status), replace(status, conditions=(turned, *others))).urgent
+    told_anew = replace(progressing, message="4 of 5")
+    assert not changed(shown(status), replace(status, conditions=(told_anew, *others))).urgent
+
+
+def test_we_stand_back_for_a_minute_after_each_write_of_another() -> None:
+    first = conflict_after(None, 1000.0)
+    assert first == StatusConflict(until=1060.0, pause=60.0)
+    assert conflict_after(first, 1030.0) == StatusConflict(until=1090.0, pause=60.0)
+
+
+def test_each_time_we_stand_back_twice_as_long_up_to_15_minutes() -> None:
+    conflict, pauses, now = None, [], 0.0
+    for _ in range(7):
+        conflict = conflict_after(conflict, now)
+        pauses.append(conflict.until - now)
+        now = conflict.until + 1
+    assert pauses == [60.0, 120.0, 240.0, 480.0, 900.0, 900.0, 900.0]
+
+
+def test_after_as_long_in_peace_as_we_stood_back_it_begins_from_the_start() -> None:
+    before = StatusConflict(until=1240.0, pause=240.0)
+    assert conflict_after(before, 1480.0).pause == 480.0
+    assert conflict_after(before, 1480.1).pause == 60.0
+
+
+@pytest.mark.parametrize(
+    ("ago", "until"),
+    [
+        pytest.param(20.0, 1060.0, id="the rest of the minute"),
+        pytest.param(60.0, None, id="taken over at once"),
+        pytest.param(-4000.0, 1080.0, id="the server's clock is ahead"),
+    ],
+)
+def test_a_process_that_has_just_begun_stands_back_too(ago: float, until: float | None) -> None:
+    found = conflict_found(ago=ago, now=1020.0)
+    assert found == (until and StatusConflict(until=until, pause=60.0))
+
+
+def test_a_status_that_is_taken_back_waits_ever_longer_and_at_most_so_long() -> None:
+    repeated, moment, waits, too_often = RepeatedStatus(), 0.0, list[float](), list[bool]()
+    for _ in range(2000):
+        too_often.append(repeated.wrote(status_of(), moment))
+        waits.append(repeated.delay(status_of(), moment))
+        moment += waits[-1]
+    assert waits[:5] == [0.0, 1.0, 2.0, 4.0, 8.0]
+    assert too_often[:4] == [False, False, True, True], "a person may have edited it once"
+    assert waits[-1] == FAILING_AT_MOST
+    assert repeated.delay(status_of(ready=3), moment) == 0.0, "another status is written at once"

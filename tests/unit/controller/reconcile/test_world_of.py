@@ -1,0 +1,210 @@
+"""How memory and caches become the world of one pass, and from when on pods count as ready or restarted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import inf
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.node import Node
+from controller.api.objects import Key
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from controller.kube.decode import Malformed, Seen
+from controller.observe.daemonset_gauges import measured
+from controller.planner.actions import Action, DeletePod, DeleteReason, PrepareDelete
+from controller.planner.plan import Plan, plan
+from controller.planner.world import Place, World
+from controller.reconcile.caches import Caches
+from controller.reconcile.execute import Unanswered
+from controller.reconcile.inputs import world_of
+from controller.reconcile.state import DaemonSetState, DaemonSetStates, ReadySeen, RestartsSeen
+from tests.beds.stores import open_store
+from tests.beds.worlds import NOW, OURS, ds, pod, world
+
+
+def caches_with(
+    pods: Iterable[Pod] = (), *, malformed: Key | None = None, daemonset: DaemonSet | None = None
+) -> Caches:
+    (daemonsets, ours), (writer, theirs) = open_store(DaemonSet), open_store(Pod)
+    daemonsets.feed(Seen(key=ds().key, version="1", obj=daemonset or ds()))
+    for one in pods:
+        writer.feed(Seen(key=one.key, version="1", obj=one))
+    if malformed is not None:
+        writer.feed(Malformed(key=malformed, version="2", reason="too deep"))
+    return Caches(ours, theirs, open_store(Node)[1], open_store(Revision)[1])
+
+
+class Awaiting(Unanswered):
+    """An earlier pass has begun these actions."""
+
+    def __init__(self, *actions: Action) -> None:
+        super().__init__()
+        self._actions = list(actions)
+
+    @property
+    def actions(self) -> list[Action]:
+        return self._actions
+
+
+def world_seen(caches: Caches, state: DaemonSetState | None = None) -> World:
+    (daemonset,) = caches.daemonsets.values()
+    cached, state = caches.snapshot(daemonset), state or DaemonSetState()
+    return world_of(daemonset, state.compiled_for(daemonset), cached, state, NOW, NOW, fresh=True)
+
+
+def changeable(held: object) -> Iterator[object]:
+    """Every dictionary, list and set in `held`."""
+    match held:
+        case dict() | list() | set():
+            yield held
+        case msgspec.Struct():
+            for name in type(held).__struct_fields__:
+                yield from changeable(getattr(held, name))
+        case object(__dict__=fields):
+            for one in fields.values():
+                yield from changeable(one)
+
+
+def test_a_world_holds_nothing_of_the_state_that_is_changed_later() -> None:
+    """A plan is a function of a value: what answers teach meanwhile must not reach it."""
+    state = DaemonSetState()
+    kept = {id(one) for one in changeable(state)}
+    found = world_seen(caches_with([pod("node-0")]), state)
+    assert len(kept) > 8
+    assert [name for name in World.__struct_fields__ if id(getattr(found, name)) in kept] == []
+
+
+@pytest.mark.parametrize(("remembered", "written"), [(3, 1), (1, 3), (3, None)])
+def test_collisions_are_counted_on_from_the_higher_number(remembered: int, written: int | None) -> None:
+    """A restart forgets them, and the cache may lag."""
+    counted = replace(ds(), status=DaemonSetStatus(collision_count=written))
+    found = world_seen(caches_with(daemonset=counted), DaemonSetState(collisions=remembered))
+    assert found.collisions == 3
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "told"),
+    [
+        ("default", "demo-x", True),
+        ("elsewhere", "demo-x", False),
+        ("default", "demo-two-x", False),
+        ("default", "demo", False),
+    ],
+)
+def test_a_pod_that_cannot_be_read_is_told_where_it_seems_to_belong(namespace: str, name: str, told: bool) -> None:
+    assert bool(world_seen(caches_with(malformed=Key(namespace, name))).unreadable) is told
+
+
+def test_what_the_server_has_not_answered_is_awaited_and_left_alone() -> None:
+    leaving = pod("node-0")
+    asked = DeletePod(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED)
+    found = world_seen(caches_with([leaving]), DaemonSetState(unanswered=Awaiting(asked)))
+    assert found.awaited == frozenset({Place.of_object(leaving.uid)})
+    assert found.held_back == {Place.of_object(leaving.uid): inf}
+    assert [one.dying for one in found.pods] == [True], "it may have been deleted"
+
+
+def test_a_pod_that_may_have_been_prepared_is_unavailable() -> None:
+    leaving = pod("node-0")
+    asked = PrepareDelete(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED, mark=False, held_by="label a=b")
+    found = world_seen(caches_with([leaving]), DaemonSetState(unanswered=Awaiting(asked)))
+    assert [one.ready for one in found.pods] == [False]
+
+
+def test_a_pod_that_is_dying_is_not_waited_for_any_more() -> None:
+    is_alive = caches_with([pod("node-0"), pod("node-1", dying=True)]).aliveness(ds())
+    assert [is_alive(one.uid) for one in (pod("node-0"), pod("node-1"), pod("node-2"))] == [True, False, False]
+
+
+def test_metrics_show_the_last_pass_but_not_of_a_dying_daemonset() -> None:
+    states = DaemonSetStates()
+    states.of(OURS).decided(ds(), Plan(summary=plan(world()).summary), NOW)
+    for dying in (False, True):
+        (found,) = measured(caches_with(daemonset=ds(dying=dying)), states, NOW)
+        assert (found.summary is None) is dying
+
+
+BEGAN = NOW - 500.0
+"""When our machine began to count `elapsed`."""
+
+
+def seen(state: ReadySeen, *pods: Pod, at: float = NOW, ahead: float = 0.0) -> dict[str, float]:
+    """Since when they are ready, in true time, where v2 is current; by so many seconds our clock is ahead of that."""
+    state.look(pods, {"v2"}, at + ahead, at - BEGAN)
+    return {uid: since - ahead for uid, since in state.since(at + ahead, at - BEGAN).items()}
+
+
+def looked() -> ReadySeen:
+    """Nobody was ready yet at the first look."""
+    state = ReadySeen()
+    seen(state, at=NOW - 1)
+    return state
+
+
+def test_a_ready_pod_counts_from_its_first_sight_where_the_clock_is_ahead() -> None:
+    state = looked()
+    ahead, right = pod("node-0", ready=NOW + 90), pod("node-1", ready=NOW - 1)
+    assert seen(state, ahead, right) == {ahead.uid: NOW}
+    assert seen(state, ahead, right, at=NOW + 100) == {ahead.uid: NOW}, "also once our clock has caught up"
+
+
+def test_at_the_first_look_a_pod_counts_by_its_creation_or_revision() -> None:
+    """After a restart of the controller nothing better is known, and the old pods must not all seem unavailable."""
+    ahead = pod("node-0", ready=NOW + 90, created=NOW - 3600)
+    assert seen(ReadySeen(), ahead) == {ahead.uid: NOW - 3600}
+    old, current = (pod("node-0", rev, ready=NOW - 90, created=NOW - 100) for rev in ("v1", "v2"))
+    assert seen(ReadySeen(), old, current, ahead=-3600) == {old.uid: -inf, current.uid: NOW}, "our clock is behind"
+
+
+def test_a_clock_that_is_set_makes_no_pod_ready_later_or_sooner() -> None:
+    state = looked()
+    old, new = pod("node-0", ready=NOW - 90), pod("node-1", ready=NOW + 7)
+    assert seen(state, old) == {}, "its own word counts"
+    assert seen(state, old, at=NOW + 5, ahead=-3600) == {old.uid: NOW - 90}
+    assert seen(state, old, new, at=NOW + 8, ahead=-3600) == {old.uid: NOW - 90, new.uid: NOW + 8}
+    assert seen(state, old, new, at=NOW + 9) == {old.uid: NOW - 90, new.uid: NOW + 8}
+
+
+def test_a_pod_that_becomes_ready_again_or_goes_is_seen_anew() -> None:
+    state = looked()
+    ahead = pod("node-0", ready=NOW + 90)
+    seen(state, ahead)
+    again = replace(ahead, ready_since=NOW + 95)
+    assert seen(state, again, at=NOW + 5) == {ahead.uid: NOW + 5}
+    assert seen(state, replace(ahead, ready=False, ready_since=None), at=NOW + 6) == {}
+    assert state.known == {}, "nothing is kept of a pod that is not ready any more"
+
+
+def restarts(state: RestartsSeen, *pods: Pod, at: float = NOW) -> dict[str, float]:
+    state.look(pods, at - BEGAN)
+    return state.since(at, at - BEGAN)
+
+
+def restarted(said: float, **fields: bool) -> Pod:
+    return replace(pod("node-0"), restarted_at=said, **fields)
+
+
+def test_a_restart_counts_from_when_it_was_first_seen() -> None:
+    state, never = RestartsSeen(), pod("node-0")
+    assert restarts(state, never, at=NOW - 1) == {}
+    once = restarted(NOW - 90)
+    assert restarts(state, once) == {once.uid: NOW}
+    assert restarts(state, once, at=NOW + 5) == {once.uid: NOW}
+    assert restarts(state, restarted(NOW - 80), at=NOW + 9) == {once.uid: NOW + 9}, "and the next one"
+    state = RestartsSeen()
+    for at in (NOW, NOW + 5):
+        assert restarts(state, once, at=at) == {}, "one from before this process counts by its node's word"
+
+
+def test_a_first_update_in_place_is_not_taken_for_a_restart() -> None:
+    state, crashed = RestartsSeen(), restarted(NOW - 9)
+    restarts(state, at=NOW - 99)
+    assert restarts(state, crashed) == {crashed.uid: NOW}
+    assert restarts(state, restarted(NOW - 9, updated_in_place=True), at=NOW + 60) == {crashed.uid: NOW}
+    assert restarts(state, at=NOW + 61) == {}
+    assert state.known == {}, "nothing is kept of a pod that is gone"

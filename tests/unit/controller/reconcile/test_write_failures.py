@@ -1,0 +1,408 @@
+"""What follows from the errors of writes: what counts, what is left, where writes pause, what the status tells,
+which writes are made again and again, and how long a node waits whose pods do not last."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from controller.inplace.change import InPlaceChange
+from controller.kube.errors import ApiError, Conflict, Forbidden, ForWrite
+from controller.planner import actions
+from controller.planner.actions import Action, CreatePod, DeletePod, DeleteReason
+from controller.planner.plan import Plan
+from controller.planner.world import Place
+from controller.reconcile.node_backoff import LASTING_SECONDS, MOST_SECONDS, QUIET_SECONDS, NodeBackoff
+from controller.reconcile.state import DaemonSetState
+from controller.reconcile.write_outcomes import (
+    FAILING_AT_MOST,
+    FAILING_KEPT,
+    MOST,
+    MOST_INCONCLUSIVE,
+    SECONDS,
+    Answer,
+    CountsAsFailure,
+    Failing,
+    Left,
+    Places,
+    RevertedWrites,
+    WriteFailure,
+    counts_after,
+    failure_after,
+    left_after,
+)
+from tests.beds.worlds import NOW, ds, pod, revision
+
+REF = pod("node-0").ref
+DELETE = DeletePod(pod=REF, node="node-0", why=DeleteReason.OUTDATED)
+
+
+def create(node: str) -> CreatePod:
+    return CreatePod(node=node, name=f"demo-of-{node}", revision=revision("v1"))
+
+
+def refused(action: Action, words: str = "no", error: type[ApiError] = Forbidden) -> Answer:
+    said = error("create", "pods", words)
+    return Answer(action=action, error=said, left=said)
+
+
+# what an error counts as, and what is left to do
+
+ACTIONS: tuple[Action, ...] = (
+    create("node-0"),
+    DELETE,
+    actions.ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1")),
+    actions.CreateRevision(name="demo-v1", hash="v1", number=1),
+)
+NO, YES, UNLESS = CountsAsFailure.NO, CountsAsFailure.YES, CountsAsFailure.UNLESS_DONE
+COUNTS = {
+    # what it means: for a create, a deletion, a dry run, a revision
+    ForWrite.ABSENT: (NO, NO, NO, NO),
+    ForWrite.EXISTS: (NO, NO, NO, NO),
+    ForWrite.OVERTAKEN: (NO, NO, NO, NO),
+    ForWrite.REFUSED: (UNLESS, UNLESS, YES, YES),
+    ForWrite.DENIED: (UNLESS, UNLESS, YES, YES),
+    ForWrite.ALTERED: (YES, YES, YES, YES),
+    ForWrite.ENDING: (YES, YES, YES, YES),
+    ForWrite.NO_ROOM: (YES, UNLESS, YES, YES),
+    ForWrite.FAILED: (UNLESS, UNLESS, YES, YES),
+    ForWrite.NOT_NOW: (NO, NO, NO, NO),
+    ForWrite.UNKNOWN: (NO, NO, NO, NO),
+}
+NOTHING, AGAIN, TOLD, DOUBT = Left.NOTHING, Left.AGAIN, Left.TOLD, Left.IN_DOUBT
+LEFT = {
+    ForWrite.ABSENT: (TOLD, Left.IF_THERE, AGAIN, AGAIN),
+    ForWrite.EXISTS: (AGAIN, AGAIN, NOTHING, AGAIN),
+    ForWrite.OVERTAKEN: (AGAIN, AGAIN, AGAIN, AGAIN),
+    ForWrite.REFUSED: (TOLD, TOLD, NOTHING, AGAIN),
+    ForWrite.DENIED: (TOLD, TOLD, NOTHING, AGAIN),
+    ForWrite.ALTERED: (TOLD, TOLD, NOTHING, AGAIN),
+    ForWrite.ENDING: (NOTHING, NOTHING, NOTHING, NOTHING),
+    ForWrite.NO_ROOM: (TOLD, TOLD, NOTHING, AGAIN),
+    ForWrite.FAILED: (TOLD, TOLD, AGAIN, AGAIN),
+    ForWrite.NOT_NOW: (TOLD, TOLD, AGAIN, AGAIN),
+    ForWrite.UNKNOWN: (DOUBT, DOUBT, AGAIN, AGAIN),
+}
+
+
+@pytest.mark.parametrize("means", list(ForWrite), ids=lambda means: means.name)
+def test_what_an_error_counts_as_and_leaves_to_do(means: ForWrite) -> None:
+    for index, action in enumerate(ACTIONS):
+        known, what = COUNTS[means][index], type(action).__name__
+        assert counts_after(action, means, suspect=False) is known, what
+        suspected = COUNTS[ForWrite.FAILED][index] if known is NO else known
+        assert counts_after(action, means, suspect=True) is suspected, (
+            f"{what}: at a suspect place every error counts"
+        )
+        assert left_after(action, means, over=False) is LEFT[means][index], what
+        assert left_after(action, means, over=True) is AGAIN, f"{what}: there is nothing to ask and to tell"
+
+
+# for how long a place is left alone
+
+
+def test_a_place_is_left_alone_from_its_second_failure_on() -> None:
+    places: Places[str] = Places()
+    places.failed("node-3", 100.0)
+    assert places.held_back(100.0) == {}, "the first failure may be chance: it is tried again at once"
+    places.failed("node-3", 100.0)
+    assert places.held_back(100.0) == {"node-3": 101.0}
+    places.failed("node-3", 101.0)
+    assert places.held_back(102.5) == {"node-3": 103.0}
+    assert places.held_back(103.0) == {}
+    for _ in range(20):
+        places.failed("node-3", 200.0)
+    assert places.held_back(200.0) == {"node-3": 200.0 + FAILING_AT_MOST}
+
+
+def test_of_many_places_that_fail_those_that_wait_are_kept() -> None:
+    places: Places[str] = Places()
+    for _ in range(2):
+        places.failed("node-that-waits", NOW)
+    for number in range(FAILING_KEPT):
+        places.failed(f"node-{number}", NOW)
+    places.failed("one-more", NOW + 0.5)
+    assert sorted(places.failing) == ["node-that-waits", "one-more"]
+
+
+@pytest.mark.parametrize("means", list(ForWrite), ids=lambda means: means.name)
+def test_a_failure_counts_if_it_is_of_the_place_or_the_third_in_a_row(means: ForWrite) -> None:
+    places: Places[str] = Places()
+    counts = [places.learn_failure("node-3", means, NOW) for _ in range(MOST_INCONCLUSIVE)]
+    assert counts == [means.of_the_place, means.of_the_place, True]
+    assert "node-3" in places.failing
+
+
+def test_inconclusive_answers_make_a_place_suspect_until_one_goes_well() -> None:
+    places: Places[str] = Places()
+    for _ in range(MOST_INCONCLUSIVE - 1):
+        assert not places.is_suspect("node-3")
+        places.note_inconclusive("node-3")
+    assert places.is_suspect("node-3")
+    places.went_well("node-3")
+    assert not places.is_suspect("node-3")
+
+
+def test_a_server_that_is_back_clears_only_places_that_were_not_to_blame() -> None:
+    places: Places[str] = Places()
+    for _ in range(MOST_INCONCLUSIVE + 2):
+        places.learn_failure("away", ForWrite.NOT_NOW, NOW)
+        places.learn_failure("refused", ForWrite.REFUSED, NOW)
+    places.server_back()
+    assert list(places.failing) == ["refused"]
+    assert not places.is_suspect("away")
+
+
+# for how long the status tells a failure
+
+BEFORE = WriteFailure(words="no pods here", gist="no pods here", kind=CreatePod)
+A, B = create("a"), create("b")
+CHANGED = refused(A, "changed meanwhile", Conflict)
+
+
+def test_the_first_failure_that_is_no_passing_one_is_told() -> None:
+    failures = [CHANGED, refused(B, "not on b")]
+    told = failure_after(None, Plan(actions=(A, B)), failures, ())
+    assert told is not None
+    assert (told.words, told.kind) == (str(failures[1].left), CreatePod)
+
+
+def test_the_words_stay_while_only_the_name_in_them_differs() -> None:
+    told = failure_after(None, Plan(actions=(A,)), [refused(A, f"pods {A.name} is forbidden")], ())
+    assert failure_after(told, Plan(actions=(B,)), [refused(B, f"pods {B.name} is forbidden")], ()) == told
+    other = failure_after(told, Plan(actions=(B,)), [refused(B, f"pods {B.name} exceeds quota")], ())
+    assert other is not None
+    assert "exceeds quota" in other.words
+
+
+def test_a_failure_is_over_once_its_write_goes_through_or_none_is_left() -> None:
+    assert failure_after(BEFORE, Plan(actions=(A,)), [Answer(action=A)], ()) is None
+    assert failure_after(BEFORE, Plan(all_written=True), [], ()) is None
+
+
+def test_a_failure_stays_while_nothing_of_the_kind_was_tried_or_some_waits() -> None:
+    plans = {
+        "a back-off allows nothing": Plan(withheld=True),
+        "the caches are behind": Plan(),
+        "writes of another kind": Plan(actions=(DELETE,)),
+        "other nodes get their pods": Plan(actions=(A,), withheld=True),
+    }
+    for what, decided in plans.items():
+        answers = [Answer(action=action) for action in decided.actions]
+        assert failure_after(BEFORE, decided, answers, ()) == BEFORE, what
+    assert failure_after(BEFORE, Plan(actions=(A,)), [CHANGED], ()) == BEFORE
+
+
+def test_a_failure_of_another_kind_takes_its_place() -> None:
+    told = failure_after(BEFORE, Plan(actions=(DELETE,)), [refused(DELETE, "not yours")], ())
+    assert told is not None
+    assert told.kind is DeletePod
+    assert told != replace(BEFORE, words=told.words)
+
+
+def test_an_error_that_passes_is_told_where_it_repeats() -> None:
+    told = failure_after(None, Plan(actions=(A,)), [CHANGED], {Place.of_node("a")})
+    assert told is not None
+    assert "changed meanwhile" in told.words
+
+
+# writes that are made again and again
+
+PREPARE = actions.PrepareDelete(pod=REF, node="node-0", why=DeleteReason.OUTDATED, mark=True, held_by="label a=b")
+CANCEL = actions.CancelDelete(pod=REF)
+FAILING = {PREPARE.place: Failing(until=0.0, delay=SECONDS)}
+
+
+def repeated(*cycle: Action, times: int = MOST) -> RevertedWrites:
+    writes = RevertedWrites()
+    for _ in range(times):
+        for action in cycle:
+            writes.learn(Answer(action=action), {}, 0.0)
+    return writes
+
+
+@pytest.mark.parametrize(
+    "cycle",
+    [
+        (PREPARE,),
+        (PREPARE, CANCEL),
+        (actions.AdoptPod(pod=REF, owners=0), actions.ReleasePod(pod=REF, owner_index=0)),
+        (actions.RelabelPod(pod=REF, hash="v1"), actions.RelabelPod(pod=REF, hash="v2"), PREPARE),
+        (actions.CreateRevision(name="demo-v1", hash="v1", number=1),),
+        (actions.RenumberRevision(revision=REF, number=3),),
+    ],
+)
+def test_a_cycle_of_writes_however_long_counts_as_reverted(cycle: tuple[Action, ...]) -> None:
+    fewer, enough = repeated(*cycle, times=MOST - 1), repeated(*cycle)
+    for action in cycle:
+        assert fewer.reverted(action, {}, 1.0) is None, action
+        assert action.name in str(enough.reverted(action, {}, 1.0))
+
+
+UNREADY: dict[str, Any] = {"pod": REF, "node": "node-0"}
+WRITES: tuple[Action, ...] = (
+    PREPARE,
+    CANCEL,
+    DELETE,
+    actions.AdoptPod(pod=REF, owners=0),
+    actions.ReleasePod(pod=REF, owner_index=0),
+    actions.RelabelPod(pod=REF, hash="v1"),
+    actions.RelabelPod(pod=REF, hash="v1", taken_back=True),
+    actions.DrainPod(**UNREADY),
+    actions.UpdateInPlace(**UNREADY, before="v1", revision=revision("v2"), change=InPlaceChange()),
+    actions.ContinueInPlace(**UNREADY, revision=revision("v2")),
+    actions.ResizePod(**UNREADY),
+    actions.OpenGates(pod=REF, gates=()),
+    actions.CreateRevision(name="demo-v1", hash="v1", number=1),
+    actions.AdoptRevision(revision=REF, owners=0),
+    actions.RenumberRevision(revision=REF, number=3),
+    actions.RecordRun(revision=REF),
+    actions.DeleteRevision(revision=REF),
+)
+"""One of every kind that may be taken back. Each create of a pod makes another object; a dry run makes none."""
+HOUR = 3600.0
+
+
+def test_every_kind_of_write_is_among_them() -> None:
+    assert {type(one) for one in WRITES} == {*flattened(Action)} - {CreatePod, actions.ProbeTemplate}
+
+
+def flattened(alias: Any) -> list[Any]:
+    return [kind for one in get_args(alias) for kind in flattened(one)] or [alias]
+
+
+@given(
+    cycle=st.lists(st.sampled_from(WRITES), min_size=1, max_size=4, unique_by=WRITES.index),
+    gaps=st.lists(st.floats(0.05, 500.0), min_size=4, max_size=4),
+)
+@settings(max_examples=200)
+def test_whatever_is_taken_back_is_written_ever_less_often(cycle: list[Action], gaps: list[float]) -> None:
+    """The law of all writes, alone or in a cycle. `gaps`: seconds from a write until the next one is wanted."""
+    state, moment, in_second_hour = DaemonSetState(), 0.0, 0
+    daemonset, turns = ds("v2"), itertools.cycle(zip(cycle, gaps, strict=False))
+    for action, gap in turns:
+        moment = max(moment, state.places.held_back(moment).get(action.place, 0.0))
+        if moment >= 2 * HOUR:
+            break
+        undone = state.reverted_writes.reverted(action, state.places.failing, moment)
+        counts = undone is not None and state.places.is_suspect(action.place)
+        state.learn([Answer(action=action, error=undone, left=undone, counts=counts)], daemonset, moment)
+        in_second_hour += moment >= HOUR
+        moment += gap
+    assert in_second_hour <= len(cycle) * (HOUR / FAILING_AT_MOST + 2)
+
+
+def test_other_writes_and_creates_of_pods_do_not_count() -> None:
+    assert repeated(create("node-0")).reverted(create("node-0"), {}, 1.0) is None
+    assert repeated(PREPARE).reverted(CANCEL, {}, 1.0) is None
+    waiting = [
+        actions.ContinueInPlace(pod=REF, node="node-0", revision=revision("v2"), waiting=names)
+        for names in (("b", "c"), ("c",))
+    ]
+    assert repeated(waiting[0]).reverted(waiting[1], {}, 1.0) is None, "the next containers"
+
+
+def test_a_write_that_was_refused_and_one_that_makes_up_for_it_do_not_count() -> None:
+    writes = RevertedWrites()
+    for _ in range(MOST):
+        writes.learn(refused(PREPARE), FAILING, 0.0)
+        writes.learn(Answer(action=CANCEL), FAILING, 0.0)
+    assert writes.reverted(PREPARE, {}, 1.0) is None
+    assert writes.reverted(CANCEL, {}, 1.0) is None
+
+
+def test_long_ago_does_not_count_unless_its_place_was_left_alone() -> None:
+    writes = repeated(PREPARE)
+    assert writes.reverted(PREPARE, {}, SECONDS) is not None
+    assert writes.reverted(PREPARE, {}, SECONDS + 1) is None
+    assert writes.reverted(PREPARE, FAILING, SECONDS + 1) is not None
+
+
+def test_a_place_is_contested_while_the_last_write_repeated_another() -> None:
+    writes = repeated(PREPARE)
+    assert writes.contested == set()
+    error = writes.reverted(PREPARE, {}, 1.0)
+    writes.learn(Answer(action=PREPARE, error=error, left=error), {}, 1.0)
+    assert writes.contested == {PREPARE.place}
+    writes.learn(Answer(action=PREPARE), {}, 200.0)
+    assert writes.contested == set()
+
+
+# how long a node waits whose pods do not last
+
+
+def lives(backoff: NodeBackoff, *seconds: float) -> list[float]:
+    """The waits between a pod's end and the next create, for pods that live for so many seconds."""
+    waits, moment = [], 0.0
+    for number, lived in enumerate(seconds):
+        backoff.created("node-0", f"demo-{number}", moment)
+        moment += lived
+        backoff.ended(pod("node-0", name=f"demo-{number}"), moment)
+        due = max(backoff.not_before(moment).get("node-0", moment), moment)
+        waits.append(due - moment)
+        moment = due
+    return waits
+
+
+def known(backoff: NodeBackoff, moment: float) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """The nodes that wait, and those that are reported."""
+    backoff.forget_lasting(moment)
+    return backoff.not_before(moment), backoff.short_lived
+
+
+def test_the_first_replacement_is_immediate_and_the_others_wait_ever_longer() -> None:
+    assert lives(NodeBackoff(), *[0.0] * 6) == [0.0, 1.0, 2.0, 4.0, 8.0, 16.0]
+    assert lives(NodeBackoff(), *[0.0] * 20)[-1] == MOST_SECONDS
+    assert lives(NodeBackoff(), *[5.0] * 6) == [0.0, 0.0, 0.0, 0.0, 3.0, 11.0], "the wait is counted from the create"
+
+
+def test_a_pod_that_lasts_for_a_minute_and_longer_than_its_wait_ends_the_back_off() -> None:
+    assert lives(NodeBackoff(), 0.0, 0.0, 0.0, LASTING_SECONDS, 0.0, 0.0) == [0.0, 1.0, 2.0, 0.0, 0.0, 1.0]
+    grown = NodeBackoff()
+    assert lives(grown, *[0.0] * 9)[-1] == 128.0
+    assert known(grown, 1000.0) == ({}, {"node-0": 128.0 + QUIET_SECONDS})
+    grown.created("node-0", "demo-next", 260.0)
+    assert known(grown, 260.0 + 255.0)[1] == {"node-0": 261.0 + 256.0}, "until the pod has lasted for its wait"
+    assert known(grown, 260.0 + 256.0) == ({}, {})
+
+
+@pytest.mark.parametrize("seen_to_end_first", [True, False])
+def test_our_own_deletions_are_no_failure_of_a_node(seen_to_end_first: bool) -> None:
+    backoff = NodeBackoff()
+    for number in range(9):
+        name, moment = f"demo-{number}", 5.0 * number
+        backoff.created("node-0", name, moment)
+        if seen_to_end_first:
+            backoff.ended(pod("node-0", name=name, created=NOW + moment), moment + 1)
+        backoff.deleted("node-0", name)
+        if not seen_to_end_first:
+            backoff.ended(pod("node-0", name=name, created=NOW + moment), moment + 1)
+        assert known(backoff, moment + 2) == ({}, {})
+
+
+def test_the_wait_is_counted_from_the_create_that_may_have_made_the_pod() -> None:
+    """The first request got no answer, and was not carried out."""
+    backoff = NodeBackoff()
+    for moment in (0.0, 1.0):
+        backoff.created("node-0", f"demo-{moment}", moment)
+    backoff.created("node-0", "demo-1.0", 30.0)
+    backoff.ended(pod("node-0", name="demo-1.0"), 30.5)
+    assert known(backoff, 30.5)[0] == {"node-0": 31.0}
+    backoff.created("node-0", "demo-1.0", 40.0)
+    assert known(backoff, 40.0)[0] == {}, "a late answer to the create of a pod that is gone"
+
+
+def test_the_end_of_another_pod_and_a_repeated_create_keep_the_wait() -> None:
+    backoff = NodeBackoff()
+    backoff.created("node-0", "demo-0", 0.0)
+    backoff.ended(pod("node-0", name="demo-old"), 1.0)
+    backoff.created("node-0", "demo-0", 2.0)
+    assert (backoff.created_on["node-0"].wait, backoff.created_on["node-0"].lasted) == (0.0, None)
+    assert known(backoff, 2.0 + LASTING_SECONDS) == ({}, {})
+    assert not backoff.created_on, "what lasts is forgotten"
