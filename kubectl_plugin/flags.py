@@ -21,6 +21,10 @@ class Output(StrEnum):
     WIDE = "wide"
 
 
+def _formats() -> list[str]:
+    return [*Output]
+
+
 def _output(text: str) -> Output:
     """Raises BadParameter, which for a format of kubectl alone names another way to it."""
     try:
@@ -75,7 +79,7 @@ class GlobalFlags:
             help="How it is printed.",
             parser=_output,
             metavar=f"<{'|'.join(Output)}>",
-            autocompletion=lambda: [*Output],
+            autocompletion=_formats,
         ),
     ] = None
     no_color: Annotated[bool, Option(help="No colours; also NO_COLOR=1.")] = False

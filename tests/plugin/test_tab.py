@@ -40,6 +40,22 @@ def tab(scene: Scene, *words: str) -> list[str]:
     return main.candidates(words, functools.partial(UsersMachine, scene, None, 0.0)(surroundings()))
 
 
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (("status", "-o", ""), ["json", "yaml", "name", "wide"]),
+        (("-o", "j"), ["json"]),
+        (("pause", "x", "--dry-run", ""), ["none", "client", "server"]),
+        (("list", "--phase", "He"), ["Held", "Healthy"]),
+        (("nodes", "x", "--sort", "r"), ["restarts"]),
+        (("completion", "z"), ["zsh"]),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
+)
+def test_values_that_are_known_need_no_cluster(words: tuple[str, ...], lines: list[str]) -> None:
+    assert sorted(main.candidates(words, Host())) == sorted([*lines, ":4"])
+
+
 @pytest.fixture(scope="module")
 def migrating() -> Iterator[Scene]:
     """Two native DaemonSets and one of ours, in one namespace."""
