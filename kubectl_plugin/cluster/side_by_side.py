@@ -7,9 +7,9 @@ of a single read.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from typing import TypeAlias, TypeVar, overload
+from typing import Final, TypeAlias, TypeVar, overload
 
 T = TypeVar("T")
 T1 = TypeVar("T1")
@@ -17,6 +17,9 @@ T2 = TypeVar("T2")
 T3 = TypeVar("T3")
 T4 = TypeVar("T4")
 T5 = TypeVar("T5")
+AT_ONCE: Final = 20
+"""Reads of `for_each` that run at the same time: fewer than the server answers at once, so none waits for its turn so
+long that it fails."""
 Read: TypeAlias = Coroutine[object, None, T]
 
 
@@ -46,3 +49,14 @@ async def side_by_side(*reads: Read[object]) -> tuple[object, ...]:
     async with scope() as group:
         tasks = [group.create_task(one) for one in reads]
     return tuple(task.result() for task in tasks)
+
+
+async def for_each(items: Iterable[T1], read: Callable[[T1], Read[T]]) -> tuple[T, ...]:
+    """What `read` returns for each of `items`, however many these are, in their order. Raises as `side_by_side`."""
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def one(item: T1) -> T:
+        async with turns:
+            return await read(item)
+
+    return await side_by_side(*map(one, items))

@@ -13,6 +13,7 @@ from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import VERSIONS
 from kubectl_plugin.cluster.polled import ReadAgain
+from kubectl_plugin.cluster.side_by_side import for_each
 from kubectl_plugin.cluster.upkeep import Upkeep
 from kubectl_plugin.cluster.watched import WatchedObjects
 from kubectl_plugin.failures import UsageError
@@ -97,7 +98,7 @@ class _Table(Upkeep):
 
 async def _look(invocation: Invocation, many: SelectorOptions, wanted: frozenset[str]) -> _Found:
     found = await reads.snapshots(invocation, (), many, nodes=False, pods=False)
-    whole = [await _with_pods(invocation, one) for one in found]
+    whole = await for_each(found, lambda one: _with_pods(invocation, one))
     return _Found(
         lines=tuple(map(line_of, whole)),
         wanted=wanted,

@@ -9,7 +9,7 @@ import pytest
 from tests.beds.api import DAEMONSETS
 from tests.beds.simulator.faults import Hang, Rule
 from tests.plugin.scene import daemonset_named
-from tests.plugin.verbs.few_nodes import HOME, KIND, acted, few_nodes, moving, paused_ones
+from tests.plugin.verbs.few_nodes import HOME, KIND, NODES, acted, few_nodes, moving, paused_ones, stop_serving
 
 REVISIONS = "list controllerrevisions.apps"
 
@@ -69,3 +69,14 @@ def test_nothing_is_read_for_lines_that_are_not_printed(words: tuple[str, ...]) 
         assert acted(scene, "pause", *words).code == 0
         after = scene.door.link.counts()
     assert [one for one in ("list pods", "list nodes", REVISIONS) if after[one] != before[one]] == []
+
+
+def test_pods_of_all_in_trouble_are_listed_side_by_side() -> None:
+    with few_nodes("net-agent", "log-agent") as scene:
+        scene.do(stop_serving(scene, *NODES))
+        scene.pass_time(60.0)
+        before, scene.door.link.latency = scene.door.link.counts()["list pods"], 0.5
+        began = scene.ticks()
+        assert scene.run("list", *HOME).code == 0
+        assert scene.ticks() - began == pytest.approx(1.5), "the DaemonSets, their revisions, and all pods"
+        assert scene.door.link.counts()["list pods"] - before == 3

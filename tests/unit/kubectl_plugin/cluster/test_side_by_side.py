@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubectl_plugin.cluster.side_by_side import scope, side_by_side
+from kubectl_plugin.cluster.side_by_side import AT_ONCE, for_each, scope, side_by_side
 
 
 class Refused(Exception):
@@ -39,6 +39,29 @@ async def test_the_first_error_comes_alone_when_the_others_have_ended() -> None:
     with pytest.raises(Refused, match="first"):
         await side_by_side(hang(ended), fail("first"), side_by_side(hang(ended), fail("second")))
     assert ended == ["cancelled", "cancelled"]
+
+
+async def test_of_very_many_only_some_are_read_at_once() -> None:
+    under_way, most = 0, 0
+
+    async def read(number: int) -> int:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+        return -number
+
+    numbers = range(3 * AT_ONCE + 1)
+    assert await for_each(numbers, read) == tuple(-number for number in numbers)
+    assert most == AT_ONCE
+
+
+async def test_of_very_many_the_first_error_ends_the_others() -> None:
+    ended: list[str] = []
+    with pytest.raises(Refused, match="first"):
+        await for_each(range(3 * AT_ONCE), lambda number: hang(ended) if number else fail("first"))
+    assert ended == ["cancelled"] * AT_ONCE, "those under way, and the one that got the turn of the first"
 
 
 async def test_who_is_cancelled_takes_the_reads_along() -> None:
