@@ -172,7 +172,7 @@ class Terminal:
         Blocks the event loop. Ctrl-C ends it at once with KeyboardInterrupt.
         """
         try:
-            with _interruptible():
+            with interruptible():
                 self._print_to_stderr(f"{question} [y/N] ", end="")
                 answer = self._in.readline()
             self.answered = self._ticks()
@@ -230,7 +230,7 @@ def _lead_nowhere(stream: TextIO) -> None:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Inside, Ctrl-C raises KeyboardInterrupt. asyncio would cancel a task, which a blocked loop never ends."""
     before = signal.getsignal(signal.SIGINT)
     if not callable(before):  # ignored, as under nohup

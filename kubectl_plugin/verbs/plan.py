@@ -30,7 +30,7 @@ from kubectl_plugin.options import PlanOptions as Asked
 from kubectl_plugin.paint.plan import PlanBlock
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.terminal import WIDEST
+from kubectl_plugin.terminal import WIDEST, interruptible
 from kubectl_plugin.verbs.manifest_targets import (
     ForecastTarget,
     daemonset_in,
@@ -97,12 +97,15 @@ async def _plan_of(invocation: Invocation, target: ForecastTarget, asked: Asked,
         source = "standard input" if target.manifest.source == STDIN else target.manifest.source
         words = (f"created from {source}", *words)
     try:
-        made = rollout_plan(planned, waves=asked.waves, asked=words, tell=_telling(invocation, live.key.name))
+        with interruptible():
+            made = rollout_plan(planned, waves=asked.waves, asked=words, tell=_telling(invocation, live.key.name))
     except (ValueError, msgspec.MsgspecError) as error:
         raise CommandError(f"cannot make sense of the spec of {live.key.name}: {error}") from error
     if not made.forecast.changes:
         return made
-    return with_answer(made, await _dry_run_of_next_pod(invocation, made), waves=asked.waves)
+    answer = await _dry_run_of_next_pod(invocation, made)
+    with interruptible():
+        return with_answer(made, answer, waves=asked.waves)
 
 
 def _telling(invocation: Invocation, name: str) -> Tell:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
@@ -13,6 +14,7 @@ import pytest
 import yaml
 
 from controller.api.objects import epoch
+from kubectl_plugin.terminal import Terminal
 from tests.beds.api import DAEMONSETS, PODS
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.refusal import Refused
@@ -48,6 +50,25 @@ def test_a_forecast_that_takes_long_says_how_far_it_is(monkeypatch: pytest.Monke
     assert ran.err.startswith(f"note: still working out the waves of {NAME}: ")
     numbers = [int(line.split(": ")[2].split()[0]) for line in ran.err.splitlines()]
     assert numbers == sorted(set(numbers))
+
+
+def test_control_c_ends_a_forecast_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other task gets a turn while it is worked out, so there is nothing that could be cancelled."""
+    seconds, told = count(0.0, 1.0), []
+
+    def interrupted(_: Terminal, text: str) -> None:
+        told.append(text)
+        signal.raise_signal(signal.SIGINT)
+
+    with canary() as scene:
+        before = signal.getsignal(signal.SIGINT)
+        with monkeypatch.context() as slow:
+            slow.setattr(UsersMachine, "ticks", lambda _: next(seconds))
+            slow.setattr(Terminal, "note", interrupted)
+            ran = plan(scene, "--partition", "0", "--waves", "0")
+        assert signal.getsignal(signal.SIGINT) is before
+        assert plan(scene).code == 0
+    assert (ran.code, ran.out, ran.err, len(told)) == (130, "", "", 1)
 
 
 @pytest.mark.parametrize(
