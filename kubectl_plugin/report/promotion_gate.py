@@ -10,7 +10,7 @@ from controller.api.objects import Value, epoch
 from controller.planner.explanation import NodeState
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.report.status.brief import is_certain, is_degraded_for_long
-from kubectl_plugin.report.status.reasons import reason_of
+from kubectl_plugin.report.status.reasons import awaited_nodes_words, reason_of
 from kubectl_plugin.report.steps import Steps
 from kubectl_plugin.report.survey import Survey
 
@@ -52,8 +52,8 @@ def why_blocked(seen: Survey, steps: Steps | None, *, soak: float) -> PromotionB
             why=PromotionBlockReason.BLIND, text=f"cannot see whether {step} is finished: {_missing(seen)}"
         )
     nodes = f"{done} of {counts.target} nodes updated"
-    refused = (seen.standing.refused,) if seen.standing.refused else ()
-    unfinished = f"{step} is not finished: {', '.join((nodes, *failing, *refused))}"
+    waits = filter(None, (seen.standing.refused, awaited_nodes_words(seen.snapshot, seen)))
+    unfinished = f"{step} is not finished: {', '.join((nodes, *failing, *waits))}"
     if not seen.standing.observed:
         return PromotionBlock(
             why=PromotionBlockReason.UNSEEN, text=f"the controller has not acted on the newest change of {name} yet"

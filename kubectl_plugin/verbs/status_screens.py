@@ -65,7 +65,8 @@ class MilestoneLines:
             self._say(now, f"{name} {look.brief.line}")
             self._said[name] = (reached, moment, moment)
         elif moment - last >= HEARTBEAT:
-            self._say(now, f"{name} {look.brief.progress} (no change for {short_duration(moment - since)})")
+            told = ": ".join(filter(None, (look.brief.progress, look.brief.why)))
+            self._say(now, f"{name} {told} (no change for {short_duration(moment - since)})")
             self._said[name] = (before, since, moment)
 
     def _say(self, now: float, line: str) -> None:

@@ -67,7 +67,8 @@ def unfinished_ending(brief: Brief, after: str = "") -> Ending:
     one."""
     timed = f"timed out after {after}: " if after else ""
     words = f"daemonset.apps.kruise.io/{brief.daemonset.name} is at {_done_words(brief)} ({brief.phase})"
-    waits = _refused_writes_words(brief) or (f", {brief.awaited_nodes}" if brief.awaited_nodes else "")
+    why = brief.awaited_nodes or (brief.why if brief.phase is Phase.DEGRADED else "")
+    waits = _refused_writes_words(brief) or (f", {why}" if why else "")
     return _failed_ending(ExitCode.TIMED_OUT, f"{timed}{words}{waits}")
 
 
