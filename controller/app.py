@@ -51,7 +51,7 @@ async def main_loop(settings: Settings) -> int:
         async with open_transport(connection) as transport:
             refresh = connection.credentials.refresh
             parts = Parts(settings, transport, server=connection.server, refresh=refresh)
-            care = ProcessCare(measures_lag=True, freezes_garbage=True, watchdog=Watchdog())
+            care = ProcessOptions(measures_lag=True, freezes_garbage=True, watchdog=Watchdog())
             await run(settings, parts, stop, care)
     except* ConfigError as errors:
         logger.error("cannot connect; see --kubeconfig and --context", why=innermost(errors))
@@ -71,7 +71,7 @@ async def main_loop(settings: Settings) -> int:
     return code
 
 
-class ProcessCare(Value):
+class ProcessOptions(Value):
     """What a controller does if it has the process and its event loop to itself. Inside another program, such as a
     demo or a test, all of it is off."""
 
@@ -83,7 +83,7 @@ class ProcessCare(Value):
     """Ends the process when the loop is blocked while it leads; with real time only."""
 
 
-async def run(settings: Settings, parts: Parts, stop: asyncio.Event, care: ProcessCare) -> None:
+async def run(settings: Settings, parts: Parts, stop: asyncio.Event, care: ProcessOptions) -> None:
     """Run the controller that was assembled, until `stop` is set.
 
     Raises CannotListen, and LeadershipLost inside exception groups.

@@ -59,12 +59,12 @@ from controller.reconcile.state import DaemonSetStates
 from controller.reconcile.status_writer import foreign_note
 from controller.reconcile.triggers import Listeners, Triggers
 from controller.runtime.clock import Clock, system_clock
-from controller.runtime.expectations import Ledger, Stale
+from controller.runtime.expectations import Expectations, Stale
 from controller.runtime.lease import LeadershipLost, ServerLease
 from controller.runtime.pacing import PacedQueue
 from controller.runtime.reflector import Reflector
 from controller.runtime.store import Change, Record, ScopedStore, open_scoped_store
-from controller.runtime.watch import Contact
+from controller.runtime.watch import Connectivity
 from controller.settings import Settings
 
 T = TypeVar("T", bound=Record)
@@ -84,7 +84,7 @@ class _Watching(msgspec.Struct, frozen=True):
     client: Client
     instrumentation: Instrumentation
     on_malformed: Callable[[str, Malformed], None]
-    met: Callable[[str, Contact], None]
+    met: Callable[[str, Connectivity], None]
 
     def all(
         self, what: Resource[W, T], stored: ScopedStore[T], on_change: Callable[[Change[T]], None]
@@ -94,7 +94,7 @@ class _Watching(msgspec.Struct, frozen=True):
             name = f"{what.name} with {what.only}" if what.only else what.name
             name = f"{name} in {namespace}" if namespace else name
             yield Reflector(
-                self.client.apart(),
+                self.client.with_reserved_permit(),
                 what,
                 writer,
                 namespace=namespace,
@@ -173,7 +173,7 @@ class Informers:
         ever if need be; it does not wait for the lists of `pulls`."""
         both = (triggers,) if pulls is None else (triggers, pulls)
 
-        def met(name: str, contact: Contact) -> None:
+        def met(name: str, contact: Connectivity) -> None:
             instrumentation.contact(name, contact)
             if self.is_synced and contact.state == "reachable":
                 for one in both:
@@ -276,7 +276,7 @@ class Parts:
         )
         self.client = Client(sender)
         dropped = self.metrics.dropped_events.inc
-        self.recorder = Recorder(self.client.apart(), clock, self.identity, dropped)
+        self.recorder = Recorder(self.client.with_reserved_permit(), clock, self.identity, dropped)
         self.queue = PacedQueue[Key]()
         self._states = DaemonSetStates(settings.gates)
         self.pulls = self._image_pulls() if settings.gates.pre_download else None
@@ -305,7 +305,7 @@ class Parts:
 
         dependencies = Dependencies(
             client=self.client,
-            ledger=Ledger(),
+            expectations=Expectations(),
             say=self._say,
             clock=self.clock,
             did=instrumentation.acted,

@@ -179,6 +179,6 @@ async def nodes_of_pods(client: Client, namespace: str, chosen: LabelSelector) -
     """The nodes where a pod with these labels runs or will run, whoever controls it. Raises ApiError."""
     query = () if chosen.empty else (("labelSelector", as_text(chosen)),)
     found: set[str] = set()
-    async for page in client.apart().pages(RUNNING_PODS, namespace, query=query):
+    async for page in client.with_reserved_permit().pages(RUNNING_PODS, namespace, query=query):
         found.update(item.obj for item in page.items if isinstance(item, Seen) and item.obj is not None)
     return frozenset(found)

@@ -31,14 +31,14 @@ from controller.imagepull.jobs import (
 from controller.imagepull.plan import plan
 from controller.imagepull.state import STATUS, JobState, begin, lacking
 from controller.kube.client import Client
-from controller.kube.errors import ApiError, ForWrite, meaning_of
+from controller.kube.errors import ApiError, WriteVerdict, classify
 from controller.kube.requests import IMAGE_PULL_JOBS, PULLERS
 from controller.kube.sender import CEILING
 from controller.observe.instrumentation import Instrumentation
 from controller.planner.actions import Note
 from controller.planner.world import Unpulled
 from controller.runtime.clock import Clock, elapsed
-from controller.runtime.expectations import OF_PODS, Ledger
+from controller.runtime.expectations import OF_PODS, Expectations
 from controller.runtime.pacing import Pacer
 from controller.runtime.workers import (
     AT_ONCE,
@@ -51,9 +51,9 @@ from controller.runtime.workers import (
     outcome,
     patiently,
 )
-from controller.runtime.workqueue import Taken
+from controller.runtime.workqueue import WorkItem
 
-_GONE: Final = (ForWrite.ABSENT, ForWrite.OVERTAKEN)
+_GONE: Final = (WriteVerdict.NOT_FOUND, WriteVerdict.CONFLICT)
 """The answers to a write guarded only by the uid which mean that the object is gone or was replaced."""
 
 
@@ -61,14 +61,14 @@ class JobExecution:
     def __init__(
         self,
         client: Client,
-        ledger: Ledger,
+        expectations: Expectations,
         key: Key,
         state: JobState,
         control: PassControl,
         say: Callable[[ImagePullJob, Note], None],
         did: Callable[[Key, str], None],
     ) -> None:
-        self._client, self._ledger, self._key, self._state = client, ledger, key, state
+        self._client, self._expectations, self._key, self._state = client, expectations, key, state
         self._control, self._say, self._did = control, say, did
 
     async def carry_out(self, actions: Sequence[JobAction], job: ImagePullJob | None = None) -> None:
@@ -80,7 +80,9 @@ class JobExecution:
     ) -> None:
         async def write() -> None:
             operations = patch.guarded_by_uid(job.uid, *_changes(before, wanted))
-            written = await self._client.apart().patch(IMAGE_PULL_JOBS, job.ref, operations, sub="status")
+            written = await self._client.with_reserved_permit().patch(
+                IMAGE_PULL_JOBS, job.ref, operations, sub="status"
+            )
             self._state.wrote = (written.version, wanted)
             self._state.pacer.wrote(elapsed())
 
@@ -104,7 +106,7 @@ class JobExecution:
                 write = partial(
                     self._client.delete, IMAGE_PULL_JOBS, ref, version=ref.version, propagation="Background"
                 )
-                return self._at_place(ref.uid, what, write, over=(ForWrite.ABSENT,))
+                return self._at_place(ref.uid, what, write, over=(WriteVerdict.NOT_FOUND,))
             case _:
                 assert_never(action)
 
@@ -114,7 +116,7 @@ class JobExecution:
         what: str,
         write: Work,
         *,
-        over: Collection[ForWrite] = (),
+        over: Collection[WriteVerdict] = (),
         failed: Callable[[ApiError, bool], None] = lambda error, counts: None,
     ) -> Work:
         """The write at one place. `over` are errors after which nothing is left to do. `failed` is called after any
@@ -126,7 +128,7 @@ class JobExecution:
             try:
                 await write()
             except ApiError as error:
-                means = meaning_of(error).write
+                means = classify(error).write
                 if means in over:
                     state.places.went_well(place)
                 else:
@@ -146,22 +148,22 @@ class JobExecution:
         written = await self._client.create(PULLERS, job.namespace, puller.body(job, node), name=name)
         self._state.accepted()
         self._state.here[written.uid] = node
-        self._ledger.wrote(str(self._key), PULLERS.name, written.version, elapsed())
+        self._expectations.expect_version(str(self._key), PULLERS.name, written.version, elapsed())
 
     def _not_started(self, job: ImagePullJob, error: ApiError, counts: bool) -> None:
         """Decide how long no puller is created anywhere. A server that is away or busy refuses none. A name that is
         taken is that of our own puller, which the cache does not show yet, unless it stays taken."""
-        means = meaning_of(error).write
+        means = classify(error).write
         if counts and not means.undecided:
-            if means is not ForWrite.ENDING:
+            if means is not WriteVerdict.NAMESPACE_TERMINATING:
                 self._state.refused(str(error), elapsed())
                 self._say(job, Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {error.message}"))
-        elif means is not ForWrite.EXISTS:
+        elif means is not WriteVerdict.ALREADY_EXISTS:
             self._state.unanswered(elapsed())
 
     async def _end(self, ref: Ref) -> None:
         deleted = await self._client.delete(PULLERS, ref)
-        self._ledger.deleted(str(self._key), ref.uid, elapsed(), deleted.version)
+        self._expectations.expect_deletion(str(self._key), ref.uid, elapsed(), deleted.version)
 
 
 def _changes(before: ImagePullJobStatus | None, wanted: ImagePullJobStatus) -> list[JSONObject]:
@@ -200,10 +202,10 @@ class JobReconciler:
         cannot get it. `relist` lists jobs and pullers again."""
         self._client, self._caches, self._clock, self._pacer = client, caches, clock, pacer
         self._instrumentation, self._say, self._attempted = instrumentation, say, attempted
-        self._on_progress, self._relist, self._ledger = on_progress, relist, Ledger()
+        self._on_progress, self._relist, self._expectations = on_progress, relist, Expectations()
         self._states: dict[Key, JobState] = {}
 
-    async def __call__(self, taken: Taken[Key], control: PassControl) -> Outcome:
+    async def __call__(self, taken: WorkItem[Key], control: PassControl) -> Outcome:
         key = taken.key
         control.only_waits()
         try:
@@ -261,14 +263,14 @@ class JobReconciler:
         return known
 
     def _is_stale(self, key: Key) -> bool:
-        reached = {OF_PODS: self._caches.pullers.reach_in(key.namespace)}
+        reached = {OF_PODS: self._caches.pullers.progress_in(key.namespace)}
         alive = {puller.uid for puller in self._caches.pullers_of(key) if not puller.dying}
-        stale = self._ledger.check(str(key), reached, alive.__contains__, elapsed())
+        stale = self._expectations.check(str(key), reached, alive.__contains__, elapsed())
         if stale is None:
             return False
         self._instrumentation.job_stale(key, stale)
         if stale.overdue:
-            self._ledger.forget(str(key))  # names and guards make a pass safe without it
+            self._expectations.forget(str(key))  # names and guards make a pass safe without it
             self._instrumentation.overdue(key, stale)
             self._relist()
         return True
@@ -373,7 +375,7 @@ class JobReconciler:
         if not pullers and not state.awaited:
             self._states.pop(key, None)
             self._pacer.forget(key)
-            self._ledger.forget(str(key))
+            self._expectations.forget(str(key))
             return Done()
         held_back = state.places.held_back(elapsed())
         ends = [one for one in pullers if not one.dying and one.uid not in {*state.awaited, *held_back}]
@@ -384,7 +386,9 @@ class JobReconciler:
         self, key: Key, state: JobState, control: PassControl, warned: Callable[[str], None] | None = None
     ) -> JobExecution:
         did = self._instrumentation.job_passes.did
-        return JobExecution(self._client.apart(warned), self._ledger, key, state, control, self._say, did)
+        return JobExecution(
+            self._client.with_reserved_permit(warned), self._expectations, key, state, control, self._say, did
+        )
 
     async def _settle_status(
         self, job: ImagePullJob, state: JobState, wanted: ImagePullJobStatus, execution: JobExecution

@@ -36,7 +36,7 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision, short_hash
 from controller.api.selector import Requirement
 from controller.kube.client import Client
-from controller.kube.errors import ApiError, ForWrite, meaning_of
+from controller.kube.errors import ApiError, WriteVerdict, classify
 from controller.kube.requests import IMAGE_PULL_JOBS
 from controller.planner.actions import Note
 from controller.planner.limits import budget_of
@@ -48,7 +48,7 @@ from controller.reconcile.caches import Cached, Caches, owner_key
 from controller.runtime.clock import elapsed
 from controller.runtime.store import Store
 from controller.runtime.workers import Done, Outcome, PassControl, outcome
-from controller.runtime.workqueue import Taken
+from controller.runtime.workqueue import WorkItem
 
 TIMEOUT_SECONDS = 300
 LONGEST_TIMEOUT = 86_400
@@ -271,7 +271,7 @@ class _KnownRollout(msgspec.Struct):
         """Note that a job could not be created. A missing answer does not count as a refusal until `patience` is
         over: the job may exist, or may still be created, and nodes wait for it meanwhile."""
         is_over = moment >= self.failing_since.setdefault(image, moment) + patience
-        if is_over or not meaning_of(error).write.undecided:
+        if is_over or not classify(error).write.undecided:
             self.refused.add(image)
 
 
@@ -302,7 +302,7 @@ class Rollouts:
         self._removed: set[str] = set()
         """Uids of jobs that we have deleted, or may have, while the cache still shows them."""
 
-    async def __call__(self, taken: Taken[Key], control: PassControl) -> Outcome:
+    async def __call__(self, taken: WorkItem[Key], control: PassControl) -> Outcome:
         daemonset = self._caches.daemonsets.get(taken.key)
         if daemonset is None or daemonset.dying:
             return Done()  # its jobs are deleted as its dependents
@@ -311,7 +311,7 @@ class Rollouts:
         if asked is None:
             return Done()
         control.only_waits()
-        client, errors = self._client.apart(), list[ApiError]()
+        client, errors = self._client.with_reserved_permit(), list[ApiError]()
         known = self._known[daemonset.uid] = self._knows(daemonset, asked)
         there = ((job.image, self._ours(daemonset, job)) for job in asked.jobs)
         known.seen.update(image for image, ours in there if ours is not None and known.relies_on(ours))
@@ -408,10 +408,10 @@ class Rollouts:
             await client.create(IMAGE_PULL_JOBS, daemonset.namespace, document, name=job.name)
         except ApiError as error:
             there = self._jobs.get(Key(daemonset.namespace, job.name))
-            means = meaning_of(error).write
-            if means is ForWrite.EXISTS and (there is None or self._ours(daemonset, job) is not None):
+            means = classify(error).write
+            if means is WriteVerdict.ALREADY_EXISTS and (there is None or self._ours(daemonset, job) is not None):
                 return  # our own, not seen yet
-            if means is not ForWrite.ENDING:
+            if means is not WriteVerdict.NAMESPACE_TERMINATING:
                 message = f"Error creating ImagePullJob: {error.message}"
                 self._say(daemonset, Note(warning=True, reason=FAILED_CREATE_IMAGE_PULL_JOB, message=message))
             raise
@@ -424,8 +424,8 @@ class Rollouts:
         try:
             await client.delete(IMAGE_PULL_JOBS, job.ref, propagation="Background")
         except ApiError as error:
-            means = meaning_of(error).write
-            if means in (ForWrite.ABSENT, ForWrite.OVERTAKEN):
+            means = classify(error).write
+            if means in (WriteVerdict.NOT_FOUND, WriteVerdict.CONFLICT):
                 return
             if means.refused:
                 self._removed.discard(job.uid)

@@ -16,7 +16,7 @@ import msgspec
 
 from controller.api.objects import JSON, JSONObject, Ref, Value, View, as_bytes
 from controller.kube.decode import UNREADABLE, Decoder, ErrorEvent, Page, WatchEvent
-from controller.kube.errors import Unreadable, refused
+from controller.kube.errors import Unreadable, response_error
 from controller.kube.requests import (
     JSON_PATCH,
     PAGE_SIZE,
@@ -69,11 +69,11 @@ class Client:
         self._sender = sender
         self._decoders: dict[Resource[Any, Any], Decoder[Any, Any]] = {}
 
-    def apart(self, on_warning: Callable[[str], None] | None = None) -> Client:
+    def with_reserved_permit(self, on_warning: Callable[[str], None] | None = None) -> Client:
         """A client of the same server with a permit of its own, besides those that all clients share, and perhaps
         another listener for the warnings of the server (`Sender`)."""
         other = copy(self)
-        other._sender = self._sender.apart(on_warning)
+        other._sender = self._sender.with_reserved_permit(on_warning)
         return other
 
     def decoder(self, resource: Resource[W, T]) -> Decoder[W, T]:
@@ -227,7 +227,7 @@ class Client:
             except UNREADABLE as error:
                 raise _unreadable(call, error) from error
             if isinstance(event, ErrorEvent):
-                raise refused(call.verb, call.what, Response(status=event.status, body=event.body))
+                raise response_error(call.verb, call.what, Response(status=event.status, body=event.body))
             yield event
 
 

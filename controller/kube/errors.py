@@ -2,7 +2,7 @@
 
 ApiError
 ├─ NotFound  AlreadyExists  Conflict  Gone             about this object
-├─ Altered  Invalid  Forbidden  Unauthorized           about this request
+├─ MutatedByWebhook  Invalid  Forbidden  Unauthorized           about this request
 │           │        ├─ NamespaceTerminating           about its namespace
 │           │        └─ QuotaExceeded
 │           └─ UnknownFields
@@ -125,7 +125,7 @@ class Gone(ApiError):
     """410: the version or continue token is too old. List again."""
 
 
-class Altered(ApiError):
+class MutatedByWebhook(ApiError):
     """A write was accepted, but a webhook has changed what makes the object ours."""
 
     stray = ""
@@ -158,7 +158,7 @@ class Unauthorized(ApiError):
     """401, also with fresh credentials."""
 
 
-class Busy(ApiError):
+class TooManyRequests(ApiError):
     """429, or 503 with Retry-After, for longer than the call may wait. Nothing was done."""
 
 
@@ -174,7 +174,7 @@ class Unreachable(ApiError):
     """No answer to a read, or no connection at all. Nothing was done."""
 
 
-class Unknown(ApiError):
+class UnknownOutcome(ApiError):
     """A write was sent and got no answer, or a timeout inside the server: it may or may not have been done."""
 
 
@@ -185,7 +185,7 @@ _CLASSES: dict[int, type[ApiError]] = {
     404: NotFound,
     409: Conflict,
     410: Gone,
-    429: Busy,
+    429: TooManyRequests,
 }
 
 _FIELD = re.compile(r"[A-Za-z]\w*(?:\.\w+|\[[\w./-]*\])*")
@@ -198,7 +198,7 @@ _TIMED_OUT_INSIDE = ("etcdserver:", "context deadline exceeded", "timed out")
 """Texts in a 500 after which the storage may have the write nevertheless."""
 
 
-def log_words(error: BaseException) -> str:
+def redacted(error: BaseException) -> str:
     """An error as it is logged: names, the kind of error, the HTTP status and the fields that are refused.
 
     Not its text, which may quote what a server, a webhook, a kubelet or another program says; unless that text is
@@ -214,19 +214,19 @@ def log_words(error: BaseException) -> str:
     if error.status:
         words += f" (HTTP {error.status})"
     if error.__cause__ is not None:
-        words += f": {log_words(error.__cause__)}"
+        words += f": {redacted(error.__cause__)}"
     fields = {cause.field: None for cause in error.causes if _FIELD.fullmatch(cause.field)}
     return f"{words}: {listed(fields)}" if fields else words
 
 
-def refused(verb: str, what: str, response: Response) -> ApiError:
+def response_error(verb: str, what: str, response: Response) -> ApiError:
     """The error for an answer other than 2xx. `what` describes the object or collection."""
     status = _read(response.body)
     message = _shorten(status.message or f"HTTP {response.status}")
     causes = (status.details and status.details.causes) or ()
     error = _class_of(verb, response, status.reason, message, causes)
     retry_after = response.retry_after
-    if error is Busy:
+    if error is TooManyRequests:
         retry_after = retry_after or BUSY_WITHOUT_HINT
     if retry_after is not None:
         retry_after = min(retry_after, LONGEST_RETRY_AFTER)
@@ -242,11 +242,11 @@ def refused(verb: str, what: str, response: Response) -> ApiError:
     )
 
 
-def unanswered(verb: str, what: str, error: OSError | TimeoutError) -> ApiError:
+def no_response_error(verb: str, what: str, error: OSError | TimeoutError) -> ApiError:
     """The error for a request without an answer."""
     words = _shorten(str(error) or type(error).__name__)
     if verb in WRITES and not isinstance(error, NotConnected):
-        return Unknown(verb, what, f"no answer, it may have been done: {words}")
+        return UnknownOutcome(verb, what, f"no answer, it may have been done: {words}")
     return Unreachable(verb, what, words)
 
 
@@ -263,10 +263,10 @@ def _class_of(verb: str, response: Response, reason: str, message: str, causes: 
     if code == 403 and tells_of_full_quota(message):
         return QuotaExceeded
     if code == 503 and response.retry_after is not None:
-        return Busy
+        return TooManyRequests
     timed_out_inside = code == 500 and any(words in message for words in _TIMED_OUT_INSIDE)
     if verb in WRITES and (code in (502, 504) or timed_out_inside):
-        return Unknown
+        return UnknownOutcome
     return _CLASSES.get(code, ServerError)
 
 
@@ -301,114 +301,122 @@ class Resend(Enum):
     """Whether the call itself sends its request again, before it raises the error."""
 
     NEVER = auto()
-    LATER = auto()
+    AFTER_DELAY = auto()
     """Send it again while the call may last, each time after the seconds that the server asks for."""
-    RENEWED = auto()
+    WITH_NEW_CREDENTIALS = auto()
     """Send it again once, with fresh credentials."""
 
 
-class ForWrite(Enum):
+class WriteVerdict(Enum):
     """The result of a failed write, and when it is tried again."""
 
-    ABSENT = auto()
+    NOT_FOUND = auto()
     """There is no such object. A delete is done already; otherwise the next pass decides anew."""
-    EXISTS = auto()
+    ALREADY_EXISTS = auto()
     """The name is taken. If the object is ours, the create is done already; the next pass decides anew."""
-    OVERTAKEN = auto()
+    CONFLICT = auto()
     """Somebody else has changed the object. The next pass decides anew from what is there."""
-    REFUSED = auto()
+    INVALID = auto()
     """The server refuses the request, and will refuse it again: reported, held back at its place, retried at growing
     intervals."""
-    DENIED = auto()
+    FORBIDDEN = auto()
     """The same, but perhaps only here: a policy may allow it on another node."""
-    ALTERED = auto()
+    MUTATED = auto()
     """Done, but a webhook has made something else of it, that is of no use: reported, held back at its place, retried
     at growing intervals."""
-    ENDING = auto()
+    NAMESPACE_TERMINATING = auto()
     """The namespace is being deleted, and so will the DaemonSet be: not reported, held back at its place."""
-    NO_ROOM = auto()
+    QUOTA_EXCEEDED = auto()
     """Refused although it is valid, until something is deleted: reported. A create of a pod holds back all creates,
     another write its place."""
     FAILED = auto()
     """Not done, for a reason outside of the request: reported, held back at its place, retried at growing
     intervals."""
-    NOT_NOW = auto()
+    UNAVAILABLE = auto()
     """Not done, because the server is busy or away; any other write fails too. Reported, and retried soon."""
-    UNKNOWN = auto()
+    UNKNOWN_OUTCOME = auto()
     """In doubt: it may have been done, or may yet be. Until that is known, plans allow for both."""
 
     @property
     def of_the_place(self) -> bool:
         """Whether the cause is this node or object. If the server is away or busy, writes fail everywhere; if an
         object has changed meanwhile, the next try fails nowhere."""
-        return self.refused or self is ForWrite.FAILED
+        return self.refused or self is WriteVerdict.FAILED
 
     @property
     def refused(self) -> bool:
         """Whether the server does not do what was asked for, and will not."""
-        return self in (ForWrite.REFUSED, ForWrite.DENIED, ForWrite.ALTERED, ForWrite.ENDING, ForWrite.NO_ROOM)
+        return self in (
+            WriteVerdict.INVALID,
+            WriteVerdict.FORBIDDEN,
+            WriteVerdict.MUTATED,
+            WriteVerdict.NAMESPACE_TERMINATING,
+            WriteVerdict.QUOTA_EXCEEDED,
+        )
 
     @property
     def settles_itself(self) -> bool:
         """Whether the next pass nearly always settles it, so that it is reported only when it happens again and
         again."""
-        return self in (ForWrite.EXISTS, ForWrite.OVERTAKEN, ForWrite.UNKNOWN)
+        return self in (WriteVerdict.ALREADY_EXISTS, WriteVerdict.CONFLICT, WriteVerdict.UNKNOWN_OUTCOME)
 
     @property
     def undecided(self) -> bool:
         """Whether the server has not said yet if it accepts the write."""
-        return self in (ForWrite.NOT_NOW, ForWrite.UNKNOWN)
+        return self in (WriteVerdict.UNAVAILABLE, WriteVerdict.UNKNOWN_OUTCOME)
 
 
-class ForRead(Enum):
+class WatchVerdict(Enum):
     """How a list or watch, which has to go on for ever, goes on after an error."""
 
-    ANEW = auto()
+    EXPIRED = auto()
     """List again: the version or the page token is too old."""
-    MISSING = auto()
+    NOT_SERVED = auto()
     """The server does not know the kind. Ask at long intervals until somebody installs its CRD; then list."""
-    REFUSED = auto()
+    INVALID = auto()
     """The server refuses this form of the request. List again in another form, at growing intervals."""
     FORBIDDEN = auto()
     """Access is denied, and only an administrator can change that. Try at growing intervals; another form of the
     request may be allowed."""
-    NO_ENTRY = auto()
+    UNAUTHORIZED = auto()
     """The credentials are refused, and only an administrator can change that. Try at growing intervals."""
-    FAILING = auto()
+    SERVER_ERROR = auto()
     """The server fails. Try at growing intervals; after several failures list again, as our request may be the
     cause."""
-    AWAY = auto()
+    UNREACHABLE = auto()
     """The server cannot be reached. Try often: that costs it nothing."""
-    BACK_OFF = auto()
+    OTHER = auto()
     """Any other failure. Try at growing intervals."""
 
 
-class Meaning(Value):
-    write: ForWrite
-    read: ForRead = ForRead.BACK_OFF
+class RetryVerdict(Value):
+    write: WriteVerdict
+    read: WatchVerdict = WatchVerdict.OTHER
     resend: Resend = Resend.NEVER
 
 
-MEANINGS: Final[Mapping[type[ApiError], Meaning]] = {
-    NotFound: Meaning(write=ForWrite.ABSENT, read=ForRead.MISSING),
-    AlreadyExists: Meaning(write=ForWrite.EXISTS),
-    Conflict: Meaning(write=ForWrite.OVERTAKEN),
-    Gone: Meaning(write=ForWrite.FAILED, read=ForRead.ANEW),
-    Altered: Meaning(write=ForWrite.ALTERED),
-    Invalid: Meaning(write=ForWrite.REFUSED, read=ForRead.REFUSED),
-    UnknownFields: Meaning(write=ForWrite.REFUSED, read=ForRead.REFUSED),
-    Forbidden: Meaning(write=ForWrite.DENIED, read=ForRead.FORBIDDEN),
-    NamespaceTerminating: Meaning(write=ForWrite.ENDING, read=ForRead.FORBIDDEN),
-    QuotaExceeded: Meaning(write=ForWrite.NO_ROOM, read=ForRead.FORBIDDEN),
-    Unauthorized: Meaning(write=ForWrite.FAILED, read=ForRead.NO_ENTRY, resend=Resend.RENEWED),
-    Busy: Meaning(write=ForWrite.NOT_NOW, resend=Resend.LATER),
-    ServerError: Meaning(write=ForWrite.FAILED, read=ForRead.FAILING),
-    Unreadable: Meaning(write=ForWrite.FAILED, read=ForRead.FAILING),
-    Unreachable: Meaning(write=ForWrite.NOT_NOW, read=ForRead.AWAY),
-    Unknown: Meaning(write=ForWrite.UNKNOWN),
+RETRY_VERDICTS: Final[Mapping[type[ApiError], RetryVerdict]] = {
+    NotFound: RetryVerdict(write=WriteVerdict.NOT_FOUND, read=WatchVerdict.NOT_SERVED),
+    AlreadyExists: RetryVerdict(write=WriteVerdict.ALREADY_EXISTS),
+    Conflict: RetryVerdict(write=WriteVerdict.CONFLICT),
+    Gone: RetryVerdict(write=WriteVerdict.FAILED, read=WatchVerdict.EXPIRED),
+    MutatedByWebhook: RetryVerdict(write=WriteVerdict.MUTATED),
+    Invalid: RetryVerdict(write=WriteVerdict.INVALID, read=WatchVerdict.INVALID),
+    UnknownFields: RetryVerdict(write=WriteVerdict.INVALID, read=WatchVerdict.INVALID),
+    Forbidden: RetryVerdict(write=WriteVerdict.FORBIDDEN, read=WatchVerdict.FORBIDDEN),
+    NamespaceTerminating: RetryVerdict(write=WriteVerdict.NAMESPACE_TERMINATING, read=WatchVerdict.FORBIDDEN),
+    QuotaExceeded: RetryVerdict(write=WriteVerdict.QUOTA_EXCEEDED, read=WatchVerdict.FORBIDDEN),
+    Unauthorized: RetryVerdict(
+        write=WriteVerdict.FAILED, read=WatchVerdict.UNAUTHORIZED, resend=Resend.WITH_NEW_CREDENTIALS
+    ),
+    TooManyRequests: RetryVerdict(write=WriteVerdict.UNAVAILABLE, resend=Resend.AFTER_DELAY),
+    ServerError: RetryVerdict(write=WriteVerdict.FAILED, read=WatchVerdict.SERVER_ERROR),
+    Unreadable: RetryVerdict(write=WriteVerdict.FAILED, read=WatchVerdict.SERVER_ERROR),
+    Unreachable: RetryVerdict(write=WriteVerdict.UNAVAILABLE, read=WatchVerdict.UNREACHABLE),
+    UnknownOutcome: RetryVerdict(write=WriteVerdict.UNKNOWN_OUTCOME),
 }
 
 
-def meaning_of(error: ApiError) -> Meaning:
+def classify(error: ApiError) -> RetryVerdict:
     """The row of `error`'s class, or of the nearest base class that has one."""
-    return next(MEANINGS[kind] for kind in type(error).__mro__ if kind in MEANINGS)
+    return next(RETRY_VERDICTS[kind] for kind in type(error).__mro__ if kind in RETRY_VERDICTS)

@@ -18,11 +18,11 @@ import msgspec
 from controller.api.objects import Value
 from controller.kube import errors
 from controller.kube.decode import UNREADABLE, Lines
-from controller.kube.errors import ApiError, Busy, ConfigError, Resend, Unauthorized, meaning_of
+from controller.kube.errors import ApiError, ConfigError, Resend, TooManyRequests, Unauthorized, classify
 from controller.kube.requests import Refresh, Request, Response, Stream, Transport
 
 
-class NoPermit(TimeoutError):
+class PermitTooLate(TimeoutError):
     """The permit would come too late to be of use. None was taken."""
 
 
@@ -49,7 +49,7 @@ class Throttle:
         """Requests that may be under way now, besides one for every lane with a permit of its own."""
         self.taken = 0
         """Permits that are taken now."""
-        self._line: deque[Lane] = deque()
+        self._line: deque[RequestQueue] = deque()
         """Lanes in which a request waits, each once; a lane in which none waits any more may be here too."""
         self._changed = self._halved = float("-inf")
         self._interval = 1.0 / qps if qps > 0 else 0.0
@@ -82,13 +82,13 @@ class Throttle:
         now = asyncio.get_running_loop().time()
         due = max(self._next_token, now - self._saved)
         if due - now > within:
-            raise NoPermit
+            raise PermitTooLate
         self._next_token = due + self._interval
         if due > now:
             await asyncio.sleep(due - now)  # until the token is there
 
 
-class Lane:
+class RequestQueue:
     """One queue in front of a throttle; every `enter` needs its `leave`. Within a lane, requests go in the order of
     arrival.
 
@@ -216,7 +216,7 @@ class Sender:
         """
         self._transport = transport
         self._throttle = throttle or Throttle()
-        self._lane = Lane(self._throttle)
+        self._lane = RequestQueue(self._throttle)
         self._on_response = on_response
         self._on_warning = on_warning
         self._refresh = refresh
@@ -224,11 +224,11 @@ class Sender:
         self._call_seconds = call_seconds
         self._request_seconds = request_seconds
 
-    def apart(self, on_warning: Callable[[str], None] | None = None) -> Sender:
+    def with_reserved_permit(self, on_warning: Callable[[str], None] | None = None) -> Sender:
         """A sender with a permit of its own, besides those that all senders share, and perhaps another listener."""
         other = copy(self)
         other._on_warning = on_warning or self._on_warning
-        other._lane = Lane(self._throttle, own=1)
+        other._lane = RequestQueue(self._throttle, own=1)
         return other
 
     async def send(self, call: Call, request: Request) -> Response:
@@ -241,13 +241,13 @@ class Sender:
             response = await self._exchange(call, request, turn, deadline)
             if 200 <= response.status < 300:
                 return response
-            error = errors.refused(call.verb, call.what, response)
-            resend = meaning_of(error).resend
-            if resend is Resend.RENEWED and self._refresh and not refreshed:
+            error = errors.response_error(call.verb, call.what, response)
+            resend = classify(error).resend
+            if resend is Resend.WITH_NEW_CREDENTIALS and self._refresh and not refreshed:
                 refreshed = True
                 await self._renew(error)
                 continue
-            nap = error.retry_after if resend is Resend.LATER else None
+            nap = error.retry_after if resend is Resend.AFTER_DELAY else None
             if nap is None or loop.time() + nap >= deadline:
                 raise error
             await asyncio.sleep(nap)  # as the server has asked
@@ -261,7 +261,7 @@ class Sender:
         except UNREADABLE as error:
             if stores:
                 lost = ConnectionError(f"unreadable answer: {error}")
-                raise errors.unanswered(call.verb, call.what, lost) from error
+                raise errors.no_response_error(call.verb, call.what, lost) from error
             raise errors.Unreadable(call.verb, call.what, str(error)) from error
 
     @asynccontextmanager
@@ -274,7 +274,7 @@ class Sender:
                     stream = await stack.enter_async_context(self._transport.stream(request))
             except (OSError, TimeoutError) as error:
                 self._report(call, request, 0, began)
-                raise errors.unanswered(call.verb, call.what, error) from error
+                raise errors.no_response_error(call.verb, call.what, error) from error
             self._report(call, request, stream.status, began)
             if stream.status != 200:
                 raise await self._refused_stream(call, stream)
@@ -288,8 +288,8 @@ class Sender:
         except (OSError, TimeoutError):
             body = b""  # the status code alone says enough
         response = Response(status=stream.status, body=body, retry_after=stream.retry_after)
-        error = errors.refused(call.verb, call.what, response)
-        if meaning_of(error).resend is Resend.RENEWED:
+        error = errors.response_error(call.verb, call.what, response)
+        if classify(error).resend is Resend.WITH_NEW_CREDENTIALS:
             await self._renew(error)  # for the next stream
         return error
 
@@ -307,14 +307,16 @@ class Sender:
         loop = asyncio.get_running_loop()
         try:
             await self._lane.enter(within=max(0.0, turn - loop.time()))
-        except NoPermit:
-            raise Busy(call.verb, call.what, f"no turn within {PERMIT_SHARE * self._call_seconds:g} s") from None
+        except PermitTooLate:
+            raise TooManyRequests(
+                call.verb, call.what, f"no turn within {PERMIT_SHARE * self._call_seconds:g} s"
+            ) from None
         began = loop.time()
         response = Response(status=0)
         try:
             left = deadline - began
             if left <= 0:
-                raise Busy(call.verb, call.what, f"no turn within {self._call_seconds:g} s")
+                raise TooManyRequests(call.verb, call.what, f"no turn within {self._call_seconds:g} s")
             own = request.timeout if self._request_seconds is None else self._request_seconds
             timeout = _finite(left if own is None else min(own, left))
             if timeout != request.timeout:
@@ -328,7 +330,7 @@ class Sender:
                     self._on_warning(text)
             return response
         except (OSError, TimeoutError) as error:
-            raise errors.unanswered(call.verb, call.what, error) from error
+            raise errors.no_response_error(call.verb, call.what, error) from error
         finally:
             self._lane.leave(busy=response.status == 429)
             self._report(call, request, response.status, began, response.date)
@@ -352,7 +354,7 @@ async def _lines(call: Call, stream: Stream) -> AsyncGenerator[list[bytes]]:
             if complete := lines.feed(chunk):
                 yield complete
     except (OSError, TimeoutError) as error:
-        raise errors.unanswered(call.verb, call.what, error) from error
+        raise errors.no_response_error(call.verb, call.what, error) from error
     finally:
         if isinstance(chunks, AsyncGenerator):  # the garbage collector would close it outside of our tasks
             await chunks.aclose()

@@ -30,7 +30,7 @@ from aiohttp.web_server import Server
 from controller.api.objects import Value
 from controller.kube.client import Reviewed
 from controller.kube.connection import RotatedTLS
-from controller.kube.errors import ApiError, Busy
+from controller.kube.errors import ApiError, TooManyRequests
 from controller.settings import Address
 
 
@@ -333,7 +333,7 @@ class BearerGuard:
         reviews = self._known if key in self._let_in else self._unknown
         try:
             refusal = await _review(reviews, token, path)
-        except Busy as error:
+        except TooManyRequests as error:
             if reviews is self._known:
                 self._on_failure(error)
             return text("too many tokens that are not known yet; try again in a second\n", 429)

@@ -15,7 +15,7 @@ from controller.api.names import LEASE_NAME
 from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.kube.decode import Malformed
-from controller.kube.errors import ApiError, ForWrite, meaning_of
+from controller.kube.errors import ApiError, WriteVerdict, classify
 from controller.kube.requests import DAEMONSETS, IMAGE_PULL_JOBS
 from controller.kube.sender import Exchange
 from controller.observe.daemonset_counters import OF_FALLBACKS, OF_OPERATIONS, Method
@@ -36,7 +36,7 @@ from controller.reconcile.caches import Caches
 from controller.reconcile.write_outcomes import verdict_on_template
 from controller.runtime.clock import Clock
 from controller.runtime.expectations import Stale
-from controller.runtime.watch import Contact, RestartReason
+from controller.runtime.watch import Connectivity, RestartReason
 from controller.runtime.workers import Pass
 
 INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
@@ -53,7 +53,7 @@ class Instrumentation:
         """`process` is in the id of each pass, so that no other process has the same ids."""
         self._log = structlog.get_logger()
         self._metrics, self._caches, self._clock = metrics, caches, clock
-        self._contacts: dict[str, Contact] = {}
+        self._contacts: dict[str, Connectivity] = {}
         ids = (f"{process}-{number:x}" for number in itertools.count(1))
         self.passes = PassLog(ids, "daemonset", partial(self._passed, CONTROLLER))
         self.job_passes = PassLog(ids, "image_pull_job", partial(self._passed, JOB_QUEUE), queue=JOB_QUEUE)
@@ -65,7 +65,7 @@ class Instrumentation:
         requests.inc()
         seconds.observe(answer.seconds)
 
-    def contact(self, resource: str, contact: Contact) -> None:
+    def contact(self, resource: str, contact: Connectivity) -> None:
         """Note whether a reflector reaches the server. A problem with one resource is logged for that resource. That
         the server cannot be reached, or can be reached again, is logged once for all of them."""
         before = self._contacts.get(resource)
@@ -158,8 +158,8 @@ class Instrumentation:
             return
         if operation := action.operation:
             tally.count(uid, OF_OPERATIONS, operation, "success" if error is None else "error")
-        means = None if error is None else meaning_of(error).write
-        if isinstance(action, CreateRevision) and means is not ForWrite.EXISTS:
+        means = None if error is None else classify(error).write
+        if isinstance(action, CreateRevision) and means is not WriteVerdict.ALREADY_EXISTS:
             tally.made_revision(uid, action.hash)
         if isinstance(action, ProbeTemplate):
             refused = isinstance(verdict_on_template(error), TemplateRefused)

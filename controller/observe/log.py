@@ -20,9 +20,9 @@ from structlog.contextvars import bound_contextvars
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from controller.api.objects import Key
-from controller.kube.errors import ApiError, log_words, meaning_of
+from controller.kube.errors import ApiError, classify, redacted
 from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry
-from controller.runtime.workqueue import Taken
+from controller.runtime.workqueue import WorkItem
 from controller.settings import LogFormat
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
@@ -63,13 +63,13 @@ def configure(level: str, lines: LogFormat, out: BinaryIO | None = None) -> None
 
 
 def errors_without_texts(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Log of each error what `log_words` has of it, and of a traceback the types and frames: the text of an error may
+    """Log of each error what `redacted` has of it, and of a traceback the types and frames: the text of an error may
     quote what a server, a webhook or a kubelet says."""
     raised = event.pop("exc_info", None)
     error = raised[1] if isinstance(raised, tuple) else sys.exception() if raised is True else raised
     for key, value in event.items():
         if isinstance(value, BaseException):
-            event[key] = log_words(value)
+            event[key] = redacted(value)
     if isinstance(error, BaseException):
         event["exception"] = "\n".join(_trace(error))
     return event
@@ -84,7 +84,7 @@ def _trace(error: BaseException) -> Iterator[str]:
     for frame, line in list(walk_tb(error.__traceback__))[-MOST_FRAMES:]:
         code = frame.f_code
         yield f'  File "{code.co_filename}", line {line}, in {code.co_qualname}'
-    yield log_words(error)
+    yield redacted(error)
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from (f"    {line}" for line in _trace(inner))
@@ -137,7 +137,7 @@ class PassLog:
         """The writes so far of each pass in progress, by key; one worker at a time has a key."""
 
     @contextmanager
-    def about(self, taken: Taken[Key]) -> Iterator[Callable[[Pass[Key]], None]]:
+    def about(self, taken: WorkItem[Key]) -> Iterator[Callable[[Pass[Key]], None]]:
         """The context of one pass: all log lines in it have its object, its id and its reason. Yields the function to
         call with the finished pass."""
         about = {self._subject: str(taken.key), **self._queue, "reconcile_id": next(self._ids)}
@@ -162,7 +162,7 @@ class PassLog:
                 fields = {"result": RESULT_OF[Retry], "panic": True, "seconds": seconds}
                 self._log.error("reconciled", **fields, why=error, exc_info=error)
             case Retry(error=error):
-                settles_itself = isinstance(error, ApiError) and meaning_of(error).write.settles_itself
+                settles_itself = isinstance(error, ApiError) and classify(error).write.settles_itself
                 say = self._log.info if settles_itself else self._log.warning
                 say("reconciled", result=RESULT_OF[Retry], why=error, seconds=seconds, **did)
             case ComeBack(after=after, reason=reason):

@@ -12,14 +12,14 @@ from controller.api.objects import Key, Value
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.kube.requests import DAEMONSETS, NODES, PODS, REVISIONS
-from controller.runtime.expectations import Reach
+from controller.runtime.expectations import CacheProgress
 from controller.runtime.store import Store
 
 
 class Cached(Value):
     """The state of one DaemonSet in the caches at one moment. A pass reads it once only."""
 
-    reach: Reach
+    reach: CacheProgress
     """How far the cache of DaemonSets has come."""
     nodes: tuple[Node, ...]
     """All nodes of the cluster, as in `Caches.fleet`."""
@@ -87,7 +87,7 @@ class Caches:
         """The state of `daemonset` in the caches."""
         namespace = daemonset.namespace
         return Cached(
-            reach=self.daemonsets.reach_in(namespace),
+            reach=self.daemonsets.progress_in(namespace),
             nodes=self.fleet,
             pods=self.pods_of(daemonset),
             orphans=tuple(self._orphans.get(namespace).values()),
@@ -125,12 +125,12 @@ class Caches:
         alive = cache(lambda: {pod.uid for pod in self.pods_of(daemonset) if not pod.dying})  # rarely needed
         return lambda pod_uid: pod_uid in alive()
 
-    def reached_for(self, daemonset: DaemonSet) -> dict[str, Reach]:
+    def reached_for(self, daemonset: DaemonSet) -> dict[str, CacheProgress]:
         """How far each cache has come in the namespace of this DaemonSet, by resource."""
         namespace = daemonset.namespace
         return {
-            PODS.name: self.pods.reach_in(namespace),
-            REVISIONS.name: self.revisions.reach_in(namespace),
+            PODS.name: self.pods.progress_in(namespace),
+            REVISIONS.name: self.revisions.progress_in(namespace),
         }
 
     def _node_moved(self, _: Key, old: Node | None, new: Node | None) -> None:

@@ -13,14 +13,14 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.planner.actions import Action, Note
 from controller.runtime.clock import Clock
-from controller.runtime.expectations import Ledger, Stale
+from controller.runtime.expectations import Expectations, Stale
 
 
 class Dependencies(msgspec.Struct, frozen=True):
     """The same for all DaemonSets. The callables return at once and must not raise."""
 
     client: Client
-    ledger: Ledger
+    expectations: Expectations
     clock: Clock
     say: Callable[[DaemonSet, Note], None]
     """Reports to users, by log and event."""

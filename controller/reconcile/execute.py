@@ -24,7 +24,7 @@ from controller.api.daemonset import DaemonSet
 from controller.api.names import HASH_LABEL, NEVER_RAN_ANNOTATION
 from controller.api.objects import JSONObject, Ref
 from controller.kube.client import Written
-from controller.kube.errors import Altered, ApiError, ForWrite, UnknownFields, meaning_of
+from controller.kube.errors import ApiError, MutatedByWebhook, UnknownFields, WriteVerdict, classify
 from controller.kube.requests import PODS, REVISIONS
 from controller.kube.sender import CEILING
 from controller.planner import actions
@@ -132,7 +132,11 @@ class Requests:
 
     async def send(self, action: actions.Action) -> None:
         """Send the request of one action. Raises ApiError if the server refuses it or does not answer."""
-        client, ledger, daemonset = self._dependencies.client, self._dependencies.ledger, self._context.daemonset
+        client, expectations, daemonset = (
+            self._dependencies.client,
+            self._dependencies.expectations,
+            self._context.daemonset,
+        )
         match action:
             case actions.CreatePod() | actions.ProbeTemplate():
                 renderer, name = self._context.compiled.renderer(daemonset, action.revision), action.name
@@ -147,7 +151,7 @@ class Requests:
             case actions.DeletePod():
                 seen = action.pod.version if action.as_seen else ""
                 deleted = await client.delete(PODS, action.pod, version=seen)
-                ledger.deleted(daemonset.uid, action.pod.uid, elapsed(), deleted.version)
+                expectations.expect_deletion(daemonset.uid, action.pod.uid, elapsed(), deleted.version)
             case actions.CreateRevision():
                 document = revision.encode(revision_body(daemonset, action))
                 written = await client.create(REVISIONS, daemonset.namespace, document, name=action.name)
@@ -173,17 +177,21 @@ class Requests:
                 assert_never(action)
 
     def _check(self, action: actions.CreatePod | actions.ProbeTemplate, written: Written) -> None:
-        """Raise Altered if a webhook has changed the labels by which the pod is ours and of its revision."""
+        """Raise MutatedByWebhook if a webhook has changed the labels by which the pod is ours and of its revision."""
         labels, rules = written.labels or {}, self._context.compiled.rules
         created = Ref(namespace=self._context.daemonset.namespace, name=action.name, uid=written.uid)
         if not rules.owns(labels):
             probes = isinstance(action, actions.ProbeTemplate)
             raise altered("create", replace(created, uid="") if probes else created)
         if labels.get(HASH_LABEL) != action.revision.hash:
-            raise Altered("create", PODS.describe(created), f"a webhook removes or changes its label {HASH_LABEL}")
+            raise MutatedByWebhook(
+                "create", PODS.describe(created), f"a webhook removes or changes its label {HASH_LABEL}"
+            )
 
     def _wrote(self, resource: str, written: Written) -> None:
-        self._dependencies.ledger.wrote(self._context.daemonset.uid, resource, written.version, elapsed())
+        self._dependencies.expectations.expect_version(
+            self._context.daemonset.uid, resource, written.version, elapsed()
+        )
 
 
 class PlanExecution:
@@ -210,7 +218,7 @@ class PlanExecution:
     def _is_over(self) -> bool:
         """Whether the DaemonSet was found to be deleted, or to be another one of the same name."""
         error = self._look.result() if self._look is not None and self._look.done() else None
-        return error is not None and meaning_of(error).write in (ForWrite.ABSENT, ForWrite.OVERTAKEN)
+        return error is not None and classify(error).write in (WriteVerdict.NOT_FOUND, WriteVerdict.CONFLICT)
 
     @property
     def _begins_more(self) -> bool:
@@ -287,12 +295,12 @@ class PlanExecution:
                 await self._carry_out(iter((ResizePod(pod=action.pod, node=action.node),)))
 
     async def _after_error(self, action: Action, error: ApiError) -> Answer:
-        means = meaning_of(error).write
+        means = classify(error).write
         self._dependencies.did(self._daemonset, action, error)
         counts = await self._counts(action, error, means)
         taken, left = False, error
         try:
-            taken = means is ForWrite.EXISTS and await is_taken(action, self._context, self._dependencies)
+            taken = means is WriteVerdict.ALREADY_EXISTS and await is_taken(action, self._context, self._dependencies)
             is_left = await self._is_left(action, error, means)
         except ApiError as second:  # the look at the server failed too
             is_left, left = True, second
@@ -307,7 +315,7 @@ class PlanExecution:
         self._say(events.success(action))
         return Answer(action=action)
 
-    async def _counts(self, action: Action, error: ApiError, means: ForWrite) -> bool:
+    async def _counts(self, action: Action, error: ApiError, means: WriteVerdict) -> bool:
         """Whether the error counts as a failure of the place. Unknown fields do not: no node is at fault."""
         if isinstance(error, UnknownFields):
             return False
@@ -328,7 +336,7 @@ class PlanExecution:
             return error
         return None
 
-    async def _is_left(self, action: Action, error: ApiError, means: ForWrite) -> bool:
+    async def _is_left(self, action: Action, error: ApiError, means: WriteVerdict) -> bool:
         """Whether the action has to be tried again; meanwhile the server is asked, or users are told."""
         left = left_after(action, means, over=self._is_over)
         if left is Left.IF_THERE and isinstance(action, OnPod | OnRevision):

@@ -39,7 +39,7 @@ from controller.inplace.patches import (
     updating,
 )
 from controller.kube.client import Client, Written
-from controller.kube.errors import Altered, Conflict, Forbidden, Invalid, NotFound
+from controller.kube.errors import Conflict, Forbidden, Invalid, MutatedByWebhook, NotFound
 from controller.kube.requests import POD_VIEWS, PODS
 from controller.planner.actions import (
     CancelDelete,
@@ -201,7 +201,8 @@ class InPlaceWrites:
     async def _patched(
         self, ref: Ref, operations: tuple[JSONObject, ...], sub: str = "", *, of: PodView | None = None
     ) -> Ref:
-        """Patch the pod; returns its reference at the new version. Without operations nothing is sent. Raises Altered
+        """Patch the pod; returns its reference at the new version. Without operations nothing is sent. Raises
+        MutatedByWebhook
         if the selector matched the pod as it was read (`of`), and does not match it any more."""
         if not operations:
             return ref
@@ -220,10 +221,10 @@ class Unmapped(Overtaken):
     """An update in place would undo what admission did to the pod at its creation, so the pod is replaced."""
 
 
-def altered(verb: str, stray: Ref) -> Altered:
+def altered(verb: str, stray: Ref) -> MutatedByWebhook:
     """The error for a pod whose labels admission has changed, so that the selector does not match them."""
     words = "a webhook changes its labels, so that spec.selector does not match them"
-    error = Altered(verb, PODS.describe(stray), words)
+    error = MutatedByWebhook(verb, PODS.describe(stray), words)
     error.stray = stray.uid
     return error
 

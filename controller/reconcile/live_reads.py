@@ -53,7 +53,7 @@ async def _is_taken_by_another(action: actions.CreatePod, daemonset: DaemonSet, 
     except NotFound:
         return False
     if found is not None and found.owner_uid == daemonset.uid:
-        dependencies.ledger.wrote(daemonset.uid, PODS.name, found.version, elapsed())
+        dependencies.expectations.expect_version(daemonset.uid, PODS.name, found.version, elapsed())
         return False
     return True
 
@@ -63,9 +63,9 @@ async def look_at_deleted_pod(action: actions.DeletePod, daemonset: DaemonSet, d
     the caches show that."""
     found = await _left_of(action.pod, PODS, dependencies)
     if found is None:
-        dependencies.ledger.deleted(daemonset.uid, action.pod.uid, elapsed())
+        dependencies.expectations.expect_deletion(daemonset.uid, action.pod.uid, elapsed())
     elif found.dying:
-        dependencies.ledger.deleted(daemonset.uid, action.pod.uid, elapsed(), found.version)
+        dependencies.expectations.expect_deletion(daemonset.uid, action.pod.uid, elapsed(), found.version)
 
 
 async def look_at_prepared_pod(
@@ -75,7 +75,7 @@ async def look_at_prepared_pod(
     pod as it is now."""
     found = await _left_of(action.pod, PODS, dependencies)
     if found is not None:
-        dependencies.ledger.wrote(daemonset.uid, PODS.name, found.version, elapsed())
+        dependencies.expectations.expect_version(daemonset.uid, PODS.name, found.version, elapsed())
 
 
 async def is_updated(action: actions.UpdateInPlace, dependencies: Dependencies) -> bool:
@@ -147,5 +147,5 @@ async def _collides(action: actions.CreateRevision, context: ExecutionContext, d
     orphaned = not found.owner_uid and context.compiled.rules.owns(found.labels)
     if not orphaned and found.owner_uid != daemonset.uid:
         return True
-    dependencies.ledger.wrote(daemonset.uid, REVISIONS.name, found.version, elapsed())
+    dependencies.expectations.expect_version(daemonset.uid, REVISIONS.name, found.version, elapsed())
     return False

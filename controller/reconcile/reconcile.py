@@ -10,7 +10,7 @@ import msgspec
 
 from controller.api.daemonset import DaemonSet
 from controller.api.objects import Key
-from controller.kube.errors import ApiError, ForWrite
+from controller.kube.errors import ApiError, WriteVerdict
 from controller.planner.plan import Plan, plan
 from controller.planner.revisions import of_template
 from controller.planner.world import Unpulled
@@ -33,7 +33,7 @@ from controller.runtime.workers import (
     PassControl,
     outcome,
 )
-from controller.runtime.workqueue import Taken
+from controller.runtime.workqueue import WorkItem
 
 
 class _Pass(msgspec.Struct, frozen=True):
@@ -65,11 +65,15 @@ class Reconciler:
     ) -> None:
         """`unpulled`: the nodes whose update waits for the images of the current revision, and `moved`: those of
         these images that nodes have under another name, as in `World`."""
-        self._dependencies, self._clock, self._ledger = dependencies, dependencies.clock, dependencies.ledger
+        self._dependencies, self._clock, self._expectations = (
+            dependencies,
+            dependencies.clock,
+            dependencies.expectations,
+        )
         self._caches, self._states, self._pacer = caches, states, pacer
         self._unpulled, self._moved = unpulled, moved
 
-    async def __call__(self, taken: Taken[Key], control: PassControl) -> Outcome:
+    async def __call__(self, taken: WorkItem[Key], control: PassControl) -> Outcome:
         key = taken.key
         # From here to the plan nothing is awaited: otherwise a late answer to a write of ours could come in between,
         # and the plan would be made from caches that do not show that write.
@@ -100,12 +104,12 @@ class Reconciler:
     def forget(self, uid: str) -> None:
         """The DaemonSet is gone."""
         self._states.forget(uid)
-        self._ledger.forget(uid)
+        self._expectations.forget(uid)
 
     def _stale(self, daemonset: DaemonSet) -> Stale | None:
         """The write of ours that the caches have not shown yet; None: they have shown all."""
         reached, is_live = self._caches.reached_for(daemonset), self._caches.aliveness(daemonset)
-        stale = self._ledger.check(daemonset.uid, reached, is_live, elapsed())
+        stale = self._expectations.check(daemonset.uid, reached, is_live, elapsed())
         if stale is not None:
             self._dependencies.on_stale(daemonset.key, stale)
             if stale.overdue:
@@ -148,7 +152,9 @@ class Reconciler:
             if note is not None:
                 self._dependencies.say(daemonset, note)
 
-        client = self._dependencies.client.apart(warned)  # apart: it waits for no other pass at the throttle
+        client = self._dependencies.client.with_reserved_permit(
+            warned
+        )  # apart: it waits for no other pass at the throttle
         dependencies = msgspec.structs.replace(self._dependencies, client=client)
         answers, unanswered = await self._carry_out(this, decided, dependencies, control)
         errors = [answer.left for answer in answers if answer.left is not None]
@@ -205,7 +211,7 @@ class Reconciler:
             self.forget(uid)  # drops what was noted of the answer
             return
         state = self._states.of(uid)
-        if state.generation != daemonset.generation and answer.means not in (None, ForWrite.UNKNOWN):
+        if state.generation != daemonset.generation and answer.means not in (None, WriteVerdict.UNKNOWN_OUTCOME):
             return
         state.learn((answer,), daemonset, elapsed(), late=True)
         if answer.left is not None:

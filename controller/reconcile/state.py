@@ -17,7 +17,7 @@ import msgspec
 from controller.api.daemonset import DaemonSet
 from controller.api.objects import Value
 from controller.api.pod import Pod
-from controller.kube.errors import Altered, ForWrite, UnknownFields, meaning_of
+from controller.kube.errors import MutatedByWebhook, UnknownFields, WriteVerdict, classify
 from controller.planner.actions import (
     CreatePod,
     CreateRevision,
@@ -39,7 +39,7 @@ from controller.reconcile.in_place import Unmapped
 from controller.reconcile.node_backoff import NodeBackoff
 from controller.reconcile.status_writer import StatusConflict, StatusWriter, conflict_after, conflict_found
 from controller.reconcile.write_outcomes import Answer, Places, RevertedWrites, Verdicts, WriteFailure, failure_after
-from controller.runtime.expectations import Reach
+from controller.runtime.expectations import CacheProgress
 from controller.settings import DEFAULT_GATES, FeatureGates
 
 
@@ -201,7 +201,7 @@ class DaemonSetState(msgspec.Struct):
         self.compiled = Compiled(daemonset, {}, self.gates) if known is None else known.of(daemonset)
         return self.compiled
 
-    def begin(self, generation: int, reach: Reach) -> None:
+    def begin(self, generation: int, reach: CacheProgress) -> None:
         """Prepare for a pass over this generation. `reach`: how far the cache of DaemonSets has come.
 
         A new generation forgets all failures, because the edit may have removed their cause.
@@ -334,7 +334,7 @@ class DaemonSetState(msgspec.Struct):
     def _learn_of_action(self, answer: Answer, moment: float) -> None:
         error = answer.error
         match answer.action:
-            case CreatePod(node=node, name=name) if error is None or answer.means is ForWrite.UNKNOWN:
+            case CreatePod(node=node, name=name) if error is None or answer.means is WriteVerdict.UNKNOWN_OUTCOME:
                 self.node_backoff.created(node, name, moment)
             case DeletePod(node=node, why=why) if error is None and why not in NOT_LASTED:
                 self.node_backoff.deleted(node, answer.action.name)
@@ -348,13 +348,13 @@ class DaemonSetState(msgspec.Struct):
                 self._learn_of_resize(pod.uid, answer)
             case _:
                 pass
-        if isinstance(error, Altered) and error.stray:
+        if isinstance(error, MutatedByWebhook) and error.stray:
             self.strays.add(error.stray)
 
     def _learn_of_place(self, answer: Answer, moment: float) -> None:
         place, means = answer.place, answer.means
         self.unsure.pop(place, None)
-        if means is ForWrite.UNKNOWN and isinstance(answer.action, InDoubt):
+        if means is WriteVerdict.UNKNOWN_OUTCOME and isinstance(answer.action, InDoubt):
             self.unsure[place] = Unsure(action=answer.action, until=moment + UNSURE_SECONDS)
         if means is None:
             self.places.went_well(place)
@@ -363,7 +363,7 @@ class DaemonSetState(msgspec.Struct):
             return
         if not means.of_the_place:
             self.places.note_inconclusive(place)
-        if answer.counts and means is ForWrite.ENDING:
+        if answer.counts and means is WriteVerdict.NAMESPACE_TERMINATING:
             self.places.leave_alone(place, ENDING_SECONDS, moment)
         elif answer.counts:
             self.places.failed(place, moment)
@@ -372,9 +372,9 @@ class DaemonSetState(msgspec.Struct):
         """A name that belongs to somebody else's object is not used again. The name of a create that may still be
         carried out is used again."""
         if isinstance(answer.action, CreatePod):
-            if answer.means is ForWrite.UNKNOWN:
+            if answer.means is WriteVerdict.UNKNOWN_OUTCOME:
                 self.unanswered_names[answer.action.node] = answer.action.name
-            elif answer.means in (None, ForWrite.EXISTS, ForWrite.ALTERED):
+            elif answer.means in (None, WriteVerdict.ALREADY_EXISTS, WriteVerdict.MUTATED):
                 self.unanswered_names.pop(answer.action.node, None)
         if not answer.taken:
             return
@@ -390,8 +390,8 @@ class DaemonSetState(msgspec.Struct):
             self.refused_resizes.pop(uid, None)
         if answer.left is None:
             return
-        means = meaning_of(answer.left).write
-        if means is ForWrite.ABSENT:
+        means = classify(answer.left).write
+        if means is WriteVerdict.NOT_FOUND:
             self.no_resize = self.refused_resizes[uid] = f"{NO_RESIZE}: {answer.left.message}"
         elif means.refused:
             self.refused_resizes[uid] = answer.left.message

@@ -23,7 +23,7 @@ from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.names import AVAILABLE, CONDITION_TYPES, READY, RECONCILING
 from controller.api.objects import JSON, JSONObject, Value, as_json, rfc3339
 from controller.kube.client import Client
-from controller.kube.errors import ApiError, ForWrite, meaning_of
+from controller.kube.errors import ApiError, WriteVerdict, classify
 from controller.kube.requests import DAEMONSETS
 from controller.planner.actions import Note
 from controller.planner.plan import Plan
@@ -32,7 +32,7 @@ from controller.planner.status import Status
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.write_outcomes import FAILING_AT_MOST, MOST, SECONDS
 from controller.runtime.clock import elapsed
-from controller.runtime.expectations import Reach
+from controller.runtime.expectations import CacheProgress
 from controller.runtime.pacing import StatusPacer
 from controller.runtime.workers import PassControl, patiently
 from controller.runtime.workqueue import Backoff
@@ -51,7 +51,7 @@ class OwnStatus(msgspec.Struct):
         if version.isdigit():
             self.status, self.version, self.at = status, int(version), moment
 
-    def look(self, reach: Reach) -> None:
+    def look(self, reach: CacheProgress) -> None:
         """Forget the status if the cache of DaemonSets, which has come to `reach`, must show it by now."""
         if self.status is not None and reach.covers(self.version, self.at):
             self.status = None
@@ -234,9 +234,9 @@ class StatusWriter:
         """Write `due` in place of the status `before`, then report the change (events, log, metrics). Raises
         ApiError."""
         try:
-            version = await write(dependencies.client.apart(), daemonset, due)
+            version = await write(dependencies.client.with_reserved_permit(), daemonset, due)
         except ApiError as error:
-            dependencies.on_status_answer("conflict" if meaning_of(error).write is ForWrite.OVERTAKEN else "error")
+            dependencies.on_status_answer("conflict" if classify(error).write is WriteVerdict.CONFLICT else "error")
             raise
         moment = elapsed()
         self._rest.reset()

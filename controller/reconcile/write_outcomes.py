@@ -28,7 +28,7 @@ import msgspec
 
 from controller.api.daemonset import DaemonSet
 from controller.api.objects import Value
-from controller.kube.errors import ApiError, Conflict, ForWrite, UnknownFields, meaning_of
+from controller.kube.errors import ApiError, Conflict, UnknownFields, WriteVerdict, classify
 from controller.kube.requests import PODS, REVISIONS
 from controller.planner import actions
 from controller.planner.actions import (
@@ -64,9 +64,9 @@ class Answer(Value, gc=True):
     """Whether the name that we derived for a new object belongs to an object of somebody else."""
 
     @property
-    def means(self) -> ForWrite | None:
+    def means(self) -> WriteVerdict | None:
         """The meaning of the error for a write; None: there is no error."""
-        return None if self.error is None else meaning_of(self.error).write
+        return None if self.error is None else classify(self.error).write
 
     @property
     def place(self) -> Place:
@@ -76,7 +76,7 @@ class Answer(Value, gc=True):
 
     @property
     def is_full_quota(self) -> bool:
-        return isinstance(self.action, CreatePod) and self.means is ForWrite.NO_ROOM
+        return isinstance(self.action, CreatePod) and self.means is WriteVerdict.QUOTA_EXCEEDED
 
 
 class ExecutionContext(Value, gc=True):
@@ -102,14 +102,14 @@ def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
         return Accepted()
     if isinstance(error, UnknownFields):
         return TemplateRefused(words=unknown_field_words(error.message), unknown_fields=True)
-    match meaning_of(error).write:
-        case ForWrite.REFUSED | ForWrite.DENIED | ForWrite.ALTERED:
+    match classify(error).write:
+        case WriteVerdict.INVALID | WriteVerdict.FORBIDDEN | WriteVerdict.MUTATED:
             return TemplateRefused(words=error.message)
-        case ForWrite.EXISTS | ForWrite.NO_ROOM:
+        case WriteVerdict.ALREADY_EXISTS | WriteVerdict.QUOTA_EXCEEDED:
             return Accepted()
-        case ForWrite.ABSENT | ForWrite.OVERTAKEN | ForWrite.ENDING:
+        case WriteVerdict.NOT_FOUND | WriteVerdict.CONFLICT | WriteVerdict.NAMESPACE_TERMINATING:
             return Unasked()
-        case ForWrite.FAILED | ForWrite.NOT_NOW | ForWrite.UNKNOWN:
+        case WriteVerdict.FAILED | WriteVerdict.UNAVAILABLE | WriteVerdict.UNKNOWN_OUTCOME:
             return Unasked()
 
 
@@ -136,29 +136,29 @@ class Left(Enum):
     """Ask the server what became of the write, and try again."""
 
 
-def counts_after(action: Action, means: ForWrite, *, suspect: bool) -> CountsAsFailure:
+def counts_after(action: Action, means: WriteVerdict, *, suspect: bool) -> CountsAsFailure:
     """`suspect`: the next inconclusive error at this place counts as a failure of the place."""
     if not means.of_the_place and not suspect:
         return CountsAsFailure.NO
-    certain = means in (ForWrite.ALTERED, ForWrite.ENDING) or (
-        means is ForWrite.NO_ROOM and isinstance(action, CreatePod)
+    certain = means in (WriteVerdict.MUTATED, WriteVerdict.NAMESPACE_TERMINATING) or (
+        means is WriteVerdict.QUOTA_EXCEEDED and isinstance(action, CreatePod)
     )
     return CountsAsFailure.UNLESS_DONE if isinstance(action, InDoubt) and not certain else CountsAsFailure.YES
 
 
-def left_after(action: Action, means: ForWrite, *, over: bool) -> Left:
+def left_after(action: Action, means: WriteVerdict, *, over: bool) -> Left:
     """`over`: the DaemonSet was found to be gone or replaced."""
     if over:
         return Left.AGAIN
-    if means is ForWrite.ABSENT and isinstance(action, OnPod | OnRevision):
+    if means is WriteVerdict.NOT_FOUND and isinstance(action, OnPod | OnRevision):
         return Left.IF_THERE
-    if isinstance(action, ProbeTemplate) and (means.refused or means is ForWrite.EXISTS):
+    if isinstance(action, ProbeTemplate) and (means.refused or means is WriteVerdict.ALREADY_EXISTS):
         return Left.NOTHING  # the refusal is the result of the dry run
-    if means is ForWrite.ENDING:
+    if means is WriteVerdict.NAMESPACE_TERMINATING:
         return Left.NOTHING
     if not isinstance(action, InDoubt):
         return Left.AGAIN
-    if means is ForWrite.UNKNOWN:
+    if means is WriteVerdict.UNKNOWN_OUTCOME:
         return Left.IN_DOUBT
     return Left.AGAIN if means.settles_itself else Left.TOLD
 
@@ -200,7 +200,7 @@ class Places(msgspec.Struct, Generic[K]):
             delay = min(max(known.delay * 2, FAILING_FIRST), at_most)
             self.failing[place] = Failing(until=moment + delay, delay=delay)
 
-    def learn_failure(self, place: K, means: ForWrite, moment: float) -> bool:
+    def learn_failure(self, place: K, means: WriteVerdict, moment: float) -> bool:
         """Note a failed write by its meaning; returns whether it counts as a failure of the place."""
         counts = means.of_the_place or self.is_suspect(place)
         if not means.of_the_place:
@@ -364,7 +364,7 @@ def failure_after(
     lasting = [
         (action, error)
         for action, error in failures
-        if not meaning_of(error).write.settles_itself or action.place in failing
+        if not classify(error).write.settles_itself or action.place in failing
     ]
     if lasting:
         action, error = lasting[0]
@@ -433,7 +433,7 @@ class Verdicts(msgspec.Struct):
             case TemplateRefused():
                 if moment > self.ask_at - ASK_AGAIN_SECONDS / 2:  # else several creates were refused at once
                     self.refusals += 1
-                told = self.refusals - (error is not None and meaning_of(error).write is ForWrite.DENIED)
+                told = self.refusals - (error is not None and classify(error).write is WriteVerdict.FORBIDDEN)
                 if told > 0:
                     self.verdict = verdict
                     self.ask_at = moment + min(ASK_AGAIN_SECONDS * 2 ** min(told - 1, 9), ASK_AGAIN_AT_MOST)

@@ -20,7 +20,7 @@ OF_PODS = "pods"
 """The resource of pods; only of pods are deletions remembered."""
 
 
-class Reach(Value):
+class CacheProgress(Value):
     """How far a cache has come in seeing what the server has."""
 
     version: int = 0
@@ -65,7 +65,7 @@ class _OwnWrites(msgspec.Struct):
     is_overdue: bool = False
 
 
-class Ledger:
+class Expectations:
     """Our writes for each owner that the caches have not shown yet.
 
     After a version that is no integer, nothing waits for its resource any more, for good: what cannot be compared
@@ -76,7 +76,7 @@ class Ledger:
         self._pages: dict[str, _OwnWrites] = {}
         self._unordered: set[str] = set()
 
-    def wrote(self, owner_uid: str, resource: str, version: str, now: float) -> None:
+    def expect_version(self, owner_uid: str, resource: str, version: str, now: float) -> None:
         """The server answered a create or patch of ours with this resourceVersion."""
         number = self._number(resource, version)
         if number is not None:
@@ -86,13 +86,13 @@ class Ledger:
                 number = max(number, known.version)
             page.written[resource] = _OwnWrite(number, now)
 
-    def deleted(self, owner_uid: str, pod_uid: str, now: float, version: str | None = None) -> None:
+    def expect_deletion(self, owner_uid: str, pod_uid: str, now: float, version: str | None = None) -> None:
         """The server accepted our delete of a pod. `version` is that of the dying pod, if the answer had one."""
         number = self._number(OF_PODS, version) if version else None
         self._page(owner_uid).deleted[pod_uid] = _OwnWrite(number, now)
 
     def check(
-        self, owner_uid: str, reached: Mapping[str, Reach], is_live: Callable[[str], bool], now: float
+        self, owner_uid: str, reached: Mapping[str, CacheProgress], is_live: Callable[[str], bool], now: float
     ) -> Stale | None:
         """The write that the caches have not shown yet; None: they have shown all of this owner.
 
@@ -135,7 +135,9 @@ class Ledger:
             self._unordered.add(resource)
         return None
 
-    def _drop_seen(self, page: _OwnWrites, reached: Mapping[str, Reach], is_live: Callable[[str], bool]) -> None:
+    def _drop_seen(
+        self, page: _OwnWrites, reached: Mapping[str, CacheProgress], is_live: Callable[[str], bool]
+    ) -> None:
         page.written = {
             resource: write
             for resource, write in page.written.items()
@@ -146,15 +148,18 @@ class Ledger:
         }
 
 
-def _covers(reached: Mapping[str, Reach], resource: str, write: _OwnWrite) -> bool:
+def _covers(reached: Mapping[str, CacheProgress], resource: str, write: _OwnWrite) -> bool:
     version = math.inf if write.version is None else write.version
-    return reached.get(resource, Reach()).covers(version, write.at)
+    return reached.get(resource, CacheProgress()).covers(version, write.at)
 
 
-def _waiting_for(page: _OwnWrites, reached: Mapping[str, Reach]) -> tuple[str, str] | None:
+def _waiting_for(page: _OwnWrites, reached: Mapping[str, CacheProgress]) -> tuple[str, str] | None:
     """The first resource that is behind, and a sentence about it; None if everything was seen."""
     for resource, write in sorted(page.written.items()):
-        return resource, f"{resource} at version {write.version}, have {reached.get(resource, Reach()).version}"
+        return (
+            resource,
+            f"{resource} at version {write.version}, have {reached.get(resource, CacheProgress()).version}",
+        )
     for uid in sorted(page.deleted):
         return OF_PODS, f"the deletion of pod uid {uid}"
     return None

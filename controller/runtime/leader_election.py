@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from typing import NoReturn, TypeVar
 
-from controller.kube.errors import ApiError, log_words
+from controller.kube.errors import ApiError, redacted
 from controller.runtime.clock import Clock
 from controller.runtime.lease import (
     Create,
@@ -290,7 +290,7 @@ class Election:
 
 
 def _words(error: Exception) -> str:
-    return "no answer in time" if isinstance(error, TimeoutError) else log_words(error)
+    return "no answer in time" if isinstance(error, TimeoutError) else redacted(error)
 
 
 @asynccontextmanager

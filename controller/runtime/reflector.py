@@ -15,7 +15,7 @@ from controller.kube.requests import Query, Resource, W
 from controller.runtime import watch
 from controller.runtime.clock import elapsed
 from controller.runtime.store import Change, Record, StoreWriter
-from controller.runtime.watch import Contact, ContactState, Length, RestartReason, pause_after
+from controller.runtime.watch import Connectivity, ConnectivityState, PauseLength, RestartReason, pause_after
 from controller.runtime.workqueue import Backoff
 
 T = TypeVar("T", bound=Record)
@@ -48,7 +48,7 @@ class Reflector(Generic[W, T]):
         namespace: str = "",
         on_change: Callable[[Change[T]], None] = lambda change: None,
         on_malformed: Callable[[Malformed], None] = lambda malformed: None,
-        on_contact: Callable[[Contact], None] = lambda contact: None,
+        on_contact: Callable[[Connectivity], None] = lambda contact: None,
         on_heard: Callable[[], None] = lambda: None,
         on_restart: Callable[[RestartReason], None] = lambda reason: None,
         chance: Callable[[], float] = random.random,
@@ -62,9 +62,9 @@ class Reflector(Generic[W, T]):
         self._namespace = namespace
         self._on_change, self._on_malformed, self._on_contact = on_change, on_malformed, on_contact
         self._chance = chance
-        self._backoff = Backoff(*Length.GROWING.seconds, jitter=1.0, chance=chance)
-        self._state: watch.State = watch.Start()
-        self._contact: ContactState | None = None
+        self._backoff = Backoff(*PauseLength.GROWING.seconds, jitter=1.0, chance=chance)
+        self._state: watch.State = watch.Empty()
+        self._contact: ConnectivityState | None = None
         self._relist_asked, self._synced = asyncio.Event(), asyncio.Event()
         self._waiting: asyncio.Timeout | None = None
         """The timeout of the open stream, but only while the next event is waited for: `relist` may expire it."""
@@ -88,8 +88,8 @@ class Reflector(Generic[W, T]):
         while True:
             if self._relist_asked.is_set():
                 self._relist_asked.clear()
-                self._state = watch.on_end(self._state, watch.RelistAsked())
-            if isinstance(self._state, watch.Start):
+                self._state = watch.on_end(self._state, watch.RelistRequested())
+            if isinstance(self._state, watch.Empty):
                 self._writer.asked(elapsed())
             wanted = watch.ask(self._state, timeout_seconds=300 + int(300 * self._chance()))
             began, handled = loop.time(), self._handled
@@ -110,7 +110,7 @@ class Reflector(Generic[W, T]):
 
     async def _list(self, wanted: watch.ListPage) -> None:
         page = await self._client.page(self._resource, self._namespace, limit=wanted.limit, token=wanted.token)
-        self._meet(Contact(state="reachable"))
+        self._meet(Connectivity(state="reachable"))
         self._on_heard()
         self._state, told = watch.on_page(self._state, page)
         for event in told:
@@ -127,10 +127,10 @@ class Reflector(Generic[W, T]):
                 self._state, told = watch.on_open(self._state)
                 for init in told:
                     await self._tell(init)
-                self._meet(Contact(state="reachable"))
+                self._meet(Connectivity(state="reachable"))
                 while not self._relist_asked.is_set():
                     self._waiting = limit
-                    if isinstance(self._state, watch.Filling):
+                    if isinstance(self._state, watch.InitialWatch):
                         limit.reschedule(loop.time() + SILENCE)
                     bunch = await anext(bunches, None)
                     self._waits_no_more(limit)
@@ -143,13 +143,13 @@ class Reflector(Generic[W, T]):
                             return step
                         self._state = step.state
                         await self._tell(step.event)
-                return watch.RelistAsked()
+                return watch.RelistRequested()
         except TimeoutError:
             if not limit.expired():
                 raise
             if self._relist_asked.is_set():
-                return watch.RelistAsked()
-            if isinstance(self._state, watch.Filling):
+                return watch.RelistRequested()
+            if isinstance(self._state, watch.InitialWatch):
                 return watch.Stalled()
             return watch.Failed(error=Unreachable("watch", self._resource.name, f"no answer within {SILENCE:g} s"))
         finally:
@@ -192,15 +192,15 @@ class Reflector(Generic[W, T]):
             await self._tell(watch.InitDone(version=""))
         return max(self._seconds(pause.length), pause.at_least)
 
-    def _seconds(self, length: Length) -> float:
-        if length is Length.GROWING:
+    def _seconds(self, length: PauseLength) -> float:
+        if length is PauseLength.GROWING:
             return self._backoff.next()
-        if length is Length.SHORT:
+        if length is PauseLength.SHORT:
             self._backoff.reset()
         least, most = length.seconds
         return least + (most - least) * self._chance()
 
-    def _meet(self, contact: Contact) -> None:
+    def _meet(self, contact: Connectivity) -> None:
         if contact.state != self._contact:
             self._contact = contact.state
             self._on_contact(contact)

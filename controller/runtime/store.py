@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, Never, Protocol, TypeVar
 
 from controller.api.objects import Key, Value
 from controller.kube.decode import Bookmark, Malformed, Seen
-from controller.runtime.expectations import Reach
+from controller.runtime.expectations import CacheProgress
 from controller.runtime.watch import Init
 
 Item = TypeVar("Item")
@@ -84,7 +84,7 @@ class _Content(Generic[T]):
     def __init__(self) -> None:
         self.objects: dict[Key, T] = {}
         self.movers: list[Callable[[Key, T | None, T | None], None]] = []
-        self.reached: dict[str, Reach] = {}
+        self.reached: dict[str, CacheProgress] = {}
         self.unfilled: set[str] = set()
         self.malformed: dict[Key, str] = {}
 
@@ -101,7 +101,7 @@ class Store(Generic[T]):
     """The objects of one resource by key, as the server showed them. The contract:
 
     - The states of one object appear in order, though some may be missing. Between objects no order is promised.
-    - A value is frozen, and may be old. What you have just written is not there yet: see `reach_in`.
+    - A value is frozen, and may be old. What you have just written is not there yet: see `progress_in`.
     - An incomplete list changes nothing. All of a complete one is found from one moment on, in store and indexes; an
       object that is missing from it counts as deleted. `Reach.version` becomes that of the list at the same moment.
     - An object that cannot be decoded keeps its last good state; its key is in `malformed` until it can be again, or
@@ -115,10 +115,10 @@ class Store(Generic[T]):
     def __init__(self, content: _Content[T]) -> None:
         self._content, self._objects = content, content.objects
 
-    def reach_in(self, namespace: str) -> Reach:
+    def progress_in(self, namespace: str) -> CacheProgress:
         """How far the cache has come for objects of this namespace."""
         reached = self._content.reached
-        return reached[namespace] if namespace in reached else reached.get("", Reach())
+        return reached[namespace] if namespace in reached else reached.get("", CacheProgress())
 
     @property
     def filled(self) -> bool:
@@ -170,7 +170,7 @@ class StoreWriter(Generic[T]):
         self._content, self._namespace = content, namespace
         self._filling: dict[Key, Seen[T] | Malformed] | None = None
         self._asked = float("-inf")
-        content.reached[namespace] = Reach()
+        content.reached[namespace] = CacheProgress()
         content.unfilled.add(namespace)
 
     def asked(self, moment: float) -> None:
@@ -218,7 +218,7 @@ class StoreWriter(Generic[T]):
             yield ()
         for item in differing:
             self._put(item)
-        content.reached[namespace] = Reach(listed=self._asked)  # may go back, after a backup was restored
+        content.reached[namespace] = CacheProgress(listed=self._asked)  # may go back, after a backup was restored
         content.unfilled.discard(namespace)
         self._advance(version)
         del listed, absent, differing
@@ -259,7 +259,7 @@ class StoreWriter(Generic[T]):
             reached, number = self._content.reached, int(version)
             before = reached[self._namespace]
             if number > before.version:
-                reached[self._namespace] = Reach(version=number, listed=before.listed)
+                reached[self._namespace] = CacheProgress(version=number, listed=before.listed)
 
 
 def _is_same(old: Record | None, new: Record | None) -> bool:

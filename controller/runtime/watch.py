@@ -27,7 +27,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from controller.api.objects import Value
 from controller.kube.decode import Bookmark, Malformed, Page, Seen, WatchEvent
-from controller.kube.errors import ApiError, ForRead, meaning_of
+from controller.kube.errors import ApiError, WatchVerdict, classify
 from controller.kube.requests import PAGE_SIZE, Query
 
 T = TypeVar("T")
@@ -36,29 +36,29 @@ MOST_STRIKES = 5
 """After so many failures of the watch from one version, not counting lost connections, everything is listed again."""
 
 
-class Manner(Enum):
+class ListMode(Enum):
     """How the initial state is fetched."""
 
-    STREAM = "stream"
-    PAGES = "pages"
-    PAGES_ONCE = "pages once"
+    STREAMED = "stream"
+    PAGED = "pages"
+    PAGED_ONCE = "pages once"
     """One list in pages, because the stream of the initial state broke off."""
-    WHOLE = "whole"
+    UNPAGED = "whole"
     """One list without pages, once, because the pages' token expired on the way."""
 
     @property
-    def later(self) -> Manner:
+    def later(self) -> ListMode:
         """How everything is listed again, after a list in this manner is complete."""
-        return {Manner.PAGES_ONCE: Manner.STREAM, Manner.WHOLE: Manner.PAGES}.get(self, self)
+        return {ListMode.PAGED_ONCE: ListMode.STREAMED, ListMode.UNPAGED: ListMode.PAGED}.get(self, self)
 
 
-class Start(Value):
+class Empty(Value):
     """Nothing is known: at the beginning, or because what was known is discarded."""
 
-    manner: Manner = Manner.STREAM
+    manner: ListMode = ListMode.STREAMED
 
 
-class Filling(Value):
+class InitialWatch(Value):
     """A stream of the initial state is open; the bookmark that ends the initial state has not come yet."""
 
 
@@ -66,26 +66,26 @@ class Listing(Value):
     """Some pages of a list have come, and more follow."""
 
     token: str
-    manner: Manner
+    manner: ListMode
 
 
 class Listed(Value):
     """Everything is known as of `version`; no stream is open."""
 
     version: str
-    manner: Manner
+    manner: ListMode
     strikes: int = 0
 
 
-class Streaming(Value):
+class Watching(Value):
     """Everything is known as of `version`, and a stream of changes is open."""
 
     version: str
-    manner: Manner
+    manner: ListMode
     strikes: int = 0
 
 
-State: TypeAlias = Start | Filling | Listing | Listed | Streaming
+State: TypeAlias = Empty | InitialWatch | Listing | Listed | Watching
 
 
 class ListPage(Value):
@@ -121,34 +121,34 @@ class Failed(Value, gc=True):
     error: ApiError
 
     @property
-    def means(self) -> ForRead:
-        return meaning_of(self.error).read
+    def means(self) -> WatchVerdict:
+        return classify(self.error).read
 
 
 class Stalled(Value):
     """The stream of the initial state has been silent for too long, and is not complete."""
 
 
-class Unmarked(Value):
+class InitialEventsIgnored(Value):
     """An ordinary bookmark came before the end of the initial state: the server ignores `sendInitialEvents`."""
 
 
-class WentBack(Value):
+class VersionWentBack(Value):
     """The server's versions are older than those we know: its storage was restored from a backup."""
 
 
-class RelistAsked(Value):
+class RelistRequested(Value):
     """`Reflector.relist` was called: the store may be wrong."""
 
 
-End: TypeAlias = Closed | Failed | Stalled | Unmarked | WentBack | RelistAsked
+End: TypeAlias = Closed | Failed | Stalled | InitialEventsIgnored | VersionWentBack | RelistRequested
 """How a request or a stream ended; a page of a list is not an end."""
 
 
 class Next(Value, Generic[T]):
     """The stream goes on: the next state, and the event for the store."""
 
-    state: Streaming | Filling
+    state: Watching | InitialWatch
     event: StoreEvent[T]
 
 
@@ -160,15 +160,15 @@ def ask(state: State, timeout_seconds: int) -> ListPage | OpenWatch:
     """
     common = (("allowWatchBookmarks", "true"), ("timeoutSeconds", str(timeout_seconds)))
     match state:
-        case Start(manner=Manner.STREAM):
+        case Empty(manner=ListMode.STREAMED):
             return OpenWatch(query=(("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan"), *common))
-        case Start(manner=manner):
-            return ListPage(limit=0 if manner is Manner.WHOLE else PAGE_SIZE, token="")
+        case Empty(manner=manner):
+            return ListPage(limit=0 if manner is ListMode.UNPAGED else PAGE_SIZE, token="")
         case Listing(token=token, manner=manner):
-            return ListPage(limit=0 if manner is Manner.WHOLE else PAGE_SIZE, token=token)
+            return ListPage(limit=0 if manner is ListMode.UNPAGED else PAGE_SIZE, token=token)
         case Listed(version=version):
             return OpenWatch(query=(("resourceVersion", version), *common))
-        case Filling() | Streaming():
+        case InitialWatch() | Watching():
             raise AssertionError("a stream is open")
 
 
@@ -176,10 +176,10 @@ def on_open(state: State) -> tuple[State, tuple[Init, ...]]:
     """The server accepted the watch. Raises AssertionError in a state that asks for none."""
     match state:
         case Listed(version=version, manner=manner, strikes=strikes):
-            return Streaming(version=version, manner=manner, strikes=strikes), ()
-        case Start(manner=Manner.STREAM):
-            return Filling(), (Init(),)
-        case Start() | Filling() | Listing() | Streaming():
+            return Watching(version=version, manner=manner, strikes=strikes), ()
+        case Empty(manner=ListMode.STREAMED):
+            return InitialWatch(), (Init(),)
+        case Empty() | InitialWatch() | Listing() | Watching():
             raise AssertionError("no stream was asked for")
 
 
@@ -193,59 +193,65 @@ def on_page(state: State, page: Page[T]) -> tuple[State, tuple[StoreEvent[T], ..
     return Listed(version=page.version, manner=manner.later), (*first, *page.items, done)
 
 
-def on_event(state: State, event: WatchEvent[T]) -> Next[T] | Unmarked | WentBack:
+def on_event(state: State, event: WatchEvent[T]) -> Next[T] | InitialEventsIgnored | VersionWentBack:
     """What follows from an event of the open stream; an `End`: close it. Raises AssertionError while none is open."""
-    if isinstance(state, Streaming):
+    if isinstance(state, Watching):
         if isinstance(event, Bookmark) and _went_back(state.version, event.version):
-            return WentBack()
-        return Next(state=Streaming(version=event.version or state.version, manner=state.manner), event=event)
-    if not isinstance(state, Filling):
+            return VersionWentBack()
+        return Next(state=Watching(version=event.version or state.version, manner=state.manner), event=event)
+    if not isinstance(state, InitialWatch):
         raise AssertionError("no stream is open")
     if not isinstance(event, Bookmark):
         return Next(state=state, event=event)
     if event.initial_end:
-        streaming = Streaming(version=event.version, manner=Manner.STREAM)
+        streaming = Watching(version=event.version, manner=ListMode.STREAMED)
         return Next(state=streaming, event=InitDone(version=event.version))
-    return Unmarked()
+    return InitialEventsIgnored()
 
 
 def on_end(state: State, end: End) -> State:
     """The next state after `end`: it keeps what is still known."""
     match end:
-        case RelistAsked() | WentBack():
-            return Start(manner=_manner(state))
-        case Stalled() | Unmarked() if isinstance(state, Filling):
-            return Start(manner=Manner.PAGES)
-        case Closed() | Stalled() | Unmarked():
+        case RelistRequested() | VersionWentBack():
+            return Empty(manner=_manner(state))
+        case Stalled() | InitialEventsIgnored() if isinstance(state, InitialWatch):
+            return Empty(manner=ListMode.PAGED)
+        case Closed() | Stalled() | InitialEventsIgnored():
             return _kept(state)
         case Failed(means=means):
             return _on_failure(state, means)
 
 
-def _on_failure(state: State, means: ForRead) -> State:
-    was_stream = isinstance(state, Filling) or state == Start(manner=Manner.STREAM)
+def _on_failure(state: State, means: WatchVerdict) -> State:
+    was_stream = isinstance(state, InitialWatch) or state == Empty(manner=ListMode.STREAMED)
     match means:
-        case ForRead.REFUSED | ForRead.FORBIDDEN if was_stream:
-            return Start(manner=Manner.PAGES)
-        case ForRead.ANEW | ForRead.REFUSED | ForRead.MISSING:
+        case WatchVerdict.INVALID | WatchVerdict.FORBIDDEN if was_stream:
+            return Empty(manner=ListMode.PAGED)
+        case WatchVerdict.EXPIRED | WatchVerdict.INVALID | WatchVerdict.NOT_SERVED:
             return _from_the_beginning(state)
-        case ForRead.FAILING if isinstance(state, Listed | Streaming):
+        case WatchVerdict.SERVER_ERROR if isinstance(state, Listed | Watching):
             strikes = state.strikes + 1
             if strikes >= MOST_STRIKES:
                 return _from_the_beginning(state)
             return Listed(version=state.version, manner=state.manner, strikes=strikes)
-        case ForRead.FORBIDDEN | ForRead.NO_ENTRY | ForRead.FAILING | ForRead.AWAY | ForRead.BACK_OFF:
+        case (
+            WatchVerdict.FORBIDDEN
+            | WatchVerdict.UNAUTHORIZED
+            | WatchVerdict.SERVER_ERROR
+            | WatchVerdict.UNREACHABLE
+            | WatchVerdict.OTHER
+        ):
             return _kept(state)
 
 
 def _from_the_beginning(state: State) -> State:
     """The start state: everything has to be listed again."""
     match state:
-        case Listed(manner=manner) | Streaming(manner=manner):
-            return Start(manner=manner)
+        case Listed(manner=manner) | Watching(manner=manner):
+            return Empty(manner=manner)
         case Listing():
-            return Start(manner=Manner.WHOLE)
-        case Start() | Filling():
+            return Empty(manner=ListMode.UNPAGED)
+        case Empty() | InitialWatch():
             return _kept(state)
 
 
@@ -253,16 +259,16 @@ def _kept(state: State) -> State:
     """The state after the stream or request has ended: what was known stays known, but not what has come of a stream
     of the initial state."""
     match state:
-        case Streaming(version=version, manner=manner, strikes=strikes):
+        case Watching(version=version, manner=manner, strikes=strikes):
             return Listed(version=version, manner=manner, strikes=strikes)
-        case Filling():
-            return Start(manner=Manner.PAGES_ONCE)
-        case Start() | Listing() | Listed():
+        case InitialWatch():
+            return Empty(manner=ListMode.PAGED_ONCE)
+        case Empty() | Listing() | Listed():
             return state
 
 
-def _manner(state: State) -> Manner:
-    return Manner.STREAM if isinstance(state, Filling) else state.manner
+def _manner(state: State) -> ListMode:
+    return ListMode.STREAMED if isinstance(state, InitialWatch) else state.manner
 
 
 def _went_back(known: str, told: str) -> bool:
@@ -271,14 +277,14 @@ def _went_back(known: str, told: str) -> bool:
 
 RestartReason: TypeAlias = Literal["closed", "gone", "error", "timeout"]
 """Why an open stream ended: by the server in order, as too old, by an error, or because nothing came for long."""
-ContactState: TypeAlias = Literal["reachable", "unreachable", "missing", "forbidden"]
+ConnectivityState: TypeAlias = Literal["reachable", "unreachable", "missing", "forbidden"]
 """missing: the server does not know this kind, because its CRD is not installed."""
 
 
-class Contact(Value):
+class Connectivity(Value):
     """Whether one reflector can reach what it watches."""
 
-    state: ContactState
+    state: ConnectivityState
     error: ApiError | None = None
     """None while reachable."""
 
@@ -288,27 +294,33 @@ def restart_reason(end: End) -> RestartReason | None:
     match end:
         case Closed():
             return "closed"
-        case WentBack():
+        case VersionWentBack():
             return "gone"
-        case Failed(means=ForRead.ANEW):
+        case Failed(means=WatchVerdict.EXPIRED):
             return "gone"
         case Failed(error=error) if not isinstance(error.__cause__, TimeoutError):
             return "error"
         case Failed() | Stalled():
             return "timeout"
-        case Unmarked() | RelistAsked():
+        case InitialEventsIgnored() | RelistRequested():
             return None
 
 
-def contact_after(error: ApiError) -> Contact:
+def connectivity_after(error: ApiError) -> Connectivity:
     """The contact that a failed request shows."""
-    match meaning_of(error).read:
-        case ForRead.MISSING:
-            return Contact(state="missing", error=error)
-        case ForRead.FORBIDDEN | ForRead.NO_ENTRY:
-            return Contact(state="forbidden", error=error)
-        case ForRead.ANEW | ForRead.REFUSED | ForRead.FAILING | ForRead.AWAY | ForRead.BACK_OFF:
-            return Contact(state="unreachable", error=error)
+    match classify(error).read:
+        case WatchVerdict.NOT_SERVED:
+            return Connectivity(state="missing", error=error)
+        case WatchVerdict.FORBIDDEN | WatchVerdict.UNAUTHORIZED:
+            return Connectivity(state="forbidden", error=error)
+        case (
+            WatchVerdict.EXPIRED
+            | WatchVerdict.INVALID
+            | WatchVerdict.SERVER_ERROR
+            | WatchVerdict.UNREACHABLE
+            | WatchVerdict.OTHER
+        ):
+            return Connectivity(state="unreachable", error=error)
 
 
 TOO_SHORT = 1.0
@@ -316,7 +328,7 @@ TOO_SHORT = 1.0
 would get request after request."""
 
 
-class Length(Enum):
+class PauseLength(Enum):
     """The length of a pause: a random number of seconds between two bounds, so that clients do not come at once."""
 
     NONE = (0.0, 0.0)
@@ -339,12 +351,12 @@ class Length(Enum):
 
 
 class WatchPause(Value):
-    length: Length
+    length: PauseLength
     at_least: float = 0.0
     """Seconds that a busy or failing server asks for."""
     restart: RestartReason | None = None
     """The reason why an open stream ended, for the metric; None: none was open, or it is no news."""
-    contact: Contact | None = None
+    contact: Connectivity | None = None
     """The contact that the request showed. None after an open stream: the next request will show it."""
     emptied: bool = False
     """The server does not know the kind, so there are no such objects any more."""
@@ -356,35 +368,35 @@ def pause_after(before: State, end: End, *, lasted: float, delivered: bool) -> W
     `lasted`: seconds from the request to the end; `delivered`: whether anything came.
     """
     length = _length(before, end, lasted=lasted, delivered=delivered)
-    restart = restart_reason(end) if isinstance(before, Filling | Streaming) else None
+    restart = restart_reason(end) if isinstance(before, InitialWatch | Watching) else None
     if not isinstance(end, Failed):
         return WatchPause(length=length, restart=restart)
-    is_news = isinstance(before, Start | Listing | Listed) and length is not Length.NONE
+    is_news = isinstance(before, Empty | Listing | Listed) and length is not PauseLength.NONE
     return WatchPause(
         length=length,
-        at_least=(end.error.retry_after or 0.0) if length in (Length.SHORT, Length.GROWING) else 0.0,
+        at_least=(end.error.retry_after or 0.0) if length in (PauseLength.SHORT, PauseLength.GROWING) else 0.0,
         restart=restart,
-        contact=contact_after(end.error) if is_news and end.means is not ForRead.ANEW else None,
-        emptied=end.means is ForRead.MISSING,
+        contact=connectivity_after(end.error) if is_news and end.means is not WatchVerdict.EXPIRED else None,
+        emptied=end.means is WatchVerdict.NOT_SERVED,
     )
 
 
-def _length(before: State, end: End, *, lasted: float, delivered: bool) -> Length:
+def _length(before: State, end: End, *, lasted: float, delivered: bool) -> PauseLength:
     """A stream that lasted or delivered earns a short pause. If everything has to be listed again, only one that
     lasted does: a list is expensive, and always delivers something."""
     after = on_end(before, end)
-    if isinstance(before, Start) and after != before:
-        return Length.NONE
+    if isinstance(before, Empty) and after != before:
+        return PauseLength.NONE
     match end:
-        case RelistAsked() | Stalled() | Unmarked():
-            return Length.NONE
-        case Failed(means=ForRead.MISSING):
-            return Length.MISSING
-        case Failed(means=ForRead.AWAY) if not isinstance(before, Filling | Streaming):
-            return Length.AWAY
-        case Closed() | Failed() if isinstance(before, Streaming) and (
+        case RelistRequested() | Stalled() | InitialEventsIgnored():
+            return PauseLength.NONE
+        case Failed(means=WatchVerdict.NOT_SERVED):
+            return PauseLength.MISSING
+        case Failed(means=WatchVerdict.UNREACHABLE) if not isinstance(before, InitialWatch | Watching):
+            return PauseLength.AWAY
+        case Closed() | Failed() if isinstance(before, Watching) and (
             lasted >= TOO_SHORT or (delivered and isinstance(after, Listed))
         ):
-            return Length.SHORT
-        case Closed() | Failed() | WentBack():
-            return Length.GROWING
+            return PauseLength.SHORT
+        case Closed() | Failed() | VersionWentBack():
+            return PauseLength.GROWING

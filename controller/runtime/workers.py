@@ -15,7 +15,7 @@ import msgspec
 
 from controller.kube.errors import ApiError
 from controller.runtime.lease import LeadershipLost
-from controller.runtime.workqueue import QueueClosed, Taken, WorkQueue
+from controller.runtime.workqueue import QueueShutDown, WorkItem, WorkQueue
 
 K = TypeVar("K", bound=Hashable)
 
@@ -68,21 +68,21 @@ class PassControl(Protocol):
         """Add the key to the queue again: for work that outlasts the pass, once it has an answer."""
 
 
-Handle: TypeAlias = Callable[[Taken[K], PassControl], Awaitable[Outcome]]
+Handle: TypeAlias = Callable[[WorkItem[K], PassControl], Awaitable[Outcome]]
 """Makes one pass."""
 
 
 class Pass(msgspec.Struct, Generic[K], frozen=True):
     """One finished pass over a key, for logs and metrics."""
 
-    taken: Taken[K]
+    taken: WorkItem[K]
     outcome: Outcome
     work_seconds: float
     crashed: bool
     """The handler raised instead of returning an outcome: a bug of ours. The outcome is a `Retry` with that error."""
 
 
-Around: TypeAlias = Callable[[Taken[K]], AbstractContextManager[Callable[[Pass[K]], None]]]
+Around: TypeAlias = Callable[[WorkItem[K]], AbstractContextManager[Callable[[Pass[K]], None]]]
 """Opens the context of one pass, and yields the function that is called, inside that context, with the finished
 pass."""
 
@@ -160,7 +160,7 @@ class _Pool(Generic[K]):
         of the same name takes over."""
         loop = asyncio.get_running_loop()
         relieved = False
-        with suppress(QueueClosed):
+        with suppress(QueueShutDown):
             while not relieved:
                 async with self._queue.take() as taken:
                     control = _RunningPass(self, name, self._queue, taken.key)

@@ -57,7 +57,7 @@ class _Strikes(msgspec.Struct):
     """When the last failure was noted, by the caller's clock."""
 
 
-class BackoffTable(Generic[K]):
+class FailureRateLimiter(Generic[K]):
     """A growing delay for each key.
 
     `strike` counts a failure and raises the delay; `remaining` may be asked as often as one likes. A key without
@@ -166,11 +166,11 @@ REASONS_KEPT = 4
 """The most reasons that the log line of a pass lists; more would add nothing."""
 
 
-class QueueClosed(Exception):
+class QueueShutDown(Exception):
     """Raised by `take` when the queue is closed: it gives out no more keys."""
 
 
-class Taken(msgspec.Struct, Generic[K], frozen=True):
+class WorkItem(msgspec.Struct, Generic[K], frozen=True):
     """A key that is being processed, and why it was added."""
 
     key: K
@@ -204,7 +204,7 @@ class WorkQueue(Generic[K]):
     """
 
     def __init__(self) -> None:
-        self._backoff: BackoffTable[K] = BackoffTable()
+        self._backoff: FailureRateLimiter[K] = FailureRateLimiter()
         self._ready: deque[K] = deque()
         self._dirty: dict[K, _Wanted] = {}
         self._processing: dict[K, float] = {}
@@ -247,12 +247,12 @@ class WorkQueue(Generic[K]):
         self._backoff.forget(key)
 
     @asynccontextmanager
-    async def take(self) -> AsyncIterator[Taken[K]]:
-        """Wait for a key; it is being processed until the block is left. Raises `QueueClosed`."""
+    async def take(self) -> AsyncIterator[WorkItem[K]]:
+        """Wait for a key; it is being processed until the block is left. Raises `QueueShutDown`."""
         loop = asyncio.get_running_loop()
         while not self._ready:
             if self._closed:
-                raise QueueClosed
+                raise QueueShutDown
             woken = loop.create_future()
             self._waiting.append(woken)
             try:
@@ -267,7 +267,7 @@ class WorkQueue(Generic[K]):
         wanted, now = self._dirty.pop(key), loop.time()
         self._processing[key] = now
         try:
-            yield Taken(key=key, reasons=tuple(wanted.reasons), queued_seconds=now - wanted.since)
+            yield WorkItem(key=key, reasons=tuple(wanted.reasons), queued_seconds=now - wanted.since)
         finally:
             del self._processing[key]
             if key in self._dirty:
@@ -276,7 +276,7 @@ class WorkQueue(Generic[K]):
                 self._wake()
 
     def close(self) -> None:
-        """Give out no more keys. Whoever waits in `take` gets `QueueClosed`."""
+        """Give out no more keys. Whoever waits in `take` gets `QueueShutDown`."""
         self._closed = True
         self._ready.clear()
         self._dirty.clear()

@@ -15,7 +15,7 @@ from controller.kube.errors import (
     Forbidden,
     NotFound,
     Unauthorized,
-    Unknown,
+    UnknownOutcome,
     Unreachable,
 )
 from kubectl_plugin.cluster.session import Session
@@ -69,7 +69,7 @@ def explained_error(error: ApiError | ConfigError, session: Session | None = Non
             )
         case Unreachable():
             return _unreachable(error, session)
-        case Unknown():
+        case UnknownOutcome():
             return _from_server(error, "look whether it was done before you try again")
         case ApiError():
             return _from_server(error)

@@ -108,7 +108,7 @@ async def watch(
                 if event.type == "ERROR":
                     code = event.object.get("code")
                     refusal = Response(status=code if isinstance(code, int) else 0, body=as_bytes(event.object))
-                    raise errors.refused(call.verb, call.what, refusal)
+                    raise errors.response_error(call.verb, call.what, refusal)
                 yield event.type, event.object
 
 
@@ -200,5 +200,5 @@ def _query(dry_run: bool, field_manager: str, strict: bool) -> Query:
 async def _stored(session: Session, call: Call, request: Request) -> JSONObject:
     document = await session.sender.answer(call, request, JSONObject, stores=True)
     if "metadata" not in document:
-        raise errors.unanswered(call.verb, call.what, ConnectionError("unreadable answer: it is no object"))
+        raise errors.no_response_error(call.verb, call.what, ConnectionError("unreadable answer: it is no object"))
     return document

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from enum import Enum, auto
 from typing import Final
 
-from controller.kube.errors import ApiError, Forbidden, ForRead, meaning_of
+from controller.kube.errors import ApiError, Forbidden, WatchVerdict, classify
 from kubectl_plugin.cluster.retrying_reads import PATIENCE, POLL, read_with_patience
 from kubectl_plugin.cluster.side_by_side import scope
 
@@ -26,7 +26,7 @@ FIRST_PAUSE: Final = 1.0
 """Seconds before the next attempt after a first failure; each further failure doubles them."""
 LONGEST_PAUSE: Final = 30.0
 """The most seconds before the next attempt."""
-PERMANENT: Final = (ForRead.MISSING, ForRead.FORBIDDEN, ForRead.NO_ENTRY)
+PERMANENT: Final = (WatchVerdict.NOT_SERVED, WatchVerdict.FORBIDDEN, WatchVerdict.UNAUTHORIZED)
 """Errors that only an administrator can end."""
 WORKING_SECONDS: Final = 5.0
 """Seconds after which a watch that ends counts as one that has worked, so that the next one begins at once."""
@@ -159,12 +159,12 @@ class Upkeep:
                     pause = FIRST_PAUSE
                     continue
             except ApiError as error:
-                meaning = meaning_of(error).read
-                if meaning is ForRead.FORBIDDEN and watched.state is not State.STALE:
+                meaning = classify(error).read
+                if meaning is WatchVerdict.FORBIDDEN and watched.state is not State.STALE:
                     polls = True
                     continue
                 watched.lose_track()
-                if meaning is not ForRead.ANEW and not self._may_pass(watched, error):
+                if meaning is not WatchVerdict.EXPIRED and not self._may_pass(watched, error):
                     watched.on_refusal(error)
             if loop.time() - began >= WORKING_SECONDS:
                 pause = FIRST_PAUSE
@@ -181,7 +181,7 @@ class Upkeep:
         """Whether to try again. An error that only an administrator can end is retried for `PATIENCE` seconds."""
         self._interruptions[watched] = str(error)
         now = asyncio.get_running_loop().time()
-        return meaning_of(error).read not in PERMANENT or now - self._refused.setdefault(watched, now) < PATIENCE
+        return classify(error).read not in PERMANENT or now - self._refused.setdefault(watched, now) < PATIENCE
 
 
 async def is_set_within(event: asyncio.Event, seconds: float) -> bool:

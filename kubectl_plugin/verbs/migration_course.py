@@ -8,7 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from controller.api.objects import Key
-from controller.kube.errors import ApiError, Unknown
+from controller.kube.errors import ApiError, UnknownOutcome
 from kubectl_plugin.cluster.interruption import warn_if_interrupted
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.migrating import carry_out, observe
@@ -95,7 +95,7 @@ class MigrationCourse:
             raise CommandError(words, exit_code=ExitCode.STUCK)
         try:
             done = await carry_out(self._invocation.session, self._key, step)
-        except Unknown:
+        except UnknownOutcome:
             return False
         if done:
             self._invocation.terminal.detail(f"  {step.kind}/{step.name} {step.says}")

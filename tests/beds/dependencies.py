@@ -19,7 +19,7 @@ from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.execute import PlanExecution
 from controller.reconcile.state import DaemonSetState
 from controller.reconcile.write_outcomes import ExecutionContext
-from controller.runtime.expectations import Ledger
+from controller.runtime.expectations import Expectations
 from tests.beds.scripted import Answer, Script
 from tests.beds.virtual_time import run
 from tests.beds.worlds import NOW, OURS, ds
@@ -56,7 +56,7 @@ class Acting:
     def __post_init__(self) -> None:
         self.dependencies = Dependencies(
             client=Client(Sender(self.script)),
-            ledger=Ledger(),
+            expectations=Expectations(),
             say=lambda _, note: self.notes.append(note),
             clock=lambda: self.now,
             did=lambda _, action, error: self.did.append((action, error)),

@@ -10,7 +10,7 @@ import pytest
 
 from controller.kube import config
 from controller.kube.credentials import ExecPlugin, Program
-from controller.kube.errors import ConfigError, log_words
+from controller.kube.errors import ConfigError, redacted
 from tests.unit.controller.kube.test_access import NOW, kubeconfig
 
 PLUGIN = """
@@ -138,7 +138,7 @@ async def test_what_is_wrong_with_a_plugin_is_said_and_its_words_not_logged(
         await config.load(path, environ={})
     words = f'context one of {path}: its exec plugin "{sys.executable}" failed: {logged}'
     assert str(raised.value) == (f"{words}: {quoting}" if quoting else words)
-    assert log_words(raised.value) == words
+    assert redacted(raised.value) == words
     assert raised.value.hint == "log in again"
 
 

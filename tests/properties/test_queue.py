@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from controller.runtime.workqueue import QueueClosed, WorkQueue
+from controller.runtime.workqueue import QueueShutDown, WorkQueue
 from tests.beds.virtual_time import VirtualLoop
 from tests.properties.size import every_day
 
@@ -28,7 +28,7 @@ class Hand:
         self.task = machine.loop.create_task(self.work())
 
     async def work(self) -> None:
-        with contextlib.suppress(QueueClosed):
+        with contextlib.suppress(QueueShutDown):
             while True:
                 self.let_go.clear()
                 async with self.machine.queue.take() as taken:

@@ -119,7 +119,7 @@ class Run:
         store = self.store
         assert {key.name: thing for key, thing in store.items()} == self.follower.things
         assert by_name(store.malformed) == self.follower.malformed
-        assert store.reach_in("").version <= self.server.version
+        assert store.progress_in("").version <= self.server.version
         indexed = {(key.name, size) for size in self.by_size.values() for key in self.by_size.get(size)}
         assert indexed == {(key.name, thing.size) for key, thing in store.items()}
 
@@ -150,7 +150,7 @@ class Run:
         assert {name: (thing.uid, thing.version) for name, thing in self.follower.things.items()} == (
             self.server.ours()
         )
-        assert self.store.reach_in("").version == self.server.version, (
+        assert self.store.progress_in("").version == self.server.version, (
             "a bookmark is what tells that nothing is missing"
         )
         assert not self.store.malformed

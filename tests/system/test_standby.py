@@ -90,7 +90,7 @@ async def test_a_leaders_watchdog_is_held_for_less_than_its_lease() -> None:
         await bed.controller.stop()
         await bed.api.create(api.LEASES, {"metadata": {"name": LEASE_NAME}})  # so that it leads at once
         link = InProcess(bed.simulator.cluster, latency=latency)
-        care = app.ProcessCare(measures_lag=False, freezes_garbage=False, watchdog=watchdog)
+        care = app.ProcessOptions(measures_lag=False, freezes_garbage=False, watchdog=watchdog)
         running = tasks.create_task(app.run(elected(bed), Parts(elected(bed), link, clock=clock), stop, care))
         await asyncio.sleep(60)
         assert watchdog.watches, "while it leads"

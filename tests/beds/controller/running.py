@@ -14,7 +14,7 @@ from controller.settings import Settings
 from controller.wiring import Parts
 from tests.beds.controller.memory import entries
 
-SHARED = app.ProcessCare(measures_lag=False, freezes_garbage=False, watchdog=None)
+SHARED = app.ProcessOptions(measures_lag=False, freezes_garbage=False, watchdog=None)
 """For a controller in the process of a test."""
 
 
@@ -58,7 +58,7 @@ class Controller:
     def kept_writes(self) -> int:
         """Of how many objects it still keeps its own writes, since a cache may have to show them."""
         assert self._parts is not None
-        return len(self._parts.reconciler._ledger)
+        return len(self._parts.reconciler._expectations)
 
     def remembers(self) -> Counter[str]:
         """How many entries each of its collections has; see `memory.entries`."""

@@ -10,7 +10,7 @@ import pytest
 from controller.api import patch as json_patch
 from controller.api.objects import Key
 from controller.kube.connection import Connection, Fixed
-from controller.kube.errors import Conflict, Gone, NotFound, Unknown, Unreadable
+from controller.kube.errors import Conflict, Gone, NotFound, UnknownOutcome, Unreadable
 from controller.kube.requests import DAEMONSETS, Response
 from kubectl_plugin.cluster import documents, self_reviews
 from kubectl_plugin.cluster.session import Session, open_session, session_over
@@ -98,7 +98,7 @@ async def test_who_we_are_as_the_server_says_it() -> None:
 async def test_an_answer_that_is_no_object_is_unreadable_or_in_doubt(body: bytes) -> None:
     with pytest.raises(Unreadable):
         await documents.get(scripted(ok(body)), DAEMONSETS, AGENT)
-    with pytest.raises(Unknown):
+    with pytest.raises(UnknownOutcome):
         await documents.patch(scripted(ok(body)), DAEMONSETS, AGENT, (), dry_run=False, field_manager=ME)
 
 

@@ -48,7 +48,7 @@ class _Measured:
         server, stop = self._server, asyncio.Event()
 
         parts = Parts(settings, server, clock=clock)
-        care = app.ProcessCare(measures_lag=True, freezes_garbage=True, watchdog=None)
+        care = app.ProcessOptions(measures_lag=True, freezes_garbage=True, watchdog=None)
         self._parts.append(parts)
         async with asyncio.TaskGroup() as group:
             running = group.create_task(app.run(settings, parts, stop, care), name="controller")

@@ -19,16 +19,16 @@ from controller.api.in_place import Underway
 from controller.api.names import InPlaceRefusal
 from controller.api.objects import Key, Ref, rfc3339
 from controller.inplace.change import InPlaceChange
-from controller.kube.errors import ApiError, Conflict, Forbidden, NotFound, Unreachable, log_words
+from controller.kube.errors import ApiError, Conflict, Forbidden, NotFound, Unreachable, redacted
 from controller.kube.requests import Request
 from controller.kube.sender import Call, Exchange
 from controller.observe import log
 from controller.observe.instrumentation import Instrumentation
 from controller.observe.metrics import Metrics
 from controller.planner.actions import CreatePod, CreateRevision, DeleteReason, ResizePod, UpdateInPlace
-from controller.runtime.watch import Contact
+from controller.runtime.watch import Connectivity
 from controller.runtime.workers import Done, Outcome, Pass, PassControl, Retry, workers
-from controller.runtime.workqueue import Taken, WorkQueue
+from controller.runtime.workqueue import WorkItem, WorkQueue
 from controller.wiring import Informers
 from tests.beds.worlds import NOW, ago, ds, everywhere, node, pod, revision
 from tests.unit.controller.office import DELETE, Office
@@ -112,11 +112,11 @@ def out() -> Iterator[io.BytesIO]:
 
 
 REACHED, AWAY = (
-    Contact(state="reachable"),
-    Contact(state="unreachable", error=Unreachable("list", "pods", "no answer")),
+    Connectivity(state="reachable"),
+    Connectivity(state="unreachable", error=Unreachable("list", "pods", "no answer")),
 )
-FORBIDDEN = Contact(state="forbidden", error=Forbidden("list", "pods", "no right"))
-MISSING = Contact(state="missing", error=NotFound("list", "imagepulljobs", "no such kind"))
+FORBIDDEN = Connectivity(state="forbidden", error=Forbidden("list", "pods", "no right"))
+MISSING = Connectivity(state="missing", error=NotFound("list", "imagepulljobs", "no such kind"))
 
 
 async def test_faults_of_resources_are_told_each_and_a_server_away_once(
@@ -145,7 +145,9 @@ async def test_faults_of_resources_are_told_each_and_a_server_away_once(
 
 
 @pytest.mark.parametrize("last", [REACHED, MISSING, FORBIDDEN], ids=["reachable", "missing", "forbidden"])
-async def test_the_server_is_reached_whatever_it_answers_to_the_last_watch(out: io.BytesIO, last: Contact) -> None:
+async def test_the_server_is_reached_whatever_it_answers_to_the_last_watch(
+    out: io.BytesIO, last: Connectivity
+) -> None:
     instrumentation = alone(Metrics(version="0"))
     for resource, contact in (("nodes", AWAY), ("imagepulljobs", AWAY), ("nodes", REACHED), ("imagepulljobs", last)):
         instrumentation.contact(resource, contact)
@@ -157,7 +159,7 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
     instrumentation, queue, over = alone(Metrics(version="0")), WorkQueue[Key](), asyncio.Event()
     tries: list[Key] = []
 
-    async def handle(taken: Taken[Key], turn: PassControl) -> Outcome:
+    async def handle(taken: WorkItem[Key], turn: PassControl) -> Outcome:
         tries.append(taken.key)
         structlog.get_logger().info("inside")
         if len(tries) == 1:
@@ -165,7 +167,7 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
         return Done()
 
     @contextmanager
-    def around(taken: Taken[Key]) -> Iterator[Callable[[Pass[Key]], None]]:
+    def around(taken: WorkItem[Key]) -> Iterator[Callable[[Pass[Key]], None]]:
         with instrumentation.passes.about(taken) as passed:
             yield passed
         if len(tries) == 2:
@@ -196,16 +198,16 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
     [(Forbidden("create", "pods", "no", status=403), "warning"), (Conflict("patch", "pods", "moved"), "info")],
 )
 def test_an_error_is_a_warning_unless_the_next_pass_settles_it(out: io.BytesIO, error: ApiError, level: str) -> None:
-    taken = Taken(Key("shop", "agent"), ("pod changed",), 0.0)
+    taken = WorkItem(Key("shop", "agent"), ("pod changed",), 0.0)
     with alone(Metrics(version="0")).passes.about(taken) as passed:
         passed(Pass(taken, Retry(error), 0.1, crashed=False))
     line = json.loads(out.getvalue())
-    assert (line["level"], line["result"], line["why"]) == (level, "error", log_words(error))
+    assert (line["level"], line["result"], line["why"]) == (level, "error", redacted(error))
 
 
 async def test_each_write_of_a_pass_has_a_line_at_debug_with_the_id_of_the_pass(out: io.BytesIO) -> None:
     parts = Office(ds("v2")).parts
-    taken = Taken(ds("v2").key, ("pod changed",), 0.0)
+    taken = WorkItem(ds("v2").key, ("pod changed",), 0.0)
     with parts.instrumentation.passes.about(taken):
         parts.instrumentation.acted(ds("v2"), CREATE, None)
         parts.instrumentation.acted(ds("v2"), DELETE, Forbidden("delete", "pods default/node-0-v1", "no"))
@@ -229,13 +231,13 @@ async def test_passes_are_counted_by_result() -> None:
     metrics, queue, over = Metrics(version="0.1.0"), WorkQueue[Key](), asyncio.Event()
     passes, ended = alone(metrics).passes, []
 
-    async def handle(taken: Taken[Key], turn: PassControl) -> Outcome:
+    async def handle(taken: WorkItem[Key], turn: PassControl) -> Outcome:
         if taken.key.name == "broken":
             raise KeyError("pod-1")
         return Done()
 
     @contextmanager
-    def around(taken: Taken[Key]) -> Iterator[Callable[[Pass[Key]], None]]:
+    def around(taken: WorkItem[Key]) -> Iterator[Callable[[Pass[Key]], None]]:
         with passes.about(taken) as passed:
             yield passed
         ended.append(taken.key.name)
@@ -261,7 +263,7 @@ def test_a_failed_pass_is_counted_under_the_controller_that_made_it() -> None:
     queues["daemonset-images"] = instrumentation.image_passes
     metrics.watch_queues({name: WorkQueue[Key]() for name in queues})
     for name, crashed in (("imagepulljob", True), ("daemonset-images", False)):
-        taken = Taken(key=key, reasons=("timer",), queued_seconds=0.0)
+        taken = WorkItem(key=key, reasons=("timer",), queued_seconds=0.0)
         with queues[name].about(taken) as passed:
             passed(Pass(taken, Retry(KeyError("pod-1")), 0.5, crashed))
     for name, failed, panics in (("daemonset", 0, 0), ("imagepulljob", 1, 1), ("daemonset-images", 1, 0)):

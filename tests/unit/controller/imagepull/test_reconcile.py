@@ -21,7 +21,7 @@ from controller.observe.metrics import Metrics
 from controller.planner.validation import compiled
 from controller.runtime.pacing import Pacer
 from controller.runtime.workers import ANSWER_SECONDS, LOOK_AGAIN_SECONDS, ComeBack, Outcome
-from controller.runtime.workqueue import Taken
+from controller.runtime.workqueue import WorkItem
 from controller.settings import FeatureGates, Settings
 from controller.wiring import Parts
 from tests.beds.scripted import Answer, Script, Slow, ok
@@ -65,7 +65,7 @@ class Jobs:
         script = self.passes.acting.script
         script.answers[:] = answers
         script.requests.clear()
-        return await self.reconciler(Taken(key=self.key, reasons=(), queued_seconds=0.0), self.passes)
+        return await self.reconciler(WorkItem(key=self.key, reasons=(), queued_seconds=0.0), self.passes)
 
     def stored(self, job: ImagePullJob) -> None:
         self._jobs.feed(Seen(key=job.key, version=job.version, obj=job))
@@ -136,5 +136,5 @@ async def test_a_list_of_other_pods_costs_a_rollout_no_job() -> None:
     others = [replace(one, name=f"other-{one.name}", uid=f"other-{one.uid}") for one in pods]
     for _ in passes.pods_become(others, version=9):
         passes.acting.script.answers[:] = [ok()]
-        await rollouts(Taken(daemonset.key, (), 0.0), passes)
+        await rollouts(WorkItem(daemonset.key, (), 0.0), passes)
         assert [one.method for one in passes.acting.script.requests] == []

@@ -112,7 +112,7 @@ def test_an_object_or_page_that_cannot_be_read_is_an_error_of_the_server() -> No
 
 
 def test_a_write_whose_answer_cannot_be_read_may_have_happened() -> None:
-    with pytest.raises(errors.Unknown):
+    with pytest.raises(errors.UnknownOutcome):
         asked(lambda client: client.create(THINGS, "default", b"{}"), ok(b"<html>"))
 
 
@@ -142,7 +142,7 @@ def test_a_watch_gives_records_and_bookmarks_until_the_server_closes() -> None:
     [
         (Watch([status(410, "Expired")], status=410), errors.Gone),
         (Watch([b"404 page not found"], status=404), errors.NotFound),
-        (Watch([status(429)], status=429, retry_after=4.0), errors.Busy),
+        (Watch([status(429)], status=429, retry_after=4.0), errors.TooManyRequests),
         (Watch([ConnectionResetError()], status=500), errors.ServerError),
         (Watch([error_line(410, "Expired")]), errors.Gone),
         (Watch([error_line(500, "InternalError")]), errors.ServerError),

@@ -9,23 +9,23 @@ import pytest
 
 from controller.kube import errors
 from controller.kube.errors import (
-    MEANINGS,
+    RETRY_VERDICTS,
     ApiError,
-    ForRead,
-    ForWrite,
-    Meaning,
     Resend,
-    log_words,
-    meaning_of,
-    refused,
-    unanswered,
+    RetryVerdict,
+    WatchVerdict,
+    WriteVerdict,
+    classify,
+    no_response_error,
+    redacted,
+    response_error,
 )
 from controller.kube.requests import NotConnected, Response
 from tests.beds.sample_kind import status
 
 
 def mapped(verb: str, code: int, body: bytes = b"", retry_after: float | None = None) -> ApiError:
-    return refused(verb, "pods default/a", Response(status=code, body=body, retry_after=retry_after))
+    return response_error(verb, "pods default/a", Response(status=code, body=body, retry_after=retry_after))
 
 
 BAD_PATCH = "the server rejected our request due to an error in our request"
@@ -51,15 +51,15 @@ UID_CAUSE = [{"reason": "FieldValueInvalid", "field": "metadata.uid", "message":
         ("watch", 410, status(410, "Expired"), None, errors.Gone),
         ("list", 401, b"", None, errors.Unauthorized),
         ("create", 403, b"", None, errors.Forbidden),
-        ("create", 429, b"", 3.0, errors.Busy),
-        ("create", 429, b"slow down", None, errors.Busy),
-        ("create", 503, b"", 2.0, errors.Busy),
+        ("create", 429, b"", 3.0, errors.TooManyRequests),
+        ("create", 429, b"slow down", None, errors.TooManyRequests),
+        ("create", 503, b"", 2.0, errors.TooManyRequests),
         ("create", 503, b"", None, errors.ServerError),
         ("create", 500, status(500, "InternalError", "failed calling webhook"), None, errors.ServerError),
-        ("create", 500, status(500, "", "etcdserver: request timed out"), None, errors.Unknown),
-        ("delete", 504, status(504, "Timeout"), None, errors.Unknown),
+        ("create", 500, status(500, "", "etcdserver: request timed out"), None, errors.UnknownOutcome),
+        ("delete", 504, status(504, "Timeout"), None, errors.UnknownOutcome),
         ("get", 504, status(504, "Timeout"), None, errors.ServerError),
-        ("patch", 502, b"<html>", None, errors.Unknown),
+        ("patch", 502, b"<html>", None, errors.UnknownOutcome),
         ("get", 302, b"", None, errors.ServerError),
     ],
 )
@@ -86,15 +86,15 @@ FIELDS = ["spec.containers[0].image", "metadata.annotations[a.b/c-d]", "the imag
     ],
 )
 def test_the_log_has_of_an_error_what_is_not_its_text(error: Exception, logged: str) -> None:
-    assert log_words(error) == logged
+    assert redacted(error) == logged
 
 
 def test_the_log_has_why_there_is_no_answer_if_that_is_our_own_text() -> None:
     for cause, words in ((NotConnected("a:1: Connection refused"),) * 2, (ConnectionError("SAID"),) * 2):
-        error = unanswered("get", "pods", cause)
+        error = no_response_error("get", "pods", cause)
         error.__cause__ = cause
         known = isinstance(cause, NotConnected)
-        assert log_words(error) == f"get pods: Unreachable: {words if known else 'ConnectionError'}"
+        assert redacted(error) == f"get pods: Unreachable: {words if known else 'ConnectionError'}"
 
 
 def test_every_class_is_an_api_error_with_the_http_status() -> None:
@@ -169,15 +169,15 @@ def test_a_busy_server_gets_the_time_it_asks_for_within_bounds(
     [
         ("get", ConnectionResetError("reset"), errors.Unreachable),
         ("list", TimeoutError(), errors.Unreachable),
-        ("create", ConnectionResetError("reset"), errors.Unknown),
-        ("delete", TimeoutError(), errors.Unknown),
+        ("create", ConnectionResetError("reset"), errors.UnknownOutcome),
+        ("delete", TimeoutError(), errors.UnknownOutcome),
         ("create", NotConnected("refused"), errors.Unreachable),
     ],
 )
 def test_no_answer_is_unknown_only_for_a_write_that_was_sent(
     verb: str, error: OSError, expected: type[ApiError]
 ) -> None:
-    assert type(unanswered(verb, "pods default/a", error)) is expected
+    assert type(no_response_error(verb, "pods default/a", error)) is expected
 
 
 def test_an_unknown_object_is_told_from_an_unknown_kind() -> None:
@@ -187,72 +187,72 @@ def test_an_unknown_object_is_told_from_an_unknown_kind() -> None:
     assert mapped("get", 404, b"404 page not found\n").name == ""
 
 
-MEANS: dict[type[ApiError], tuple[ForWrite, ForRead, Resend]] = {
-    errors.NotFound: (ForWrite.ABSENT, ForRead.MISSING, Resend.NEVER),
-    errors.AlreadyExists: (ForWrite.EXISTS, ForRead.BACK_OFF, Resend.NEVER),
-    errors.Conflict: (ForWrite.OVERTAKEN, ForRead.BACK_OFF, Resend.NEVER),
-    errors.Gone: (ForWrite.FAILED, ForRead.ANEW, Resend.NEVER),
-    errors.Altered: (ForWrite.ALTERED, ForRead.BACK_OFF, Resend.NEVER),
-    errors.Invalid: (ForWrite.REFUSED, ForRead.REFUSED, Resend.NEVER),
-    errors.UnknownFields: (ForWrite.REFUSED, ForRead.REFUSED, Resend.NEVER),
-    errors.Forbidden: (ForWrite.DENIED, ForRead.FORBIDDEN, Resend.NEVER),
-    errors.NamespaceTerminating: (ForWrite.ENDING, ForRead.FORBIDDEN, Resend.NEVER),
-    errors.QuotaExceeded: (ForWrite.NO_ROOM, ForRead.FORBIDDEN, Resend.NEVER),
-    errors.Unauthorized: (ForWrite.FAILED, ForRead.NO_ENTRY, Resend.RENEWED),
-    errors.Busy: (ForWrite.NOT_NOW, ForRead.BACK_OFF, Resend.LATER),
-    errors.ServerError: (ForWrite.FAILED, ForRead.FAILING, Resend.NEVER),
-    errors.Unreadable: (ForWrite.FAILED, ForRead.FAILING, Resend.NEVER),
-    errors.Unreachable: (ForWrite.NOT_NOW, ForRead.AWAY, Resend.NEVER),
-    errors.Unknown: (ForWrite.UNKNOWN, ForRead.BACK_OFF, Resend.NEVER),
+MEANS: dict[type[ApiError], tuple[WriteVerdict, WatchVerdict, Resend]] = {
+    errors.NotFound: (WriteVerdict.NOT_FOUND, WatchVerdict.NOT_SERVED, Resend.NEVER),
+    errors.AlreadyExists: (WriteVerdict.ALREADY_EXISTS, WatchVerdict.OTHER, Resend.NEVER),
+    errors.Conflict: (WriteVerdict.CONFLICT, WatchVerdict.OTHER, Resend.NEVER),
+    errors.Gone: (WriteVerdict.FAILED, WatchVerdict.EXPIRED, Resend.NEVER),
+    errors.MutatedByWebhook: (WriteVerdict.MUTATED, WatchVerdict.OTHER, Resend.NEVER),
+    errors.Invalid: (WriteVerdict.INVALID, WatchVerdict.INVALID, Resend.NEVER),
+    errors.UnknownFields: (WriteVerdict.INVALID, WatchVerdict.INVALID, Resend.NEVER),
+    errors.Forbidden: (WriteVerdict.FORBIDDEN, WatchVerdict.FORBIDDEN, Resend.NEVER),
+    errors.NamespaceTerminating: (WriteVerdict.NAMESPACE_TERMINATING, WatchVerdict.FORBIDDEN, Resend.NEVER),
+    errors.QuotaExceeded: (WriteVerdict.QUOTA_EXCEEDED, WatchVerdict.FORBIDDEN, Resend.NEVER),
+    errors.Unauthorized: (WriteVerdict.FAILED, WatchVerdict.UNAUTHORIZED, Resend.WITH_NEW_CREDENTIALS),
+    errors.TooManyRequests: (WriteVerdict.UNAVAILABLE, WatchVerdict.OTHER, Resend.AFTER_DELAY),
+    errors.ServerError: (WriteVerdict.FAILED, WatchVerdict.SERVER_ERROR, Resend.NEVER),
+    errors.Unreadable: (WriteVerdict.FAILED, WatchVerdict.SERVER_ERROR, Resend.NEVER),
+    errors.Unreachable: (WriteVerdict.UNAVAILABLE, WatchVerdict.UNREACHABLE, Resend.NEVER),
+    errors.UnknownOutcome: (WriteVerdict.UNKNOWN_OUTCOME, WatchVerdict.OTHER, Resend.NEVER),
 }
 
 JUDGED = {
     # what it is: of the place, refused, settles itself, undecided
-    ForWrite.ABSENT: (False, False, False, False),
-    ForWrite.EXISTS: (False, False, True, False),
-    ForWrite.OVERTAKEN: (False, False, True, False),
-    ForWrite.REFUSED: (True, True, False, False),
-    ForWrite.DENIED: (True, True, False, False),
-    ForWrite.ALTERED: (True, True, False, False),
-    ForWrite.ENDING: (True, True, False, False),
-    ForWrite.NO_ROOM: (True, True, False, False),
-    ForWrite.FAILED: (True, False, False, False),
-    ForWrite.NOT_NOW: (False, False, False, True),
-    ForWrite.UNKNOWN: (False, False, True, True),
+    WriteVerdict.NOT_FOUND: (False, False, False, False),
+    WriteVerdict.ALREADY_EXISTS: (False, False, True, False),
+    WriteVerdict.CONFLICT: (False, False, True, False),
+    WriteVerdict.INVALID: (True, True, False, False),
+    WriteVerdict.FORBIDDEN: (True, True, False, False),
+    WriteVerdict.MUTATED: (True, True, False, False),
+    WriteVerdict.NAMESPACE_TERMINATING: (True, True, False, False),
+    WriteVerdict.QUOTA_EXCEEDED: (True, True, False, False),
+    WriteVerdict.FAILED: (True, False, False, False),
+    WriteVerdict.UNAVAILABLE: (False, False, False, True),
+    WriteVerdict.UNKNOWN_OUTCOME: (False, False, True, True),
 }
 
 DESIGN = Path(__file__).parents[4] / "docs/design/life-of-an-event.md"
 
 OF_A_WRITE = {
-    ForWrite.ABSENT: "done already, if the object was to be deleted",
-    ForWrite.EXISTS: "done already, if the object is ours",
-    ForWrite.OVERTAKEN: "somebody was quicker: decide anew",
-    ForWrite.REFUSED: "refused: reported, held back at its place",
-    ForWrite.DENIED: "refused, perhaps only for this node: reported, held back at its place",
-    ForWrite.ALTERED: "done, but not as asked: reported, held back at its place",
-    ForWrite.ENDING: "refused: not reported, held back at its place",
-    ForWrite.NO_ROOM: (
+    WriteVerdict.NOT_FOUND: "done already, if the object was to be deleted",
+    WriteVerdict.ALREADY_EXISTS: "done already, if the object is ours",
+    WriteVerdict.CONFLICT: "somebody was quicker: decide anew",
+    WriteVerdict.INVALID: "refused: reported, held back at its place",
+    WriteVerdict.FORBIDDEN: "refused, perhaps only for this node: reported, held back at its place",
+    WriteVerdict.MUTATED: "done, but not as asked: reported, held back at its place",
+    WriteVerdict.NAMESPACE_TERMINATING: "refused: not reported, held back at its place",
+    WriteVerdict.QUOTA_EXCEEDED: (
         "refused until something is deleted: reported; a create of a pod holds back all creates, "
         "another write its place"
     ),
-    ForWrite.FAILED: "failed: reported, held back at its place",
-    ForWrite.NOT_NOW: "not done, not because of the place: again soon",
-    ForWrite.UNKNOWN: "in doubt: it may have been done, or may yet be",
+    WriteVerdict.FAILED: "failed: reported, held back at its place",
+    WriteVerdict.UNAVAILABLE: "not done, not because of the place: again soon",
+    WriteVerdict.UNKNOWN_OUTCOME: "in doubt: it may have been done, or may yet be",
 }
 OF_A_READ = {
-    ForRead.ANEW: "lists again",
-    ForRead.MISSING: "at long intervals, until the CRD is installed; then lists again",
-    ForRead.REFUSED: "lists again; a stream of the initial state: in pages, at once",
-    ForRead.FORBIDDEN: "backs off: only an administrator can help; a stream of the initial state: in pages, at once",
-    ForRead.NO_ENTRY: "backs off: only an administrator can help",
-    ForRead.FAILING: "backs off; lists again after several failures",
-    ForRead.AWAY: "every second or two",
-    ForRead.BACK_OFF: "backs off",
+    WatchVerdict.EXPIRED: "lists again",
+    WatchVerdict.NOT_SERVED: "at long intervals, until the CRD is installed; then lists again",
+    WatchVerdict.INVALID: "lists again; a streamed list: in pages, at once",
+    WatchVerdict.FORBIDDEN: "backs off: only an administrator can help; a streamed list: in pages, at once",
+    WatchVerdict.UNAUTHORIZED: "backs off: only an administrator can help",
+    WatchVerdict.SERVER_ERROR: "backs off; lists again after several failures",
+    WatchVerdict.UNREACHABLE: "every second or two",
+    WatchVerdict.OTHER: "backs off",
 }
 OF_A_CALL = {
     Resend.NEVER: "",
-    Resend.LATER: "after the time that the server asks for",
-    Resend.RENEWED: "once, with fresh credentials",
+    Resend.AFTER_DELAY: "after the time that the server asks for",
+    Resend.WITH_NEW_CREDENTIALS: "once, with fresh credentials",
 }
 
 
@@ -265,24 +265,24 @@ def rows_of_the_design() -> dict[str, tuple[str, ...]]:
 
 def test_every_error_has_a_row_of_its_own() -> None:
     named = {one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, ApiError)}
-    assert set(MEANINGS) == named - {ApiError}
+    assert set(RETRY_VERDICTS) == named - {ApiError}
 
 
-@pytest.mark.parametrize("kind", MEANINGS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", RETRY_VERDICTS, ids=lambda kind: kind.__name__)
 def test_what_an_error_means(kind: type[ApiError]) -> None:
     write, read, resend = MEANS[kind]
-    assert meaning_of(kind("create", "pods default/a", "no")) == Meaning(write=write, read=read, resend=resend)
+    assert classify(kind("create", "pods default/a", "no")) == RetryVerdict(write=write, read=read, resend=resend)
 
 
 def test_the_design_tells_the_same() -> None:
     assert rows_of_the_design() == {
         kind.__name__: (OF_A_WRITE[meaning.write], OF_A_READ[meaning.read], OF_A_CALL[meaning.resend])
-        for kind, meaning in MEANINGS.items()
+        for kind, meaning in RETRY_VERDICTS.items()
     }
 
 
-@pytest.mark.parametrize("write", ForWrite, ids=lambda write: write.name)
-def test_how_a_write_that_ended_so_is_judged(write: ForWrite) -> None:
+@pytest.mark.parametrize("write", WriteVerdict, ids=lambda write: write.name)
+def test_how_a_write_that_ended_so_is_judged(write: WriteVerdict) -> None:
     assert (write.of_the_place, write.refused, write.settles_itself, write.undecided) == JUDGED[write]
 
 
@@ -290,4 +290,4 @@ def test_a_kind_of_conflict_means_what_a_conflict_does() -> None:
     class Moved(errors.Conflict):
         """The same, told apart by who raised it."""
 
-    assert meaning_of(Moved("patch", "pods default/a", "it moved")).write is ForWrite.OVERTAKEN
+    assert classify(Moved("patch", "pods default/a", "it moved")).write is WriteVerdict.CONFLICT

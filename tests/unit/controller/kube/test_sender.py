@@ -44,7 +44,7 @@ def test_a_busy_server_is_waited_for_as_long_as_it_asks(status: int) -> None:
 @virtual_time_from(1000.0)
 async def test_a_server_that_stays_busy_is_given_up_within_the_calls_time() -> None:
     began = now()
-    with pytest.raises(errors.Busy) as raised:
+    with pytest.raises(errors.TooManyRequests) as raised:
         await create(Script(*[BUSY] * 20))
     assert raised.value.retry_after == 3.0
     assert now() - began < 30
@@ -53,7 +53,7 @@ async def test_a_server_that_stays_busy_is_given_up_within_the_calls_time() -> N
 @virtual_time_from(1000.0)
 async def test_the_time_spent_waiting_is_taken_from_the_next_try() -> None:
     began = now()
-    with pytest.raises(errors.Unknown):
+    with pytest.raises(errors.UnknownOutcome):
         await create(Script(Response(status=429, retry_after=20.0), Slow(60.0, ok())))
     assert now() - began == pytest.approx(30.0)
 
@@ -67,7 +67,7 @@ def test_without_a_hint_is_raised_at_once() -> None:
 
 @pytest.mark.parametrize(
     ("error", "expected"),
-    [(ConnectionResetError("reset"), errors.Unknown), (NotConnected("refused"), errors.Unreachable)],
+    [(ConnectionResetError("reset"), errors.UnknownOutcome), (NotConnected("refused"), errors.Unreachable)],
 )
 def test_a_create_is_never_sent_twice_by_itself(error: OSError, expected: type[errors.ApiError]) -> None:
     script = Script(error)
@@ -136,7 +136,7 @@ async def test_a_call_that_gets_no_turn_in_time_is_refused_unsent() -> None:
     script = Script(ok())
     client = Client(Sender(script, throttle=throttle))
     await client.create(THINGS, "default", b"{}")
-    with pytest.raises(errors.Busy, match="no turn within 24 s"):
+    with pytest.raises(errors.TooManyRequests, match="no turn within 24 s"):
         await client.create(THINGS, "default", b"{}")
     assert len(script.requests) == 1
     assert throttle.taken == 0
@@ -152,7 +152,7 @@ async def test_a_turn_that_would_leave_no_time_for_the_answer_is_none() -> None:
             calls.append(group.create_task(ended(client)))
             await asyncio.sleep(0.13)
     kinds = [call.result() for call in calls]
-    assert {*kinds} == {type(None), errors.Busy}
+    assert {*kinds} == {type(None), errors.TooManyRequests}
     assert len(script.requests) == kinds.count(type(None)), "who gets no turn sends nothing"
 
 
@@ -255,8 +255,8 @@ async def test_warnings_of_writes_are_handed_on_each_once_in_an_answer() -> None
     await client.get(THINGS, REF)
     assert len(seen) == 2
     other: list[str] = []
-    await client.apart(other.append).delete(THINGS, REF)
-    await client.apart().delete(THINGS, REF)
+    await client.with_reserved_permit(other.append).delete(THINGS, REF)
+    await client.with_reserved_permit().delete(THINGS, REF)
     assert (len(other), len(seen)) == (2, 4)
 
 

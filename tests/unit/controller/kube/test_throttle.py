@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from controller.kube.sender import Lane, Throttle
+from controller.kube.sender import RequestQueue, Throttle
 from tests.beds.virtual_time import now, virtual_time_from, virtually
 
 
-async def worked(lane: Lane, seconds: float, *, busy: bool = False) -> float:
+async def worked(lane: RequestQueue, seconds: float, *, busy: bool = False) -> float:
     """When the turn came."""
     await lane.enter()
     came = now()
@@ -17,7 +17,7 @@ async def worked(lane: Lane, seconds: float, *, busy: bool = False) -> float:
     return came
 
 
-async def crowd(lane: Lane, size: int, seconds: float = 10.0) -> list[float]:
+async def crowd(lane: RequestQueue, size: int, seconds: float = 10.0) -> list[float]:
     began = now()
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(worked(lane, seconds)) for _ in range(size)]
@@ -25,13 +25,13 @@ async def crowd(lane: Lane, size: int, seconds: float = 10.0) -> list[float]:
 
 
 def test_no_more_than_the_ceiling_are_in_flight_and_the_rest_wait_in_order() -> None:
-    assert virtually(crowd(Lane(Throttle(ceiling=2)), 5)) == [0, 0, 10, 10, 20]
+    assert virtually(crowd(RequestQueue(Throttle(ceiling=2)), 5)) == [0, 0, 10, 10, 20]
 
 
 @virtual_time_from(1000.0)
 async def test_halves_the_permits_and_a_burst_of_them_counts_once() -> None:
     throttle = Throttle(ceiling=8)
-    lane = Lane(throttle)
+    lane = RequestQueue(throttle)
     async with asyncio.TaskGroup() as group:
         for _ in range(8):
             group.create_task(worked(lane, 0.5, busy=True))
@@ -43,7 +43,7 @@ async def test_halves_the_permits_and_a_burst_of_them_counts_once() -> None:
 @virtual_time_from(1000.0)
 async def test_permits_never_fall_below_one_and_come_back_one_a_good_second() -> None:
     throttle = Throttle(ceiling=3)
-    lane = Lane(throttle)
+    lane = RequestQueue(throttle)
     for _ in range(4):
         await worked(lane, 2.0, busy=True)
     assert throttle.permits == 1
@@ -54,13 +54,13 @@ async def test_permits_never_fall_below_one_and_come_back_one_a_good_second() ->
 
 
 def test_a_bucket_lets_the_burst_through_and_then_its_rate() -> None:
-    came = virtually(crowd(Lane(Throttle(qps=10, burst=3)), 6, seconds=0.0))
+    came = virtually(crowd(RequestQueue(Throttle(qps=10, burst=3)), 6, seconds=0.0))
     assert [round(moment, 6) for moment in came] == [0, 0, 0, 0.1, 0.2, 0.3]
 
 
 def test_an_idle_bucket_fills_no_higher_than_the_burst() -> None:
     async def main() -> list[float]:
-        lane = Lane(Throttle(qps=10, burst=2))
+        lane = RequestQueue(Throttle(qps=10, burst=2))
         await crowd(lane, 2, seconds=0.0)
         await asyncio.sleep(100)
         return await crowd(lane, 3, seconds=0.0)
@@ -71,7 +71,7 @@ def test_an_idle_bucket_fills_no_higher_than_the_burst() -> None:
 def test_whoever_is_cancelled_while_waiting_leaves_no_gap() -> None:
     async def main() -> list[float]:
         throttle = Throttle(ceiling=1)
-        lane = Lane(throttle)
+        lane = RequestQueue(throttle)
         async with asyncio.TaskGroup() as group:
             group.create_task(worked(lane, 5.0))
             await asyncio.sleep(0)
@@ -87,7 +87,7 @@ def test_whoever_is_cancelled_while_waiting_leaves_no_gap() -> None:
 @virtual_time_from(1000.0)
 async def test_whoever_is_cancelled_at_its_turn_passes_it_on() -> None:
     throttle = Throttle(ceiling=1)
-    lane = Lane(throttle)
+    lane = RequestQueue(throttle)
     await lane.enter()
     async with asyncio.TaskGroup() as group:
         first = group.create_task(worked(lane, 5.0))
@@ -101,7 +101,7 @@ async def test_whoever_is_cancelled_at_its_turn_passes_it_on() -> None:
     assert throttle.taken == 0
 
 
-async def stuck(lane: Lane, size: int, group: asyncio.TaskGroup) -> list[asyncio.Task[float]]:
+async def stuck(lane: RequestQueue, size: int, group: asyncio.TaskGroup) -> list[asyncio.Task[float]]:
     """So many requests that nobody answers."""
     tasks = [group.create_task(worked(lane, 1e6)) for _ in range(size)]
     await asyncio.sleep(1)
@@ -112,8 +112,8 @@ def test_a_lane_with_its_own_permit_waits_for_no_others() -> None:
     async def main() -> tuple[list[float], int]:
         throttle = Throttle(ceiling=5)
         async with asyncio.TaskGroup() as group:
-            hanging = [task for _ in range(60) for task in await stuck(Lane(throttle, own=1), 20, group)]
-            came = await crowd(Lane(throttle, own=1), 4, seconds=0.02)
+            hanging = [task for _ in range(60) for task in await stuck(RequestQueue(throttle, own=1), 20, group)]
+            came = await crowd(RequestQueue(throttle, own=1), 4, seconds=0.02)
             taken = throttle.taken
             for task in hanging:
                 task.cancel()
@@ -127,7 +127,7 @@ def test_a_lane_with_its_own_permit_waits_for_no_others() -> None:
 def test_a_permit_of_its_own_is_one_more_and_is_given_back() -> None:
     async def main() -> list[float]:
         throttle = Throttle(ceiling=2)
-        lane = Lane(throttle, own=1)
+        lane = RequestQueue(throttle, own=1)
         first = await crowd(lane, 4)
         assert throttle.taken == 0
         return [*first, *await crowd(lane, 3)]
@@ -140,7 +140,7 @@ def test_what_goes_beyond_that_is_shared_in_turns() -> None:
 
     async def main() -> float:
         throttle = Throttle(ceiling=1)
-        many, few = Lane(throttle, own=1), Lane(throttle, own=1)
+        many, few = RequestQueue(throttle, own=1), RequestQueue(throttle, own=1)
         async with asyncio.TaskGroup() as group:
             group.create_task(worked(many, 1e6))
             for _ in range(50):
@@ -159,7 +159,7 @@ def test_what_goes_beyond_that_is_shared_in_turns() -> None:
 def test_a_request_that_is_cancelled_gives_the_lane_its_own_permit_back() -> None:
     async def main() -> list[float]:
         throttle = Throttle(ceiling=1)
-        other, lane = Lane(throttle), Lane(throttle, own=1)
+        other, lane = RequestQueue(throttle), RequestQueue(throttle, own=1)
         await other.enter()
         await lane.enter()
         async with asyncio.TaskGroup() as group:

@@ -23,7 +23,7 @@ from controller.runtime.clock import elapsed
 from controller.runtime.pacing import Pacer
 from controller.runtime.watch import Init
 from controller.runtime.workers import Outcome, Work
-from controller.runtime.workqueue import Taken
+from controller.runtime.workqueue import WorkItem
 from tests.beds.dependencies import Acting, refusal
 from tests.beds.scripted import Answer, ok
 from tests.beds.stores import open_store
@@ -120,7 +120,7 @@ class Passes:
         script = self.acting.script
         script.answers[:] = answers
         script.requests.clear()
-        outcome = await self.reconciler(Taken(key=self.daemonset.key, reasons=(), queued_seconds=0.0), self)
+        outcome = await self.reconciler(WorkItem(key=self.daemonset.key, reasons=(), queued_seconds=0.0), self)
         assert not script.answers, f"nobody asked for {script.answers}"
         return outcome
 
@@ -129,7 +129,7 @@ class Passes:
         script = self.acting.script
         script.answers[:] = [ok()] * 9
         script.requests.clear()
-        return await self.reconciler(Taken(key=self.daemonset.key, reasons=(), queued_seconds=0.0), self)
+        return await self.reconciler(WorkItem(key=self.daemonset.key, reasons=(), queued_seconds=0.0), self)
 
     @property
     def asked(self) -> list[str]:

@@ -9,13 +9,13 @@ import pytest
 from controller.api.names import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE
 from controller.kube.errors import (
     ApiError,
-    Busy,
     Conflict,
     Forbidden,
     Invalid,
     QuotaExceeded,
     ServerError,
-    Unknown,
+    TooManyRequests,
+    UnknownOutcome,
     Unreachable,
 )
 from controller.kube.requests import NotConnected, Request, Response
@@ -34,7 +34,7 @@ from controller.planner.actions import (
 from controller.planner.world import ROOM, Accepted, Place, TemplateRefused, TemplateVerdict
 from controller.reconcile.state import ENDING_SECONDS, PROOF
 from controller.reconcile.write_outcomes import FAILING_FIRST
-from controller.runtime.expectations import OF_PODS, Reach
+from controller.runtime.expectations import OF_PODS, CacheProgress
 from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.dry_runs import refusing
 from tests.beds.scripted import Answer, Script, ok
@@ -77,8 +77,8 @@ HELD = FAILING_FIRST
         pytest.param(BROKEN, [stored("demo-0")], ServerError, 0, id="perhaps it came through"),
         pytest.param(BROKEN, [AWAY], ServerError, 0, id="the look fails too"),
         pytest.param(AWAY, [], Unreachable, 0, id="no connection: no matter of the node"),
-        pytest.param(refusal(429, retry_after=99), [], Busy, 0, id="a busy server: no matter of the node"),
-        pytest.param(LOST, [], Unknown, 0, id="no answer"),
+        pytest.param(refusal(429, retry_after=99), [], TooManyRequests, 0, id="a busy server: no matter of the node"),
+        pytest.param(LOST, [], UnknownOutcome, 0, id="no answer"),
     ],
 )
 def test_a_node_is_left_alone_after_two_failures_that_are_its_own(
@@ -216,11 +216,11 @@ def test_a_conflict_is_tried_again_and_not_told() -> None:
 def test_nothing_is_planned_before_the_caches_show_what_was_written() -> None:
     acting = Acting()
     acting.carry_out([create(0), delete()], ok(), ok())
-    ledger = acting.dependencies.ledger
-    behind = ledger.check(OURS, {OF_PODS: Reach(version=6)}, lambda uid: False, NOW)
+    expectations = acting.dependencies.expectations
+    behind = expectations.check(OURS, {OF_PODS: CacheProgress(version=6)}, lambda uid: False, NOW)
     assert behind is not None
     assert behind.resource == OF_PODS
-    assert ledger.check(OURS, {OF_PODS: Reach(version=7)}, lambda uid: False, NOW) is None
+    assert expectations.check(OURS, {OF_PODS: CacheProgress(version=7)}, lambda uid: False, NOW) is None
 
 
 def test_of_very_many_actions_a_limited_number_is_under_way() -> None:

@@ -20,7 +20,7 @@ from controller.planner.plan import plan
 from controller.planner.status import Status
 from controller.planner.world import FormerPod, Predecessor
 from controller.reconcile import status_writer
-from controller.runtime.expectations import OF_PODS, Reach
+from controller.runtime.expectations import OF_PODS, CacheProgress
 from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.scripted import Answer, ok
 from tests.beds.virtual_time import virtually
@@ -197,8 +197,8 @@ def test_a_pass_looks_once_for_all_adoptions() -> None:
 
 def waits(acting: Acting, *, pods_at: int, live: bool = True) -> bool:
     """Whether a pass would have to wait, with the cache of pods at that version and the pod in it or not."""
-    reached = {OF_PODS: Reach(version=pods_at)}
-    return acting.dependencies.ledger.check(OURS, reached, lambda uid: live, NOW) is not None
+    reached = {OF_PODS: CacheProgress(version=pods_at)}
+    return acting.dependencies.expectations.check(OURS, reached, lambda uid: live, NOW) is not None
 
 
 def test_a_name_that_our_own_pod_has_is_waited_for() -> None:
@@ -281,7 +281,7 @@ def test_a_revisions_name_is_a_collision_unless_it_is_what_we_wanted(found: Resp
     (failure,) = acting.carry_out([NEW], TAKEN, found)
     assert isinstance(failure.error, AlreadyExists)
     assert acting.state.collisions == collisions
-    behind = acting.dependencies.ledger.check(OURS, {}, lambda uid: False, NOW)
+    behind = acting.dependencies.expectations.check(OURS, {}, lambda uid: False, NOW)
     assert (behind is None) is bool(collisions)
 
 

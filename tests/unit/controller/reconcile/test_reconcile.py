@@ -16,7 +16,7 @@ from controller.reconcile.reconcile import due_in
 from controller.runtime.expectations import OF_PODS, STALE_WARNING
 from controller.runtime.pacing import FIRST_INTERVAL
 from controller.runtime.workers import ANSWER_SECONDS, AT_ONCE, LOOK_AGAIN_SECONDS, ComeBack, Done, Retry
-from controller.runtime.workqueue import Taken
+from controller.runtime.workqueue import WorkItem
 from tests.beds.dependencies import refusal
 from tests.beds.scripted import Answer, Slow, ok
 from tests.beds.virtual_time import now, virtual_time
@@ -105,7 +105,7 @@ async def test_what_is_answered_after_the_daemonset_is_gone_is_not_kept() -> Non
     passes.is_gone()
     passes.reconciler.forget(OURS)
     assert await passing == Done()
-    assert len(passes.acting.dependencies.ledger) == 0
+    assert len(passes.acting.dependencies.expectations) == 0
 
 
 @virtual_time
@@ -141,7 +141,7 @@ async def test_a_mistake_in_what_outlasted_its_pass_is_told_by_the_next_one() ->
         return ok()
 
     passes.acting.script.answers = [mistaken] * 10
-    taken = Taken(key=passes.daemonset.key, reasons=(), queued_seconds=0.0)
+    taken = WorkItem(key=passes.daemonset.key, reasons=(), queued_seconds=0.0)
     await passes.reconciler(taken, passes)
     assert passes.woken == []
     await asyncio.sleep(10)
@@ -153,7 +153,7 @@ async def test_a_mistake_in_what_outlasted_its_pass_is_told_by_the_next_one() ->
 @virtual_time
 async def test_own_writes_that_are_not_seen_hold_up_actions_but_not_the_status() -> None:
     passes = Passes()
-    passes.acting.dependencies.ledger.wrote(OURS, OF_PODS, "50", now())
+    passes.acting.dependencies.expectations.expect_version(OURS, OF_PODS, "50", now())
     assert await passes() == ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
     assert passes.asked == []
     await asyncio.sleep(LOOK_AGAIN_SECONDS)
@@ -171,7 +171,7 @@ async def test_own_writes_that_are_not_seen_hold_up_actions_but_not_the_status()
 async def test_a_cache_that_stays_behind_is_listed_again_once_each_time() -> None:
     passes = Passes()
     for time, version in enumerate((50, 60), start=1):
-        passes.acting.dependencies.ledger.wrote(OURS, OF_PODS, str(version), now())
+        passes.acting.dependencies.expectations.expect_version(OURS, OF_PODS, str(version), now())
         await passes.freely()
         await asyncio.sleep(STALE_WARNING)
         await passes.freely()

@@ -15,7 +15,7 @@ from controller.reconcile.caches import Cached
 from controller.reconcile.state import DaemonSetState, DaemonSetStates, Unsure
 from controller.reconcile.status_writer import STAND_BACK_FIRST, OwnStatus
 from controller.reconcile.write_outcomes import ASK_AGAIN_AT_MOST, ASK_AGAIN_SECONDS, Answer, Verdicts, WriteFailure
-from controller.runtime.expectations import Reach
+from controller.runtime.expectations import CacheProgress
 from tests.beds.dry_runs import refusing
 from tests.beds.worlds import NOW, ds, node, pod, revision, template
 
@@ -40,7 +40,7 @@ def test_an_answer_about_what_is_gone_is_kept_no_longer_than_a_pass(gone: bool) 
     there = () if gone else (pod("node-0"),)
     uid, names = pod("node-0").uid, () if gone else (node("node-0"),)
     cached = Cached(
-        reach=Reach(),
+        reach=CacheProgress(),
         nodes=names,
         pods=there,
         orphans=(),
@@ -92,7 +92,7 @@ def test_our_own_status_is_forgotten_once_the_cache_knows_better(
     state = DaemonSetState()
     own = state.status_writer.own
     own.wrote(DaemonSetStatus(number_ready=2), "12", 5.0)
-    state.begin(state.generation, Reach(version=version, listed=listed))
+    state.begin(state.generation, CacheProgress(version=version, listed=listed))
     cached = replace(ds(), version="3", status=DaemonSetStatus(number_ready=1))
     assert own.latest(cached) == (("3", cached.status) if forgotten else ("12", own.status))
 
@@ -155,9 +155,9 @@ def test_another_generation_begins_with_a_clean_page() -> None:
     for _ in range(2):
         state.places.failed(Place.of_node("node-3"), NOW)
     state.learn([REFUSED], ds(), NOW)
-    state.begin(1, Reach())
+    state.begin(1, CacheProgress())
     assert (state.write_failure, state.verdicts.refusals) == (told, 1)
-    state.begin(2, Reach())
+    state.begin(2, CacheProgress())
     assert (state.write_failure, state.verdicts.refusals) == (None, 0)
     assert state.places.held_back(NOW) == {}
     assert state.verdicts.ask_at == 0.0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from controller.inplace.change import InPlaceChange
-from controller.kube.errors import ApiError, Conflict, Forbidden, ForWrite
+from controller.kube.errors import ApiError, Conflict, Forbidden, WriteVerdict
 from controller.planner import actions
 from controller.planner.actions import Action, CreatePod, DeletePod, DeleteReason
 from controller.planner.plan import Plan
@@ -63,40 +63,40 @@ ACTIONS: tuple[Action, ...] = (
 NO, YES, UNLESS = CountsAsFailure.NO, CountsAsFailure.YES, CountsAsFailure.UNLESS_DONE
 COUNTS = {
     # what it means: for a create, a deletion, a dry run, a revision
-    ForWrite.ABSENT: (NO, NO, NO, NO),
-    ForWrite.EXISTS: (NO, NO, NO, NO),
-    ForWrite.OVERTAKEN: (NO, NO, NO, NO),
-    ForWrite.REFUSED: (UNLESS, UNLESS, YES, YES),
-    ForWrite.DENIED: (UNLESS, UNLESS, YES, YES),
-    ForWrite.ALTERED: (YES, YES, YES, YES),
-    ForWrite.ENDING: (YES, YES, YES, YES),
-    ForWrite.NO_ROOM: (YES, UNLESS, YES, YES),
-    ForWrite.FAILED: (UNLESS, UNLESS, YES, YES),
-    ForWrite.NOT_NOW: (NO, NO, NO, NO),
-    ForWrite.UNKNOWN: (NO, NO, NO, NO),
+    WriteVerdict.NOT_FOUND: (NO, NO, NO, NO),
+    WriteVerdict.ALREADY_EXISTS: (NO, NO, NO, NO),
+    WriteVerdict.CONFLICT: (NO, NO, NO, NO),
+    WriteVerdict.INVALID: (UNLESS, UNLESS, YES, YES),
+    WriteVerdict.FORBIDDEN: (UNLESS, UNLESS, YES, YES),
+    WriteVerdict.MUTATED: (YES, YES, YES, YES),
+    WriteVerdict.NAMESPACE_TERMINATING: (YES, YES, YES, YES),
+    WriteVerdict.QUOTA_EXCEEDED: (YES, UNLESS, YES, YES),
+    WriteVerdict.FAILED: (UNLESS, UNLESS, YES, YES),
+    WriteVerdict.UNAVAILABLE: (NO, NO, NO, NO),
+    WriteVerdict.UNKNOWN_OUTCOME: (NO, NO, NO, NO),
 }
 NOTHING, AGAIN, TOLD, DOUBT = Left.NOTHING, Left.AGAIN, Left.TOLD, Left.IN_DOUBT
 LEFT = {
-    ForWrite.ABSENT: (TOLD, Left.IF_THERE, AGAIN, AGAIN),
-    ForWrite.EXISTS: (AGAIN, AGAIN, NOTHING, AGAIN),
-    ForWrite.OVERTAKEN: (AGAIN, AGAIN, AGAIN, AGAIN),
-    ForWrite.REFUSED: (TOLD, TOLD, NOTHING, AGAIN),
-    ForWrite.DENIED: (TOLD, TOLD, NOTHING, AGAIN),
-    ForWrite.ALTERED: (TOLD, TOLD, NOTHING, AGAIN),
-    ForWrite.ENDING: (NOTHING, NOTHING, NOTHING, NOTHING),
-    ForWrite.NO_ROOM: (TOLD, TOLD, NOTHING, AGAIN),
-    ForWrite.FAILED: (TOLD, TOLD, AGAIN, AGAIN),
-    ForWrite.NOT_NOW: (TOLD, TOLD, AGAIN, AGAIN),
-    ForWrite.UNKNOWN: (DOUBT, DOUBT, AGAIN, AGAIN),
+    WriteVerdict.NOT_FOUND: (TOLD, Left.IF_THERE, AGAIN, AGAIN),
+    WriteVerdict.ALREADY_EXISTS: (AGAIN, AGAIN, NOTHING, AGAIN),
+    WriteVerdict.CONFLICT: (AGAIN, AGAIN, AGAIN, AGAIN),
+    WriteVerdict.INVALID: (TOLD, TOLD, NOTHING, AGAIN),
+    WriteVerdict.FORBIDDEN: (TOLD, TOLD, NOTHING, AGAIN),
+    WriteVerdict.MUTATED: (TOLD, TOLD, NOTHING, AGAIN),
+    WriteVerdict.NAMESPACE_TERMINATING: (NOTHING, NOTHING, NOTHING, NOTHING),
+    WriteVerdict.QUOTA_EXCEEDED: (TOLD, TOLD, NOTHING, AGAIN),
+    WriteVerdict.FAILED: (TOLD, TOLD, AGAIN, AGAIN),
+    WriteVerdict.UNAVAILABLE: (TOLD, TOLD, AGAIN, AGAIN),
+    WriteVerdict.UNKNOWN_OUTCOME: (DOUBT, DOUBT, AGAIN, AGAIN),
 }
 
 
-@pytest.mark.parametrize("means", list(ForWrite), ids=lambda means: means.name)
-def test_what_an_error_counts_as_and_leaves_to_do(means: ForWrite) -> None:
+@pytest.mark.parametrize("means", list(WriteVerdict), ids=lambda means: means.name)
+def test_what_an_error_counts_as_and_leaves_to_do(means: WriteVerdict) -> None:
     for index, action in enumerate(ACTIONS):
         known, what = COUNTS[means][index], type(action).__name__
         assert counts_after(action, means, suspect=False) is known, what
-        suspected = COUNTS[ForWrite.FAILED][index] if known is NO else known
+        suspected = COUNTS[WriteVerdict.FAILED][index] if known is NO else known
         assert counts_after(action, means, suspect=True) is suspected, (
             f"{what}: at a suspect place every error counts"
         )
@@ -131,8 +131,8 @@ def test_of_many_places_that_fail_those_that_wait_are_kept() -> None:
     assert sorted(places.failing) == ["node-that-waits", "one-more"]
 
 
-@pytest.mark.parametrize("means", list(ForWrite), ids=lambda means: means.name)
-def test_a_failure_counts_if_it_is_of_the_place_or_the_third_in_a_row(means: ForWrite) -> None:
+@pytest.mark.parametrize("means", list(WriteVerdict), ids=lambda means: means.name)
+def test_a_failure_counts_if_it_is_of_the_place_or_the_third_in_a_row(means: WriteVerdict) -> None:
     places: Places[str] = Places()
     counts = [places.learn_failure("node-3", means, NOW) for _ in range(MOST_INCONCLUSIVE)]
     assert counts == [means.of_the_place, means.of_the_place, True]
@@ -152,8 +152,8 @@ def test_inconclusive_answers_make_a_place_suspect_until_one_goes_well() -> None
 def test_a_server_that_is_back_clears_only_places_that_were_not_to_blame() -> None:
     places: Places[str] = Places()
     for _ in range(MOST_INCONCLUSIVE + 2):
-        places.learn_failure("away", ForWrite.NOT_NOW, NOW)
-        places.learn_failure("refused", ForWrite.REFUSED, NOW)
+        places.learn_failure("away", WriteVerdict.UNAVAILABLE, NOW)
+        places.learn_failure("refused", WriteVerdict.INVALID, NOW)
     places.server_back()
     assert list(places.failing) == ["refused"]
     assert not places.is_suspect("away")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from controller.runtime.expectations import Ledger, Reach, Stale
+from controller.runtime.expectations import CacheProgress, Expectations, Stale
 
 LIVE = {"pod-1", "pod-2"}
 
 
 def look(
-    ledger: Ledger,
+    expectations: Expectations,
     *,
     pods: int = 0,
     revisions: int = 0,
@@ -19,99 +19,102 @@ def look(
     listed: float = -1.0,
 ) -> Stale | None:
     shown = LIVE if live is None else live
-    reached = {"pods": Reach(version=pods, listed=listed), "controllerrevisions": Reach(version=revisions)}
-    return ledger.check("ds", reached, shown.__contains__, at)
+    reached = {
+        "pods": CacheProgress(version=pods, listed=listed),
+        "controllerrevisions": CacheProgress(version=revisions),
+    }
+    return expectations.check("ds", reached, shown.__contains__, at)
 
 
 def test_an_owner_that_wrote_nothing_is_fresh() -> None:
-    assert look(Ledger()) is None
+    assert look(Expectations()) is None
 
 
 def test_fresh_once_every_cache_has_reached_our_highest_write() -> None:
-    ledger = Ledger()
-    ledger.wrote("ds", "pods", "41", 0.0)
-    ledger.wrote("ds", "pods", "43", 0.0)
-    ledger.wrote("ds", "pods", "42", 0.0)
-    ledger.wrote("ds", "controllerrevisions", "40", 0.0)
-    stale = look(ledger, pods=42, revisions=40)
+    expectations = Expectations()
+    expectations.expect_version("ds", "pods", "41", 0.0)
+    expectations.expect_version("ds", "pods", "43", 0.0)
+    expectations.expect_version("ds", "pods", "42", 0.0)
+    expectations.expect_version("ds", "controllerrevisions", "40", 0.0)
+    stale = look(expectations, pods=42, revisions=40)
     assert stale is not None
     assert (stale.resource, stale.waiting_for) == ("pods", "pods at version 43, have 42")
-    assert look(ledger, pods=43, revisions=40) is None
-    assert len(ledger) == 0
+    assert look(expectations, pods=43, revisions=40) is None
+    assert len(expectations) == 0
 
 
 def test_what_was_seen_once_is_not_asked_again() -> None:
-    ledger = Ledger()
-    ledger.wrote("ds", "pods", "43", 0.0)
-    ledger.wrote("ds", "controllerrevisions", "50", 0.0)
-    assert look(ledger, pods=43, revisions=49) is not None
-    assert look(ledger, pods=0, revisions=50) is None, "a cache that was lost and is filled again was ahead"
+    expectations = Expectations()
+    expectations.expect_version("ds", "pods", "43", 0.0)
+    expectations.expect_version("ds", "controllerrevisions", "50", 0.0)
+    assert look(expectations, pods=43, revisions=49) is not None
+    assert look(expectations, pods=0, revisions=50) is None, "a cache that was lost and is filled again was ahead"
 
 
 def test_owners_do_not_wait_for_each_other() -> None:
-    ledger = Ledger()
-    ledger.wrote("other", "pods", "43", 0.0)
-    assert look(ledger) is None
-    assert len(ledger) == 1
+    expectations = Expectations()
+    expectations.expect_version("other", "pods", "43", 0.0)
+    assert look(expectations) is None
+    assert len(expectations) == 1
 
 
 @pytest.mark.parametrize("live", [{"pod-2"}, set[str]()])
 def test_a_deleted_pod_is_waited_for_until_the_cache_shows_it(live: set[str]) -> None:
-    ledger = Ledger()
-    ledger.deleted("ds", "pod-1", 0.0)
-    stale = look(ledger, pods=10**6)
+    expectations = Expectations()
+    expectations.expect_deletion("ds", "pod-1", 0.0)
+    stale = look(expectations, pods=10**6)
     assert stale is not None
     assert stale.waiting_for == "the deletion of pod uid pod-1"
-    assert look(ledger, live=live) is None
+    assert look(expectations, live=live) is None
 
 
 def test_a_deletion_with_a_version_is_settled_by_the_version_too() -> None:
-    ledger = Ledger()
-    ledger.deleted("ds", "pod-1", 0.0, "77")
-    assert look(ledger, pods=76) is not None
-    assert look(ledger, pods=77) is None
+    expectations = Expectations()
+    expectations.expect_deletion("ds", "pod-1", 0.0, "77")
+    assert look(expectations, pods=76) is not None
+    assert look(expectations, pods=77) is None
 
 
 def test_versions_that_are_no_integers_switch_the_gate_off_per_resource() -> None:
-    ledger = Ledger()
-    ledger.wrote("ds", "pods", "43", 0.0)
-    ledger.wrote("ds", "pods", "v1:abc", 0.0)
-    ledger.wrote("ds", "pods", "99", 0.0)
-    assert look(ledger) is None
-    ledger.wrote("ds", "controllerrevisions", "5", 0.0)
-    assert look(ledger) is not None
+    expectations = Expectations()
+    expectations.expect_version("ds", "pods", "43", 0.0)
+    expectations.expect_version("ds", "pods", "v1:abc", 0.0)
+    expectations.expect_version("ds", "pods", "99", 0.0)
+    assert look(expectations) is None
+    expectations.expect_version("ds", "controllerrevisions", "5", 0.0)
+    assert look(expectations) is not None
 
 
 def test_stale_since_is_when_it_was_first_seen_without_a_break() -> None:
-    ledger = Ledger()
-    ledger.wrote("ds", "pods", "43", 0.0)
+    expectations = Expectations()
+    expectations.expect_version("ds", "pods", "43", 0.0)
     for at in (10.0, 25.0, 40.1):
-        stale = look(ledger, at=at)
+        stale = look(expectations, at=at)
         assert stale is not None
         assert stale.since == 10.0
-    assert look(ledger, pods=43, at=41.0) is None
-    ledger.wrote("ds", "pods", "44", 0.0)
-    stale = look(ledger, pods=43, at=50.0)
+    assert look(expectations, pods=43, at=41.0) is None
+    expectations.expect_version("ds", "pods", "44", 0.0)
+    stale = look(expectations, pods=43, at=50.0)
     assert stale is not None
     assert stale.since == 50.0
 
 
 def test_a_forgotten_owner_is_fresh() -> None:
-    ledger = Ledger()
-    ledger.wrote("ds", "pods", "43", 0.0)
-    ledger.deleted("ds", "pod-1", 0.0)
-    ledger.forget("ds")
-    assert look(ledger) is None
+    expectations = Expectations()
+    expectations.expect_version("ds", "pods", "43", 0.0)
+    expectations.expect_deletion("ds", "pod-1", 0.0)
+    expectations.forget("ds")
+    assert look(expectations) is None
 
 
 def test_a_list_asked_for_after_the_answer_has_the_last_word() -> None:
     """After a restored backup versions go back, and what was written beyond them never was."""
-    ledger = Ledger()
-    ledger.wrote("ds", "pods", "990", 10.0)
-    ledger.deleted("ds", "pod-1", 10.0)
-    ledger.deleted("ds", "pod-2", 10.0, "991")
-    assert look(ledger, pods=500, listed=10.0) is not None, "it may have been read before"
-    assert look(ledger, pods=500, listed=10.1) is None
-    ledger.wrote("ds", "pods", "501", 11.0)
-    assert look(ledger, pods=500, listed=10.1) is not None
-    assert look(ledger, pods=501, listed=10.1) is None
+    expectations = Expectations()
+    expectations.expect_version("ds", "pods", "990", 10.0)
+    expectations.expect_deletion("ds", "pod-1", 10.0)
+    expectations.expect_deletion("ds", "pod-2", 10.0, "991")
+    assert look(expectations, pods=500, listed=10.0) is not None, "it may have been read before"
+    assert look(expectations, pods=500, listed=10.1) is None
+    expectations.expect_version("ds", "pods", "501", 11.0)
+    assert look(expectations, pods=500, listed=10.1) is not None
+    assert look(expectations, pods=501, listed=10.1) is None

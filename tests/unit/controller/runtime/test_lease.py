@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from controller.kube.errors import (
     ApiError,
-    Busy,
     ConfigError,
     Forbidden,
     ServerError,
+    TooManyRequests,
     Unauthorized,
-    Unknown,
+    UnknownOutcome,
     Unreachable,
     Unreadable,
 )
@@ -153,7 +153,7 @@ async def test_other_answers_are_errors(answer: Answer, error: type[ApiError]) -
 
 async def test_a_write_without_an_answer_is_unknown() -> None:
     api, _ = on(ConnectionResetError("reset"))
-    with pytest.raises(Unknown):
+    with pytest.raises(UnknownOutcome):
         await api.update_lease(MINE, "41")
 
 
@@ -207,7 +207,7 @@ async def test_a_refused_credential_is_renewed_for_the_next_call(verb: str) -> N
 @virtual_time_from(1000.0)
 async def test_a_busy_server_is_asked_again_for_two_seconds_at_most() -> None:
     api, asked = on(*[Response(status=429, body=b'{"kind": "Status"}', retry_after=0.75)] * 3)
-    with pytest.raises(Busy):
+    with pytest.raises(TooManyRequests):
         await api.update_lease(MINE, "41")
     assert (len(asked), now()) == (3, 1001.5)
     assert [request.timeout for request in asked] == [2.0, 1.25, 0.5]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.runtime.pacing import PacedQueue, Pacer, StatusPacer
-from controller.runtime.workqueue import SWEEP_EVERY, Backoff, BackoffTable
+from controller.runtime.workqueue import SWEEP_EVERY, Backoff, FailureRateLimiter
 from tests.beds.virtual_time import now, virtual_time_from
 
 
@@ -23,7 +23,7 @@ def test_jitter_only_adds(chance: float, delays: list[float]) -> None:
 
 
 def test_a_key_waits_five_milliseconds_doubling_to_a_thousand_seconds() -> None:
-    table: BackoffTable[str] = BackoffTable()
+    table: FailureRateLimiter[str] = FailureRateLimiter()
     delays = [table.strike("a", 0.0) for _ in range(20)]
     assert delays[:4] == [0.005, 0.01, 0.02, 0.04]
     assert delays[-1] == 1000.0
@@ -33,7 +33,7 @@ def test_a_key_waits_five_milliseconds_doubling_to_a_thousand_seconds() -> None:
 
 
 def test_quiet_keys_leave_the_table_by_themselves() -> None:
-    table: BackoffTable[int] = BackoffTable(quiet=10.0)
+    table: FailureRateLimiter[int] = FailureRateLimiter(quiet=10.0)
     for key in range(SWEEP_EVERY - 1):
         table.strike(key, 0.0)
     assert len(table) == SWEEP_EVERY - 1

@@ -15,7 +15,7 @@ from controller.kube.requests import NotConnected
 from controller.kube.sender import Sender
 from controller.runtime.reflector import CHANGE, TURN, Reflector
 from controller.runtime.store import Change
-from controller.runtime.watch import Contact
+from controller.runtime.watch import Connectivity
 from tests.beds.sample_kind import THINGS, Thing, ThingView, bookmark, error_line, line, page, status, thing
 from tests.beds.scripted import Answer, Script, Watch, ok
 from tests.beds.stores import open_store
@@ -34,7 +34,7 @@ class Mirror:
     def __init__(self, script: Script, chance: float = 0.0, *, custom: bool = False, namespace: str = "") -> None:
         writer, self.store = open_store(Thing)
         self.changes: list[Change[Thing]] = []
-        self.contacts: list[Contact] = []
+        self.contacts: list[Connectivity] = []
         self.malformed: list[str] = []
         self.restarts: list[str] = []
         self.heard = 0
@@ -112,7 +112,7 @@ def asked(script: Script) -> list[str]:
 async def test_a_stream_fills_the_store_and_goes_on() -> None:
     async with mirrored(Watch([*FULL, 1.0, line("ADDED", thing("c", 11)), QUIET])) as (mirror, script):
         await mirror.reflector.synced()
-        assert (mirror.names, mirror.store.reach_in("").version) == ("ab", 10)
+        assert (mirror.names, mirror.store.progress_in("").version) == ("ab", 10)
         await when(lambda: mirror.names == "abc", "the change after the end mark is not in the store")
         assert [change.key.name for change in mirror.changes] == ["a", "b", "c"]
         assert asked(script) == ["watchlist"]
@@ -125,8 +125,8 @@ async def test_other_tasks_get_their_turn_in_a_flood() -> None:
     async with mirrored(Watch([*FULL, flood, QUIET])) as (mirror, _):
         await mirror.reflector.synced()
         seen = set[int]()
-        while mirror.store.reach_in("").version < 19 + 10 * TURN:
-            seen.add(mirror.store.reach_in("").version)
+        while mirror.store.progress_in("").version < 19 + 10 * TURN:
+            seen.add(mirror.store.progress_in("").version)
             await asyncio.sleep(0)
         assert len(seen) >= 10
 

@@ -62,12 +62,12 @@ def words(changes: Sequence[Change[Thing]]) -> list[str]:
 
 def test_nothing_is_known_before_the_first_list_is_complete() -> None:
     writer, store = open_store(Thing)
-    assert (store.reach_in("").version, store.filled) == (0, False)
+    assert (store.progress_in("").version, store.filled) == (0, False)
     writer.feed(Init())
     writer.feed(at("a", 3))
-    assert (store.reach_in("").version, store.filled, len(store)) == (0, False, 0)
+    assert (store.progress_in("").version, store.filled, len(store)) == (0, False, 0)
     assert words(taken(writer, 10)) == ["a: - -> 3"]
-    assert (store.reach_in("").version, store.filled, A in store) == (10, True, True)
+    assert (store.progress_in("").version, store.filled, A in store) == (10, True, True)
 
 
 def test_changes_come_with_old_and_new(writer_and_store: Both) -> None:
@@ -76,19 +76,19 @@ def test_changes_come_with_old_and_new(writer_and_store: Both) -> None:
     assert words(writer.feed(at("c", 12))) == ["c: - -> 12"]
     assert words(writer.feed(gone("b", 13))) == ["b: 4 -> -"]
     assert sorted(key.name for key, _ in store.items()) == ["a", "c"]
-    assert store.reach_in("").version == 13
+    assert store.progress_in("").version == 13
 
 
 def test_an_unknown_object_that_goes_changes_nothing_but_the_version(writer_and_store: Both) -> None:
     writer, store = writer_and_store
     assert writer.feed(gone("foreign", 14)) == ()
-    assert store.reach_in("").version == 14
+    assert store.progress_in("").version == 14
 
 
 def test_bookmarks_move_the_version(writer_and_store: Both) -> None:
     writer, store = writer_and_store
     assert writer.feed(Bookmark(version="20")) == ()
-    assert store.reach_in("").version == 20
+    assert store.progress_in("").version == 20
 
 
 def test_the_same_version_told_again_is_no_change(writer_and_store: Both) -> None:
@@ -117,7 +117,7 @@ def test_readers_see_the_old_world_until_the_list_is_complete(writer_and_store: 
     writer.feed(at("c", 15))
     writer.feed(Bookmark(version="30"))
     assert {key.name for key, _ in store.items()} == {"a", "b"}
-    assert store.reach_in("").version == 10
+    assert store.progress_in("").version == 10
 
 
 def test_a_list_that_was_broken_off_leaves_no_trace(writer_and_store: Both) -> None:
@@ -147,7 +147,7 @@ def test_a_malformed_object_keeps_its_last_good_state_and_is_named(
     found = store.get(A)
     assert found is not None
     assert found.version == "3"
-    assert store.reach_in("").version == 11
+    assert store.progress_in("").version == 11
     assert words(writer.feed(at("a", 12))) == ["a: 3 -> 3", "a: 3 -> 12"]
     assert not store.malformed
 
@@ -191,14 +191,14 @@ def test_in_a_list_too_a_malformed_object_keeps_its_last_good_state(writer_and_s
 def test_a_version_that_is_no_number_counts_for_nothing() -> None:
     writer, store = open_store(Thing)
     listed(writer, at("a", "x3"), version="x10")
-    assert (store.filled, store.reach_in("").version) == (True, 0)
+    assert (store.filled, store.progress_in("").version) == (True, 0)
     assert A in store
 
 
 def test_a_list_from_a_restored_backup_may_lead_back(writer_and_store: Both) -> None:
     writer, store = writer_and_store
     listed(writer, at("a", 2), version=5)
-    assert store.reach_in("").version == 5
+    assert store.progress_in("").version == 5
 
 
 def test_a_list_is_found_at_once_and_told_object_by_object(writer_and_store: Both) -> None:
@@ -214,7 +214,7 @@ def test_a_list_is_found_at_once_and_told_object_by_object(writer_and_store: Bot
         told += changes
         found = {"uid-b", "uid-c"} if told else before
         assert set(by_uid.values()) == {one.uid for one in store.values()} == found
-        assert store.reach_in("").version == (20 if told else 10), "as soon as it is found, and no sooner"
+        assert store.progress_in("").version == (20 if told else 10), "as soon as it is found, and no sooner"
         assert len(followed) == (len({*before, *found}) if told else 0), "no reader finds what was not followed"
     assert [change.key for change in told] == followed
 
@@ -273,12 +273,12 @@ def test_a_swap_updates_the_indexes(writer_and_store: Both) -> None:
 def test_a_list_of_one_namespace_leaves_the_others_alone() -> None:
     writers, store = open_scoped_store(Thing, ("x", "y"))
     listed(writers["x"], at("a", 3, namespace="x"), version=10)
-    assert (store.filled, store.reach_in("y").version) == (False, 0)
+    assert (store.filled, store.progress_in("y").version) == (False, 0)
     listed(writers["y"], at("b", 4, namespace="y"), version=12)
-    assert (store.filled, store.reach_in("x").version) == (True, 10)
+    assert (store.filled, store.progress_in("x").version) == (True, 10)
     assert words(listed(writers["x"], at("c", 15, namespace="x"), version=20)) == ["a: 3 -> -", "c: - -> 15"]
     assert {str(key) for key, _ in store.items()} == {"x/c", "y/b"}
-    assert (store.reach_in("x").version, store.reach_in("y").version) == (20, 12)
+    assert (store.progress_in("x").version, store.progress_in("y").version) == (20, 12)
 
 
 def test_a_namespace_has_one_writer() -> None:
@@ -288,4 +288,4 @@ def test_a_namespace_has_one_writer() -> None:
 
 def test_without_namespaces_every_namespace_has_the_one_version(writer_and_store: Both) -> None:
     _, store = writer_and_store
-    assert store.reach_in("anywhere").version == 10
+    assert store.progress_in("anywhere").version == 10

@@ -14,26 +14,26 @@ from controller.runtime import watch
 from controller.runtime.watch import (
     MOST_STRIKES,
     Closed,
-    Contact,
+    Connectivity,
+    Empty,
     End,
     Failed,
-    Filling,
     Init,
     InitDone,
-    Length,
+    InitialEventsIgnored,
+    InitialWatch,
     Listed,
     Listing,
+    ListMode,
     ListPage,
-    Manner,
     Next,
     OpenWatch,
-    RelistAsked,
+    PauseLength,
+    RelistRequested,
     Stalled,
-    Start,
-    Streaming,
-    Unmarked,
+    VersionWentBack,
+    Watching,
     WatchPause,
-    WentBack,
     pause_after,
 )
 
@@ -41,9 +41,9 @@ A = Key("default", "a")
 SEEN = Seen[str](key=A, version="12", obj="a at 12")
 BAD = Malformed(key=A, version="12", reason="size")
 
-STREAM, PAGES, PAGES_ONCE, WHOLE = Manner.STREAM, Manner.PAGES, Manner.PAGES_ONCE, Manner.WHOLE
+STREAM, PAGES, PAGES_ONCE, WHOLE = ListMode.STREAMED, ListMode.PAGED, ListMode.PAGED_ONCE, ListMode.UNPAGED
 LISTED = Listed(version="10", manner=STREAM)
-STREAMING = Streaming(version="10", manner=STREAM)
+STREAMING = Watching(version="10", manner=STREAM)
 
 
 def failed(kind: type[ApiError]) -> Failed:
@@ -54,7 +54,7 @@ def failed(kind: type[ApiError]) -> Failed:
     ("state", "query"),
     [
         (
-            Start(),
+            Empty(),
             {
                 "sendInitialEvents": "true",
                 "resourceVersionMatch": "NotOlderThan",
@@ -74,10 +74,10 @@ def test_which_watch_is_asked_for(state: watch.State, query: dict[str, str]) -> 
 @pytest.mark.parametrize(
     ("state", "page"),
     [
-        (Start(manner=PAGES), ListPage(limit=500, token="")),
+        (Empty(manner=PAGES), ListPage(limit=500, token="")),
         (Listing(token="t", manner=PAGES), ListPage(limit=500, token="t")),
-        (Start(manner=PAGES_ONCE), ListPage(limit=500, token="")),
-        (Start(manner=WHOLE), ListPage(limit=0, token="")),
+        (Empty(manner=PAGES_ONCE), ListPage(limit=500, token="")),
+        (Empty(manner=WHOLE), ListPage(limit=0, token="")),
     ],
 )
 def test_which_page_is_asked_for(state: watch.State, page: ListPage) -> None:
@@ -89,32 +89,32 @@ def test_nothing_is_asked_for_while_a_stream_is_open() -> None:
         watch.ask(STREAMING, 400)
 
 
-@pytest.mark.parametrize("state", [Start(), Listing(token="t", manner=PAGES), LISTED])
+@pytest.mark.parametrize("state", [Empty(), Listing(token="t", manner=PAGES), LISTED])
 def test_without_a_stream_there_are_no_events(state: watch.State) -> None:
     with pytest.raises(AssertionError):
         watch.on_event(state, SEEN)
 
 
-@pytest.mark.parametrize("state", [Start(manner=PAGES), Listing(token="t", manner=PAGES), Filling(), STREAMING])
+@pytest.mark.parametrize("state", [Empty(manner=PAGES), Listing(token="t", manner=PAGES), InitialWatch(), STREAMING])
 def test_what_was_not_asked_for_is_not_opened(state: watch.State) -> None:
     with pytest.raises(AssertionError):
         watch.on_open(state)
 
 
 def test_opening_fills_at_the_start_and_goes_on_after_a_list() -> None:
-    assert watch.on_open(Start()) == (Filling(), (Init(),))
+    assert watch.on_open(Empty()) == (InitialWatch(), (Init(),))
     assert watch.on_open(LISTED) == (STREAMING, ())
 
 
 @pytest.mark.parametrize(
     ("state", "event", "after", "told"),
     [
-        (Filling(), SEEN, Filling(), SEEN),
-        (Filling(), BAD, Filling(), BAD),
-        (Filling(), Bookmark(version="10", initial_end=True), STREAMING, InitDone(version="10")),
-        (STREAMING, SEEN, Streaming(version="12", manner=STREAM), SEEN),
-        (STREAMING, BAD, Streaming(version="12", manner=STREAM), BAD),
-        (STREAMING, Bookmark(version="15"), Streaming(version="15", manner=STREAM), Bookmark(version="15")),
+        (InitialWatch(), SEEN, InitialWatch(), SEEN),
+        (InitialWatch(), BAD, InitialWatch(), BAD),
+        (InitialWatch(), Bookmark(version="10", initial_end=True), STREAMING, InitDone(version="10")),
+        (STREAMING, SEEN, Watching(version="12", manner=STREAM), SEEN),
+        (STREAMING, BAD, Watching(version="12", manner=STREAM), BAD),
+        (STREAMING, Bookmark(version="15"), Watching(version="15", manner=STREAM), Bookmark(version="15")),
         (STREAMING, Malformed(key=A, version="", reason="x"), STREAMING, Malformed(key=A, version="", reason="x")),
     ],
     ids=[
@@ -127,16 +127,16 @@ def test_opening_fills_at_the_start_and_goes_on_after_a_list() -> None:
         "no version, no move",
     ],
 )
-def test_events(state: watch.State, event: Any, after: Filling | Streaming, told: Any) -> None:
+def test_events(state: watch.State, event: Any, after: InitialWatch | Watching, told: Any) -> None:
     assert watch.on_event(state, event) == Next(state=after, event=told)
 
 
 @pytest.mark.parametrize(
     ("state", "event", "end", "after"),
     [
-        (Filling(), Bookmark(version="10"), Unmarked(), Start(manner=PAGES)),
-        (STREAMING, Bookmark(version="9"), WentBack(), Start()),
-        (Streaming(version="10", manner=PAGES), Bookmark(version="9"), WentBack(), Start(manner=PAGES)),
+        (InitialWatch(), Bookmark(version="10"), InitialEventsIgnored(), Empty(manner=PAGES)),
+        (STREAMING, Bookmark(version="9"), VersionWentBack(), Empty()),
+        (Watching(version="10", manner=PAGES), Bookmark(version="9"), VersionWentBack(), Empty(manner=PAGES)),
     ],
     ids=[
         "a plain bookmark instead of the end mark: the server ignores sendInitialEvents",
@@ -152,75 +152,75 @@ def test_events_that_show_that_a_stream_is_of_no_use(
 
 
 def test_a_change_forgives_earlier_failures() -> None:
-    assert watch.on_event(Streaming(version="10", manner=STREAM, strikes=3), SEEN) == Next(
-        state=Streaming(version="12", manner=STREAM, strikes=0), event=SEEN
+    assert watch.on_event(Watching(version="10", manner=STREAM, strikes=3), SEEN) == Next(
+        state=Watching(version="12", manner=STREAM, strikes=0), event=SEEN
     )
 
 
 def test_the_pages_of_a_list_are_one_init() -> None:
     a, b = Seen(key=A, version="3", obj="a"), Seen(key=Key("default", "b"), version="4", obj="b")
-    state, told = watch.on_page(Start(manner=PAGES), Page(items=(a,), version="9", token="t"))
+    state, told = watch.on_page(Empty(manner=PAGES), Page(items=(a,), version="9", token="t"))
     assert (state, told) == (Listing(token="t", manner=PAGES), (Init(), a))
     state, told = watch.on_page(state, Page(items=(b,), version="9"))
     assert (state, told) == (Listed(version="9", manner=PAGES), (b, InitDone(version="9")))
 
 
 def test_after_one_whole_list_it_is_pages_again() -> None:
-    state, told = watch.on_page(Start(manner=WHOLE), Page[str](items=(), version="9"))
+    state, told = watch.on_page(Empty(manner=WHOLE), Page[str](items=(), version="9"))
     assert (state, told) == (Listed(version="9", manner=PAGES), (Init(), InitDone(version="9")))
 
 
 def test_after_a_broken_initial_stream_and_a_list_it_streams_again() -> None:
-    state, _ = watch.on_page(Start(manner=PAGES_ONCE), Page[str](items=(), version="9", token="t"))
+    state, _ = watch.on_page(Empty(manner=PAGES_ONCE), Page[str](items=(), version="9", token="t"))
     assert state == Listing(token="t", manner=PAGES_ONCE)
     state, _ = watch.on_page(state, Page[str](items=(), version="10"))
     assert state == LISTED
 
 
 def test_a_stream_that_does_not_end_its_filling_is_not_tried_again() -> None:
-    assert watch.on_end(Filling(), Stalled()) == Start(manner=PAGES)
+    assert watch.on_end(InitialWatch(), Stalled()) == Empty(manner=PAGES)
 
 
 @pytest.mark.parametrize(
     ("state", "error", "after"),
     [
-        (Start(), errors.Invalid, Start(manner=PAGES)),
-        (Start(), errors.Forbidden, Start(manner=PAGES)),
-        (Start(), errors.Unauthorized, Start()),
-        (Start(), errors.NotFound, Start()),
-        (Start(), errors.Unreachable, Start()),
-        (Start(), errors.Busy, Start()),
-        (Start(manner=PAGES), errors.Forbidden, Start(manner=PAGES)),
-        (Filling(), None, Start(manner=PAGES_ONCE)),
-        (Filling(), errors.Unreachable, Start(manner=PAGES_ONCE)),
-        (Filling(), errors.Gone, Start(manner=PAGES_ONCE)),
-        (Filling(), errors.ServerError, Start(manner=PAGES_ONCE)),
-        (Filling(), errors.Busy, Start(manner=PAGES_ONCE)),
-        (Filling(), errors.NotFound, Start(manner=PAGES_ONCE)),
-        (Filling(), errors.Invalid, Start(manner=PAGES)),
-        (Filling(), errors.Forbidden, Start(manner=PAGES)),
-        (Filling(), errors.Unauthorized, Start(manner=PAGES_ONCE)),
-        (Start(manner=PAGES_ONCE), errors.Unreachable, Start(manner=PAGES_ONCE)),
+        (Empty(), errors.Invalid, Empty(manner=PAGES)),
+        (Empty(), errors.Forbidden, Empty(manner=PAGES)),
+        (Empty(), errors.Unauthorized, Empty()),
+        (Empty(), errors.NotFound, Empty()),
+        (Empty(), errors.Unreachable, Empty()),
+        (Empty(), errors.TooManyRequests, Empty()),
+        (Empty(manner=PAGES), errors.Forbidden, Empty(manner=PAGES)),
+        (InitialWatch(), None, Empty(manner=PAGES_ONCE)),
+        (InitialWatch(), errors.Unreachable, Empty(manner=PAGES_ONCE)),
+        (InitialWatch(), errors.Gone, Empty(manner=PAGES_ONCE)),
+        (InitialWatch(), errors.ServerError, Empty(manner=PAGES_ONCE)),
+        (InitialWatch(), errors.TooManyRequests, Empty(manner=PAGES_ONCE)),
+        (InitialWatch(), errors.NotFound, Empty(manner=PAGES_ONCE)),
+        (InitialWatch(), errors.Invalid, Empty(manner=PAGES)),
+        (InitialWatch(), errors.Forbidden, Empty(manner=PAGES)),
+        (InitialWatch(), errors.Unauthorized, Empty(manner=PAGES_ONCE)),
+        (Empty(manner=PAGES_ONCE), errors.Unreachable, Empty(manner=PAGES_ONCE)),
         (Listing(token="t", manner=PAGES), errors.Unreachable, Listing(token="t", manner=PAGES)),
         (Listing(token="t", manner=PAGES), errors.Forbidden, Listing(token="t", manner=PAGES)),
         (Listing(token="t", manner=PAGES), errors.ServerError, Listing(token="t", manner=PAGES)),
-        (Listing(token="t", manner=PAGES), errors.Gone, Start(manner=WHOLE)),
-        (Listing(token="t", manner=PAGES), errors.Invalid, Start(manner=WHOLE)),
-        (Listing(token="t", manner=PAGES), errors.NotFound, Start(manner=WHOLE)),
+        (Listing(token="t", manner=PAGES), errors.Gone, Empty(manner=WHOLE)),
+        (Listing(token="t", manner=PAGES), errors.Invalid, Empty(manner=WHOLE)),
+        (Listing(token="t", manner=PAGES), errors.NotFound, Empty(manner=WHOLE)),
         (STREAMING, None, LISTED),
         (STREAMING, errors.Unreachable, LISTED),
-        (STREAMING, errors.Gone, Start()),
+        (STREAMING, errors.Gone, Empty()),
         (STREAMING, errors.ServerError, Listed(version="10", manner=STREAM, strikes=1)),
         (STREAMING, errors.Unreadable, Listed(version="10", manner=STREAM, strikes=1)),
         (LISTED, errors.Unreachable, LISTED),
-        (LISTED, errors.Busy, LISTED),
+        (LISTED, errors.TooManyRequests, LISTED),
         (LISTED, errors.Forbidden, LISTED),
         (LISTED, errors.Unauthorized, LISTED),
-        (LISTED, errors.Gone, Start()),
-        (LISTED, errors.Invalid, Start()),
-        (LISTED, errors.NotFound, Start()),
-        (Listed(version="10", manner=PAGES), errors.Gone, Start(manner=PAGES)),
-        (Listed(version="10", manner=STREAM, strikes=MOST_STRIKES - 1), errors.ServerError, Start()),
+        (LISTED, errors.Gone, Empty()),
+        (LISTED, errors.Invalid, Empty()),
+        (LISTED, errors.NotFound, Empty()),
+        (Listed(version="10", manner=PAGES), errors.Gone, Empty(manner=PAGES)),
+        (Listed(version="10", manner=STREAM, strikes=MOST_STRIKES - 1), errors.ServerError, Empty()),
     ],
 )
 def test_ends(state: watch.State, error: type[ApiError] | None, after: watch.State) -> None:
@@ -230,86 +230,86 @@ def test_ends(state: watch.State, error: type[ApiError] | None, after: watch.Sta
 @pytest.mark.parametrize(
     ("state", "after"),
     [
-        (STREAMING, Start()),
-        (Filling(), Start()),
-        (Streaming(version="1", manner=PAGES), Start(manner=PAGES)),
-        (Listing(token="t", manner=WHOLE), Start(manner=WHOLE)),
+        (STREAMING, Empty()),
+        (InitialWatch(), Empty()),
+        (Watching(version="1", manner=PAGES), Empty(manner=PAGES)),
+        (Listing(token="t", manner=WHOLE), Empty(manner=WHOLE)),
     ],
 )
 def test_a_doubted_state_starts_over_in_the_manner_that_works(state: watch.State, after: watch.State) -> None:
-    assert watch.on_end(state, RelistAsked()) == after
+    assert watch.on_end(state, RelistRequested()) == after
 
 
-FILLING, LISTING = Filling(), Listing(token="t", manner=PAGES)
+FILLING, LISTING = InitialWatch(), Listing(token="t", manner=PAGES)
 
 
 @pytest.mark.parametrize(
     ("before", "end", "length", "told"),
     [
-        (Start(), errors.Invalid, Length.NONE, {}),
-        (Start(), errors.Forbidden, Length.NONE, {}),
-        (Start(), errors.Unauthorized, Length.GROWING, {"contact": "forbidden"}),
-        (Start(), errors.ServerError, Length.GROWING, {"contact": "unreachable"}),
-        (Start(), errors.Busy, Length.GROWING, {"contact": "unreachable"}),
-        (Start(), errors.Unreachable, Length.AWAY, {"contact": "unreachable"}),
-        (Start(), errors.NotFound, Length.MISSING, {"contact": "missing", "emptied": True}),
-        (Start(manner=PAGES), errors.Invalid, Length.GROWING, {"contact": "unreachable"}),
-        (Start(manner=PAGES), errors.Forbidden, Length.GROWING, {"contact": "forbidden"}),
-        (FILLING, Stalled(), Length.NONE, {"restart": "timeout"}),
-        (FILLING, Unmarked(), Length.NONE, {}),
-        (FILLING, Closed(), Length.GROWING, {"restart": "closed"}),
-        (FILLING, errors.Unreachable, Length.GROWING, {"restart": "error"}),
-        (FILLING, errors.Invalid, Length.GROWING, {"restart": "error"}),
-        (LISTING, errors.Gone, Length.GROWING, {}),
-        (LISTING, errors.Unreachable, Length.AWAY, {"contact": "unreachable"}),
-        (LISTING, errors.NotFound, Length.MISSING, {"contact": "missing", "emptied": True}),
-        (LISTED, errors.Gone, Length.GROWING, {}),
-        (LISTED, errors.Invalid, Length.GROWING, {"contact": "unreachable"}),
-        (LISTED, errors.Forbidden, Length.GROWING, {"contact": "forbidden"}),
-        (LISTED, errors.Unreadable, Length.GROWING, {"contact": "unreachable"}),
-        (LISTED, errors.Unreachable, Length.AWAY, {"contact": "unreachable"}),
-        (LISTED, errors.NotFound, Length.MISSING, {"contact": "missing", "emptied": True}),
-        (STREAMING, Closed(), Length.GROWING, {"restart": "closed"}),
-        (STREAMING, WentBack(), Length.GROWING, {"restart": "gone"}),
-        (STREAMING, RelistAsked(), Length.NONE, {}),
-        (STREAMING, errors.Gone, Length.GROWING, {"restart": "gone"}),
-        (STREAMING, errors.Unreachable, Length.GROWING, {"restart": "error"}),
-        (STREAMING, errors.ServerError, Length.GROWING, {"restart": "error"}),
-        (STREAMING, errors.NotFound, Length.MISSING, {"restart": "error", "emptied": True}),
+        (Empty(), errors.Invalid, PauseLength.NONE, {}),
+        (Empty(), errors.Forbidden, PauseLength.NONE, {}),
+        (Empty(), errors.Unauthorized, PauseLength.GROWING, {"contact": "forbidden"}),
+        (Empty(), errors.ServerError, PauseLength.GROWING, {"contact": "unreachable"}),
+        (Empty(), errors.TooManyRequests, PauseLength.GROWING, {"contact": "unreachable"}),
+        (Empty(), errors.Unreachable, PauseLength.AWAY, {"contact": "unreachable"}),
+        (Empty(), errors.NotFound, PauseLength.MISSING, {"contact": "missing", "emptied": True}),
+        (Empty(manner=PAGES), errors.Invalid, PauseLength.GROWING, {"contact": "unreachable"}),
+        (Empty(manner=PAGES), errors.Forbidden, PauseLength.GROWING, {"contact": "forbidden"}),
+        (FILLING, Stalled(), PauseLength.NONE, {"restart": "timeout"}),
+        (FILLING, InitialEventsIgnored(), PauseLength.NONE, {}),
+        (FILLING, Closed(), PauseLength.GROWING, {"restart": "closed"}),
+        (FILLING, errors.Unreachable, PauseLength.GROWING, {"restart": "error"}),
+        (FILLING, errors.Invalid, PauseLength.GROWING, {"restart": "error"}),
+        (LISTING, errors.Gone, PauseLength.GROWING, {}),
+        (LISTING, errors.Unreachable, PauseLength.AWAY, {"contact": "unreachable"}),
+        (LISTING, errors.NotFound, PauseLength.MISSING, {"contact": "missing", "emptied": True}),
+        (LISTED, errors.Gone, PauseLength.GROWING, {}),
+        (LISTED, errors.Invalid, PauseLength.GROWING, {"contact": "unreachable"}),
+        (LISTED, errors.Forbidden, PauseLength.GROWING, {"contact": "forbidden"}),
+        (LISTED, errors.Unreadable, PauseLength.GROWING, {"contact": "unreachable"}),
+        (LISTED, errors.Unreachable, PauseLength.AWAY, {"contact": "unreachable"}),
+        (LISTED, errors.NotFound, PauseLength.MISSING, {"contact": "missing", "emptied": True}),
+        (STREAMING, Closed(), PauseLength.GROWING, {"restart": "closed"}),
+        (STREAMING, VersionWentBack(), PauseLength.GROWING, {"restart": "gone"}),
+        (STREAMING, RelistRequested(), PauseLength.NONE, {}),
+        (STREAMING, errors.Gone, PauseLength.GROWING, {"restart": "gone"}),
+        (STREAMING, errors.Unreachable, PauseLength.GROWING, {"restart": "error"}),
+        (STREAMING, errors.ServerError, PauseLength.GROWING, {"restart": "error"}),
+        (STREAMING, errors.NotFound, PauseLength.MISSING, {"restart": "error", "emptied": True}),
     ],
 )
-def test_pauses(before: watch.State, end: End | type[ApiError], length: Length, told: dict[str, Any]) -> None:
+def test_pauses(before: watch.State, end: End | type[ApiError], length: PauseLength, told: dict[str, Any]) -> None:
     """Of a stream: one that ended at once, and brought nothing."""
     ended = failed(end) if isinstance(end, type) else end
     if isinstance(ended, Failed) and "contact" in told:
-        told = told | {"contact": Contact(state=told["contact"], error=ended.error)}
+        told = told | {"contact": Connectivity(state=told["contact"], error=ended.error)}
     assert pause_after(before, ended, lasted=0.9, delivered=False) == WatchPause(length=length, **told)
 
 
 @pytest.mark.parametrize(
     ("end", "delivered", "lasted"),
     [
-        (Closed(), Length.SHORT, Length.SHORT),
-        (failed(errors.Unreachable), Length.SHORT, Length.SHORT),
-        (failed(errors.ServerError), Length.SHORT, Length.SHORT),
-        (failed(errors.Gone), Length.GROWING, Length.SHORT),
-        (failed(errors.NotFound), Length.MISSING, Length.MISSING),
-        (WentBack(), Length.GROWING, Length.GROWING),
-        (RelistAsked(), Length.NONE, Length.NONE),
+        (Closed(), PauseLength.SHORT, PauseLength.SHORT),
+        (failed(errors.Unreachable), PauseLength.SHORT, PauseLength.SHORT),
+        (failed(errors.ServerError), PauseLength.SHORT, PauseLength.SHORT),
+        (failed(errors.Gone), PauseLength.GROWING, PauseLength.SHORT),
+        (failed(errors.NotFound), PauseLength.MISSING, PauseLength.MISSING),
+        (VersionWentBack(), PauseLength.GROWING, PauseLength.GROWING),
+        (RelistRequested(), PauseLength.NONE, PauseLength.NONE),
     ],
     ids=["closed", "cut", "sick", "to be listed again", "missing", "went back", "doubted"],
 )
-def test_a_stream_that_was_of_use_is_opened_again_soon(end: End, delivered: Length, lasted: Length) -> None:
+def test_a_stream_that_was_of_use_is_opened_again_soon(end: End, delivered: PauseLength, lasted: PauseLength) -> None:
     assert pause_after(STREAMING, end, lasted=0.9, delivered=True).length is delivered
     assert pause_after(STREAMING, end, lasted=1.0, delivered=False).length is lasted
-    for nothing_known in (Start(manner=PAGES), FILLING, LISTING):
+    for nothing_known in (Empty(manner=PAGES), FILLING, LISTING):
         long = pause_after(nothing_known, end, lasted=9.0, delivered=True)
-        assert long.length is not Length.SHORT, "a list delivers by itself"
+        assert long.length is not PauseLength.SHORT, "a list delivers by itself"
 
 
 def test_a_pause_is_as_long_as_the_server_asks_at_the_least() -> None:
-    busy = Failed(error=errors.Busy("watch", "pods", "no", retry_after=7.0))
+    busy = Failed(error=errors.TooManyRequests("watch", "pods", "no", retry_after=7.0))
     assert pause_after(LISTED, busy, lasted=0.0, delivered=False).at_least == 7.0
     assert pause_after(STREAMING, busy, lasted=9.0, delivered=False).at_least == 7.0
     refused = Failed(error=errors.Forbidden("watch", "pods", "no", retry_after=7.0))
-    assert pause_after(Start(), refused, lasted=0.0, delivered=False) == WatchPause(length=Length.NONE)
+    assert pause_after(Empty(), refused, lasted=0.0, delivered=False) == WatchPause(length=PauseLength.NONE)

@@ -21,7 +21,7 @@ from controller.runtime.workers import (
     patiently,
     workers,
 )
-from controller.runtime.workqueue import Taken, WorkQueue
+from controller.runtime.workqueue import WorkItem, WorkQueue
 from tests.beds.virtual_time import now, virtual_time_from, virtually
 
 
@@ -35,7 +35,7 @@ class Diary:
         self.passes: list[Pass[str]] = []
         self.cancelled = 0
 
-    async def handle(self, taken: Taken[str], turn: PassControl) -> Outcome:
+    async def handle(self, taken: WorkItem[str], turn: PassControl) -> Outcome:
         self.begun.append((taken.key, round(now() - 1000.0, 3)))
         try:
             await asyncio.sleep(self.busy)
@@ -51,11 +51,11 @@ class Diary:
             raise step
         return step
 
-    def note(self, taken: Taken[str]) -> AbstractContextManager[Callable[[Pass[str]], None]]:
+    def note(self, taken: WorkItem[str]) -> AbstractContextManager[Callable[[Pass[str]], None]]:
         return nullcontext(self.passes.append)
 
 
-def unobserved(taken: Taken[str]) -> AbstractContextManager[Callable[[Pass[str]], None]]:
+def unobserved(taken: WorkItem[str]) -> AbstractContextManager[Callable[[Pass[str]], None]]:
     return nullcontext(lambda done: None)
 
 
@@ -206,7 +206,7 @@ class Begins:
         self.passes, self.ended = 0, 0.0
         self.task: asyncio.Task[Exception | None] | None = None
 
-    async def handle(self, taken: Taken[str], turn: PassControl) -> Outcome:
+    async def handle(self, taken: WorkItem[str], turn: PassControl) -> Outcome:
         self.passes += 1
         if self.task is None:
             self.task = turn.begin(lambda: self._work(turn))
@@ -262,7 +262,7 @@ def test_who_leaves_such_work_is_told_once_how_it_has_ended(raises: Exception | 
         if raises is not None:
             raise raises
 
-    async def handle(taken: Taken[str], turn: PassControl) -> Outcome:
+    async def handle(taken: WorkItem[str], turn: PassControl) -> Outcome:
         turn.leave(turn.begin(work), lambda raised: told.append((now() - 1000.0, raised)))
         turn.begin(work)
         return Done()
@@ -309,7 +309,7 @@ async def done_by(*works: Work) -> tuple[list[tuple[object, float]], list[tuple[
     told: list[tuple[object, float]] = []
     late: list[tuple[Exception | None, float]] = []
 
-    async def handle(taken: Taken[str], control: PassControl) -> Outcome:
+    async def handle(taken: WorkItem[str], control: PassControl) -> Outcome:
         try:
             told.append((await patiently(control, works, lambda raised: late.append((raised, now()))), now()))
         except RuntimeError as error:

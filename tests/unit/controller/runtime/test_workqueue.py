@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from controller.runtime.workqueue import REASONS_KEPT, REPLACED_KEPT, QueueClosed, WorkQueue
+from controller.runtime.workqueue import REASONS_KEPT, REPLACED_KEPT, QueueShutDown, WorkQueue
 from tests.beds.virtual_time import VirtualLoop, now, virtual_time_from
 
 
@@ -148,10 +148,10 @@ async def test_close_sends_the_waiting_away_and_lets_the_taken_finish() -> None:
         queue.close()
         queue.add("a")
         queue.add_after("c", 1.0)
-        with pytest.raises(QueueClosed):
+        with pytest.raises(QueueShutDown):
             await waiting
         assert taken.key == "a"
-    with pytest.raises(QueueClosed):
+    with pytest.raises(QueueShutDown):
         await next_key(queue)
     assert (queue.depth, queue.later, queue.processing_seconds()) == (0, 0, ())
 

@@ -9,7 +9,7 @@ import yaml
 
 from controller.kube import errors
 from controller.kube.connection import Connection, Fixed
-from controller.kube.errors import ApiError, ConfigError, refused, unanswered
+from controller.kube.errors import ApiError, ConfigError, no_response_error, response_error
 from controller.kube.requests import NotConnected, Response
 from kubectl_plugin.cluster.api_errors import ROLES, explained_error
 from kubectl_plugin.cluster.session import session_over
@@ -28,7 +28,7 @@ def told(error: ApiError | ConfigError, *, context: str = "prod") -> CommandErro
 
 
 def answer(code: int, reason: str = "", message: str = "", *, verb: str = "patch") -> ApiError:
-    return refused(verb, WHAT, Response(status=code, body=status(code, reason, message)))
+    return response_error(verb, WHAT, Response(status=code, body=status(code, reason, message)))
 
 
 def first_line(error: CommandError) -> str:
@@ -65,23 +65,23 @@ def test_a_connection_that_cannot_be_made_out_keeps_its_own_words() -> None:
     ],
 )
 def test_a_server_out_of_reach(words: str, line: str, hint: str) -> None:
-    error = told(unanswered("get", WHAT, NotConnected(words)))
+    error = told(no_response_error("get", WHAT, NotConnected(words)))
     assert first_line(error) == f'error: cannot reach https://10.0.0.1:6443 (context "prod"): {line}'
     assert (error.hints, error.exit_code) == ((hint,), 1)
 
 
 def test_a_server_out_of_reach_without_a_context() -> None:
-    error = told(unanswered("get", WHAT, TimeoutError("no answer in time")), context="")
+    error = told(no_response_error("get", WHAT, TimeoutError("no answer in time")), context="")
     assert first_line(error) == "error: cannot reach https://10.0.0.1:6443: no answer in time"
 
 
 @pytest.mark.parametrize("body", [b"404 page not found\n", status(404, "NotFound", "the server could not find it")])
 def test_a_kind_that_is_not_served(body: bytes) -> None:
-    error = told(refused("list", "daemonsets.apps.kruise.io in obs", Response(status=404, body=body)))
+    error = told(response_error("list", "daemonsets.apps.kruise.io in obs", Response(status=404, body=body)))
     where = '(context "prod", https://10.0.0.1:6443)'
     assert first_line(error) == f"error: this cluster has no daemonsets.apps.kruise.io {where}"
     assert error.hints == ("kubectl apply --server-side -k manifests/overlays/default",)
-    other = told(refused("get", "pods/log obs/x", Response(status=404, body=body)), context="")
+    other = told(response_error("get", "pods/log obs/x", Response(status=404, body=body)), context="")
     assert first_line(other) == "error: this cluster has no pods (https://10.0.0.1:6443)"
     assert other.hints == ()
 
@@ -90,7 +90,7 @@ def test_an_object_that_is_not_there() -> None:
     message = 'daemonsets.apps.kruise.io "agent" not found'
     body = f'{{"kind":"Status","reason":"NotFound","message":{message!r},"details":{{"name":"agent"}}}}'
     body = body.replace("'", '"').replace('io "agent" not', 'io \\"agent\\" not')
-    error = told(refused("get", WHAT, Response(status=404, body=body.encode())))
+    error = told(response_error("get", WHAT, Response(status=404, body=body.encode())))
     assert first_line(error) == f"Error from server (NotFound): {message}"
     assert (error.hints, error.exit_code) == ((), 1)
 
@@ -186,8 +186,8 @@ def test_a_conflict_is_refused_by_a_check() -> None:
 
 
 def test_a_write_in_doubt_says_so() -> None:
-    error = told(unanswered("patch", WHAT, TimeoutError("no answer in time")))
-    assert isinstance(unanswered("patch", WHAT, TimeoutError()), errors.Unknown)
+    error = told(no_response_error("patch", WHAT, TimeoutError("no answer in time")))
+    assert isinstance(no_response_error("patch", WHAT, TimeoutError()), errors.UnknownOutcome)
     assert first_line(error) == f"error: patch {WHAT}: no answer, it may have been done: no answer in time"
     assert error.hints == ("look whether it was done before you try again",)
 
