@@ -21,9 +21,9 @@ from controller.kube.connection import Connection
 from controller.kube.errors import ConfigError
 from controller.kube.transport import open_transport
 from controller.observe import log
-from controller.observe.http import CannotListen, Certificate, Heartbeat, heartbeat, probe, scrape, serving
+from controller.observe.http import CannotListen, probe, scrape, server_tls, serving
 from controller.observe.metrics import exposing
-from controller.observe.process_metrics import living
+from controller.observe.process_metrics import Heartbeat, heartbeat, task_counts
 from controller.runtime.leader_election import Watchdog, innermost, leadership
 from controller.runtime.lease import LeadershipLost
 from controller.runtime.workers import workers
@@ -192,7 +192,7 @@ class _Readiness:
         """Whether all workers and watches are alive that should be."""
         if self._stop.is_set():
             return ""
-        found = living()
+        found = task_counts()
         wanted = {"reflector": self._informers.running}
         if self.working:
             wanted["worker"] = self._workers
@@ -212,8 +212,7 @@ async def _served(
         "/healthz": probe("healthz", {**on_time, "tasks": readiness.tasks}),
         "/readyz": probe("readyz", {"caches": readiness.caches, "stopping": readiness.stopping}),
     }
-    guard = parts.guard if settings.metrics_auth else None
-    tls = _metrics_tls(settings)
+    auth = [parts.metrics_auth.middleware] if settings.metrics_auth else []
     async with (
         serving(settings.health_address, pages, option="--health-probe-bind-address"),
         exposing(parts.metrics.families) as exposition,
@@ -221,8 +220,8 @@ async def _served(
             settings.metrics_address,
             {"/metrics": scrape(exposition)},
             option="--metrics-bind-address",
-            tls=tls,
-            guard=guard,
+            tls=_metrics_tls(settings),
+            middlewares=auth,
         ),
     ):
         yield
@@ -232,6 +231,6 @@ def _metrics_tls(settings: Settings) -> ssl.SSLContext | None:
     if not settings.metrics_certificate:
         return None
     try:
-        return Certificate(Path(settings.metrics_certificate), Path(settings.metrics_key)).context
+        return server_tls(Path(settings.metrics_certificate), Path(settings.metrics_key))
     except OSError as error:  # ssl.SSLError is one
         raise CannotListen(f"--metrics-tls-cert-file, --metrics-tls-private-key-file: {error}") from error

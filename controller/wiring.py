@@ -46,7 +46,7 @@ from controller.kube.requests import (
 )
 from controller.kube.sender import Sender, Throttle
 from controller.observe.daemonset_gauges import measured
-from controller.observe.http import BearerGuard
+from controller.observe.http import DelegatedAuth
 from controller.observe.instrumentation import Instrumentation
 from controller.observe.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, RESOURCES, Metrics
 from controller.planner.actions import Note
@@ -284,10 +284,10 @@ class Parts:
         self.reconciler = self._reconciler()
         listeners = self._listeners(self.reconciler)
         self.triggers = Triggers(self.informers.caches, self._states, self.queue.enqueue, listeners)
-        self.guard = BearerGuard(
+        self.metrics_auth = DelegatedAuth(
             _reviews(transport, refresh), _reviews(transport, refresh), self.instrumentation.unreviewed
         )
-        """The guard of /metrics, used if it is asked for."""
+        """Used if `Settings.metrics_auth` is set."""
         self.lease = ServerLease(transport, settings.lease_namespace, LEASE_NAME, refresh=refresh)
         """The Lease, with a client of its own."""
         self._measure(zones=settings.zone_metrics)

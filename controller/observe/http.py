@@ -1,14 +1,7 @@
-"""The TLS certificate of a server: two files that are renewed while it runs.
+"""The HTTP servers of the process: probes, and metrics for Prometheus.
 
-Measures whether the event loop runs on time.
-
-The pages of the servers: health and readiness, which name the check that fails, and metrics for Prometheus.
-
-A small HTTP server as a scope: a few fixed paths, each answered by a function.
-
-Only the plain server of aiohttp is used: `aiohttp.web` would bring applications, files and MIME types.
-
-Decides who may read a page: those whose bearer token the API server accepts and who may `get` that path.
+Each is an application of `aiohttp.web` with a bounded number of connections. /metrics may use TLS, with a certificate
+that is renewed in place, and may require a bearer token that the API server accepts.
 """
 
 from __future__ import annotations
@@ -16,280 +9,187 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias
 
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 from aiohttp.web_protocol import RequestHandler
-from aiohttp.web_request import BaseRequest
-from aiohttp.web_response import ContentCoding, Response, StreamResponse
-from aiohttp.web_server import Server
 
-from controller.api.objects import Value
 from controller.kube.client import Reviewed
 from controller.kube.connection import RotatedTLS
 from controller.kube.errors import ApiError, TooManyRequests
 from controller.settings import Address
 
-
-class Certificate:
-    """A chain and its key, both PEM. They are checked for each connection, because cert-manager, or whoever writes
-    the Secret, renews them in place.
-
-    While the two do not match, as in the middle of a renewal, the last matching ones are used. Making it raises
-    OSError or `ssl.SSLError` (a kind of it) if there are none.
-    """
-
-    def __init__(self, chain: Path, key: Path) -> None:
-        self._chain, self._key = chain, key
-        self._now = RotatedTLS(self._load, chain, key)
-        self.context = self._load()
-        """The context for a server; each connection gets the certificate that is in the files then."""
-        self.context.sni_callback = self._shown
-
-    def _shown(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-        connection.context = self._now.context()
-
-    def _load(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(self._chain, self._key, password=_no_password)
-        return context
-
-
-def _no_password() -> str:
-    raise OSError("the key wants a password: nobody is there to type it")
-
-
-INTERVAL = 0.1
-BLOCKED_SECONDS = 10.0
-"""Seconds; a leader that was blocked for so long has lost its Lease (`Timing.renew_deadline`)."""
-
-
-class Heartbeat:
-    """When the event loop last ran on time (loop time)."""
-
-    def __init__(self) -> None:
-        self.at = asyncio.get_running_loop().time()
-
-    def check(self) -> str:
-        """A `Check`: fails if the loop was blocked for longer than `BLOCKED_SECONDS` and has not recovered since."""
-        silence = asyncio.get_running_loop().time() - self.at
-        return f"the event loop was blocked for {silence:.0f} s" if silence > BLOCKED_SECONDS else ""
-
-
-@asynccontextmanager
-async def heartbeat(on_lag: Callable[[float], None]) -> AsyncIterator[Heartbeat]:
-    """Run ten times a second while the block runs, and report how many seconds late each time was."""
-    heart = Heartbeat()
-    async with asyncio.TaskGroup() as group:
-        beating = group.create_task(_beat(heart, on_lag), name="heartbeat")
-        yield heart
-        beating.cancel()
-
-
-async def _beat(heart: Heartbeat, on_lag: Callable[[float], None]) -> None:
-    loop = asyncio.get_running_loop()
-    while True:
-        due = loop.time() + INTERVAL
-        await asyncio.sleep(INTERVAL)  # how late it wakes up is what is measured
-        heart.at = loop.time()
-        on_lag(max(0.0, heart.at - due))
-
-
-MOST_WAITING = 50
+MAX_IDLE = 50
+"""Connections of one server that may wait for a request, or for their client to read an answer."""
+IDLE_SECONDS = 150.0
+"""Seconds that an idle connection is kept: longer than the time between two scrapes."""
+SHUTDOWN_SECONDS = 1.0
+MAX_WAITING = 50
 """Scrapes that may wait at once. They share one page per second, but it has to be sent to each."""
+COMPRESS_FROM = 1024
+"""Bytes. Larger pages are compressed for clients that accept it."""
+COMPRESS_IN_THREAD_FROM = 16 * 1024
+"""Bytes. Larger pages are compressed in a thread, not on the event loop."""
+
 Check: TypeAlias = Callable[[], str]
 """Returns "" if all is well; otherwise what is wrong, on one line."""
 
 
-def probe(name: str, checks: Mapping[str, Check]) -> Route:
-    """The page `name` (healthz, readyz): 200 if all checks are well, else 503.
-
-    It lists the checks if asked (`?verbose`) and if one fails, in the format of the API server.
-    """
-
-    def page(asked: Asked) -> ServedPage:
-        results = {check: is_well() for check, is_well in checks.items()}
-        failed = any(results.values())
-        if not failed and not asked.verbose:
-            return text("ok")
-        lines = [f"[-]{check} failed: {why}" if why else f"[+]{check} ok" for check, why in results.items()]
-        lines.append(f"{name} check {'failed' if failed else 'passed'}")
-        return text("\n".join(lines) + "\n", 503 if failed else 200)
-
-    return page
-
-
-def scrape(exposition: Callable[[str], Awaitable[tuple[bytes, str]]]) -> Route:
-    """The page /metrics. `exposition` makes the text and its content type for an `Accept` header."""
-    waiting = 0
-
-    async def page(asked: Asked) -> ServedPage:
-        nonlocal waiting
-        if waiting >= MOST_WAITING:
-            return text(f"{waiting} scrapes wait already; try again in a second\n", 503)
-        waiting += 1
-        try:
-            body, content_type = await exposition(asked.accept)
-        finally:
-            waiting -= 1
-        return ServedPage(body=body, content_type=content_type)
-
-    return page
-
-
-TEXT = "text/plain; charset=utf-8"
-
-MOST_IDLE = 50
-IDLE_SECONDS = 150.0
-"""Seconds that an idle connection is kept: longer than the time between two scrapes."""
-SHUTDOWN_SECONDS = 1.0
-METHODS = ("GET", "HEAD")
-MORE_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 405: {"Allow": ", ".join(METHODS)}}
-"""Headers that HTTP requires with a status code."""
-ZIP_FROM = 1024
-"""Bytes. Larger pages are compressed for clients that accept it."""
-ZIP_APART = 16 * 1024
-"""Bytes. Larger pages are compressed in a thread, not on the event loop."""
-
-
 class CannotListen(Exception):
-    """The address is in use or not ours. The text names the option with this address."""
-
-
-class Asked(Value):
-    """The parts of a request that a page needs."""
-
-    verbose: bool = False
-    accept: str = ""
-
-
-class ServedPage(Value):
-    body: bytes
-    status: int = 200
-    content_type: str = TEXT
-
-
-Route: TypeAlias = Callable[[Asked], ServedPage | Awaitable[ServedPage]]
-Guard: TypeAlias = Callable[[str, str], Awaitable[ServedPage | None]]
-"""Gets the `Authorization` header and the path; returns a refusal, or None to allow."""
-
-
-def text(words: str, status: int = 200) -> ServedPage:
-    return ServedPage(body=words.encode(), status=status)
+    """The address is in use or belongs to another host. The text names the option with this address."""
 
 
 @asynccontextmanager
 async def serving(
     address: Address | None,
-    routes: Mapping[str, Route],
+    pages: Mapping[str, Handler],
     *,
     option: str,
     tls: ssl.SSLContext | None = None,
-    guard: Guard | None = None,
+    middlewares: Sequence[Middleware] = (),
 ) -> AsyncIterator[int | None]:
-    """Answer `routes` (by path) while the block runs; yields the port, or None if `address` is None.
+    """Serve `pages` (by path) to GET and HEAD while the block runs; yields the port, or None if `address` is None.
 
-    `guard` judges each request for one of them first. Raises `CannotListen`, which names `option`, for example
-    `--metrics-bind-address`.
+    Raises `CannotListen`, which names `option`, for example `--metrics-bind-address`.
     """
     if address is None:
         yield None
         return
-    server = _Bounded(routes, guard)
-    loop = asyncio.get_running_loop()
+    connections = _Connections()
+    app = web.Application(middlewares=[connections.middleware, *middlewares])
+    for path, page in pages.items():
+        app.router.add_get(path, page)
+    runner = web.AppRunner(app, access_log=None, keepalive_timeout=IDLE_SECONDS, shutdown_timeout=SHUTDOWN_SECONDS)
+    await runner.setup()
+    assert runner.server is not None
+    accept = partial(connections.accept, runner.server)
     try:
-        listening = await loop.create_server(server, address.host or None, address.port, ssl=tls)
+        listener = await asyncio.get_running_loop().create_server(accept, address.host or None, address.port, ssl=tls)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
         raise CannotListen(f"{option}: cannot listen on {address}: {why}") from error
     try:
-        yield listening.sockets[0].getsockname()[1]
+        yield listener.sockets[0].getsockname()[1]
     finally:
-        listening.close()
-        await asyncio.sleep(0)  # requests that have come are now being answered; other connections are idle
-        server.pre_shutdown()
-        await server.shutdown(SHUTDOWN_SECONDS)
+        listener.close()
+        await runner.cleanup()  # requests that have come are answered; other connections are closed
 
 
-async def _answer(request: BaseRequest, routes: Mapping[str, Route], guard: Guard | None) -> StreamResponse:
-    refusal = None
-    if guard is not None and request.path in routes:
-        refusal = await guard(request.headers.get("Authorization", ""), request.path)
-    page = refusal or await _page(request, routes)
-    headers = {"Content-Type": page.content_type, **MORE_HEADERS.get(page.status, {})}
-    response = Response(status=page.status, body=page.body, headers=headers, zlib_executor_size=ZIP_APART)
-    if len(page.body) >= ZIP_FROM and _takes_gzip(request.headers.get("Accept-Encoding", "")):
-        response.enable_compression(ContentCoding.gzip)
-    return response
+class _Connections:
+    """Bounds the idle connections of one server: a further one closes the oldest. So no client can keep a probe or a
+    scraper out by holding connections.
+
+    Requests that wait for an answer are not bounded here: a page that waits has to bound them itself.
+    """
+
+    def __init__(self) -> None:
+        self._answering: set[asyncio.BaseProtocol] = set()
+
+    def accept(self, server: web.Server) -> RequestHandler:
+        """The protocol of a new connection."""
+        idle = [one for one in server.connections if one not in self._answering]
+        for connection in idle[: len(idle) - MAX_IDLE + 1]:
+            if connection.transport is not None:
+                connection.transport.abort()  # close() would wait for a client that reads nothing
+        return server()
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        self._answering.add(request.protocol)
+        try:
+            response = await handler(request)
+        except web.HTTPNotFound as error:
+            paths = (resource.canonical for resource in request.app.router.resources())
+            error.text = f"not here; there is {', '.join(paths)}\n"
+            raise
+        finally:
+            self._answering.discard(request.protocol)
+        if (response.content_length or 0) >= COMPRESS_FROM and _accepts_gzip(request):
+            response.enable_compression(web.ContentCoding.gzip)
+        return response
 
 
-async def _page(request: BaseRequest, routes: Mapping[str, Route]) -> ServedPage:
-    route = routes.get(request.path)
-    if route is None:
-        return text(f"not here; there is {', '.join(routes)}\n", 404)
-    if request.method not in METHODS:
-        return text("only GET and HEAD\n", 405)
-    page = route(Asked(verbose="verbose" in request.query, accept=request.headers.get("Accept", "")))
-    return page if isinstance(page, ServedPage) else await page
-
-
-def _takes_gzip(accepted: str) -> bool:
-    """Whether this Accept-Encoding allows gzip."""
-    for part in accepted.lower().split(","):
+def _accepts_gzip(request: web.Request) -> bool:
+    for part in request.headers.get("Accept-Encoding", "").lower().split(","):
         coding, _, weight = part.replace(" ", "").partition(";q=")
         if coding in ("gzip", "*"):
             return weight.strip("0.") != "" or not weight
     return False
 
 
-class _Bounded(Server):
-    """A server with a bounded number of idle connections: of those on which no answer is due, `MOST_IDLE` are kept,
-    and a further one ends the one that has been idle longest. So nobody can keep a probe or a scraper out by holding
-    connections.
+def probe(name: str, checks: Mapping[str, Check]) -> Handler:
+    """The page `name` (healthz, readyz): 200 if all checks are well, else 503.
 
-    The number of requests that wait for an answer is not bounded here: a page that waits has to bound it itself.
+    It lists the checks if asked (`?verbose`) and if one fails, in the format of the API server.
     """
 
-    def __init__(self, routes: Mapping[str, Route], guard: Guard | None) -> None:
-        super().__init__(self._answered, access_log=None, keepalive_timeout=IDLE_SECONDS)
-        self._routes, self._guard = routes, guard
-        self._idle: dict[RequestHandler, asyncio.Transport] = {}
-        """Connections without a due answer, the longest idle first."""
+    async def page(request: web.Request) -> web.Response:
+        results = {check: is_well() for check, is_well in checks.items()}
+        failed = any(results.values())
+        if not failed and "verbose" not in request.query:
+            return web.Response(text="ok")
+        lines = [f"[-]{check} failed: {why}" if why else f"[+]{check} ok" for check, why in results.items()]
+        lines.append(f"{name} check {'failed' if failed else 'passed'}\n")
+        return web.Response(text="\n".join(lines), status=503 if failed else 200)
 
-    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
-        super().connection_made(handler, transport)
-        self._rests(handler, transport)
+    return page
 
-    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
-        super().connection_lost(handler, exc)
-        self._idle.pop(handler, None)
 
-    async def _answered(self, request: BaseRequest) -> StreamResponse:
-        handler = request.protocol
-        transport = self._idle.pop(handler, None)
+def scrape(exposition: Callable[[str], Awaitable[tuple[bytes, str]]]) -> Handler:
+    """The page /metrics. `exposition` makes the text and its content type for an `Accept` header."""
+    waiting = 0
+
+    async def page(request: web.Request) -> web.Response:
+        nonlocal waiting
+        if waiting >= MAX_WAITING:
+            return web.Response(text=f"{waiting} scrapes wait already; try again in a second\n", status=503)
+        waiting += 1
         try:
-            return await _answer(request, self._routes, self._guard)
+            body, content_type = await exposition(request.headers.get("Accept", ""))
         finally:
-            if transport is not None and not transport.is_closing():
-                self._rests(handler, transport)
+            waiting -= 1
+        headers = {"Content-Type": content_type}
+        return web.Response(body=body, headers=headers, zlib_executor_size=COMPRESS_IN_THREAD_FROM)
 
-    def _rests(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
-        self._idle[handler] = transport
-        if len(self._idle) <= MOST_IDLE:
-            return
-        done = (one for one, way in self._idle.items() if not way.get_write_buffer_size())  # its answer is sent
-        self._idle.pop(next(done, next(iter(self._idle)))).abort()
+    return page
 
 
-T = TypeVar("T")
+def server_tls(chain: Path, key: Path) -> ssl.SSLContext:
+    """The TLS context of a server with this certificate chain and its key, both PEM.
 
-REMEMBERED_SECONDS = 60.0
+    The files are checked for each connection, because cert-manager renews them in place; while the two do not match,
+    as in the middle of a renewal, the last matching ones are used. Raises OSError or `ssl.SSLError` (a kind of it) if
+    there are none.
+    """
+
+    def load() -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(chain, key, password=_no_password)
+        return context
+
+    def select(connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        connection.context = rotated.context()
+
+    rotated = RotatedTLS(load, chain, key)
+    context = load()
+    context.sni_callback = select
+    return context
+
+
+def _no_password() -> str:
+    raise OSError("the key wants a password, which no option gives")
+
+
+CACHE_SECONDS = 60.0
 """Seconds that an answer is kept: a scraper costs two reviews a minute."""
-REMEMBERED = 100
-"""Answers that are kept of each kind, acceptances and refusals; when there are more, the oldest is forgotten."""
+CACHE_SIZE = 100
+"""Answers that are kept of each kind, acceptances and refusals; when there are more, the oldest is dropped."""
 
 
 class Reviewer(Protocol):
@@ -300,12 +200,19 @@ class Reviewer(Protocol):
     async def may_get(self, user: Reviewed, path: str) -> bool: ...
 
 
-_CacheKey: TypeAlias = tuple[bytes, str]
-"""The digest of a token, and a path."""
+class Refusal(NamedTuple):
+    status: int
+    text: str
 
 
-class BearerGuard:
-    """A `Guard` that keeps answers for `REMEMBERED_SECONDS`: a revoked right still counts for that long.
+class _Answer(NamedTuple):
+    at: float
+    refusal: Refusal | None
+
+
+class DelegatedAuth:
+    """Serves pages only to bearer tokens that the API server accepts (TokenReview) and that may `get` the path
+    (SubjectAccessReview). Answers are kept for `CACHE_SECONDS`: a revoked right still counts for that long.
 
     For a caller that was accepted last time, `known` is asked, for any other `unknown`, which may refuse to ask
     (`Busy`). So a flood of made-up tokens gets 429, and never delays a known scraper. A scraper with a new token
@@ -317,48 +224,52 @@ class BearerGuard:
 
     def __init__(self, known: Reviewer, unknown: Reviewer, on_failure: Callable[[ApiError], None]) -> None:
         self._known, self._unknown, self._on_failure = known, unknown, on_failure
-        self._let_in: dict[_CacheKey, float] = {}
-        self._refused: dict[_CacheKey, tuple[float, ServedPage]] = {}
+        self._accepted: dict[tuple[bytes, str], _Answer] = {}
+        """By the digest of the token and the path."""
+        self._refused: dict[tuple[bytes, str], _Answer] = {}
 
-    async def __call__(self, authorization: str, path: str) -> ServedPage | None:
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.match_info.http_exception is None:  # a page that exists
+            refusal = await self.check(request.headers.get("Authorization", ""), request.path)
+            if refusal is not None:
+                headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
+                return web.Response(text=f"{refusal.text}\n", status=refusal.status, headers=headers)
+        return await handler(request)
+
+    async def check(self, authorization: str, path: str) -> Refusal | None:
+        """Why a request with this `Authorization` header may not get the path; None: it may."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
-            return text("a bearer token is needed\n", 401)
+            return Refusal(401, "a bearer token is needed")
         key, now = (sha256(token.encode()).digest(), path), asyncio.get_running_loop().time()
-        answered, refusal = self._refused.get(key, (-REMEMBERED_SECONDS, None))
-        answered = self._let_in.get(key, answered)
-        if now - answered < REMEMBERED_SECONDS:
-            return refusal
-        reviews = self._known if key in self._let_in else self._unknown
+        cached = self._accepted.get(key) or self._refused.get(key)
+        if cached is not None and now - cached.at < CACHE_SECONDS:
+            return cached.refusal
+        reviews = self._known if key in self._accepted else self._unknown
         try:
             refusal = await _review(reviews, token, path)
         except TooManyRequests as error:
             if reviews is self._known:
                 self._on_failure(error)
-            return text("too many tokens that are not known yet; try again in a second\n", 429)
+            return Refusal(429, "too many tokens that are not known yet; try again in a second")
         except ApiError as error:
             self._on_failure(error)
-            return text("the API server could not be asked who you are; the log of this pod says why\n", 503)
-        self._let_in.pop(key, None)
+            return Refusal(503, "the API server could not be asked who you are; the log of this pod says why")
+        self._accepted.pop(key, None)
         self._refused.pop(key, None)
-        if refusal is None:
-            _keep(self._let_in, key, now)
-        else:
-            _keep(self._refused, key, (now, refusal))
+        answers = self._accepted if refusal is None else self._refused
+        if len(answers) >= CACHE_SIZE:
+            del answers[next(iter(answers))]
+        answers[key] = _Answer(now, refusal)
         return refusal
 
 
-def _keep(answers: dict[_CacheKey, T], key: _CacheKey, answer: T) -> None:
-    if len(answers) >= REMEMBERED:
-        del answers[next(iter(answers))]
-    answers[key] = answer
-
-
-async def _review(reviews: Reviewer, token: str, path: str) -> ServedPage | None:
+async def _review(reviews: Reviewer, token: str, path: str) -> Refusal | None:
     user = await reviews.user_of(token)
     if user is None:
-        return text("the API server does not take this token\n", 401)
+        return Refusal(401, "the API server does not take this token")
     if not await reviews.may_get(user, path):
-        return text(f'{user.username} may not get nonResourceURL "{path}"\n', 403)
+        return Refusal(403, f'{user.username} may not get nonResourceURL "{path}"')
     return None

@@ -34,7 +34,7 @@ from controller.api.names import LEASE_NAME
 from controller.api.objects import Key
 from controller.observe.daemonset_counters import Tally
 from controller.observe.daemonset_gauges import DaemonSetCollector, MeasuredDaemonSet
-from controller.observe.process_metrics import CACHES, CONTACTS, QUEUES, TASKS, Cache, Registry, Scraped, living
+from controller.observe.process_metrics import CACHES, CONTACTS, QUEUES, TASKS, Cache, Registry, Scraped, task_counts
 from controller.runtime.watch import RestartReason
 from controller.runtime.workqueue import WorkQueue
 
@@ -172,7 +172,7 @@ class Metrics:
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
-        registry.register(Scraped("kind", living, TASKS))
+        registry.register(Scraped("kind", task_counts, TASKS))
         self.tally = Tally(registry)
         self.dry_runs = registry.counter(
             "kruise_ds_template_dry_runs_total",

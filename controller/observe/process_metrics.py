@@ -1,15 +1,16 @@
-"""The metrics of queues, caches, watches and tasks. They are read at each scrape, and cost nothing in between.
+"""The metrics of queues, caches, watches and tasks, and the heartbeat of the event loop.
 
-Scrapes run on the event loop, where all of these may be read.
+Metrics are read at each scrape, on the event loop, and cost nothing in between.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter as Count
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from itertools import product
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, NoReturn, TypeAlias, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -61,7 +62,7 @@ CONTACTS: Row[Mapping[str, float]] = (
 )
 TASKS: Row[int] = ("kruise_ds_tasks", "Live asyncio tasks by purpose", float)
 KINDS = ("worker", "reflector", "events", "heartbeat", "lease", "other")
-"""The kinds of tasks, by the beginning of their names."""
+"""The kinds of tasks: the beginnings of their names."""
 
 
 class Scraped(Collector, Generic[T]):
@@ -99,19 +100,49 @@ def _from_zero(metric: M, labels: Mapping[str, Iterable[str]]) -> M:
     return metric
 
 
-def living() -> Mapping[str, int]:
+def task_counts() -> Mapping[str, int]:
     """How many tasks of the running loop have not ended, by kind; all 0 outside of a loop."""
     found = Count(dict.fromkeys(KINDS, 0))
     try:
         tasks = asyncio.all_tasks()
     except RuntimeError:
         return found
-    found.update(_kind(task.get_name()) for task in tasks if not task.done())
+    for task in tasks:
+        kind = task.get_name().partition("-")[0]
+        found[kind if kind in found else "other"] += not task.done()
     return found
 
 
-def _kind(name: str) -> str:
-    if name == "leader-lease":
-        return "lease"
-    head = name.partition("-")[0]
-    return head if head in KINDS else "other"
+HEARTBEAT_SECONDS = 0.1
+BLOCKED_SECONDS = 10.0
+"""Seconds; a leader that was blocked for so long has lost its Lease (`Timing.renew_deadline`)."""
+
+
+class Heartbeat:
+    """When the event loop last ran on time."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._at = self._loop.time()
+
+    def check(self) -> str:
+        """A `Check`: fails if the loop was blocked for longer than `BLOCKED_SECONDS` and has not recovered since."""
+        silence = self._loop.time() - self._at
+        return f"the event loop was blocked for {silence:.0f} s" if silence > BLOCKED_SECONDS else ""
+
+    async def run(self, on_lag: Callable[[float], None]) -> NoReturn:
+        while True:
+            due = self._loop.time() + HEARTBEAT_SECONDS
+            await asyncio.sleep(HEARTBEAT_SECONDS)  # how late it wakes up is what is measured
+            self._at = self._loop.time()
+            on_lag(max(0.0, self._at - due))
+
+
+@asynccontextmanager
+async def heartbeat(on_lag: Callable[[float], None]) -> AsyncIterator[Heartbeat]:
+    """Run ten times a second while the block runs, and report how many seconds late each time was."""
+    beating = Heartbeat()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(beating.run(on_lag), name="heartbeat")
+        yield beating
+        task.cancel()

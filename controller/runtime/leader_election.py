@@ -316,7 +316,7 @@ async def leadership(
         raise
     try:
         async with asyncio.TaskGroup() as group:
-            renewing = group.create_task(election.keep(), name="leader-lease")
+            renewing = group.create_task(election.keep(), name="lease")
             with nullcontext() if watchdog is None else watchdog.guarding():
                 yield election.leadership
             renewing.cancel()

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 import trustme
+from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 
-from controller.observe.http import Certificate, serving, text
+from controller.observe.http import server_tls, serving
 from controller.settings import Address
 
 NAMES = ("old", "new")
@@ -27,6 +28,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pair.cert_chain_pems[0].write_to_path(str(folder / f"{name}.crt"))
         pair.private_key_pem.write_to_path(str(folder / f"{name}.key"))
     return folder
+
+
+async def ok(request: web.Request) -> web.Response:
+    return web.Response(text="ok")
 
 
 def put(made: Path, name: str, *, chain: Path | None = None, key: Path | None = None) -> None:
@@ -64,8 +69,8 @@ async def test_a_renewed_certificate_is_shown_from_the_next_connection_on(
 ) -> None:
     chain, key = tmp_path / "tls.crt", tmp_path / "tls.key"
     put(made, "old", chain=chain, key=key)
-    tls = Certificate(chain, key).context
-    async with serving(Address(host="127.0.0.1", port=0), {"/": lambda _: text("ok")}, option="", tls=tls) as port:
+    tls = server_tls(chain, key)
+    async with serving(Address(host="127.0.0.1", port=0), {"/": ok}, option="", tls=tls) as port:
         assert await shown(port, hostname) == der(made / "old.crt")
         put(made, "new", chain=chain)
         assert await shown(port, hostname) == der(made / "old.crt"), "halfway: the key is not there yet"
@@ -77,9 +82,9 @@ async def test_a_renewed_certificate_is_shown_from_the_next_connection_on(
 
 def test_files_that_are_missing_or_do_not_fit_are_refused_at_once(made: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"none\.crt"):
-        Certificate(made / "none.crt", made / "old.key")
+        server_tls(made / "none.crt", made / "old.key")
     with pytest.raises(ssl.SSLError):
-        Certificate(made / "old.crt", made / "new.key")
+        server_tls(made / "old.crt", made / "new.key")
 
 
 def test_a_key_with_a_password_is_refused_and_nobody_is_asked(made: Path) -> None:
@@ -93,4 +98,4 @@ def test_a_key_with_a_password_is_refused_and_nobody_is_asked(made: Path) -> Non
         )
     )
     with pytest.raises(OSError, match="wants a password"):
-        Certificate(made / "old.crt", locked)
+        server_tls(made / "old.crt", locked)

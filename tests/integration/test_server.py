@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
-from collections.abc import Awaitable
 from functools import partial
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from controller.observe.http import (
     IDLE_SECONDS,
-    MOST_IDLE,
-    MOST_WAITING,
-    Asked,
+    MAX_IDLE,
+    MAX_WAITING,
     CannotListen,
-    Route,
-    ServedPage,
-    heartbeat,
     probe,
     scrape,
     serving,
-    text,
 )
 from controller.observe.metrics import Metrics, exposing
+from controller.observe.process_metrics import heartbeat
 from controller.settings import Address
 from tests.beds.control_plane.ports import free_port
 from tests.beds.virtual_time import VirtualLoop, virtual_time_from
-from tests.unit.controller.serve.test_guard import READER, Cluster, guarding
+from tests.unit.controller.observe.test_delegated_auth import READER, Cluster, auth_of
 
 ANYWHERE = Address(host="127.0.0.1", port=0)
 OPTION = "--health-probe-bind-address"
@@ -42,11 +40,11 @@ async def ask(port: int | None, path: str, method: str = "GET", accept: str = "*
         return answer.status, await answer.text(), answer.headers["Content-Type"]
 
 
-def readyz(**reasons: str) -> dict[str, Route]:
+def readyz(**reasons: str) -> dict[str, Handler]:
     return {"/readyz": probe("readyz", {name: partial(str, why) for name, why in reasons.items()})}
 
 
-async def test_a_probe_is_short_when_all_is_well_and_lists_its_checks_when_asked() -> None:
+async def test_a_probe_is_short_when_well_and_lists_its_checks_if_asked() -> None:
     async with serving(ANYWHERE, readyz(caches="", lease=""), option=OPTION) as port:
         assert (await ask(port, "/readyz"))[:2] == (200, "ok")
         assert (await ask(port, "/readyz?verbose"))[:2] == (
@@ -55,7 +53,7 @@ async def test_a_probe_is_short_when_all_is_well_and_lists_its_checks_when_asked
         )
 
 
-async def test_a_failing_probe_says_which_check_and_why_without_being_asked() -> None:
+async def test_a_failing_probe_says_which_check_failed_and_why() -> None:
     async with serving(ANYWHERE, readyz(caches="pods are not listed yet", lease=""), option=OPTION) as port:
         status, body, content_type = await ask(port, "/readyz")
     assert status == 503
@@ -63,7 +61,7 @@ async def test_a_failing_probe_says_which_check_and_why_without_being_asked() ->
     assert content_type == "text/plain; charset=utf-8"
 
 
-async def test_other_paths_are_named_and_other_methods_refused() -> None:
+async def test_a_wrong_path_names_the_right_ones_and_a_wrong_method_gets_405() -> None:
     async with serving(ANYWHERE, readyz(), option=OPTION) as port:
         assert (await ask(port, "/"))[:2] == (404, "not here; there is /readyz\n")
         assert (await ask(port, "/readyz", "POST"))[0] == 405
@@ -111,7 +109,7 @@ async def test_metrics_as_text_and_as_openmetrics() -> None:
     assert modern.endswith("# EOF\n")
 
 
-async def test_more_scrapes_than_can_wait_are_told_so() -> None:
+async def test_scrapes_above_the_bound_get_503() -> None:
     go_on = asyncio.Event()
 
     async def slowly(accept: str) -> tuple[bytes, str]:
@@ -121,19 +119,19 @@ async def test_more_scrapes_than_can_wait_are_told_so() -> None:
     asked = itertools.count(1)
     page = scrape(slowly)
 
-    def counted(request: Asked) -> ServedPage | Awaitable[ServedPage]:
-        if next(asked) > MOST_WAITING:
+    async def counted(request: web.Request) -> web.StreamResponse:
+        if next(asked) > MAX_WAITING:
             go_on.set()
-        return page(request)
+        return await page(request)
 
     async with serving(ANYWHERE, {"/metrics": counted}, option=OPTION) as port:
-        answers = await asyncio.gather(*(ask(port, "/metrics") for _ in range(MOST_WAITING + 1)))
-        assert sorted(status for status, _, _ in answers) == [200] * MOST_WAITING + [503]
-        assert f"{MOST_WAITING} scrapes wait already; try again in a second\n" in [body for _, body, _ in answers]
+        answers = await asyncio.gather(*(ask(port, "/metrics") for _ in range(MAX_WAITING + 1)))
+        assert sorted(status for status, _, _ in answers) == [200] * MAX_WAITING + [503]
+        assert f"{MAX_WAITING} scrapes wait already; try again in a second\n" in [body for _, body, _ in answers]
         assert (await ask(port, "/metrics"))[0] == 200, "those that were answered wait no more"
 
 
-async def test_idle_connections_are_bounded_and_keep_nobody_out() -> None:
+async def test_idle_connections_are_bounded_and_keep_no_client_out() -> None:
     go_on = asyncio.Event()
 
     async def slowly(accept: str) -> tuple[bytes, str]:
@@ -144,9 +142,9 @@ async def test_idle_connections_are_bounded_and_keep_nobody_out() -> None:
         waiting, sender = await asyncio.open_connection("127.0.0.1", port)
         sender.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         await ask(port, "/readyz")
-        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * MOST_IDLE)]
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * MAX_IDLE)]
         assert (await ask(port, "/readyz"))[0] == 200
-        for reader, _ in idle[:MOST_IDLE]:
+        for reader, _ in idle[:MAX_IDLE]:
             async with asyncio.timeout(IDLE_SECONDS / 3):
                 assert await reader.read() == b"", "the oldest make room"
         idle[-1][1].write(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -157,8 +155,26 @@ async def test_idle_connections_are_bounded_and_keep_nobody_out() -> None:
             writer.close()
 
 
+async def test_a_client_that_reads_no_answer_makes_room_too() -> None:
+    body = bytes(64_000_000)
+
+    async def page(request: web.Request) -> web.Response:
+        return web.Response(body=body)
+
+    async with serving(ANYWHERE, {"/metrics": page, **readyz(caches="")}, option=OPTION) as port:
+        reader, sender = await asyncio.open_connection("127.0.0.1", port)
+        sender.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MAX_IDLE)]
+        assert (await ask(port, "/readyz"))[0] == 200
+        with contextlib.suppress(ConnectionResetError):
+            assert len(await reader.read()) < len(body)
+        for _, writer in (*idle, (reader, sender)):
+            writer.close()
+
+
 @virtual_time_from(1000.0)
-async def test_the_heart_beats_on_time_and_tells_how_late_it_was() -> None:
+async def test_the_heartbeat_reports_a_blocked_loop_until_it_recovers() -> None:
     lags: list[float] = []
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
@@ -173,9 +189,13 @@ async def test_the_heart_beats_on_time_and_tells_how_late_it_was() -> None:
     assert max(lags) == pytest.approx(12.0, abs=0.2)
 
 
-async def test_a_long_page_is_compressed_for_those_who_ask() -> None:
-    page = ServedPage(body=b"kruise " * 10_000)
-    async with serving(ANYWHERE, {"/metrics": lambda asked: page}, option=OPTION) as port:
+async def test_a_long_page_is_compressed_for_clients_that_accept_it() -> None:
+    body = b"kruise " * 10_000
+
+    async def page(request: web.Request) -> web.Response:
+        return web.Response(body=body)
+
+    async with serving(ANYWHERE, {"/metrics": page}, option=OPTION) as port:
         for accepted, coding in (
             ("gzip", "gzip"),
             ("deflate, GZIP;q=0.5", "gzip"),
@@ -187,28 +207,31 @@ async def test_a_long_page_is_compressed_for_those_who_ask() -> None:
                 session.get(f"http://127.0.0.1:{port}/metrics", headers={"Accept-Encoding": accepted}) as answer,
             ):
                 assert answer.headers.get("Content-Encoding") == coding, accepted
-                assert await answer.read() == page.body
+                assert await answer.read() == body
 
 
-async def test_a_refused_method_is_told_which_are_allowed() -> None:
+async def test_a_refused_method_names_the_allowed_ones() -> None:
     async with (
         serving(ANYWHERE, readyz(), option=OPTION) as port,
         aiohttp.ClientSession() as session,
         session.delete(f"http://127.0.0.1:{port}/readyz") as answer,
     ):
-        assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
+        assert (answer.status, answer.headers["Allow"]) == (405, "GET,HEAD")
 
 
-async def test_the_server_asks_the_guard_for_its_own_pages_only() -> None:
-    address, guard = Address(host="127.0.0.1", port=0), guarding(Cluster(), lambda error: None)
-    routes = {"/metrics": lambda _: text("numbers")}
+async def test_tokens_are_reviewed_for_existing_pages_only() -> None:
+    auth = auth_of(Cluster(), lambda error: None)
+
+    async def page(request: web.Request) -> web.Response:
+        return web.Response(text="numbers")
+
     async with (
-        serving(address, routes, option="", guard=guard) as port,
+        serving(ANYWHERE, {"/metrics": page}, option="", middlewares=[auth.middleware]) as port,
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
     ):
         async with session.get("/metrics") as refused:
             assert (refused.status, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
-        async with session.get("/metrics", headers={"Authorization": f"Bearer {READER}"}) as page:
-            assert (page.status, await page.text()) == (200, "numbers")
+        async with session.get("/metrics", headers={"Authorization": f"Bearer {READER}"}) as accepted:
+            assert (accepted.status, await accepted.text()) == (200, "numbers")
         async with session.get("/else") as nothing:
             assert nothing.status == 404

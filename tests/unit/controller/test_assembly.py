@@ -9,14 +9,14 @@ from typing import NoReturn
 import msgspec
 
 from controller.kube.requests import Request, Response
-from controller.observe.http import REMEMBERED_SECONDS, ServedPage
+from controller.observe.http import CACHE_SECONDS, Refusal
 from controller.observe.metrics import encoded
 from controller.runtime.clock import system_clock
 from controller.settings import Settings
 from controller.wiring import Parts
 from tests.beds.scripted import Script, ok
 from tests.beds.virtual_time import now, virtual_time
-from tests.unit.controller.serve.test_guard import READER, told
+from tests.unit.controller.observe.test_delegated_auth import READER, answer_of
 
 
 class Api:
@@ -46,24 +46,24 @@ async def test_a_flood_of_made_up_tokens_holds_up_no_known_scraper() -> None:
     scraped = list[float]()
     async with asyncio.TaskGroup() as group:
         parts = Parts(Settings(), Api(), server="", refresh=None, clock=system_clock)
-        assert await parts.guard(f"Bearer {READER}", "/metrics") is None
-        answers = list[asyncio.Task[ServedPage | None]]()
+        assert await parts.metrics_auth.check(f"Bearer {READER}", "/metrics") is None
+        answers = list[asyncio.Task[Refusal | None]]()
 
         async def flood() -> None:
             for number in range(6_000):
-                answers.append(group.create_task(parts.guard(f"Bearer made-up-{number}", "/metrics")))
+                answers.append(group.create_task(parts.metrics_auth.check(f"Bearer made-up-{number}", "/metrics")))
                 await asyncio.sleep(0.01)
 
-        await asyncio.sleep(REMEMBERED_SECONDS - 5)  # in the midst of the flood it has to be asked about again
+        await asyncio.sleep(CACHE_SECONDS - 5)  # in the midst of the flood it has to be asked about again
         flooding = group.create_task(flood())
         while not flooding.done():
             began = now()
-            assert await parts.guard(f"Bearer {READER}", "/metrics") is None
+            assert await parts.metrics_auth.check(f"Bearer {READER}", "/metrics") is None
             scraped.append(now() - began)
             await asyncio.sleep(7.0)
         ended = now()
     assert max(scraped) <= 0.1, f"the known scraper waited {max(scraped)} s"
     assert now() - ended <= 6.0, "tokens were still waiting for their turn"
-    told_to = Counter(told(answer.result())[0] for answer in answers)
+    told_to = Counter(answer_of(answer.result())[0] for answer in answers)
     assert told_to[401] <= 10 * 70
     assert told_to[429] == len(answers) - told_to[401]

@@ -1,4 +1,4 @@
-"""Who is let in to a page, what the others are told, and how often the API server is asked."""
+"""Which requests may get a page, how the others are refused, and how often the API server is asked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from controller.kube.client import Reviewed
 from controller.kube.errors import ApiError, Unreachable
-from controller.observe.http import REMEMBERED, REMEMBERED_SECONDS, BearerGuard, ServedPage
+from controller.observe.http import CACHE_SECONDS, CACHE_SIZE, DelegatedAuth, Refusal
 from tests.beds.virtual_time import virtual_time
 
 READER, STRANGER = "reader-token", "stranger-token"
@@ -34,13 +34,13 @@ class Cluster:
         return user.username in self.readers and path == "/metrics"
 
 
-def guarding(cluster: Cluster, on_failure: Callable[[ApiError], None]) -> BearerGuard:
+def auth_of(cluster: Cluster, on_failure: Callable[[ApiError], None]) -> DelegatedAuth:
     """With one way to ask for all."""
-    return BearerGuard(cluster, cluster, on_failure)
+    return DelegatedAuth(cluster, cluster, on_failure)
 
 
-def told(page: ServedPage | None) -> tuple[int, str]:
-    return (200, "") if page is None else (page.status, page.body.decode().strip())
+def answer_of(refusal: Refusal | None) -> tuple[int, str]:
+    return refusal or (200, "")
 
 
 @pytest.mark.parametrize(
@@ -56,16 +56,18 @@ def told(page: ServedPage | None) -> tuple[int, str]:
         (f"bearer   {READER} ", (200, "")),
     ],
 )
-async def test_who_is_let_in(authorization: str, answer: tuple[int, str]) -> None:
-    guard = guarding(Cluster(), lambda error: None)
-    assert told(await guard(authorization, "/metrics")) == answer
+async def test_only_accepted_tokens_of_users_with_the_right_may_get_a_page(
+    authorization: str, answer: tuple[int, str]
+) -> None:
+    auth = auth_of(Cluster(), lambda error: None)
+    assert answer_of(await auth.check(authorization, "/metrics")) == answer
 
 
 @virtual_time
 async def test_the_right_to_one_page_says_nothing_about_another() -> None:
-    guard = guarding(Cluster(), lambda error: None)
-    assert await guard(f"Bearer {READER}", "/metrics") is None
-    refused = await guard(f"Bearer {READER}", "/secrets")
+    auth = auth_of(Cluster(), lambda error: None)
+    assert await auth.check(f"Bearer {READER}", "/metrics") is None
+    refused = await auth.check(f"Bearer {READER}", "/secrets")
     assert refused is not None
     assert refused.status == 403
 
@@ -73,36 +75,36 @@ async def test_the_right_to_one_page_says_nothing_about_another() -> None:
 @virtual_time
 async def test_each_answer_is_kept_for_a_minute() -> None:
     cluster = Cluster()
-    guard = guarding(cluster, lambda error: None)
+    auth = auth_of(cluster, lambda error: None)
     for _ in range(3):
-        await guard(f"Bearer {READER}", "/metrics")
-        await guard("Bearer made-up", "/metrics")
+        await auth.check(f"Bearer {READER}", "/metrics")
+        await auth.check("Bearer made-up", "/metrics")
     assert cluster.asked == [READER, "made-up"]
     cluster.readers.clear()
-    await asyncio.sleep(REMEMBERED_SECONDS - 1)
-    assert await guard(f"Bearer {READER}", "/metrics") is None
+    await asyncio.sleep(CACHE_SECONDS - 1)
+    assert await auth.check(f"Bearer {READER}", "/metrics") is None
     await asyncio.sleep(2)
-    assert told(await guard(f"Bearer {READER}", "/metrics"))[0] == 403
+    assert answer_of(await auth.check(f"Bearer {READER}", "/metrics"))[0] == 403
 
 
-async def test_made_up_tokens_do_not_pile_up_and_push_out_nobody_who_was_let_in() -> None:
+async def test_refused_tokens_are_bounded_and_evict_no_accepted_one() -> None:
     cluster = Cluster()
-    guard = guarding(cluster, lambda error: None)
-    await guard(f"Bearer {READER}", "/metrics")
-    for number in range(REMEMBERED + 1):
-        await guard(f"Bearer {number}", "/metrics")
+    auth = auth_of(cluster, lambda error: None)
+    await auth.check(f"Bearer {READER}", "/metrics")
+    for number in range(CACHE_SIZE + 1):
+        await auth.check(f"Bearer {number}", "/metrics")
     cluster.asked.clear()
-    for token in (READER, str(REMEMBERED), "0"):
-        await guard(f"Bearer {token}", "/metrics")
+    for token in (READER, str(CACHE_SIZE), "0"):
+        await auth.check(f"Bearer {token}", "/metrics")
     assert cluster.asked == ["0"], "the oldest was forgotten"
 
 
-async def test_while_the_api_server_is_away_no_request_is_let_in() -> None:
+async def test_no_request_is_accepted_while_the_api_server_is_away() -> None:
     cluster, failures = Cluster(), list[ApiError]()
-    guard = guarding(cluster, failures.append)
+    auth = auth_of(cluster, failures.append)
     cluster.away = True
-    status, words = told(await guard(f"Bearer {READER}", "/metrics"))
+    status, words = answer_of(await auth.check(f"Bearer {READER}", "/metrics"))
     assert (status, "connection refused" in words) == (503, False)
     assert "connection refused" in str(*failures)
     cluster.away = False
-    assert await guard(f"Bearer {READER}", "/metrics") is None
+    assert await auth.check(f"Bearer {READER}", "/metrics") is None
