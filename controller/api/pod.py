@@ -167,7 +167,7 @@ class Pod(Named):
         return tuple(gate for gate in self.gates if gate.due)
 
     @property
-    def able(self) -> bool:
+    def ready_ignoring_hook(self) -> bool:
         """Whether it is ready, or would be if it were not prepared for its deletion."""
         return self.ready or self.drained
 

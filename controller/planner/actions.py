@@ -18,7 +18,7 @@ from controller.api.objects import Ref, Value
 from controller.api.readiness_gates import ReadinessGate
 from controller.api.revision import Revision
 from controller.inplace.change import InPlaceChange
-from controller.planner.world import Place, TemplateRefused
+from controller.planner.world import BackoffKey, TemplateRefused
 
 
 class DeleteReason(StrEnum):
@@ -46,9 +46,9 @@ class OnPod(Value):
         return self.pod.name
 
     @property
-    def place(self) -> Place:
+    def backoff_key(self) -> BackoffKey:
         """The place where the action would fail again if it fails."""
-        return Place.of_object(self.pod.uid)
+        return BackoffKey.of_object(self.pod.uid)
 
     @property
     def variant(self) -> str:
@@ -68,8 +68,8 @@ class OnRevision(Value):
         return self.revision.name
 
     @property
-    def place(self) -> Place:
-        return Place.of_object(self.revision.uid)
+    def backoff_key(self) -> BackoffKey:
+        return BackoffKey.of_object(self.revision.uid)
 
 
 class AdoptPod(OnPod):
@@ -97,8 +97,8 @@ class RelabelPod(OnPod):
     """The hash is that of its former revision: somebody has taken back what its update in place had changed."""
 
     @property
-    def place(self) -> Place:
-        return Place.of_label(self.pod.uid) if self.taken_back else super().place
+    def backoff_key(self) -> BackoffKey:
+        return BackoffKey.of_label(self.pod.uid) if self.taken_back else super().backoff_key
 
     @property
     def variant(self) -> str:
@@ -125,8 +125,8 @@ class CreateRevision(Value):
     number: int
 
     @property
-    def place(self) -> Place:
-        return Place.of_revision()
+    def backoff_key(self) -> BackoffKey:
+        return BackoffKey.of_revision()
 
 
 class RenumberRevision(OnRevision):
@@ -154,8 +154,8 @@ class ProbeTemplate(Value):
     """As for `CreatePod`. The pod then keeps what the template says of its node, so that the server sees it all."""
 
     @property
-    def place(self) -> Place:
-        return Place.of_template(self.revision.hash)
+    def backoff_key(self) -> BackoffKey:
+        return BackoffKey.of_template(self.revision.hash)
 
 
 class CreatePod(Value):
@@ -170,8 +170,8 @@ class CreatePod(Value):
     """Whether the server refuses it if it does not know some fields of the revision; otherwise it drops these."""
 
     @property
-    def place(self) -> Place:
-        return Place.of_node(self.node)
+    def backoff_key(self) -> BackoffKey:
+        return BackoffKey.of_node(self.node)
 
 
 class DeletePod(OnPod):
@@ -206,8 +206,8 @@ class CancelDelete(OnPod):
     """Labels to be set again: they were changed to let the pod go, and the selector asks for them."""
 
     @property
-    def place(self) -> Place:
-        return Place.of_keeping(self.pod.uid)
+    def backoff_key(self) -> BackoffKey:
+        return BackoffKey.of_keeping(self.pod.uid)
 
 
 class DrainPod(OnPod):
@@ -265,8 +265,8 @@ class OpenGates(OnPod):
     gates: tuple[ReadinessGate, ...]
 
     @property
-    def place(self) -> Place:
-        return Place.of_gates(self.pod.uid)
+    def backoff_key(self) -> BackoffKey:
+        return BackoffKey.of_gates(self.pod.uid)
 
     @property
     def variant(self) -> str:

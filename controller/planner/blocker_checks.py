@@ -18,12 +18,12 @@ from controller.api.names import ENV_GATE, IN_PLACE_UPDATE_READY, KRUISE_POD_REA
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.inplace.change import InPlaceChange, NotPossible
-from controller.planner.blockers import Obstacle
-from controller.planner.board import Board
+from controller.planner.blockers import Blocker
 from controller.planner.limits import awaits_retry, only_held
 from controller.planner.node_fit import Fit
-from controller.planner.slot import Slot
-from controller.planner.world import ROOM, BeingPulled, Place, Unpullable, World
+from controller.planner.nodes import NodeInfo
+from controller.planner.rollout_state import RolloutState
+from controller.planner.world import POD_QUOTA, BackoffKey, BeingPulled, Unpullable, World
 
 _SWITCHED_OFF = "the controller may not change cpu and memory in place any more"
 
@@ -49,34 +49,34 @@ def is_prepared(pod: Pod, hook: LifecycleHook) -> bool:
     return pod.held_by_hook and pod.marked is (hook.mark_pod_not_ready and gated)
 
 
-def waits_for_hook(board: Board, pod: Pod) -> bool:
+def waits_for_hook(rollout: RolloutState, pod: Pod) -> bool:
     """Whether the pod was prepared for its deletion and the preDelete hook still holds it."""
-    hook = board.world.daemonset.pre_delete
+    hook = rollout.world.daemonset.pre_delete
     return hook is not None and pod.held_by_hook and hooked(pod, hook) and is_prepared(pod, hook)
 
 
-def is_given_up(board: Board, pod: Pod) -> bool:
+def is_given_up(rollout: RolloutState, pod: Pod) -> bool:
     """Whether the last write towards deleting this pod has failed. The pod then serves until a later attempt
     succeeds. Never true while only its hook is waited for: no write is due then."""
-    world, place = board.world, Place.of_object(pod.uid)
-    return (place in world.held_back or place in world.due_again) and not waits_for_hook(board, pod)
+    world, place = rollout.world, BackoffKey.of_object(pod.uid)
+    return (place in world.in_backoff or place in world.due_again) and not waits_for_hook(rollout, pod)
 
 
-def obstacle_to_write(world: World, *places: Place) -> Obstacle | None:
-    """The obstacle to a write at one of these places: one has failed more than once and may not be tried yet, or one
-    is not answered yet. None: no obstacle."""
-    if not world.held_back or all(place not in world.held_back for place in places):
+def write_blocker(world: World, *places: BackoffKey) -> Blocker | None:
+    """The blocker to a write at one of these places: one has failed more than once and may not be tried yet, or one
+    is not answered yet. None: no blocker."""
+    if not world.in_backoff or all(place not in world.in_backoff for place in places):
         return None
-    return Obstacle.UNANSWERED if is_unanswered(world, *places) else Obstacle.HELD_BACK
+    return Blocker.UNANSWERED if is_unanswered(world, *places) else Blocker.IN_BACKOFF
 
 
-def obstacle_to_deletion(board: Board, pod: Pod) -> Obstacle | None:
-    """The obstacle to deleting this pod, whatever the reason to delete it."""
-    if waits_for_hook(board, pod):
-        return Obstacle.HOOK
-    if pod.node in board.world.restored and waits_for_back_off(board.world, pod.node):
-        return Obstacle.BACK_OFF
-    return obstacle_to_write(board.world, Place.of_object(pod.uid))
+def deletion_blocker(rollout: RolloutState, pod: Pod) -> Blocker | None:
+    """The blocker to deleting this pod, whatever the reason to delete it."""
+    if waits_for_hook(rollout, pod):
+        return Blocker.HOOK
+    if pod.node in rollout.world.restored and waits_for_back_off(rollout.world, pod.node):
+        return Blocker.BACK_OFF
+    return write_blocker(rollout.world, BackoffKey.of_object(pod.uid))
 
 
 def waits_for_back_off(world: World, node: str) -> bool:
@@ -84,49 +84,54 @@ def waits_for_back_off(world: World, node: str) -> bool:
     return world.now < world.not_before.get(node, 0.0)
 
 
-def obstacle_to_removal(board: Board, pod: Pod) -> Obstacle | None:
-    """The obstacle to deleting a pod that is in the way of another one. A pod that has ended stays while its node
+def removal_blocker(rollout: RolloutState, pod: Pod) -> Blocker | None:
+    """The blocker to deleting a pod that is in the way of another one. A pod that has ended stays while its node
     waits for its back-off: its log can be read so long."""
-    waits = pod.ended and waits_for_back_off(board.world, pod.node)
-    return Obstacle.BACK_OFF if waits else obstacle_to_deletion(board, pod)
+    waits = pod.ended and waits_for_back_off(rollout.world, pod.node)
+    return Blocker.BACK_OFF if waits else deletion_blocker(rollout, pod)
 
 
-def obstacle_to_rollout(board: Board) -> Obstacle | None:
+def rollout_blocker(rollout: RolloutState) -> Blocker | None:
     """The setting that keeps every old pod: OnDelete or a pause."""
-    if board.rolling_update is None:
-        return Obstacle.ON_DELETE
-    return Obstacle.PAUSED if board.rolling_update.paused else None
+    if rollout.rolling_update is None:
+        return Blocker.ON_DELETE
+    return Blocker.PAUSED if rollout.rolling_update.paused else None
 
 
-def obstacle_to_update(board: Board, slot: Slot) -> Obstacle | None:
-    """The obstacle to the first write of the update of this node."""
-    old = slot.old
-    if old is not None and not board.surging and waits_for_hook(board, old) and not is_updated_in_place(board, old):
-        return Obstacle.HOOK
-    if slot.node in board.taken and (old is None or not is_updated_in_place(board, old)):
-        return board.taken[slot.node]  # a new pod would be a second one
-    if waits_for_back_off(board.world, slot.node) and not (old is not None and is_updated_in_place(board, old)):
-        return Obstacle.BACK_OFF
-    found = obstacle_to_write(board.world, Place.of_node(slot.node), first_write_of_update(board, slot))
-    found = found or obstacle_to_image(board, slot)
-    if found is None and drained_until(board, slot) is not None:
-        return Obstacle.DRAINING
+def update_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
+    """The blocker to the first write of the update of this node."""
+    old = node.old
+    if (
+        old is not None
+        and not rollout.surging
+        and waits_for_hook(rollout, old)
+        and not is_updated_in_place(rollout, old)
+    ):
+        return Blocker.HOOK
+    if node.name in rollout.taken and (old is None or not is_updated_in_place(rollout, old)):
+        return rollout.taken[node.name]  # a new pod would be a second one
+    if waits_for_back_off(rollout.world, node.name) and not (old is not None and is_updated_in_place(rollout, old)):
+        return Blocker.BACK_OFF
+    found = write_blocker(rollout.world, BackoffKey.of_node(node.name), first_write_of_update(rollout, node))
+    found = found or image_blocker(rollout, node)
+    if found is None and drained_until(rollout, node) is not None:
+        return Blocker.DRAINING
     return found
 
 
-def obstacle_to_image(board: Board, slot: Slot) -> Obstacle | None:
-    """The obstacle while the new image is not on the node. None if the old pod serves nobody: pulling then costs
+def image_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
+    """The blocker while the new image is not on the node. None if the old pod serves nobody: pulling then costs
     nothing. These serve: a ready pod, which has traffic long before it counts as available; one that was drained for
     an update, because it gets its traffic back meanwhile; and one that restarts into another image."""
-    found, old = board.world.unpulled.get(slot.node), slot.old
+    found, old = rollout.world.unpulled.get(node.name), node.old
     match found:
         case None:
             return None
         case Unpullable():
-            return Obstacle.UNPULLED
+            return Blocker.UNPULLED
         case BeingPulled():
-            serves = only_held(slot) or (old is not None and (old.ready or _is_to_serve(old, board.world.now)))
-            return Obstacle.PULLING if serves else None
+            serves = only_held(node) or (old is not None and (old.ready or _is_to_serve(old, rollout.world.now)))
+            return Blocker.PULLING if serves else None
         case _:
             assert_never(found)
 
@@ -136,13 +141,13 @@ def _is_to_serve(pod: Pod, now: float) -> bool:
     return pod.drained_for_update or restarts
 
 
-def drained_until(board: Board, slot: Slot) -> float | None:
+def drained_until(rollout: RolloutState, node: NodeInfo) -> float | None:
     """When the grace period before an update in place ends (seconds since 1970); None: it is over. Its start is given
     in whole seconds; a start far ahead comes from a wrong clock and does not count."""
-    grace, now = board.world.daemonset.in_place_grace, board.world.now
-    if not grace or slot.old is None or not _had_traffic(slot.old.underway):
+    grace, now = rollout.world.daemonset.in_place_grace, rollout.world.now
+    if not grace or node.old is None or not _had_traffic(node.old.underway):
         return None
-    ends = [gate.since + 1 + grace for gate in slot.old.gates if gate.draining and gate.since is not None]
+    ends = [gate.since + 1 + grace for gate in node.old.gates if gate.draining and gate.since is not None]
     return max((moment for moment in ends if now < moment <= now + 1 + 2 * grace), default=None)
 
 
@@ -152,54 +157,56 @@ def _had_traffic(underway: Underway | None) -> bool:
     return underway is None or underway.only_resizes
 
 
-def obstacle_to_creation(board: Board, slot: Slot) -> Obstacle | None:
-    """The obstacle to creating a pod on a node that has no live one, whatever its revision."""
-    world = board.world
-    if slot.pods and not board.surging:
-        asked = is_unanswered(world, *(Place.of_object(pod.uid) for pod in slot.pods))
-        return Obstacle.UNANSWERED if asked else Obstacle.TERMINATING
-    if slot.node in board.taken:
-        return board.taken[slot.node]
-    if waits_for_back_off(world, slot.node):
-        return Obstacle.BACK_OFF
-    if not world.held_back:
+def creation_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
+    """The blocker to creating a pod on a node that has no live one, whatever its revision."""
+    world = rollout.world
+    if node.pods and not rollout.surging:
+        asked = is_unanswered(world, *(BackoffKey.of_object(pod.uid) for pod in node.pods))
+        return Blocker.UNANSWERED if asked else Blocker.TERMINATING
+    if node.name in rollout.taken:
+        return rollout.taken[node.name]
+    if waits_for_back_off(world, node.name):
+        return Blocker.BACK_OFF
+    if not world.in_backoff:
         return None
-    found = obstacle_to_write(world, Place.of_node(slot.node))
-    return found or (Obstacle.RESOURCE_QUOTA if ROOM in world.held_back else None)
+    found = write_blocker(world, BackoffKey.of_node(node.name))
+    return found or (Blocker.RESOURCE_QUOTA if POD_QUOTA in world.in_backoff else None)
 
 
-def first_write_of_update(board: Board, slot: Slot) -> Place:
+def first_write_of_update(rollout: RolloutState, node: NodeInfo) -> BackoffKey:
     """The place of the first write of this update: a new pod beside the old one, or the deletion of the old one."""
-    return Place.of_node(slot.node) if board.surging or slot.old is None else Place.of_object(slot.old.uid)
+    return (
+        BackoffKey.of_node(node.name) if rollout.surging or node.old is None else BackoffKey.of_object(node.old.uid)
+    )
 
 
-def in_the_way(board: Board, slot: Slot) -> list[Pod]:
+def in_the_way(rollout: RolloutState, node: NodeInfo) -> list[Pod]:
     """While surging: pods beside a live old one that must go before a new one is created.
 
     An excess pod leaves no room for a third one. A failed current pod stays until its back-off is over.
     """
-    if len(slot.pods) == 1:
+    if len(node.pods) == 1:
         return []
-    ended = awaits_retry(slot, board.revision.hash)
-    if slot.single and not ended:
+    ended = awaits_retry(node, rollout.revision.hash)
+    if node.single and not ended:
         return []
-    return [pod for pod in slot.pods if not pod.dying and pod is not slot.old and (ended or not pod.ended)]
+    return [pod for pod in node.pods if not pod.dying and pod is not node.old and (ended or not pod.ended)]
 
 
-def outgoing(board: Board, slot: Slot) -> Pod | None:
+def outgoing(rollout: RolloutState, node: NodeInfo) -> Pod | None:
     """The one of two live pods, one of each kind, that goes now; None: neither. While surging that is the old one,
     once it is not needed any more.
 
     On an unreachable node a deletion would change nothing, so neither goes.
     """
-    current, old = slot.current, slot.old
-    if current is None or old is None or slot.unreachable:
+    current, old = node.current, node.old
+    if current is None or old is None or node.unreachable:
         return None
-    if slot.fit is Fit.STAY and not current.bound:
+    if node.fit is Fit.STAY and not current.bound:
         return current  # no pod can start there any more
-    if board.surging:
-        return old if slot.current_available or not old.able else None
-    better = (slot.old_available, old.able) > (slot.current_available, current.able)
+    if rollout.surging:
+        return old if node.current_available or not old.ready_ignoring_hook else None
+    better = (node.old_available, old.ready_ignoring_hook) > (node.current_available, current.ready_ignoring_hook)
     return current if better else old
 
 
@@ -227,26 +234,26 @@ def is_recreated(world: World, pod: Pod) -> bool:
     return bool(resize_refusal(world, pod)) and (world.daemonset.recreates_unresized or not world.resizable)
 
 
-def is_updated_in_place(board: Board, pod: Pod) -> bool:
+def is_updated_in_place(rollout: RolloutState, pod: Pod) -> bool:
     """Whether the update of this old pod is done in place."""
-    return board.in_place and isinstance(in_place_change_of(board, pod), InPlaceChange)
+    return rollout.in_place and isinstance(in_place_change_of(rollout, pod), InPlaceChange)
 
 
-def in_place_change_of(board: Board, pod: Pod) -> InPlaceChange | NotPossible:
+def in_place_change_of(rollout: RolloutState, pod: Pod) -> InPlaceChange | NotPossible:
     """The changes of the current revision to an old pod in place; or why it needs a new pod."""
-    change = board.world.changes.get(pod.hash)
+    change = rollout.world.changes.get(pod.hash)
     if change is None:
         return NotPossible(why="their revision is not stored any more", refusal=InPlaceRefusal.OTHER)
     if isinstance(change, NotPossible):
         return change
-    if why := board.world.unmapped.get(pod.uid):
+    if why := rollout.world.unmapped.get(pod.uid):
         return NotPossible(why=why, refusal=InPlaceRefusal.ADMISSION)
     if not pod.bound:
         return NotPossible(why="they are on no node yet", refusal=InPlaceRefusal.OTHER)
     if change.restarts and all(gate.type != IN_PLACE_UPDATE_READY for gate in pod.gates):
         why = f"they were made without the readiness gate {IN_PLACE_UPDATE_READY}"
         return NotPossible(why=why, refusal=InPlaceRefusal.READINESS_GATE)
-    if change.rereads and not (board.world.reads_env and pod.has_node_agent):
+    if change.rereads and not (rollout.world.reads_env and pod.has_node_agent):
         lacking = f"the feature gate {ENV_GATE} is off" if pod.has_node_agent else "no node agent restarts it"
         why = f"container {change.rereads[0]} reads a changed label or annotation from its environment, and {lacking}"
         return NotPossible(why=why, refusal=InPlaceRefusal.NODE_AGENT)
@@ -262,85 +269,85 @@ the latest after this time."""
 
 def has_failed(world: World) -> bool:
     """Whether a write has failed and has not succeeded since."""
-    return bool(world.held_back or world.due_again)
+    return bool(world.in_backoff or world.due_again)
 
 
-def is_unanswered(world: World, *places: Place) -> bool:
+def is_unanswered(world: World, *places: BackoffKey) -> bool:
     """Whether a write at one of these places is still unanswered."""
     awaited = world.awaited
     return bool(awaited) and any(place in awaited for place in places)
 
 
 def others_first(
-    world: World, slots: Iterable[Slot], place_of: Callable[[Slot], Place], *, scattered: bool = False
-) -> list[Slot]:
-    """`slots` in order, but those whose place has failed come last, at most `RETRIES`, the longest due first.
+    world: World, nodes: Iterable[NodeInfo], place_of: Callable[[NodeInfo], BackoffKey], *, scattered: bool = False
+) -> list[NodeInfo]:
+    """`nodes` in order, but those whose place has failed come last, at most `RETRIES`, the longest due first.
 
     So a node that always fails takes no turn and no budget from others. `scattered`: while something fails, others
     are ordered by a checksum of their names, because nodes of one kind fail together and have similar names.
     """
     due = world.due_again
-    if not due and not (scattered and world.held_back):
-        return list(slots)
-    others = [slot for slot in slots if place_of(slot) not in due]
-    again = sorted((slot for slot in slots if place_of(slot) in due), key=lambda slot: due[place_of(slot)])
+    if not due and not (scattered and world.in_backoff):
+        return list(nodes)
+    others = [node for node in nodes if place_of(node) not in due]
+    again = sorted((node for node in nodes if place_of(node) in due), key=lambda node: due[place_of(node)])
     if scattered:
-        others.sort(key=lambda slot: crc32(slot.node.encode()))
+        others.sort(key=lambda node: crc32(node.name.encode()))
     return others + again[:RETRIES]
 
 
 def next_retry(world: World) -> float | None:
     """The earliest end of a wait (seconds since 1970): of a place that is held back, or of a node whose pods do not
     last; None: there is none."""
-    held = [until for until in world.held_back.values() if until < inf]
+    held = [until for until in world.in_backoff.values() if until < inf]
     retry = [max(min(held), world.now + NEXT_RETRIES)] if held else []
     ends = (end for ends in (world.not_before, world.short_lived) for end in ends.values() if end > world.now)
     return min([*retry, *ends], default=None)
 
 
-def fillable(board: Board) -> list[Slot]:
+def fillable(rollout: RolloutState) -> list[NodeInfo]:
     """The eligible nodes without a pod that may get one, whatever its revision, ascending."""
-    return [slot for slot in board.bare if obstacle_to_creation(board, slot) is None]
+    return [node for node in rollout.without_pod if creation_blocker(rollout, node) is None]
 
 
-def in_order(board: Board, empty: Sequence[Slot]) -> list[Slot]:
+def in_order(rollout: RolloutState, empty: Sequence[NodeInfo]) -> list[NodeInfo]:
     """`empty` in the order of creation, without the nodes that are left for a later pass."""
-    return others_first(board.world, empty, lambda slot: Place.of_node(slot.node), scattered=True)
+    return others_first(rollout.world, empty, lambda node: BackoffKey.of_node(node.name), scattered=True)
 
 
-def refills(board: Board, empty: Sequence[Slot]) -> list[tuple[Slot, Revision | Obstacle]]:
-    """The revision that each node of `empty` gets, or an obstacle. Call it with `fillable` nodes, `in_order`.
+def refills(rollout: RolloutState, empty: Sequence[NodeInfo]) -> list[tuple[NodeInfo, Revision | Blocker]]:
+    """The revision that each node of `empty` gets, or a blocker. Call it with `fillable` nodes, `in_order`.
 
     A node gets the current revision if it may hold that and it is stored, else what `Fallback` says. If that revision
     does not run there, the node stays empty. With partitionedScaling, nodes that never had a pod wait for their turn.
     No node gets a revision of which the server does not know every field.
     """
-    refused = Obstacle.REFUSED if board.refused_for_unknown_fields else None
-    if board.fills_with_current:
-        return [(slot, refused or board.revision) for slot in empty]
-    may_hold = board.holders
+    refused = Blocker.REFUSED if rollout.refused_for_unknown_fields else None
+    if rollout.fills_with_current:
+        return [(node, refused or rollout.revision) for node in empty]
+    may_hold = rollout.holders
     waiting: Container[str] = ()
-    if board.progressive:
-        waiting, started = _in_turn(board, empty, may_hold)
+    if rollout.progressive:
+        waiting, started = _in_turn(rollout, empty, may_hold)
         may_hold |= started
-    current, fallback, replaced = board.revision, board.fallback, board.fallback.replaces_current
-    found: list[tuple[Slot, Revision | Obstacle]] = []
-    for slot in empty:
-        if slot.node in waiting:
-            found.append((slot, Obstacle.SCALING))
+    current, fallback, replaced = rollout.revision, rollout.fallback, rollout.fallback.replaces_current
+    found: list[tuple[NodeInfo, Revision | Blocker]] = []
+    for node in empty:
+        if node.name in waiting:
+            found.append((node, Blocker.SCALING))
             continue
-        may = slot.node in may_hold
-        revision = current if may and not replaced else fallback.revision(slot)
+        may = node.name in may_hold
+        revision = current if may and not replaced else fallback.revision(node)
         if revision is current and refused:
-            found.append((slot, refused))
-        elif fallback.accepts(slot, revision):
-            found.append((slot, revision))
+            found.append((node, refused))
+        elif fallback.accepts(node, revision):
+            found.append((node, revision))
         else:
-            found.append((slot, Obstacle.UNSTORED if may else Obstacle.PLACEMENT))
+            found.append((node, Blocker.UNSTORED if may else Blocker.PLACEMENT))
     return found
 
 
-def _in_turn(board: Board, empty: Sequence[Slot], may_hold: Container[str]) -> tuple[set[str], set[str]]:
+def _in_turn(rollout: RolloutState, empty: Sequence[NodeInfo], may_hold: Container[str]) -> tuple[set[str], set[str]]:
     """New nodes that have to wait because the quota is used up, and new nodes that get the current revision.
 
     Nodes that lost their pod never wait. Nodes that selector or pause keep from the current revision do not count.
@@ -348,17 +355,17 @@ def _in_turn(board: Board, empty: Sequence[Slot], may_hold: Container[str]) -> t
     OpenKruise does not even replace a lost pod while the quota is used up. A pod counts as lost only if this process
     has seen it: after a restart, its node waits like a new one.
     """
-    returning = [slot for slot in board.eligible if slot.had_old and not slot.live and slot.node in may_hold]
-    room = board.quota - sum(1 for slot in board.eligible if slot.had_current) - len(returning)
-    frozen = board.frozen
+    returning = [node for node in rollout.eligible if node.had_old and not node.live and node.name in may_hold]
+    room = rollout.quota - sum(1 for node in rollout.eligible if node.had_current) - len(returning)
+    frozen = rollout.frozen
     waiting: set[str] = set()
     started: set[str] = set()
-    for slot in empty:
-        if slot.had_current or slot.had_old:
+    for node in empty:
+        if node.had_current or node.had_old:
             continue
         if room <= 0:
-            waiting.add(slot.node)
-        elif not board.older or (slot.selected and not frozen):
-            started.add(slot.node)
+            waiting.add(node.name)
+        elif not rollout.older or (node.selected and not frozen):
+            started.add(node.name)
             room -= 1
     return waiting, started

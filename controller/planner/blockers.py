@@ -1,6 +1,6 @@
-"""Every obstacle, that is, every reason why the planner does not act on a node, with its texts and what ends it.
+"""Every blocker, that is, every reason why the planner does not act on a node, with its texts and what ends it.
 
-All texts about waiting nodes come from here; `explanation` finds which obstacle a node has.
+All texts about waiting nodes come from here; `explanation` finds which blocker a node has.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class BlockReason(StrEnum):
 
 
 class Row(Value):
-    """The texts of one obstacle, with `{partition}`, the `{older}` revision that a node would get, and `{limit}`."""
+    """The texts of one blocker, with `{partition}`, the `{older}` revision that a node would get, and `{limit}`."""
 
     name: str
     why: str
@@ -59,13 +59,13 @@ class Row(Value):
         return self.rollback or f"{self.why}; what ends it: {self.ends}"
 
 
-class Obstacle(StrEnum):
-    """All obstacles, in order of precedence: of several, the first one is shown."""
+class Blocker(StrEnum):
+    """All blockers, in order of precedence: of several, the first one is shown."""
 
     row: Row
-    __hash__ = str.__hash__  # the hash of Enum is slow, and `explanation` groups many nodes by obstacle
+    __hash__ = str.__hash__  # the hash of Enum is slow, and `explanation` groups many nodes by blocker
 
-    def __new__(cls, row: Row) -> Obstacle:
+    def __new__(cls, row: Row) -> Blocker:
         one = str.__new__(cls, row.name)
         one._value_, one.row = row.name, row
         return one
@@ -159,7 +159,7 @@ class Obstacle(StrEnum):
         why="a webhook changed the labels of its pod, which does not match spec.selector and has to go first",
         ends="its deletion",
     )
-    HELD_BACK = Row(name="held_back", why="a write failed there, and is tried again later", ends="the next attempt")
+    IN_BACKOFF = Row(name="in_backoff", why="a write failed there, and is tried again later", ends="the next attempt")
     UNANSWERED = Row(
         name="unanswered",
         why="the server has not answered a write there yet",

@@ -15,7 +15,7 @@ from controller.api import formats
 from controller.api.daemonset import DaemonSet, RollingUpdate
 from controller.api.objects import Value
 from controller.planner.node_fit import Fit
-from controller.planner.slot import Slot
+from controller.planner.nodes import NodeInfo
 
 DEFAULT_BURST = 250
 """Pods that one pass creates or deletes at most; the native controller's BurstReplicas."""
@@ -73,7 +73,9 @@ def budget_of(daemonset: DaemonSet, desired: int) -> Budget:
     )
 
 
-def mid_surge_of(slots: Sequence[Slot], current: str, coming: Collection[str], leaving: Collection[str]) -> list[str]:
+def mid_surge_of(
+    nodes: Sequence[NodeInfo], current: str, coming: Collection[str], leaving: Collection[str]
+) -> list[str]:
     """The nodes that use up maxSurge: those with two live pods, as far as we know, or with an old pod while a failed
     new one waits for its back-off.
 
@@ -81,51 +83,51 @@ def mid_surge_of(slots: Sequence[Slot], current: str, coming: Collection[str], l
     deleted, and the caches do not show it yet.
     """
     return [
-        slot.node
-        for slot in slots
-        if slot.fit is not None
+        node.name
+        for node in nodes
+        if node.fit is not None
         and (
-            slot.paired
-            or awaits_retry(slot, current)
-            or (slot.only_old and slot.node in coming)
-            or (slot.current is not None and slot.node in leaving)
+            node.paired
+            or awaits_retry(node, current)
+            or (node.only_old and node.name in coming)
+            or (node.current is not None and node.name in leaving)
         )
     ]
 
 
-def awaits_retry(slot: Slot, current: str) -> bool:
+def awaits_retry(node: NodeInfo, current: str) -> bool:
     """Whether the new pod beside a live old one has failed and is kept until its back-off is over."""
-    if slot.old is None or not slot.had_current:
+    if node.old is None or not node.had_current:
         return False
-    return any(pod.ended and pod.hash == current for pod in slot.pods)
+    return any(pod.ended and pod.hash == current for pod in node.pods)
 
 
-def surplus_of(slots: Sequence[Slot], desired: int) -> tuple[Slot, ...]:
+def surplus_of(nodes: Sequence[NodeInfo], desired: int) -> tuple[NodeInfo, ...]:
     """While surging: nodes that may only keep their old pod, and now lose it, in update order.
 
     Such a node gets no new pod. Its old pod goes if it serves nobody, or if more pods are available than desired: an
     application that moves to other nodes always has enough pods. Without surge such pods stay. A pod that is already
     prepared for its deletion goes first, but stays if the available pods have become too few.
     """
-    tainted = [slot for slot in reversed(slots) if slot.fit is Fit.STAY and not slot.unreachable]
-    leaving = [slot for slot in tainted if slot.only_old and slot.selected]
+    tainted = [node for node in reversed(nodes) if node.fit is Fit.STAY and not node.unreachable]
+    leaving = [node for node in tainted if node.only_old and node.selected]
     if not leaving:
         return ()
-    spare = [slot for slot in leaving if slot.old_available]
-    begun = [slot for slot in leaving if not slot.old_available and only_held(slot)]
-    useless = [slot for slot in leaving if not slot.old_available and not only_held(slot)]
-    available = sum(1 for slot in slots if slot.fit in (Fit.STAY, Fit.RUN) and slot.serves) + len(begun)
+    spare = [node for node in leaving if node.old_available]
+    begun = [node for node in leaving if not node.old_available and only_held(node)]
+    useless = [node for node in leaving if not node.old_available and not only_held(node)]
+    available = sum(1 for node in nodes if node.fit in (Fit.STAY, Fit.RUN) and node.available) + len(begun)
     return (*useless, *[*begun, *spare][: max(available - desired, 0)])
 
 
-def only_held(slot: Slot) -> bool:
+def only_held(node: NodeInfo) -> bool:
     """Whether the old pod would serve if it were not prepared for its deletion."""
-    return slot.old is not None and slot.old.able and (slot.old.held_by_hook or slot.old.marked)
+    return node.old is not None and node.old.ready_ignoring_hook and (node.old.held_by_hook or node.old.marked)
 
 
 def nodes_for_current(
-    eligible: Sequence[Slot], rolling: RollingUpdate | None, quota: int, coming: Collection[str]
-) -> tuple[Slot, ...]:
+    eligible: Sequence[NodeInfo], rolling: RollingUpdate | None, quota: int, coming: Collection[str]
+) -> tuple[NodeInfo, ...]:
     """Those of the `eligible` nodes (ascending) that may hold the current revision, in update order: by node name,
     descending.
 
@@ -137,21 +139,21 @@ def nodes_for_current(
     in_order = eligible[::-1]
     if rolling is None:
         return tuple(in_order)
-    having = [slot for slot in in_order if slot.current is not None or slot.node in coming]
-    lacking = [slot for slot in in_order if slot.current is None and slot.node not in coming]
-    had = [slot for slot in lacking if _lost_current(slot)]
-    rest = [slot for slot in lacking if slot.selected and not _lost_current(slot)]
+    having = [node for node in in_order if node.current is not None or node.name in coming]
+    lacking = [node for node in in_order if node.current is None and node.name not in coming]
+    had = [node for node in lacking if _lost_current(node)]
+    rest = [node for node in lacking if node.selected and not _lost_current(node)]
     if is_frozen(lacking, rolling):
         rest = []
     return tuple((having + had + rest)[:quota])
 
 
-def is_frozen(eligible: Iterable[Slot], rolling: RollingUpdate) -> bool:
+def is_frozen(eligible: Iterable[NodeInfo], rolling: RollingUpdate) -> bool:
     """Whether the rollout is paused while an eligible node has only a pod of an older revision, or had one last."""
     if not rolling.paused:
         return False
-    return any(slot.current is None and slot.had_old for slot in eligible)
+    return any(node.current is None and node.had_old for node in eligible)
 
 
-def _lost_current(slot: Slot) -> bool:
-    return slot.had_current and slot.old is None
+def _lost_current(node: NodeInfo) -> bool:
+    return node.had_current and node.old is None

@@ -26,81 +26,81 @@ from controller.planner.actions import (
     Step,
 )
 from controller.planner.blocker_checks import has_failed, next_retry
-from controller.planner.board import Board, lay_out
 from controller.planner.explanation import Explainer
 from controller.planner.node_fit import Fit
 from controller.planner.placement import claim, place_pods
 from controller.planner.progress import due_at
 from controller.planner.revisions import of_template
 from controller.planner.rolling_update import roll_out, settle_running_pods
+from controller.planner.rollout_state import RolloutState, rollout_state
 from controller.planner.status import Status, refused_status, rollout_events, status_of
 from controller.planner.summary import Summary, summarize
 from controller.planner.world import World, hashes_of_pods
 
 
-def _unless_held_back(board: Board, actions: Iterable[Action], *, more: bool) -> Step:
+def _unless_held_back(rollout: RolloutState, actions: Iterable[Action], *, more: bool) -> Step:
     """A step with those actions that are not held back. A held back write keeps nothing else waiting."""
-    free = tuple(action for action in actions if action.place not in board.world.held_back)
+    free = tuple(action for action in actions if action.backoff_key not in rollout.world.in_backoff)
     return Step(actions=free, more=more and bool(free))
 
 
-def settle_history(board: Board) -> Step:
+def settle_history(rollout: RolloutState) -> Step:
     """The stage that makes the current revision exist exactly once, with the highest number.
 
     A rollback gives the old revision a new number. If several revisions mean the same, the newest stays: pods of the
     others get its label, without a restart, and then the others are deleted. Pods of a duplicate that is being
     deleted but held by a finalizer are relabelled too, because its name and hash are taken until it is gone.
     """
-    revision = board.revision
+    revision = rollout.revision
     if not revision.uid:
         create = CreateRevision(name=revision.name, hash=revision.hash, number=revision.number)
-        return _unless_held_back(board, (create,), more=True)
-    newest = board.history[0].number if board.history else 0
+        return _unless_held_back(rollout, (create,), more=True)
+    newest = rollout.history[0].number if rollout.history else 0
     highest = min(max(revision.number, newest + 1), HIGHEST_NUMBER)
     if revision.number < highest:
         renumber = RenumberRevision(revision=revision.ref, number=highest)
-        return _unless_held_back(board, (renumber,), more=True)
-    twins = of_template(board.world.daemonset, board.history)
+        return _unless_held_back(rollout, (renumber,), more=True)
+    twins = of_template(rollout.world.daemonset, rollout.history)
     if not twins:
         return Step()
     hashes = {one.hash for one in twins} - {revision.hash}
-    pods = sorted((pod for pod in board.world.pods if pod.hash in hashes), key=lambda pod: pod.name)
+    pods = sorted((pod for pod in rollout.world.pods if pod.hash in hashes), key=lambda pod: pod.name)
     if pods:
         relabels = (RelabelPod(pod=pod.ref, hash=revision.hash) for pod in pods)
-        return _unless_held_back(board, relabels, more=True)
-    return _unless_held_back(board, (DeleteRevision(revision=one.ref) for one in twins if not one.dying), more=True)
+        return _unless_held_back(rollout, relabels, more=True)
+    return _unless_held_back(rollout, (DeleteRevision(revision=one.ref) for one in twins if not one.dying), more=True)
 
 
-def trim_history(board: Board) -> Step:
+def trim_history(rollout: RolloutState) -> Step:
     """The stage that records which revisions pods have, and deletes the oldest beyond revisionHistoryLimit, but never
     one that a pod has, nor the stable one: `rollback` goes back to that.
 
     While partition, selector or pause keep nodes on older revisions, the revisions are kept from which pods may be
     recreated there: the one with the most pods, and the last one of each empty node.
     """
-    new = [one for one in (board.revision, *board.history) if one.never_ran and not one.dying]
-    ran = hashes_of_pods(board.world) if new else frozenset[str]()
+    new = [one for one in (rollout.revision, *rollout.history) if one.never_ran and not one.dying]
+    ran = hashes_of_pods(rollout.world) if new else frozenset[str]()
     unmark = [RecordRun(revision=one.ref) for one in new if one.hash in ran]
-    return _unless_held_back(board, (*unmark, *_surplus(board)), more=False)
+    return _unless_held_back(rollout, (*unmark, *_surplus(rollout)), more=False)
 
 
-def _surplus(board: Board) -> Sequence[DeleteRevision]:
-    daemonset = board.world.daemonset
-    surplus = len(board.history) - daemonset.spec.history_limit
+def _surplus(rollout: RolloutState) -> Sequence[DeleteRevision]:
+    daemonset = rollout.world.daemonset
+    surplus = len(rollout.history) - daemonset.spec.history_limit
     if surplus <= 0:
         return ()
-    in_use = {pod.hash for pod in board.world.pods}
+    in_use = {pod.hash for pod in rollout.world.pods}
     if daemonset.status is not None and daemonset.status.stable_revision is not None:
         in_use.add(daemonset.status.stable_revision)
-    if board.holds_back:
-        in_use |= {slot.last for slot in board.slots if slot.fit is Fit.RUN and slot.last is not None}
-        if board.fallback.most_run is not None:
-            in_use.add(board.fallback.most_run.hash)
-    idle = [one for one in reversed(board.history) if one.hash not in in_use and not one.dying]
+    if rollout.holds_back:
+        in_use |= {node.last for node in rollout.nodes if node.fit is Fit.RUN and node.last is not None}
+        if rollout.fallback.most_run is not None:
+            in_use.add(rollout.fallback.most_run.hash)
+    idle = [one for one in reversed(rollout.history) if one.hash not in in_use and not one.dying]
     return [DeleteRevision(revision=one.ref) for one in idle[:surplus]]
 
 
-Stage: TypeAlias = Callable[[Board], Step]
+Stage: TypeAlias = Callable[[RolloutState], Step]
 
 BEFORE_UPDATE: tuple[Stage, ...] = (claim, settle_history, place_pods)
 """The stages before the update. While one of them has something to do, the generation does not count as observed."""
@@ -139,24 +139,24 @@ def plan(world: World) -> Plan:
         return Plan()  # the garbage collector deletes its pods
     if world.rules.problems:
         return _refused(world, world.rules.problems)
-    board = lay_out(world)
-    acted, steps = _staged(board) if world.fresh else (None, [])
+    rollout = rollout_state(world)
+    acted, steps = _staged(rollout) if world.fresh else (None, [])
     actions = steps[-1].actions if steps else ()
-    withheld = _withheld(board, actions)
+    withheld = _withheld(rollout, actions)
     if world.fresh:
-        steps.append(settle_running_pods(board, {action.place for action in actions}))
+        steps.append(settle_running_pods(rollout, {action.backoff_key for action in actions}))
         actions = (*actions, *steps[-1].actions)
-    all_written = world.fresh and not (actions or withheld or world.contested)
+    all_written = world.fresh and not (actions or withheld or world.reverted_externally)
     if world.write_failure and all_written:
         world = replace(world, write_failure="")
-        board = replace(board, world=world)
+        rollout = replace(rollout, world=world)
     observed = world.fresh and (acted not in BEFORE_UPDATE or bool(world.write_failure or world.unreadable))
     wakes = [step.wake_at for step in steps if step.wake_at is not None]
     if (moment := next_retry(world)) is not None:
         wakes.append(moment)
-    if board.next_available is not None:
-        wakes.append(board.next_available + _CLOCK_GRAIN)
-    explainer = Explainer(board)
+    if rollout.next_available is not None:
+        wakes.append(rollout.next_available + _CLOCK_GRAIN)
+    explainer = Explainer(rollout)
     status = status_of(explainer, observed=observed)
     due = due_at(status.rollout, daemonset.progress_deadline)
     if status.rollout.phase == Phase.PROGRESSING and due > world.now:  # else it waits for unreachable nodes
@@ -175,25 +175,25 @@ def plan(world: World) -> Plan:
     )
 
 
-def _staged(board: Board) -> tuple[Stage | None, list[Step]]:
+def _staged(rollout: RolloutState) -> tuple[Stage | None, list[Step]]:
     """The stage that acts, None if none does, and the steps of all stages up to it."""
     steps: list[Step] = []
     for stage in STAGES:
-        steps.append(stage(board))
+        steps.append(stage(rollout))
         if steps[-1].actions:
             return stage, steps
     return None, steps
 
 
-def _withheld(board: Board, actions: tuple[Action, ...]) -> bool:
+def _withheld(rollout: RolloutState, actions: tuple[Action, ...]) -> bool:
     """Whether more would be done if nothing had failed before. It is only worked out while writes fail.
 
-    The slots stay: what failed changes none of them.
+    The nodes stay: what failed changes none of them.
     """
-    world = board.world
+    world = rollout.world
     if not (world.fresh and world.write_failure and has_failed(world)):
         return False
-    _, free = _staged(replace(board, world=replace(world, held_back={}, due_again={})))
+    _, free = _staged(replace(rollout, world=replace(world, in_backoff={}, due_again={})))
     return any(action not in actions for action in free[-1].actions)
 
 

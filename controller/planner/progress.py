@@ -19,10 +19,10 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.names import READY, RECONCILING, STALLED
 from controller.api.objects import Value, epoch, rfc3339
-from controller.planner.blocker_checks import obstacle_to_update
-from controller.planner.board import Board
+from controller.planner.blocker_checks import update_blocker
 from controller.planner.node_fit import Fit
-from controller.planner.slot import Slot
+from controller.planner.nodes import NodeInfo
+from controller.planner.rollout_state import RolloutState
 from controller.planner.world import TemplateRefused
 
 
@@ -130,27 +130,27 @@ CLOCK_RUNS = (Phase.PROGRESSING, Phase.STALLED)
 """Phases in which the deadline counts. In any other, nobody waits for the controller, or nothing is left to do."""
 
 
-def standing_of(board: Board, *, observed: bool) -> Standing:
+def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
     """The standing as the pods show it. Only the record tells whether the rollout was completed or is overdue; see
     `advance`."""
     without = available = outdated = done = waiting = kept = 0
-    run, barred = Fit.RUN, board.barred
-    for slot in board.slots:
-        if slot.fit is run:
-            without += slot.current is None
-            available += slot.current_available or slot.old_available
+    run, unplaceable = Fit.RUN, rollout.unplaceable
+    for node in rollout.nodes:
+        if node.fit is run:
+            without += node.current is None
+            available += node.current_available or node.old_available
         else:
-            kept += bool(slot.pods)
-    for slot in board.target:
-        if slot.current is None:
+            kept += bool(node.pods)
+    for node in rollout.target:
+        if node.current is None:
             waiting += 1
-            outdated += slot.old is not None or slot.node in barred
-        elif slot.current_available and slot.old is None:
+            outdated += node.old is not None or node.name in unplaceable
+        elif node.current_available and node.old is None:
             done += 1
-    daemonset, rolling, verdict = board.world.daemonset, board.rolling_update, board.verdict
+    daemonset, rolling, verdict = rollout.world.daemonset, rollout.rolling_update, rollout.verdict
     refused = ""
     if isinstance(verdict, TemplateRefused) and (
-        outdated or (verdict.unknown_fields and (waiting or kept or not board.eligible))
+        outdated or (verdict.unknown_fields and (waiting or kept or not rollout.eligible))
     ):
         refused = verdict.words
     return Standing(
@@ -159,52 +159,52 @@ def standing_of(board: Board, *, observed: bool) -> Standing:
         on_delete=rolling is None,
         paused=rolling is not None and rolling.paused,
         refused=refused,
-        desired=board.budget.desired,
-        target=len(board.target),
-        updated=board.budget.desired - without,
+        desired=rollout.budget.desired,
+        target=len(rollout.target),
+        updated=rollout.budget.desired - without,
         done=done,
         available=available,
         outdated=outdated,
-        leaving=len(board.surplus),
+        leaving=len(rollout.surplus),
         kept=without - waiting,
-        awaited=tuple(_awaited_nodes(board)),
+        awaited=tuple(_awaited_nodes(rollout)),
     )
 
 
-def _awaited_nodes(board: Board) -> list[str]:
+def _awaited_nodes(rollout: RolloutState) -> list[str]:
     """The unreachable nodes for which everything that is left of the rollout waits, in update order; empty if
     anything else is left.
 
     A node waits for them too if they use up the budget. While a pod of the current revision fails, or does not get
     ready where it could, the rollout waits for that pod.
     """
-    left = [slot for slot in board.target if slot.old is not None or not slot.current_available]
-    awaited = {slot.node for slot in left if _awaits_contact(slot)}
-    reachable = [slot for slot in left if slot.node not in awaited]
-    if board.surplus:
+    left = [node for node in rollout.target if node.old is not None or not node.current_available]
+    awaited = {node.name for node in left if _awaits_contact(node)}
+    reachable = [node for node in left if node.name not in awaited]
+    if rollout.surplus:
         return []
     if reachable:
-        users = set(board.mid_surge if board.surging else board.unserved_nodes)
-        silent = {slot.node for slot in board.slots if slot.node in users and _awaits_contact(slot)}
-        waits_for_them = not board.room and len(users - silent) < board.budget.most
-        if not (waits_for_them and all(_lacks_only_budget(board, slot) for slot in reachable)):
+        users = set(rollout.mid_surge if rollout.surging else rollout.unavailable_nodes)
+        silent = {node.name for node in rollout.nodes if node.name in users and _awaits_contact(node)}
+        waits_for_them = not rollout.room and len(users - silent) < rollout.budget.most
+        if not (waits_for_them and all(_lacks_only_budget(rollout, node) for node in reachable)):
             return []
         awaited |= silent
     return sorted(awaited, reverse=True)
 
 
-def _lacks_only_budget(board: Board, slot: Slot) -> bool:
-    return slot.only_old and slot.old_serves and obstacle_to_update(board, slot) is None
+def _lacks_only_budget(rollout: RolloutState, node: NodeInfo) -> bool:
+    return node.only_old and node.old_ready and update_blocker(rollout, node) is None
 
 
-def _awaits_contact(slot: Slot) -> bool:
+def _awaits_contact(node: NodeInfo) -> bool:
     """Whether the node lacks contact with its kubelet, or is not ready and serves nobody, and no pod is to blame. A
     new pod may be what makes its node not ready, as with a network plugin: then the rollout waits for that pod."""
-    if slot.node_object is None or not slot.node_object.silent:
+    if node.object is None or not node.object.silent:
         return False
-    if slot.current is not None and slot.current.problem is not None:
+    if node.current is not None and node.current.problem is not None:
         return False
-    return slot.unreachable or (slot.current is None and not (slot.serves or slot.ended))
+    return node.unreachable or (node.current is None and not (node.available or node.ended))
 
 
 def advance(

@@ -15,7 +15,7 @@ from controller.api.daemonset import DaemonSet
 from controller.api.objects import Value
 from controller.api.revision import HIGHEST_NUMBER, Revision, new_hash
 from controller.planner.node_fit import Fit, Rules
-from controller.planner.slot import Slot
+from controller.planner.nodes import NodeInfo
 from controller.planner.world import World, hashes_of_pods
 
 
@@ -75,7 +75,7 @@ def _order(revision: Revision) -> tuple[int, str, str]:
 
 
 class Fallback(Value, dict=True, gc=True):
-    """The choice for one board. Everything is worked out when it is needed, because in most passes no node is empty.
+    """The choice for one rollout. Each value is worked out when it is needed: in most passes no node is empty.
 
     While the current revision is not stored but an older one is, no node gets the current one: after another edit of
     the template, such pods could not be created again as they were. Nor does any get one of which the server
@@ -87,22 +87,22 @@ class Fallback(Value, dict=True, gc=True):
     defers_current: bool
     """Whether no node gets the current revision yet, if an older one is stored."""
     older: tuple[Revision, ...]
-    """As `Board.older`."""
-    slots: tuple[Slot, ...]
+    """As `RolloutState.older`."""
+    nodes: tuple[NodeInfo, ...]
     quota: int
     """How many nodes may hold the current revision."""
 
-    def revision(self, slot: Slot) -> Revision:
-        """The revision of the last pod in `slot`, maybe the current one; `usual` if it is not known or not stored."""
-        known = self._stored.get(slot.last) if slot.last is not None else None
+    def revision(self, node: NodeInfo) -> Revision:
+        """The revision of the last pod in `node`, maybe the current one; `usual` if it is not known or not stored."""
+        known = self._stored.get(node.last) if node.last is not None else None
         return self.usual if known is None else known
 
-    def accepts(self, slot: Slot, revision: Revision) -> bool:
+    def accepts(self, node: NodeInfo, revision: Revision) -> bool:
         """Whether the placement rules of exactly this revision let its pods run on the node."""
         if revision is self.current:
             return True
-        rules, node = self.world.placements.get(revision.uid), slot.node_object
-        return rules is not None and node is not None and rules.fit(node) is Fit.RUN
+        rules = self.world.placements.get(revision.uid)
+        return rules is not None and node.object is not None and rules.fit(node.object) is Fit.RUN
 
     @cached_property
     def usual(self) -> Revision:
@@ -113,7 +113,7 @@ class Fallback(Value, dict=True, gc=True):
             return self.current
         if self.replaces_current:
             return older
-        holders = sum(1 for slot in self.slots if slot.fit is Fit.RUN and slot.current is not None)
+        holders = sum(1 for node in self.nodes if node.fit is Fit.RUN and node.current is not None)
         return self.current if holders > self.quota else older
 
     @property
@@ -126,7 +126,7 @@ class Fallback(Value, dict=True, gc=True):
         """The older revision with most live pods; of equals the newest. None: no older one is stored."""
         if not self._others:
             return None
-        live = Counter(pod.hash for slot in self.slots for pod in slot.pods if not pod.dying and not pod.ended)
+        live = Counter(pod.hash for node in self.nodes for pod in node.pods if not pod.dying and not pod.ended)
         return max(self._others, key=lambda one: live[one.hash])
 
     @cached_property

@@ -51,61 +51,61 @@ from controller.planner.actions import (
     refusal_note,
 )
 from controller.planner.blocker_checks import (
+    deletion_blocker,
     drained_until,
     first_write_of_update,
     handlers,
+    image_blocker,
     in_place_change_of,
     in_the_way,
     is_given_up,
     is_recreated,
     is_updated_in_place,
-    obstacle_to_deletion,
-    obstacle_to_image,
-    obstacle_to_rollout,
-    obstacle_to_update,
     others_first,
     outgoing,
     resize_refusal,
+    rollout_blocker,
+    update_blocker,
 )
-from controller.planner.board import Board
 from controller.planner.limits import only_held
 from controller.planner.node_fit import Fit
+from controller.planner.nodes import NodeInfo
 from controller.planner.pod_template import pod_name
-from controller.planner.slot import Slot
-from controller.planner.world import ROOM, Accepted, Place, TemplateRefused, Unasked, taken_away
+from controller.planner.rollout_state import RolloutState
+from controller.planner.world import POD_QUOTA, Accepted, BackoffKey, TemplateRefused, Unasked, taken_away
 
 
-def new_pod(board: Board, slot: Slot, revision: Revision) -> CreatePod:
-    world = board.world
-    name = pod_name(world.daemonset, slot.node, slot.uids, world.predecessors.get(slot.node))
+def new_pod(rollout: RolloutState, node: NodeInfo, revision: Revision) -> CreatePod:
+    world = rollout.world
+    name = pod_name(world.daemonset, node.name, node.uids, world.predecessors.get(node.name))
     return CreatePod(
-        node=slot.node,
-        name=world.unanswered_names.get(slot.node, name),
+        node=node.name,
+        name=world.unanswered_names.get(node.name, name),
         revision=revision,
-        strict=revision is board.revision and board.strict,
+        strict=revision is rollout.revision and rollout.strict,
     )
 
 
-def asked(board: Board, first: str, others: Iterable[str]) -> Step:
+def asked(rollout: RolloutState, first: str, others: Iterable[str]) -> Step:
     """The step that asks the server, by a dry run, about a pod of the current revision on the `first` node; after a
     refusal on one of the others, as the node may be the cause."""
-    tries = board.world.asked
+    tries = rollout.world.asked
     candidates = [node for node in others if node != first] if tries else []
     node = min(candidates, key=lambda node: crc32(f"{tries} {node}".encode()), default=first)
-    name = pod_name(board.world.daemonset, node, ("dry-run",), None)
-    probe = ProbeTemplate(node=node, name=name, revision=board.revision, strict=board.strict)
-    return Step() if probe.place in board.world.held_back else Step(actions=(probe,), again=True)
+    name = pod_name(rollout.world.daemonset, node, ("dry-run",), None)
+    probe = ProbeTemplate(node=node, name=name, revision=rollout.revision, strict=rollout.strict)
+    return Step() if probe.backoff_key in rollout.world.in_backoff else Step(actions=(probe,), again=True)
 
 
 def retire(
-    pod: Pod, why: DeleteReason, board: Board, refusal: InPlaceRefusal | None = None
+    pod: Pod, why: DeleteReason, rollout: RolloutState, refusal: InPlaceRefusal | None = None
 ) -> DeletePod | PrepareDelete | None:
     """The next step towards the deletion of `pod`; None while something keeps it. A pod that the preDelete hook
     matches is prepared first, and deleted once the hook does not match any more. `refusal`: why it is not updated in
     place, if that was asked for."""
-    if obstacle_to_deletion(board, pod):
+    if deletion_blocker(rollout, pod):
         return None
-    hook = board.world.daemonset.pre_delete
+    hook = rollout.world.daemonset.pre_delete
     if hook is None or not (held_by := handlers(pod, hook)):
         return DeletePod(pod=pod.ref, node=pod.node, why=why, refusal=refusal, as_seen=hook is not None)
     return PrepareDelete(
@@ -114,104 +114,108 @@ def retire(
         why=why,
         mark=hook.mark_pod_not_ready,
         held_by=listed(held_by, separator=" and "),
-        tried=Place.of_object(pod.uid) in board.world.due_again,
+        tried=BackoffKey.of_object(pod.uid) in rollout.world.due_again,
     )
 
 
-def roll_out(board: Board) -> Step:
+def roll_out(rollout: RolloutState) -> Step:
     """The stage. Replaces old pods within the budget; does nothing while paused, or with OnDelete.
 
     It also does nothing while the current revision is not stored: nobody could roll back to it later.
     """
-    if obstacle_to_rollout(board) or not board.revision.uid:
+    if rollout_blocker(rollout) or not rollout.revision.uid:
         return Step()
-    free: Sequence[Slot] = board.outdated
-    daemonset = board.world.daemonset
-    world = board.world
-    particular = world.held_back or world.not_before or world.unpulled or board.taken
+    free: Sequence[NodeInfo] = rollout.outdated
+    daemonset = rollout.world.daemonset
+    world = rollout.world
+    particular = world.in_backoff or world.not_before or world.unpulled or rollout.taken
     if particular or daemonset.in_place_grace or daemonset.pre_delete:
-        free = [slot for slot in free if obstacle_to_update(board, slot) is None]
-    candidates = others_first(board.world, free, partial(first_write_of_update, board))
-    chosen = _within_budget(board, candidates)[: board.budget.burst]
-    verdict = board.verdict
+        free = [node for node in free if update_blocker(rollout, node) is None]
+    candidates = others_first(rollout.world, free, partial(first_write_of_update, rollout))
+    chosen = _within_budget(rollout, candidates)[: rollout.budget.burst]
+    verdict = rollout.verdict
     if not chosen:
-        step = Step(actions=_retire_surplus(board))
+        step = Step(actions=_retire_surplus(rollout))
     elif not isinstance(verdict, Accepted):
-        step = _asked_first(board, verdict, chosen[0], candidates)
-    elif board.surging:
-        beside = [new_pod(board, slot, board.revision) for slot in chosen if ROOM not in board.world.held_back]
-        step = Step(actions=(*beside, *_retire_surplus(board)))
+        step = _asked_first(rollout, verdict, chosen[0], candidates)
+    elif rollout.surging:
+        beside = [
+            new_pod(rollout, node, rollout.revision) for node in chosen if POD_QUOTA not in rollout.world.in_backoff
+        ]
+        step = Step(actions=(*beside, *_retire_surplus(rollout)))
     else:
-        step = _replaced(board, chosen)
-    drained = (drained_until(board, slot) for slot in board.outdated) if len(free) < len(board.outdated) else ()
+        step = _replaced(rollout, chosen)
+    drained = (drained_until(rollout, node) for node in rollout.outdated) if len(free) < len(rollout.outdated) else ()
     wake_at = min((moment for moment in (step.wake_at, *drained) if moment is not None), default=None)
     return msgspec.structs.replace(step, more=len(free) > len(chosen), wake_at=wake_at)
 
 
-def _within_budget(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
+def _within_budget(rollout: RolloutState, candidates: Sequence[NodeInfo]) -> list[NodeInfo]:
     """The candidates that are updated now: all whose old pod does not serve, the others as the limit allows, those
     that are younger than minReadySeconds first.
 
     An unreachable node is left out, because a write there would change nothing; it only counts. While surging, a pod
     that is held before its deletion counts as one that serves: a new pod beside it is not urgent.
     """
-    surging, at_once, young, within = board.surging, list[Slot](), list[Slot](), list[Slot]()
-    for slot in candidates:
-        if slot.unreachable or (surging and in_the_way(board, slot)):
+    surging, at_once, young, within = rollout.surging, list[NodeInfo](), list[NodeInfo](), list[NodeInfo]()
+    for node in candidates:
+        if node.unreachable or (surging and in_the_way(rollout, node)):
             continue
-        if slot.old_available or (surging and only_held(slot)):
-            within.append(slot)
+        if node.old_available or (surging and only_held(node)):
+            within.append(node)
         else:
-            (young if slot.old_serves else at_once).append(slot)
+            (young if node.old_ready else at_once).append(node)
     if surging:
-        return at_once + (young + within)[: board.room]
-    return at_once + young[: board.room_for(len(young))] + within[: board.room]
+        return at_once + (young + within)[: rollout.room]
+    return at_once + young[: rollout.room_for(len(young))] + within[: rollout.room]
 
 
-def _asked_first(board: Board, verdict: Unasked | TemplateRefused, first: Slot, candidates: Sequence[Slot]) -> Step:
+def _asked_first(
+    rollout: RolloutState, verdict: Unasked | TemplateRefused, first: NodeInfo, candidates: Sequence[NodeInfo]
+) -> Step:
     """The step until the dry run has accepted the template: no old pod goes before that."""
-    if isinstance(verdict, TemplateRefused) and board.world.now < board.world.ask_at:
-        return Step(notes=(refusal_note(verdict),), wake_at=board.world.ask_at)
-    return asked(board, first.node, (slot.node for slot in candidates))
+    if isinstance(verdict, TemplateRefused) and rollout.world.now < rollout.world.ask_at:
+        return Step(notes=(refusal_note(verdict),), wake_at=rollout.world.ask_at)
+    return asked(rollout, first.name, (node.name for node in candidates))
 
 
-def _replaced(board: Board, chosen: Sequence[Slot]) -> Step:
+def _replaced(rollout: RolloutState, chosen: Sequence[NodeInfo]) -> Step:
     """The step that updates the chosen nodes: in place if that is asked for and possible, else by new pods. A note
     says why it is not possible."""
-    in_place, actions = board.in_place, list[Action]()
+    in_place, actions = rollout.in_place, list[Action]()
     reasons: dict[tuple[str, str], None] = {}
-    for slot in chosen:
-        if (pod := slot.old) is None:
+    for node in chosen:
+        if (pod := node.old) is None:
             continue
-        change = in_place_change_of(board, pod) if in_place else None
+        change = in_place_change_of(rollout, pod) if in_place else None
         if isinstance(change, InPlaceChange):
-            actions.append(_in_place(board, slot, pod, change))
+            actions.append(_in_place(rollout, node, pod, change))
             continue
         refusal = None if change is None else change.refusal
-        if (deletion := retire(pod, DeleteReason.OUTDATED, board, refusal)) is not None:
+        if (deletion := retire(pod, DeleteReason.OUTDATED, rollout, refusal)) is not None:
             actions.append(deletion)
             if change is not None:
                 reasons[pod.hash, change.why] = None
     notes = [_recreated(*reason) for reason in reasons]
-    if in_place and (asked := board.world.daemonset.unreadable_grace) is not None:
+    if in_place and (asked := rollout.world.daemonset.unreadable_grace) is not None:
         notes.append(_unreadable(asked))
     return Step(actions=tuple(actions), notes=tuple(notes))
 
 
-def _in_place(board: Board, slot: Slot, pod: Pod, change: InPlaceChange) -> DrainPod | UpdateInPlace:
+def _in_place(rollout: RolloutState, node: NodeInfo, pod: Pod, change: InPlaceChange) -> DrainPod | UpdateInPlace:
     """The update in place of one pod. If a container restarts and a grace period is set, a ready pod is drained
     first: it has traffic as soon as it is ready, long before it counts as available."""
-    if pod.ready and change.restarts and board.world.daemonset.in_place_grace:
-        return DrainPod(pod=pod.ref, node=slot.node)
-    tried = Place.of_object(pod.uid) in board.world.due_again
+    if pod.ready and change.restarts and rollout.world.daemonset.in_place_grace:
+        return DrainPod(pod=pod.ref, node=node.name)
+    tried = BackoffKey.of_object(pod.uid) in rollout.world.due_again
     return UpdateInPlace(
         pod=pod.ref,
-        node=slot.node,
+        node=node.name,
         before=pod.hash,
-        revision=board.revision,
+        revision=rollout.revision,
         change=change,
         tried=tried,
-        moved=board.world.moved,
+        moved=rollout.world.moved,
     )
 
 
@@ -227,30 +231,30 @@ def _recreated(revision_hash: str, why: str) -> Note:
     return Note(warning=False, once=True, reason=NOT_IN_PLACE, message=text)
 
 
-def _retire_surplus(board: Board) -> tuple[DeletePod | PrepareDelete, ...]:
-    """The deletions on `Board.surplus`, whatever the quota is: these nodes get no new pod."""
-    surplus = [slot.old for slot in board.surplus[: board.budget.burst] if slot.old is not None]
-    retired = (retire(pod, DeleteReason.SURPLUS, board) for pod in surplus)
+def _retire_surplus(rollout: RolloutState) -> tuple[DeletePod | PrepareDelete, ...]:
+    """The deletions on `RolloutState.surplus`, whatever the quota is: these nodes get no new pod."""
+    surplus = [node.old for node in rollout.surplus[: rollout.budget.burst] if node.old is not None]
+    retired = (retire(pod, DeleteReason.SURPLUS, rollout) for pod in surplus)
     return tuple(action for action in retired if action is not None)
 
 
-def settle_running_pods(board: Board, taken: Collection[Place]) -> Step:
+def settle_running_pods(rollout: RolloutState, taken: Collection[BackoffKey]) -> Step:
     """At most `burst` writes. None goes to the pods `taken`, which other actions of this pass write to, nor to pods
     that are about to be released."""
-    care = _Care(board)
+    care = _Care(rollout)
     perhaps = [  # a cheap test first: few of many pods need care
-        (slot, pod)
-        for slot in board.slots
-        for pod in slot.pods
+        (node, pod)
+        for node in rollout.nodes
+        for pod in node.pods
         if pod.gates or pod.underway is not None or LIFECYCLE_STATE_LABEL in pod.labels
     ]
-    for slot, pod in perhaps:
-        place = Place.of_object(pod.uid)
-        if _needs_care(pod) and not (pod.dying or pod.ended or place in taken or place in board.world.awaited):
-            care.of(slot, pod)
+    for node, pod in perhaps:
+        place = BackoffKey.of_object(pod.uid)
+        if _needs_care(pod) and not (pod.dying or pod.ended or place in taken or place in rollout.world.awaited):
+            care.of(node, pod)
     return Step(
-        actions=tuple(care.actions[: board.budget.burst]),
-        notes=tuple(care.notes[: board.budget.burst]),
+        actions=tuple(care.actions[: rollout.budget.burst]),
+        notes=tuple(care.notes[: rollout.budget.burst]),
         wake_at=min(care.wakes, default=None),
         more=care.waits,
     )
@@ -261,26 +265,26 @@ def _needs_care(pod: Pod) -> bool:
 
 
 class _Care:
-    def __init__(self, board: Board) -> None:
-        self.board = board
+    def __init__(self, rollout: RolloutState) -> None:
+        self.rollout = rollout
         self.actions: list[Action] = []
         self.notes: list[Note] = []
         self.wakes: list[float] = []
         self.waits = False
         """Whether the next change of pods should wake the DaemonSet soon."""
 
-    def of(self, slot: Slot, pod: Pod) -> None:
-        if (pod.held_by_hook or pod.marked) and (self._is_wanted(slot, pod) or is_given_up(self.board, pod)):
-            keeping = CancelDelete(pod=pod.ref, labels=taken_away(self.board.world, pod))
-            if keeping.place not in self.board.world.held_back:
+    def of(self, node: NodeInfo, pod: Pod) -> None:
+        if (pod.held_by_hook or pod.marked) and (self._is_wanted(node, pod) or is_given_up(self.rollout, pod)):
+            keeping = CancelDelete(pod=pod.ref, labels=taken_away(self.rollout.world, pod))
+            if keeping.backoff_key not in self.rollout.world.in_backoff:
                 self.actions.append(keeping)
             return
         underway = pod.underway
-        if underway is not None and underway.lasts(self.board.world.now):
+        if underway is not None and underway.lasts(self.rollout.world.now):
             self.waits, before = True, len(self.actions)
             if underway.taken_back:
                 self._give_up(pod, underway.taken_back)
-            elif Place.of_object(pod.uid) not in self.board.world.held_back:
+            elif BackoffKey.of_object(pod.uid) not in self.rollout.world.in_backoff:
                 self._go_on(pod, underway)
             if len(self.actions) > before or not self._serves(pod, underway):
                 return
@@ -288,19 +292,19 @@ class _Care:
             return
         self.waits = True
         opening = OpenGates(pod=pod.ref, gates=pod.due_gates)
-        if pod.bound and opening.place not in self.board.world.held_back and not self._is_next(pod):
+        if pod.bound and opening.backoff_key not in self.rollout.world.in_backoff and not self._is_next(pod):
             self.actions.append(opening)
 
     def _serves(self, pod: Pod, underway: Underway) -> bool:
         """Whether the pod may have traffic because only its resize waits, for an unknown time."""
-        world = self.board.world
+        world = self.rollout.world
         waits = underway.resize is Resize.DEFERRED or (resize_refusal(world, pod) and not is_recreated(world, pod))
         return bool(waits) and underway.only_resizes
 
     def _give_up(self, pod: Pod, former: str) -> None:
         """Give the pod its former label back: it is an old pod again, and serves until the next attempt."""
         relabel = RelabelPod(pod=pod.ref, hash=former, taken_back=True)
-        if relabel.place not in self.board.world.held_back:
+        if relabel.backoff_key not in self.rollout.world.in_backoff:
             self.actions.append(relabel)
 
     def _go_on(self, pod: Pod, underway: Underway) -> None:
@@ -312,65 +316,71 @@ class _Care:
         if underway.resize is Resize.DEFERRED:
             text = f"pod {pod.name} on node {pod.node} is not resized yet: {underway.problem}"
             self.notes.append(Note(warning=False, once=True, reason=RESIZE_DEFERRED, message=text))
-        if refusal := resize_refusal(self.board.world, pod):
+        if refusal := resize_refusal(self.rollout.world, pod):
             text = f"pod {pod.name} on node {pod.node} cannot be resized: {refusal}"
             self.notes.append(Note(warning=True, reason=RESIZE_REFUSED, message=text))
-            if is_recreated(self.board.world, pod):
-                deletion = retire(pod, DeleteReason.NOT_RESIZED, self.board, InPlaceRefusal.RESIZE_REFUSED)
+            if is_recreated(self.rollout.world, pod):
+                deletion = retire(pod, DeleteReason.NOT_RESIZED, self.rollout, InPlaceRefusal.RESIZE_REFUSED)
                 self.actions += [deletion] if deletion is not None else []
                 return
-        if underway.resize is Resize.WANTED and self.board.world.resizable:
+        if underway.resize is Resize.WANTED and self.rollout.world.resizable:
             self.actions.append(ResizePod(pod=pod.ref, node=pod.node))
-        elif underway.continues and not underway.is_due(self.board.world.now):
+        elif underway.continues and not underway.is_due(self.rollout.world.now):
             self.wakes.append(underway.due)
         elif underway.continues and not self._has_its_turn(pod):
-            order = self._revisions.get(pod.hash, self.board.revision)
+            order = self._revisions.get(pod.hash, self.rollout.revision)
             self.actions.append(ContinueInPlace(pod=pod.ref, node=pod.node, revision=order, waiting=underway.waiting))
 
-    def _is_wanted(self, slot: Slot, pod: Pod) -> bool:
+    def _is_wanted(self, node: NodeInfo, pod: Pod) -> bool:
         """Whether the pod has to stay: nothing wants it deleted, now or when its turn comes. If its node is gone,
         nobody knows; then False, so that a deletion that was begun goes on."""
-        if slot.fit is None or slot.fit is Fit.LEAVE or pod not in (slot.current, slot.old):
+        if node.fit is None or node.fit is Fit.LEAVE or pod not in (node.current, node.old):
             return False
-        if is_recreated(self.board.world, pod):
+        if is_recreated(self.rollout.world, pod):
             return False
-        if slot.paired:  # on an unreachable node neither is chosen now
-            return not slot.unreachable and pod is not outgoing(self.board, slot)
+        if node.paired:  # on an unreachable node neither is chosen now
+            return not node.unreachable and pod is not outgoing(self.rollout, node)
         return pod.uid not in self._leaving
 
     @cached_property
     def _leaving(self) -> frozenset[str]:
         """Uids of old pods that the update deletes, from nodes with only that pod."""
-        board = self.board
-        if obstacle_to_rollout(board) is not None or board.refused:
+        rollout = self.rollout
+        if rollout_blocker(rollout) is not None or rollout.refused:
             return frozenset()
-        pods = [slot.old for slot in (board.surplus if board.surging else board.outdated) if slot.old is not None]
-        return frozenset([pod.uid for pod in pods if not is_updated_in_place(board, pod)])
+        pods = [
+            node.old for node in (rollout.surplus if rollout.surging else rollout.outdated) if node.old is not None
+        ]
+        return frozenset([pod.uid for pod in pods if not is_updated_in_place(rollout, pod)])
 
     def _is_next(self, pod: Pod) -> bool:
         """Whether its readiness gate was closed for an update that comes next; then it stays closed. After a failed
         update it is opened until an attempt succeeds."""
-        board = self.board
-        place = Place.of_object(pod.uid)
-        if place in board.world.held_back or place in board.world.due_again:
+        rollout = self.rollout
+        place = BackoffKey.of_object(pod.uid)
+        if place in rollout.world.in_backoff or place in rollout.world.due_again:
             return False
-        if not board.in_place or not pod.draining:
+        if not rollout.in_place or not pod.draining:
             return False
-        return self._has_its_turn(pod) and isinstance(in_place_change_of(board, pod), InPlaceChange)
+        return self._has_its_turn(pod) and isinstance(in_place_change_of(rollout, pod), InPlaceChange)
 
     def _has_its_turn(self, pod: Pod) -> bool:
         """Whether the rollout updates the pod as soon as it can. While its image is missing, it does not."""
-        if pod.hash == self.board.revision.hash or obstacle_to_rollout(self.board) is not None or self.board.refused:
+        if (
+            pod.hash == self.rollout.revision.hash
+            or rollout_blocker(self.rollout) is not None
+            or self.rollout.refused
+        ):
             return False
         return pod.uid in self._waiting
 
     @cached_property
     def _waiting(self) -> frozenset[str]:
-        board = self.board
-        due = [slot for slot in board.outdated if not (board.world.unpulled and obstacle_to_image(board, slot))]
-        return frozenset([slot.old.uid for slot in due if slot.old is not None])
+        rollout = self.rollout
+        due = [node for node in rollout.outdated if not (rollout.world.unpulled and image_blocker(rollout, node))]
+        return frozenset([node.old.uid for node in due if node.old is not None])
 
     @cached_property
     def _revisions(self) -> Mapping[str, Revision]:
         """All stored revisions by hash."""
-        return {one.hash: one for one in (*self.board.older, self.board.revision)}
+        return {one.hash: one for one in (*self.rollout.older, self.rollout.revision)}

@@ -26,12 +26,12 @@ from controller.api.names import (
 )
 from controller.api.objects import JSON, Value, fields_of
 from controller.planner.actions import Note
-from controller.planner.board import Board
 from controller.planner.conditions import conditions_of, refused_conditions, unreadable_deadline
 from controller.planner.explanation import Explainer
 from controller.planner.node_fit import Fit
 from controller.planner.progress import Condition, advance, halted, standing_of
 from controller.planner.revisions import of_template
+from controller.planner.rollout_state import RolloutState
 
 
 class Status(Value):
@@ -58,48 +58,48 @@ class Status(Value):
 def status_of(explainer: Explainer, *, observed: bool) -> Status:
     """The status of a usable spec. `observed`: no stage before the update has anything to do or to wait for, so that
     the generation counts as observed."""
-    board = explainer.board
-    world, daemonset = board.world, board.world.daemonset
+    rollout = explainer.rollout
+    world, daemonset = rollout.world, rollout.world.daemonset
     before = daemonset.status
     seen = observed or (before is not None and before.observed_generation >= daemonset.generation)
-    standing = standing_of(board, observed=seen)
-    rollout = advance(
+    standing = standing_of(rollout, observed=seen)
+    record = advance(
         before,
         standing,
-        revision_hash=board.revision.hash,
+        revision_hash=rollout.revision.hash,
         deadline=daemonset.progress_deadline,
         now=world.now,
     )
     known = replace(
         standing,
         observed=True,
-        completed=rollout.completion_time is not None,
-        overdue=rollout.phase == Phase.STALLED and not standing.refused,
+        completed=record.completion_time is not None,
+        overdue=record.phase == Phase.STALLED and not standing.refused,
     )
-    counts = _counts(board)
+    counts = _counts(rollout)
     return Status(
         observed_generation=daemonset.generation if observed else None,
         counts=counts,
-        revision_hash=board.revision.hash,
+        revision_hash=rollout.revision.hash,
         collision_count=world.collisions or None,
         columns=columns_of(daemonset),
-        rollout=replace(rollout, stable_revision=_stable_revision(board, rollout, counts, observed=observed)),
-        conditions=_bounded(conditions_of(explainer, counts, known, Phase(rollout.phase))),
+        rollout=replace(record, stable_revision=_stable_revision(rollout, record, counts, observed=observed)),
+        conditions=_bounded(conditions_of(explainer, counts, known, Phase(record.phase))),
     )
 
 
-def _stable_revision(board: Board, rollout: Rollout, counts: Counts, *, observed: bool) -> str | None:
+def _stable_revision(rollout: RolloutState, record: Rollout, counts: Counts, *, observed: bool) -> str | None:
     """The hash of the last revision that was rolled out completely: the current one once every node that should run
     it has it available, else the recorded one.
 
     Nothing is concluded from what is incomplete: own writes that are not seen yet, a pod that cannot be decoded, a
     revision that is not stored, no nodes at all.
     """
-    world, current, known = board.world, board.revision, rollout.stable_revision
+    world, current, known = rollout.world, rollout.revision, record.stable_revision
     complete = observed and not world.unreadable and current.uid != "" and counts.desired_number_scheduled > 0
-    if complete and rollout.phase == Phase.HEALTHY and _all_updated(counts):
+    if complete and record.phase == Phase.HEALTHY and _all_updated(counts):
         return current.hash
-    if known is not None and any(one.hash == known for one in of_template(world.daemonset, board.history)):
+    if known is not None and any(one.hash == known for one in of_template(world.daemonset, rollout.history)):
         return current.hash  # the recorded one is its duplicate, and about to be deleted
     return known
 
@@ -108,7 +108,7 @@ def _all_updated(counts: Counts) -> bool:
     return counts.desired_number_scheduled == counts.number_available == counts.updated_number_scheduled
 
 
-def _counts(board: Board) -> Counts:
+def _counts(rollout: RolloutState) -> Counts:
     """The counts of the status.
 
     One pod counts for each node: a live one before a dying one; while surging the old one, or the new one once that
@@ -116,28 +116,28 @@ def _counts(board: Board) -> Counts:
 
     A dying pod still counts as scheduled.
     """
-    hash_, run = board.revision.hash, Fit.RUN
+    hash_, run = rollout.revision.hash, Fit.RUN
     current = misscheduled = ready = updated = available = 0
-    for slot in board.slots:
-        if not slot.pods or slot.fit is None:
+    for node in rollout.nodes:
+        if not node.pods or node.fit is None:
             continue
-        if slot.fit is not run:
+        if node.fit is not run:
             misscheduled += 1
             continue
         current += 1
-        if slot.old is not None:
-            stands = slot.current if slot.current_available and slot.old.held_by_hook else None
-            ready += (stands or slot.old).ready
-            available += stands is not None or slot.old_available
-        elif slot.current is not None:
+        if node.old is not None:
+            stands = node.current if node.current_available and node.old.held_by_hook else None
+            ready += (stands or node.old).ready
+            available += stands is not None or node.old_available
+        elif node.current is not None:
             updated += 1
-            ready += slot.current.ready
-            available += slot.current_available
+            ready += node.current.ready
+            available += node.current_available
         else:
-            first = slot.pods[0]
+            first = node.pods[0]
             updated += first.hash == hash_
             ready += first.ready and not first.ended
-    desired = board.budget.desired
+    desired = rollout.budget.desired
     return Counts(
         desired_number_scheduled=desired,
         current_number_scheduled=current,

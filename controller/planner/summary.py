@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from controller.api.containers import PodProblem
 from controller.api.objects import Value
 from controller.api.pod import Pod
-from controller.planner.blockers import BlockReason, Obstacle
+from controller.planner.blockers import Blocker, BlockReason
 from controller.planner.conditions import keeper_of
 from controller.planner.explanation import Explainer
 from controller.planner.limits import Budget
@@ -95,24 +95,24 @@ def summarize(explainer: Explainer, *, settled: bool, misscheduled: int) -> Summ
     if not settled:
         walk.along()
     deadlines = _deadlines(explainer)
-    hook = explainer.board.world.daemonset.pre_delete
+    hook = explainer.rollout.world.daemonset.pre_delete
     seen = Summary(
-        budget=explainer.board.budget,
+        budget=explainer.rollout.budget,
         zones=walk.zones(),
         failed={problem.value: walk.problems.count(problem) for problem in PodProblem},
         blocks={block.value: block in walk.blocks for block in BlockReason},
         unplanned=walk.unplanned(settled=settled),
-        leaving=misscheduled and sum(slot.fit is Fit.LEAVE for slot in explainer.board.slots if slot.pods),
+        leaving=misscheduled and sum(node.fit is Fit.LEAVE for node in explainer.rollout.nodes if node.pods),
         starting=tuple(walk.starting),
         preparing=len(deadlines) if hook is not None else None,
         deadlines=deadlines,
     )
-    return seen.at(explainer.board.world.now) if deadlines else seen
+    return seen.at(explainer.rollout.world.now) if deadlines else seen
 
 
 def _deadlines(explainer: Explainer) -> tuple[float, ...]:
     """The deadlines of all pods that the hook holds. A pod without a recorded preparation time is never late."""
-    patience = explainer.board.world.daemonset.pre_delete_deadline
+    patience = explainer.rollout.world.daemonset.pre_delete_deadline
     return tuple([pod.held_since + patience if pod.held_since is not None else inf for pod in explainer.held_by_hook])
 
 
@@ -120,58 +120,58 @@ class _Walk:
     """Goes through all nodes that are not as they should be, in a plain loop for speed."""
 
     def __init__(self, explainer: Explainer) -> None:
-        self._explainer, self._board = explainer, explainer.board
-        self._judged = self._board.world.rules.judged(self._board.world.nodes)
+        self._explainer, self._rollout = explainer, explainer.rollout
+        self._judged = self._rollout.world.rules.judged(self._rollout.world.nodes)
         self._zones: dict[ZoneState, list[str]] = {state: [] for state in ZoneState}
         """The zone of every node that is not updated, by its state."""
         self.problems: list[PodProblem] = []
         self.starting: list[StartingPod] = []
-        self.blocks = set() if self._board.world.fresh else {BlockReason.EXPECTATIONS}
+        self.blocks = set() if self._rollout.world.fresh else {BlockReason.EXPECTATIONS}
 
     def along(self) -> None:
-        explainer, board = self._explainer, self._board
-        run, placement = Fit.RUN, Obstacle.PLACEMENT
+        explainer, rollout = self._explainer, self._rollout
+        run, placement = Fit.RUN, Blocker.PLACEMENT
         old, updating = self._zones[ZoneState.OLD], self._zones[ZoneState.UPDATING]
-        fills_all = board.world.fresh and not board.world.held_back and board.fills_with_current
-        gets_older = board.fallback.replaces_current
+        fills_all = rollout.world.fresh and not rollout.world.in_backoff and rollout.fills_with_current
+        gets_older = rollout.fallback.replaces_current
         keepers = explainer.keepers
         unseen = set(keepers)
-        obstacles: set[Obstacle | None] = set(explainer.waiting)
-        for zone, slot in zip(self._judged.zones, board.slots, strict=False):  # vanished nodes come last
-            if slot.fit is not run:
+        blockers: set[Blocker | None] = set(explainer.waiting)
+        for zone, node in zip(self._judged.zones, rollout.nodes, strict=False):  # vanished nodes come last
+            if node.fit is not run:
                 continue
-            if slot.current is not None:
-                if slot.old is not None or not slot.current_available:
-                    self._see_current(slot.current, zone)
+            if node.current is not None:
+                if node.old is not None or not node.current_available:
+                    self._see_current(node.current, zone)
                 continue
-            if unseen and (keeper := explainer.kept(slot)) is not None:
+            if unseen and (keeper := explainer.kept(node)) is not None:
                 unseen.discard(keeper)  # one node is enough: do not ask for the others
-            if slot.old is not None:
+            if node.old is not None:
                 old.append(zone)
-            elif fills_all and not slot.pods:
+            elif fills_all and not node.pods:
                 updating.append(zone)
             else:
-                obstacle = explainer.obstacle(slot)
-                obstacles.add(obstacle)
-                if slot.ended:
-                    self._fail(slot.ended[0].problem or PodProblem.OTHER, zone)
-                elif gets_older or obstacle is placement or slot.node not in explainer.target:
+                blocker = explainer.blocker(node)
+                blockers.add(blocker)
+                if node.ended:
+                    self._fail(node.ended[0].problem or PodProblem.OTHER, zone)
+                elif gets_older or blocker is placement or node.name not in explainer.target:
                     old.append(zone)  # what comes is a pod of an older revision
                 else:
                     updating.append(zone)
         named = keepers - unseen
-        if named - {Obstacle.PAUSED}:
-            obstacles.add(keeper_of(board))
-        self.blocks |= {one.row.block for one in named | obstacles if one is not None and one.row.block is not None}
+        if named - {Blocker.PAUSED}:
+            blockers.add(keeper_of(rollout))
+        self.blocks |= {one.row.block for one in named | blockers if one is not None and one.row.block is not None}
 
     def unplanned(self, *, settled: bool) -> int:
         """How many nodes are in `NodeState.UNPLANNED`, worked out from the other numbers."""
-        board, target = self._board, self._board.target
-        if settled or (len(target) == board.budget.desired and not board.parted):
-            return board.budget.desired - len(target)
-        done = [slot for slot in target if slot.current_available and slot.old is None]
-        planned = len([slot for slot in done if slot.selected]) if board.parted else len(done)
-        return board.budget.desired - sum(map(len, self._zones.values())) - planned
+        rollout, target = self._rollout, self._rollout.target
+        if settled or (len(target) == rollout.budget.desired and not rollout.split_by_selector):
+            return rollout.budget.desired - len(target)
+        done = [node for node in target if node.current_available and node.old is None]
+        planned = len([node for node in done if node.selected]) if rollout.split_by_selector else len(done)
+        return rollout.budget.desired - sum(map(len, self._zones.values())) - planned
 
     def zones(self) -> dict[str, dict[str, int]]:
         found = {}
@@ -188,7 +188,7 @@ class _Walk:
         self._zones[ZoneState.UPDATING].append(zone)
         if not pod.ready:
             self.starting.append(
-                StartingPod(zone=zone, until=pod.created + self._board.world.daemonset.progress_deadline)
+                StartingPod(zone=zone, until=pod.created + self._rollout.world.daemonset.progress_deadline)
             )
 
     def _fail(self, problem: PodProblem, zone: str) -> None:

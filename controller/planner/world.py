@@ -1,4 +1,4 @@
-"""The Place of an action: where the same write would fail again. A failed write is held back only there.
+"""The BackoffKey of an action: where the same write would fail again. A failed write is held back only there.
 
 The World: everything that one decision may look at, frozen at one moment.
 """
@@ -17,44 +17,44 @@ from controller.inplace.change import InPlaceChange, NotPossible
 from controller.planner.node_fit import Rules
 
 
-class Place(Value):
+class BackoffKey(Value):
     """One place. Make it by its kind, so that a name is never taken for a uid."""
 
     kind: Literal["node", "object", "gates", "label", "kept", "revision", "template", "room"]
     name: str
 
     @classmethod
-    def of_node(cls, name: str) -> Place:
+    def of_node(cls, name: str) -> BackoffKey:
         """The place where a pod is created on this node."""
         return cls(kind="node", name=name)
 
     @classmethod
-    def of_object(cls, uid: str) -> Place:
+    def of_object(cls, uid: str) -> BackoffKey:
         """The place of any write to this object that has no place of its own."""
         return cls(kind="object", name=uid)
 
     @classmethod
-    def of_gates(cls, uid: str) -> Place:
+    def of_gates(cls, uid: str) -> BackoffKey:
         """The place where the readiness gates of this pod are opened."""
         return cls(kind="gates", name=uid)
 
     @classmethod
-    def of_label(cls, uid: str) -> Place:
+    def of_label(cls, uid: str) -> BackoffKey:
         """The place where this pod gets the label of its former revision back."""
         return cls(kind="label", name=uid)
 
     @classmethod
-    def of_keeping(cls, uid: str) -> Place:
+    def of_keeping(cls, uid: str) -> BackoffKey:
         """The place where the preparation for the deletion of this pod is taken back."""
         return cls(kind="kept", name=uid)
 
     @classmethod
-    def of_revision(cls) -> Place:
+    def of_revision(cls) -> BackoffKey:
         """The place where the current revision is stored, whatever hash it gets after collisions."""
         return cls(kind="revision", name="")
 
     @classmethod
-    def of_template(cls, revision_hash: str) -> Place:
+    def of_template(cls, revision_hash: str) -> BackoffKey:
         """The place where a dry run asks the server about this revision."""
         return cls(kind="template", name=revision_hash)
 
@@ -71,7 +71,7 @@ class Place(Value):
                 assert_never(self.kind)
 
 
-ROOM = Place(kind="room", name="pods")
+POD_QUOTA = BackoffKey(kind="room", name="pods")
 """The place of all creates of pods while a ResourceQuota is full: if one is refused, all are."""
 
 
@@ -187,8 +187,8 @@ class World(Value):
     """Names of pods whose create got no answer and may yet be done, by node."""
     predecessors: Mapping[str, Predecessor] = {}
     """The last pod of each node, by node. It goes into the name of the next pod."""
-    awaited: frozenset[Place] = frozenset()
-    """The places of writes that the server has not answered yet. All are in `held_back` too."""
+    awaited: frozenset[BackoffKey] = frozenset()
+    """The places of writes that the server has not answered yet. All are in `in_backoff` too."""
     coming: Mapping[str, str] = {}
     """Revision hashes of pods that may have been created but were not seen yet, by node."""
     leaving: frozenset[str] = frozenset()
@@ -206,14 +206,14 @@ class World(Value):
     """How many dry runs in a row failed. Each next one tries the pod of another node."""
     ask_at: float = 0.0
     """When a refused dry run is tried again (seconds since 1970)."""
-    held_back: Mapping[Place, float] = {}
+    in_backoff: Mapping[BackoffKey, float] = {}
     """Until when places are left alone (seconds since 1970). Writes there have failed more than once, or one is not
     answered yet (then it is infinite), and they must not keep others waiting."""
-    due_again: Mapping[Place, float] = {}
+    due_again: Mapping[BackoffKey, float] = {}
     """Since when writes may be tried again at places where they failed (seconds since 1970)."""
     write_failure: str = ""
     """The error of a write that is still needed; empty: none fails."""
-    contested: bool = False
+    reverted_externally: bool = False
     """Whether somebody takes back what we write to a pod, which is therefore left alone for a while."""
     unreadable: str = ""
     """Why one of our pods cannot be decoded; empty: all can be."""

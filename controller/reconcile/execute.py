@@ -49,7 +49,7 @@ from controller.planner.actions import (
     UpdateInPlace,
 )
 from controller.planner.pod_template import owner_reference, unknown_field_words
-from controller.planner.world import Place
+from controller.planner.world import BackoffKey
 from controller.reconcile import events
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.in_place import InPlaceWrites, altered
@@ -202,7 +202,7 @@ class PlanExecution:
         self._daemonset, self._requests = context.daemonset, Requests(context, dependencies)
         self.answers: list[Answer] = []
         """The answers so far, in the order in which they came."""
-        self.underway: dict[Place, Action] = {}
+        self.underway: dict[BackoffKey, Action] = {}
         """Actions that were begun and not answered yet, by place."""
         self._late: Callable[[Answer], None] | None = None
         self._look: asyncio.Task[ApiError | None] | None = None
@@ -258,7 +258,7 @@ class PlanExecution:
         known = self._context
         yield [action for action in self._actions if not isinstance(action, CreatePod)]
         creates = [action for action in self._actions if isinstance(action, CreatePod)]
-        again = [action for action in creates if action.place in known.failing]
+        again = [action for action in creates if action.backoff_key in known.failing]
         first = [action for action in creates if action not in again] if again else creates
         size = len(first) if first and first[0].revision.hash == known.proven else 1
         done = 0
@@ -275,7 +275,7 @@ class PlanExecution:
         for action in waiting:
             if not self._begins_more:
                 return
-            place = action.place
+            place = action.backoff_key
             self.underway[place] = action
             try:
                 if isinstance(action, AdoptPod | AdoptRevision):
@@ -310,7 +310,7 @@ class PlanExecution:
         undone = self._context.reverted(action)
         self._dependencies.did(self._daemonset, action, undone)
         if undone is not None:
-            counts = self._context.is_suspect(action.place)
+            counts = self._context.is_suspect(action.backoff_key)
             return Answer(action=action, error=undone, left=undone, counts=counts)
         self._say(events.success(action))
         return Answer(action=action)
@@ -319,7 +319,7 @@ class PlanExecution:
         """Whether the error counts as a failure of the place. Unknown fields do not: no node is at fault."""
         if isinstance(error, UnknownFields):
             return False
-        counts = counts_after(action, means, suspect=self._context.is_suspect(action.place))
+        counts = counts_after(action, means, suspect=self._context.is_suspect(action.backoff_key))
         if counts is CountsAsFailure.UNLESS_DONE and isinstance(action, InDoubt):
             return not await may_have_come_through(action, self._daemonset, self._dependencies)
         return counts is CountsAsFailure.YES
@@ -382,9 +382,9 @@ class Unanswered:
         return [action for work in self._works for action in work.underway.values()]
 
     @property
-    def places(self) -> frozenset[Place]:
+    def places(self) -> frozenset[BackoffKey]:
         """The places of these actions."""
-        return frozenset(action.place for action in self.actions)
+        return frozenset(action.backoff_key for action in self.actions)
 
     @property
     def adopted(self) -> frozenset[str]:

@@ -91,13 +91,13 @@ def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
         verdicts=state.verdicts.known(moment),
         asked=state.verdicts.asked,
         ask_at=now + state.verdicts.ask_at - moment,
-        held_back=held_back,
+        in_backoff=held_back,
         due_again={what: now + since - moment for what, since in state.places.due_again(moment).items()},
         not_before={node: now + end - moment for node, end in not_before.items()},
         restored=_with_few_pods(state.node_backoff.restored, world.pods),
         short_lived={node: now + end - moment for node, end in short_lived.items()},
         write_failure=state.write_failure.words if state.write_failure is not None else "",
-        contested=not state.reverted_writes.contested.isdisjoint(held_back),
+        reverted_externally=not state.reverted_writes.contested.isdisjoint(held_back),
         collisions=max(state.collisions, (status.collision_count or 0) if status is not None else 0),
     )
 

@@ -30,7 +30,7 @@ from controller.planner.actions import (
 )
 from controller.planner.plan import Plan
 from controller.planner.summary import Summary
-from controller.planner.world import ROOM, Place, Predecessor, predecessor
+from controller.planner.world import POD_QUOTA, BackoffKey, Predecessor, predecessor
 from controller.reconcile.caches import Cached
 from controller.reconcile.compiled import Compiled
 from controller.reconcile.events import ServerWarnings
@@ -161,7 +161,7 @@ class DaemonSetState(msgspec.Struct):
     restarts_seen: RestartsSeen = msgspec.field(default_factory=RestartsSeen)
     verdicts: Verdicts = msgspec.field(default_factory=Verdicts)
     """The results of dry runs."""
-    places: Places[Place] = msgspec.field(default_factory=Places)
+    places: Places[BackoffKey] = msgspec.field(default_factory=Places)
     """The places where writes failed."""
     reverted_writes: RevertedWrites = msgspec.field(default_factory=RevertedWrites)
     """How often the same write was made to one object."""
@@ -172,7 +172,7 @@ class DaemonSetState(msgspec.Struct):
     """Creates of the revision `accepted_of` that were accepted since a pass whose creates were all refused."""
     accepted_of: str = ""
     """Hash of the revision that `accepted` counts."""
-    unsure: dict[Place, Unsure] = msgspec.field(default_factory=dict)
+    unsure: dict[BackoffKey, Unsure] = msgspec.field(default_factory=dict)
     """Writes to pods whose answer was lost, by place."""
     refused_resizes: dict[str, str] = msgspec.field(default_factory=dict)
     """Messages with which the server refused to resize a pod, by its uid, until it accepts or the pod is gone."""
@@ -229,7 +229,7 @@ class DaemonSetState(msgspec.Struct):
         """Hash of the revision of which the server has accepted several pods: no slow start for it any more."""
         return self.accepted_of if self.accepted >= PROOF else ""
 
-    def held_back(self, moment: float) -> dict[Place, float]:
+    def held_back(self, moment: float) -> dict[BackoffKey, float]:
         """Places that are held back now, and until when (`elapsed`). Included are places where a write whose answer
         was lost may still be carried out, and, without an end, places where the server has not answered yet."""
         held = self.places.held_back(moment)
@@ -248,7 +248,7 @@ class DaemonSetState(msgspec.Struct):
     def learn(self, answers: Sequence[Answer], daemonset: DaemonSet, moment: float, *, late: bool = False) -> None:
         """Learn from some or all answers to a plan; `moment` is `elapsed`. `late`: they came after the pass."""
         creates = [one for one in answers if isinstance(one.action, CreatePod)]
-        first = [one for one in creates if one.is_full_quota or one.place not in self.places.failing]
+        first = [one for one in creates if one.is_full_quota or one.backoff_key not in self.places.failing]
         for one in first:
             if isinstance(one.action, CreatePod) and one.error is None:
                 self.verdicts.created(one.action.revision.hash, moment)
@@ -258,7 +258,7 @@ class DaemonSetState(msgspec.Struct):
         if refused or any(one.is_full_quota for one in first):
             self.accepted = 0
         if any(one.is_full_quota for one in answers):  # once, however many creates it refused
-            self.places.failed(ROOM, moment, ROOM_AT_MOST)
+            self.places.failed(POD_QUOTA, moment, ROOM_AT_MOST)
         for answer in answers:
             self.reverted_writes.learn(answer, self.places.failing, moment)
             if not answer.is_full_quota:
@@ -276,7 +276,7 @@ class DaemonSetState(msgspec.Struct):
         if not stray:  # its create counts as failed
             self.node_backoff.ended(pod, moment)
         self.predecessors[pod.node] = Predecessor(uid=pod.uid) if stray else predecessor(pod)
-        self.places.went_well(ROOM)
+        self.places.went_well(POD_QUOTA)
 
     def forget_gone(self, cached: Cached, moment: float, *, fresh: bool = True) -> None:
         """Forget what is about nodes, pods and revisions that are gone; an answer may have come after they went.
@@ -315,7 +315,7 @@ class DaemonSetState(msgspec.Struct):
         self.predecessors.pop(name, None)
         self.unanswered_names.pop(name, None)
         self.node_backoff.forget_node(name)
-        self.places.went_well(Place.of_node(name))
+        self.places.went_well(BackoffKey.of_node(name))
 
     def stand_back(self, moment: float) -> None:
         """Leave the DaemonSet alone for some time, because another controller has written its status."""
@@ -352,14 +352,14 @@ class DaemonSetState(msgspec.Struct):
             self.strays.add(error.stray)
 
     def _learn_of_place(self, answer: Answer, moment: float) -> None:
-        place, means = answer.place, answer.means
+        place, means = answer.backoff_key, answer.means
         self.unsure.pop(place, None)
         if means is WriteVerdict.UNKNOWN_OUTCOME and isinstance(answer.action, InDoubt):
             self.unsure[place] = Unsure(action=answer.action, until=moment + UNSURE_SECONDS)
         if means is None:
             self.places.went_well(place)
             if isinstance(answer.action, CreatePod):
-                self.places.went_well(ROOM)
+                self.places.went_well(POD_QUOTA)
             return
         if not means.of_the_place:
             self.places.note_inconclusive(place)

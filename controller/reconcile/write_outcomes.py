@@ -46,7 +46,7 @@ from controller.planner.actions import (
 )
 from controller.planner.plan import Plan
 from controller.planner.pod_template import unknown_field_words
-from controller.planner.world import ROOM, Accepted, Place, TemplateRefused, TemplateVerdict, Unasked
+from controller.planner.world import POD_QUOTA, Accepted, BackoffKey, TemplateRefused, TemplateVerdict, Unasked
 from controller.reconcile.compiled import Compiled
 
 
@@ -69,10 +69,10 @@ class Answer(Value, gc=True):
         return None if self.error is None else classify(self.error).write
 
     @property
-    def place(self) -> Place:
+    def backoff_key(self) -> BackoffKey:
         """The place where the action would fail again. A full quota has a place of its own, because it stops all
         creates."""
-        return ROOM if self.is_full_quota else self.action.place
+        return POD_QUOTA if self.is_full_quota else self.action.backoff_key
 
     @property
     def is_full_quota(self) -> bool:
@@ -84,9 +84,9 @@ class ExecutionContext(Value, gc=True):
 
     daemonset: DaemonSet
     compiled: Compiled
-    failing: Collection[Place] = ()
+    failing: Collection[BackoffKey] = ()
     """Places where writes failed before."""
-    is_suspect: Callable[[Place], bool] = lambda place: False
+    is_suspect: Callable[[BackoffKey], bool] = lambda place: False
     """Whether the next inconclusive error at this place, such as a conflict, counts as a failure of the place."""
     reverted: Callable[[Action], ApiError | None] = lambda action: None
     """The error for an action that the server accepts each time and somebody takes back; None: nobody does."""
@@ -276,14 +276,14 @@ class _Repeated(msgspec.Struct):
 class RevertedWrites(msgspec.Struct):
     """The recent writes of one DaemonSet, of one generation. All moments by `elapsed`."""
 
-    done: dict[tuple[type[Action], Place, str], _Repeated] = msgspec.field(default_factory=dict)
-    contested: set[Place] = msgspec.field(default_factory=set)
+    done: dict[tuple[type[Action], BackoffKey, str], _Repeated] = msgspec.field(default_factory=dict)
+    contested: set[BackoffKey] = msgspec.field(default_factory=set)
     """Places where the last write repeated one that was taken back."""
 
     room: int = KEPT
     """Number of writes at which old ones are forgotten."""
 
-    def keep(self, wanted: Callable[[Place], bool]) -> None:
+    def keep(self, wanted: Callable[[BackoffKey], bool]) -> None:
         """Forget the writes at all other places."""
         self.done = {which: one for which, one in self.done.items() if wanted(which[1])}
         self.contested = {place for place in self.contested if wanted(place)}
@@ -292,7 +292,7 @@ class RevertedWrites(msgspec.Struct):
         self.done.clear()
         self.contested.clear()
 
-    def reverted(self, action: Action, failing: Mapping[Place, Failing], moment: float) -> ApiError | None:
+    def reverted(self, action: Action, failing: Mapping[BackoffKey, Failing], moment: float) -> ApiError | None:
         """The error to report for an accepted action that was made too often; None: it was not."""
         known = self.done.get(_which(action))
         if known is None or known.times < MOST or not _is_recent(known, action, failing, moment):
@@ -312,7 +312,7 @@ class RevertedWrites(msgspec.Struct):
             case _:
                 return Reverted("create", f"{REVISIONS.name} {action.name}", words)
 
-    def learn(self, answer: Answer, failing: Mapping[Place, Failing], moment: float) -> None:
+    def learn(self, answer: Answer, failing: Mapping[BackoffKey, Failing], moment: float) -> None:
         """Count a write that was accepted. What only makes up for a failed write is not counted: the writes that fail
         have their own back-off. A gate that has to be opened again shows that closing it was not taken back."""
         action = answer.action
@@ -320,7 +320,10 @@ class RevertedWrites(msgspec.Struct):
             answer.error is None or isinstance(answer.error, Reverted)
         ):
             return
-        if isinstance(action, CancelDelete | OpenGates) and (place := Place.of_object(action.pod.uid)) in failing:
+        if (
+            isinstance(action, CancelDelete | OpenGates)
+            and (place := BackoffKey.of_object(action.pod.uid)) in failing
+        ):
             if isinstance(action, OpenGates):
                 self.done.pop((DrainPod, place, ""), None)
             return
@@ -330,15 +333,15 @@ class RevertedWrites(msgspec.Struct):
         known = self.done.get(which := _which(action))
         recent = known is not None and _is_recent(known, action, failing, moment)
         self.done[which] = _Repeated(times=known.times + 1 if known is not None and recent else 1, at=moment)
-        (self.contested.discard if answer.error is None else self.contested.add)(answer.place)
+        (self.contested.discard if answer.error is None else self.contested.add)(answer.backoff_key)
 
 
-def _which(action: Action) -> tuple[type[Action], Place, str]:
-    return type(action), action.place, action.variant if isinstance(action, OnPod) else ""
+def _which(action: Action) -> tuple[type[Action], BackoffKey, str]:
+    return type(action), action.backoff_key, action.variant if isinstance(action, OnPod) else ""
 
 
-def _is_recent(known: _Repeated, action: Action, failing: Mapping[Place, Failing], moment: float) -> bool:
-    alone = failing[action.place].delay if action.place in failing else 0.0
+def _is_recent(known: _Repeated, action: Action, failing: Mapping[BackoffKey, Failing], moment: float) -> bool:
+    alone = failing[action.backoff_key].delay if action.backoff_key in failing else 0.0
     return moment - known.at <= max(SECONDS, 4 * alone)
 
 
@@ -352,7 +355,7 @@ class WriteFailure(Value):
 
 
 def failure_after(
-    before: WriteFailure | None, decided: Plan, answers: Sequence[Answer], failing: Container[Place]
+    before: WriteFailure | None, decided: Plan, answers: Sequence[Answer], failing: Container[BackoffKey]
 ) -> WriteFailure | None:
     """The failure to report after a pass: the first one of this pass, or else the previous one unless that is over.
     `failing` are the places where writes have failed.
@@ -364,7 +367,7 @@ def failure_after(
     lasting = [
         (action, error)
         for action, error in failures
-        if not classify(error).write.settles_itself or action.place in failing
+        if not classify(error).write.settles_itself or action.backoff_key in failing
     ]
     if lasting:
         action, error = lasting[0]

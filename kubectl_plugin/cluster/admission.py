@@ -30,7 +30,7 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError, Invalid
 from controller.kube.requests import POD_VIEWS
 from controller.planner.blocker_checks import in_place_change_of
-from controller.planner.board import lay_out
+from controller.planner.rollout_state import rollout_state
 from kubectl_plugin.cluster.documents import list_objects
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.reads import owned_query
@@ -72,14 +72,14 @@ def _changes(snapshot: Snapshot, after: DaemonSet) -> tuple[Mapping[str, InPlace
     if not (after.in_place and snapshot.pods_readable and snapshot.revisions_readable):
         return {}, None
     try:
-        board = lay_out(world_of(snapshot, after))
+        rollout = rollout_state(world_of(snapshot, after))
     except (ValueError, msgspec.MsgspecError):
         return {}, None
-    old = (slot.old for slot in board.outdated if slot.old is not None)
-    found = {pod.uid: in_place_change_of(board, pod) for pod in old}
+    old = (node.old for node in rollout.outdated if node.old is not None)
+    found = {pod.uid: in_place_change_of(rollout, pod) for pod in old}
     return {
         uid: one for uid, one in found.items() if isinstance(one, InPlaceChange) and (one.images or one.resources)
-    }, board.revision
+    }, rollout.revision
 
 
 def _alike(pods: Iterable[ManagedPodView], changes: Mapping[str, InPlaceChange]) -> Sequence[list[ManagedPodView]]:

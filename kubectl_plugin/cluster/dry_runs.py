@@ -13,8 +13,8 @@ from controller.api.objects import JSONObject, Key, Ref, fields_of, value_at
 from controller.kube.errors import ApiError, Forbidden, Invalid, QuotaExceeded, UnknownFields
 from controller.kube.requests import DAEMONSETS, PODS
 from controller.planner.actions import ProbeTemplate
-from controller.planner.board import lay_out
 from controller.planner.pod_template import PodRenderer, unknown_field_words
+from controller.planner.rollout_state import rollout_state
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.edits.draft import with_operations
@@ -97,12 +97,12 @@ async def unknown_fields(session: Session, snapshot: Snapshot, operations: Itera
         return ""
     try:
         after = project(msgspec.convert(with_operations(snapshot.document, operations), DaemonSetView))
-        board = lay_out(world_of(snapshot, after))
+        rollout = rollout_state(world_of(snapshot, after))
     except (ValueError, msgspec.MsgspecError):
         return ""
-    if not board.strict or board.revision.uid:
+    if not rollout.strict or rollout.revision.uid:
         return ""
-    probe = ProbeTemplate(node=after.name, name=after.name, revision=board.revision, strict=True)
+    probe = ProbeTemplate(node=after.name, name=after.name, revision=rollout.revision, strict=True)
     try:
         answer = await dry_run_of_pod(session, after, probe)
     except ApiError:

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from controller.api import patch
 from controller.api.formats import IntOrPercent
 from controller.api.objects import JSON, JSONObject, Key, as_bytes, fields_of, value_at
-from controller.planner.board import Board
+from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.edits import field_owners
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Application, Edit
-from kubectl_plugin.edits.effects import board_after, cautions, course_words, pause_caution
+from kubectl_plugin.edits.effects import cautions, course_words, pause_caution, rollout_after
 from kubectl_plugin.edits.image import unused_hold_caution
 from kubectl_plugin.report.moves import planned_moves
 from kubectl_plugin.report.revisions.change_lines import object_change_lines
@@ -87,9 +87,9 @@ def apply(
     if not operations and not is_new:
         return _change_of_managers(live, application, expected, manager)
     lines = object_change_lines({} if is_new else live, expected, show_values=show_values)
-    board = board_after(snapshot, operations)
-    then = replace(snapshot, daemonset=board.world.daemonset) if board else snapshot
-    course = () if board is None else (_first_pods(board),) if is_new else course_words(snapshot, board)
+    rollout = rollout_after(snapshot, operations)
+    then = replace(snapshot, daemonset=rollout.world.daemonset) if rollout else snapshot
+    course = () if rollout is None else (_first_pods(rollout),) if is_new else course_words(snapshot, rollout)
     return Edit(
         result="created" if is_new else "configured",
         operations=operations,
@@ -114,11 +114,11 @@ def _change_of_managers(live: JSONObject, application: Application, expected: JS
     )
 
 
-def _first_pods(board: Board) -> str:
+def _first_pods(rollout: RolloutState) -> str:
     """What a new object starts with. It has no old pods for a partition to keep, though partitionedScaling may keep
     nodes waiting."""
-    desired = board.budget.desired
-    first = len(planned_moves(board).starting) if board.world.daemonset.partitioned_scaling else desired
+    desired = rollout.budget.desired
+    first = len(planned_moves(rollout).starting) if rollout.world.daemonset.partitioned_scaling else desired
     return f"{first} of {desired} nodes get their first pod"
 
 

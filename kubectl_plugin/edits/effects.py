@@ -1,4 +1,4 @@
-"""Describes what a change does to the nodes, by the planner's board of the changed DaemonSet."""
+"""Describes what a change does to the nodes, by the planner's rollout of the changed DaemonSet."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import msgspec
 from controller.api.daemonset import DaemonSet, DaemonSetView, project
 from controller.api.objects import JSONObject
 from controller.api.revision import Revision
-from controller.planner.blockers import Obstacle
-from controller.planner.board import Board, lay_out
+from controller.planner.blockers import Blocker
 from controller.planner.node_fit import Placement
+from controller.planner.rollout_state import RolloutState, rollout_state
 from kubectl_plugin.commands import command
 from kubectl_plugin.edits.draft import Draft, with_operations
 from kubectl_plugin.edits.edit import Caution, Edit
@@ -22,8 +22,8 @@ from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.world_of import world_of
 
 
-def board_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> Board | None:
-    """The board once `operations` are written.
+def rollout_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> RolloutState | None:
+    """The rollout once `operations` are written.
 
     None if the pods could not be read; if the nodes could not be read although node labels matter; or if the planner
     cannot use the spec. The verb still works then, but reports less.
@@ -34,7 +34,7 @@ def board_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> 
         after = project(msgspec.convert(with_operations(snapshot.document, operations), DaemonSetView))
         if snapshot.nodes is None and _chooses_nodes(after):
             return None
-        return lay_out(world_of(snapshot, after))
+        return rollout_state(world_of(snapshot, after))
     except (ValueError, msgspec.MsgspecError):
         return None
 
@@ -52,26 +52,26 @@ def number_of(current: Revision, history: Sequence[Revision]) -> int:
     return max(current.number, history[0].number + 1 if history else 1)
 
 
-def revision_of(snapshot: Snapshot, board: Board) -> str:
+def revision_of(snapshot: Snapshot, rollout: RolloutState) -> str:
     """`revision 7`, or `the newest revision` where revisions may not be listed."""
     if not snapshot.revisions_readable:
         return "the newest revision"
-    return f"revision {number_of(board.revision, board.history)}"
+    return f"revision {number_of(rollout.revision, rollout.history)}"
 
 
-def course_words(snapshot: Snapshot, board: Board) -> tuple[str, ...]:
+def course_words(snapshot: Snapshot, rollout: RolloutState) -> tuple[str, ...]:
     """Which nodes get the current revision from now on and in which order; which do not, and why."""
-    moves = planned_moves(board)
-    revision, desired = revision_of(snapshot, board), board.budget.desired
-    moving, waiting = moves.moving, moves.held.get(Obstacle.PAUSED, ())
+    moves = planned_moves(rollout)
+    revision, desired = revision_of(snapshot, rollout), rollout.budget.desired
+    moving, waiting = moves.moving, moves.held.get(Blocker.PAUSED, ())
     if moving:
         first = f"{_nodes_get(moving, desired)} {revision}: {', then '.join(_turn_lines(moves))}"
     elif waiting:
         first = f"{_nodes_get(waiting, desired)} {revision} after resume: {between(waiting)}"
     else:
         first = f"no node gets {revision} now; {len(moves.staying)} of {desired} have it"
-    ways = (*ways_of(board).words(), *unasked_words(snapshot)) if moving else ()
-    return (first, *_kept_lines(board, moves), *ways)
+    ways = (*ways_of(rollout).words(), *unasked_words(snapshot)) if moving else ()
+    return (first, *_kept_lines(rollout, moves), *ways)
 
 
 def _nodes_get(nodes: Sequence[str], desired: int) -> str:
@@ -89,12 +89,12 @@ def _turn_lines(moves: Moves) -> Iterator[str]:
         yield f"{between(moves.later)}{pace}"
 
 
-def _kept_lines(board: Board, moves: Moves) -> Iterator[str]:
+def _kept_lines(rollout: RolloutState, moves: Moves) -> Iterator[str]:
     """Nodes that keep an old revision, except those that the first line or a caution already mentions."""
-    partition = board.rolling_update.partition if board.rolling_update else None
-    for obstacle, nodes in moves.held.items():
-        if obstacle not in (Obstacle.PAUSED, Obstacle.ON_DELETE):
-            yield obstacle.row.of_edited.format(
+    partition = rollout.rolling_update.partition if rollout.rolling_update else None
+    for blocker, nodes in moves.held.items():
+        if blocker not in (Blocker.PAUSED, Blocker.ON_DELETE):
+            yield blocker.row.of_edited.format(
                 partition=partition, who=f"{counted(len(nodes), 'node')} ({between(nodes)})"
             )
 
@@ -107,11 +107,11 @@ def edit_of(
     details: Sequence[str] = (),
 ) -> Edit:
     """`details` are printed before the lines about what it does to the nodes."""
-    board = board_after(snapshot, draft.operations)
+    rollout = rollout_after(snapshot, draft.operations)
     return Edit(
         result=result,
         operations=draft.operations,
-        details=(*details, *(course_words(snapshot, board) if board else ())),
+        details=(*details, *(course_words(snapshot, rollout) if rollout else ())),
         warnings=cautions(snapshot, *warnings),
     )
 

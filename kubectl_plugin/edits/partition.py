@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from controller.api import formats
 from controller.api.formats import IntOrPercent
-from controller.planner.board import Board
 from controller.planner.explanation import NodeState
+from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.commands import command
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit, settings_of
-from kubectl_plugin.edits.effects import board_after, cautions, revision_of
+from kubectl_plugin.edits.effects import cautions, revision_of, rollout_after
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.counts_in_words import between, new_nodes
 from kubectl_plugin.report.snapshot import Snapshot
@@ -25,7 +25,7 @@ def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:
         return Edit(result=f"already at partition {partition_words(snapshot, value)}", operations=())
     draft = Draft(snapshot.document)
     draft.set(value, *ROLLING, "partition")
-    before, after = board_after(snapshot), board_after(snapshot, draft.operations)
+    before, after = rollout_after(snapshot), rollout_after(snapshot, draft.operations)
     details, warnings = _outcome(snapshot, before, after) if before and after else ((), ())
     return Edit(
         result=f"partition {present} -> {value}",
@@ -62,8 +62,8 @@ def desired_of(snapshot: Snapshot) -> int | None:
     """How many nodes should run a pod: counted here, or without the right to list nodes, the controller's own count
     for this spec. None: neither can be had."""
     daemonset, status = snapshot.daemonset, snapshot.daemonset.status
-    if snapshot.nodes is not None and (board := board_after(snapshot)) is not None:
-        return board.budget.desired
+    if snapshot.nodes is not None and (rollout := rollout_after(snapshot)) is not None:
+        return rollout.budget.desired
     counted = status is not None and status.observed_generation >= daemonset.generation
     return status.desired_number_scheduled if status is not None and counted else None
 
@@ -120,17 +120,19 @@ def skipped_steps(snapshot: Snapshot, value: IntOrPercent) -> tuple[IntOrPercent
     return tuple(step for step in values if keeps_fewer(step, present) and keeps_fewer(value, step))
 
 
-def _outcome(snapshot: Snapshot, before: Board, after: Board) -> tuple[tuple[str, ...], tuple[Caution, ...]]:
+def _outcome(
+    snapshot: Snapshot, before: RolloutState, after: RolloutState
+) -> tuple[tuple[str, ...], tuple[Caution, ...]]:
     revision, desired, quota = revision_of(snapshot, after), after.budget.desired, after.quota
-    updated = sum(slot.current is not None for slot in after.eligible)
+    updated = sum(node.current is not None for node in after.eligible)
     if updated == desired:
         return (f"all {desired} nodes run {revision}; the next one may go to {quota} of them",), ()
     if updated > quota and quota < before.quota:
         return (f"no more than {quota} of {desired} nodes may",), (_raised_caution(snapshot, updated, revision),)
     if updated > quota:
         return (f"{updated} of {desired} nodes run {revision} already, and no more may",), ()
-    could = {slot.node for slot in before.target}
-    more = [slot.node for slot in after.target if slot.only_old and slot.node not in could]
+    could = {node.name for node in before.target}
+    more = [node.name for node in after.target if node.only_old and node.name not in could]
     gained = f" ({len(more)} more: {between(more)})" if more else ""
     lines = [f"up to {quota} of {desired} nodes may now run {revision}{gained}"]
     if after.world.daemonset.paused:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.api.objects import JSONObject
-from controller.planner.board import Board
 from controller.planner.explanation import NodeState
+from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Edit, settings_of
-from kubectl_plugin.edits.effects import board_after, cautions, edit_of, revision_of
+from kubectl_plugin.edits.effects import cautions, edit_of, revision_of, rollout_after
 from kubectl_plugin.report.counts_in_words import between
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import survey
@@ -37,27 +37,27 @@ def resume(snapshot: Snapshot) -> Edit:
 def what_stops(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> tuple[str, ...]:
     """Which nodes the pause stops that is there, or there after `operations`; empty where pods or nodes could not be
     read."""
-    board = board_after(snapshot, operations)
-    if board is None:
+    rollout = rollout_after(snapshot, operations)
+    if rollout is None:
         return ()
-    revision, desired = revision_of(snapshot, board), board.budget.desired
-    updated = sum(slot.current is not None for slot in board.eligible)
+    revision, desired = revision_of(snapshot, rollout), rollout.budget.desired
+    updated = sum(node.current is not None for node in rollout.eligible)
     if updated == desired:
         return (f"all {desired} nodes are on {revision}; a later one is not rolled out before resume",)
     return (
         f"{updated} of {desired} nodes are on {revision}; no more will be updated",
-        f"not stopped: {', '.join(_nodes_going_on(snapshot, board))}",
+        f"not stopped: {', '.join(_nodes_going_on(snapshot, rollout))}",
     )
 
 
-def _nodes_going_on(snapshot: Snapshot, board: Board) -> Iterator[str]:
+def _nodes_going_on(snapshot: Snapshot, rollout: RolloutState) -> Iterator[str]:
     """The nodes that still get a pod during a pause, lost pods and new nodes, and of which revision."""
     updating = [row.node for row in survey(snapshot).rows_in(NodeState.UPDATING)]
     if updating:
         yield f"{between(updating)} (already updating)"
     yield "lost pods (they come back as they were)"
-    if board.older and not board.progressive and board.frozen:
-        older = f"revision {board.older[0].number}" if snapshot.revisions_readable else "an older revision"
+    if rollout.older and not rollout.progressive and rollout.frozen:
+        older = f"revision {rollout.older[0].number}" if snapshot.revisions_readable else "an older revision"
         yield f"new nodes (they get {older})"
     else:
         yield "new nodes"

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
 from controller.api.objects import Value
-from controller.planner.slot import Slot
+from controller.planner.nodes import NodeInfo
 from kubectl_plugin.commands import command
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.edits.annotations import template_gone_back_to
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Edit
-from kubectl_plugin.edits.effects import board_after, cautions, on_delete_caution
+from kubectl_plugin.edits.effects import cautions, on_delete_caution, rollout_after
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.revisions.history import kept_revisions, live_revision
 from kubectl_plugin.report.revisions.images import images_of, short_beside
@@ -86,7 +86,7 @@ def depends_on_nodes(snapshot: Snapshot) -> bool:
 def _most_run(snapshot: Snapshot, others: list[RevisionDetail]) -> RevisionDetail:
     read = {"pods": snapshot.pods_readable, "nodes": snapshot.nodes is not None}
     unread = [what for what, readable in read.items() if not readable]
-    if unread or board_after(snapshot) is None:
+    if unread or rollout_after(snapshot) is None:
         why = f"{' and '.join(unread)} could not be read" if unread else "its spec cannot be used"
         raise _unknown(snapshot, f"no revision is known to have been rolled out completely, and {why}")
     run = {one.pod.hash for one in snapshot.pods}
@@ -121,8 +121,8 @@ def choice_explained(snapshot: Snapshot, target: RevisionDetail) -> str:
 
 def _nodes_left(snapshot: Snapshot) -> Counter[str]:
     """The nodes that this update may still move, counted by the hash of the revision that they run."""
-    free = (slot for slot in _eligible_slots(snapshot) if slot.only_old and slot.selected and not slot.unreachable)
-    return Counter(slot.old.hash for slot in free if slot.old is not None)
+    free = (node for node in _eligible_slots(snapshot) if node.only_old and node.selected and not node.unreachable)
+    return Counter(node.old.hash for node in free if node.old is not None)
 
 
 def already_back(snapshot: Snapshot) -> RevisionDetail | None:
@@ -137,17 +137,17 @@ def nodes_going_forward(snapshot: Snapshot, target: RevisionDetail) -> frozenset
     """The nodes that run an older revision than `target`: for them the rollback is an update."""
     numbers = {one.revision.hash: one.revision.number for one in snapshot.revisions}
     return frozenset(
-        slot.node
-        for slot in _eligible_slots(snapshot)
-        for pod in (slot.old,)
+        node.name
+        for node in _eligible_slots(snapshot)
+        for pod in (node.old,)
         if pod is not None and numbers.get(pod.hash, target.revision.number) < target.revision.number
     )
 
 
-def _eligible_slots(snapshot: Snapshot) -> Sequence[Slot]:
-    """The slots of the nodes that should have a pod; empty if they cannot be worked out."""
-    board = board_after(snapshot)
-    return board.eligible if board is not None else ()
+def _eligible_slots(snapshot: Snapshot) -> Sequence[NodeInfo]:
+    """The nodes that should have a pod; empty if they cannot be worked out."""
+    rollout = rollout_after(snapshot)
+    return rollout.eligible if rollout is not None else ()
 
 
 def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) -> Edit:

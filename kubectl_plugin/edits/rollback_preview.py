@@ -9,12 +9,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from controller.api.objects import JSON, as_bytes, value_at
-from controller.planner.blockers import Obstacle
-from controller.planner.board import Board
+from controller.planner.blockers import Blocker
+from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.commands import command
 from kubectl_plugin.edits.draft import path_segments
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
-from kubectl_plugin.edits.effects import board_after
+from kubectl_plugin.edits.effects import rollout_after
 from kubectl_plugin.edits.rollback import (
     RollbackWish,
     age_and_images,
@@ -34,11 +34,11 @@ _BREAKABLE, _FAST = " ", "\N{NO-BREAK SPACE}"
 """A line may be broken between waves, but not within one."""
 
 _FLAGS: Final = {
-    Obstacle.SELECTOR: "rollingUpdate.selector does not match; --drop-selector lifts it",
-    Obstacle.PAUSED: "stays paused; without --keep-paused they go back",
-    Obstacle.PARTITION: "partition {partition} keeps them; without --keep-partition they go back",
+    Blocker.SELECTOR: "rollingUpdate.selector does not match; --drop-selector lifts it",
+    Blocker.PAUSED: "stays paused; without --keep-paused they go back",
+    Blocker.PARTITION: "partition {partition} keeps them; without --keep-partition they go back",
 }
-"""Obstacles that a flag of this verb can remove."""
+"""Blockers that a flag of this verb can remove."""
 _AS_IT_WAS: Final = {
     "partition": ("with {}", {"keep_partition": True}),
     "paused": ("while paused", {"keep_paused": True}),
@@ -60,19 +60,19 @@ def preview(
 
     Where it is unknown which nodes move, as without the right to read pods, the lines say so, and what is written.
     """
-    board = board_after(snapshot, edit.operations)
-    if board is None:
+    rollout = rollout_after(snapshot, edit.operations)
+    if rollout is None:
         unread = "pods" if not snapshot.pods_readable else "nodes" if snapshot.nodes is None else ""
         unseen = "cannot be told" + (f": the {unread} could not be read" if unread else "")
         rows = [("who moves", unseen), *_setting_rows(snapshot, target, wish, edit, None)]
     else:
         why = choice_explained(snapshot, target) if wish.to_revision is None else ""
-        moves = planned_moves(board)
+        moves = planned_moves(rollout)
         rows = [
             *_moving_rows(moves, nodes_going_forward(snapshot, target)),
-            *(("how", words) for words in ways_of(board).words() if moves.moving),
+            *(("how", words) for words in ways_of(rollout).words() if moves.moving),
             *_setting_rows(snapshot, target, wish, edit, moves),
-            *_kept_rows(moves, board),
+            *_kept_rows(moves, rollout),
             *([("why", why)] if why else []),
         ]
     return tuple(line for label, text in rows for line in _row(label, text, width))
@@ -83,20 +83,23 @@ def kept_cautions(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, 
 
     Nodes on an older revision are not mentioned: a rollout keeps them there on purpose.
     """
-    board = board_after(snapshot)
-    if board is None or board.rolling_update is None:
+    rollout = rollout_after(snapshot)
+    if rollout is None or rollout.rolling_update is None:
         return ()
     key = snapshot.key
     ways = {
-        Obstacle.PARTITION: (f"partition {board.rolling_update.partition} keeps", command("set-partition", key, "0")),
-        Obstacle.PAUSED: ("the pause keeps", command("resume", key)),
+        Blocker.PARTITION: (
+            f"partition {rollout.rolling_update.partition} keeps",
+            command("set-partition", key, "0"),
+        ),
+        Blocker.PAUSED: ("the pause keeps", command("resume", key)),
     }
-    held = planned_moves(board).held
+    held = planned_moves(rollout).held
     younger = {one.revision.hash for one in snapshot.revisions if one.created > target.created}
-    bad = {slot.node for slot in board.slots if slot.old is not None and slot.old.hash in younger}
+    bad = {node.name for node in rollout.nodes if node.old is not None and node.old.hash in younger}
     cautions = []
-    for obstacle, (why, way) in ways.items():
-        if nodes := [node for node in held.get(obstacle, ()) if node in bad]:
+    for blocker, (why, way) in ways.items():
+        if nodes := [node for node in held.get(blocker, ()) if node in bad]:
             text = f"{why} {_node_count(nodes)} from going back: {_name_list(nodes)}".replace(_FAST, " ")
             cautions.append(Caution(text=text, hints=(way,)))
     return tuple(cautions)
@@ -166,17 +169,17 @@ def _word(value: JSON) -> str:
 
 def _moves_without(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, moves: Moves) -> str:
     """Which nodes would move if `wish` left one field as it is; empty if that makes no difference."""
-    board = board_after(snapshot, roll_back(snapshot, target, wish).operations)
-    moving = planned_moves(board).moving if board is not None else moves.moving
+    rollout = rollout_after(snapshot, roll_back(snapshot, target, wish).operations)
+    moving = planned_moves(rollout).moving if rollout is not None else moves.moving
     if len(moving) == len(moves.moving):
         return ""
     return f"{'only ' if moving else ''}{_node_count(moving)} would move back"
 
 
-def _kept_rows(moves: Moves, board: Board) -> Iterator[tuple[str, str]]:
-    rolling = board.rolling_update
-    for obstacle, nodes in moves.held.items():
-        why = _FLAGS.get(obstacle, obstacle.row.of_rollback).format(partition=rolling.partition if rolling else 0)
+def _kept_rows(moves: Moves, rollout: RolloutState) -> Iterator[tuple[str, str]]:
+    rolling = rollout.rolling_update
+    for blocker, nodes in moves.held.items():
+        why = _FLAGS.get(blocker, blocker.row.of_rollback).format(partition=rolling.partition if rolling else 0)
         yield "will NOT", f"{_node_count(nodes)}: {_name_list(nodes)} ({why})"
 
 

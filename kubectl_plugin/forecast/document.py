@@ -18,7 +18,7 @@ def document_of(plan: RolloutPlan) -> JSONObject:
     """Nodes are listed in update order everywhere. Times are seconds from now, null where they cannot be estimated.
 
     `wouldChange`: what `--exit-code` reports. `waves`: worked out by the controller's own planner. `rest`: the nodes
-    of the waves after `--waves`, in update order. `kept`: the nodes that do not get the revision, by the obstacle.
+    of the waves after `--waves`, in update order. `kept`: the nodes that do not get the revision, by the blocker.
     """
     found, daemonset = plan.forecast, plan.survey.daemonset
     fields: JSONObject = {

@@ -16,12 +16,12 @@ from controller.api.daemonset import Phase
 from controller.api.objects import Value
 from controller.api.pod import Pod
 from controller.planner.actions import CreatePod
-from controller.planner.blockers import Obstacle
-from controller.planner.board import Board, lay_out
+from controller.planner.blockers import Blocker
 from controller.planner.explanation import Explainer
 from controller.planner.plan import Plan, plan
+from controller.planner.rollout_state import RolloutState, rollout_state
 from controller.planner.status import Status
-from controller.planner.world import Place, TemplateRefused, World
+from controller.planner.world import BackoffKey, TemplateRefused, World
 from kubectl_plugin.forecast.moves import How, NodeMove, Wave, node_moves, one_per_node
 from kubectl_plugin.forecast.repetition import are_alike, repeated
 from kubectl_plugin.forecast.simulation import NeverReady, with_drains_under_way, world_after, world_after_waiting
@@ -31,8 +31,8 @@ _FAR = 365 * 86_400.0
 """Seconds: nothing later than that is forecast."""
 _LOOK_EVERY = 8
 """Waves between two looks whether the next ones only repeat the last."""
-_PASSING = (Obstacle.TERMINATING, Obstacle.BACK_OFF, Obstacle.STALE)
-"""Obstacles that end by themselves, and so are not reported here."""
+_PASSING = (Blocker.TERMINATING, Blocker.BACK_OFF, Blocker.STALE)
+"""Blockers that end by themselves, and so are not reported here."""
 
 
 class Forecast(Value, gc=True):
@@ -41,11 +41,11 @@ class Forecast(Value, gc=True):
     waves: tuple[Wave, ...]
     rest: tuple[str, ...]
     """Nodes of the waves that were not worked out one by one, in update order."""
-    start: Board
-    end: Board
-    """The board when nothing more happens, or after the last of `waves`."""
-    kept_nodes: Mapping[Obstacle, tuple[str, ...]]
-    """Nodes that keep an old revision, or get no pod, in update order, by the obstacle. Obstacles without nodes are
+    start: RolloutState
+    end: RolloutState
+    """The rollout when nothing more happens, or after the last of `waves`."""
+    kept_nodes: Mapping[Blocker, tuple[str, ...]]
+    """Nodes that keep an old revision, or get no pod, in update order, by the blocker. Blockers without nodes are
     left out."""
     phase: Phase | None
     """The phase at `end`; None if the waves after it were not worked out."""
@@ -108,11 +108,11 @@ class _Foreseeing:
         self._cut_short = False
 
     def run(self) -> Forecast:
-        start = lay_out(self._world)
+        start = rollout_state(self._world)
         self._world = with_drains_under_way(self._world)
         on_node = Counter(pod.node for pod in self._world.pods)
         self._first = {pod.node: pod for pod in self._world.pods if on_node[pod.node] == 1}
-        most = 40 * (len(start.slots) + len(self._world.pods)) + 400
+        most = 40 * (len(start.nodes) + len(self._world.pods)) + 400
         for _ in range(most):
             if not self._pass():
                 return self._forecast(start)
@@ -122,7 +122,7 @@ class _Foreseeing:
         """Run one pass; returns whether there may be another."""
         decided = plan(self._world)
         if refused := self._refused(decided):
-            self._world = replace(self._world, held_back={**self._world.held_back, **refused})
+            self._world = replace(self._world, in_backoff={**self._world.in_backoff, **refused})
             return True
         self._status = decided.status
         if decided.status is not None and decided.status.counts is not None:
@@ -131,31 +131,34 @@ class _Foreseeing:
             self._world = world_after(self._world, decided)
             self._close()
             return self._wait(decided.wake_at)
-        board = lay_out(self._world)
+        rollout = rollout_state(self._world)
         ends = (How.FINISH, How.REMOVE)  # of a surge: only the old pod of an earlier wave goes
-        found = node_moves(board, decided.actions)
+        found = node_moves(rollout, decided.actions)
         moves = [one for one in found if not (one.how in ends and one.node in self._surged)]
         if moves:
             if self._open is None and self._limit and len(self._waves) == self._limit:
                 self._cut_short = True
                 return False
-            self._move(board, moves)
+            self._move(rollout, moves)
         self._world = world_after(self._world, decided)
         return True
 
-    def _refused(self, decided: Plan) -> dict[Place, float]:
+    def _refused(self, decided: Plan) -> dict[BackoffKey, float]:
         """The nodes whose new pod the server refuses, and until when (seconds since 1970) they are held back."""
         verdicts, until = self._world.verdicts, self._world.ask_at
         creates = [one for one in decided.actions if isinstance(one, CreatePod)]
         refused = [one for one in creates if isinstance(verdicts.get(one.revision.hash), TemplateRefused)]
-        return {Place.of_node(one.node): until for one in refused}
+        return {BackoffKey.of_node(one.node): until for one in refused}
 
-    def _move(self, board: Board, moves: list[NodeMove]) -> None:
+    def _move(self, rollout: RolloutState, moves: list[NodeMove]) -> None:
         self._surged |= {move.node for move in moves if move.how is How.SURGE}
         wave = self._open
         if wave is None:
             wave = Wave(
-                moves=(), after=self._after, holding=tuple(board.unserved_nodes), begins=self._world.now - self._began
+                moves=(),
+                after=self._after,
+                holding=tuple(rollout.unavailable_nodes),
+                begins=self._world.now - self._began,
             )
         self._open = replace(wave, moves=(*wave.moves, *moves))
 
@@ -179,7 +182,7 @@ class _Foreseeing:
         if count < self._look_at or not are_alike(self._waves):
             return
         most = self._limit - count if self._limit else len(self._first)
-        found = repeated(lay_out(self._world), self._waves, self._first, self._hopeless, most)
+        found = repeated(rollout_state(self._world), self._waves, self._first, self._hopeless, most)
         if found is None:
             self._look_at = count + _LOOK_EVERY
             return
@@ -195,44 +198,44 @@ class _Foreseeing:
             self._seconds = self._world.now + self._world.daemonset.spec.min_ready_seconds - self._began
             return True
         if wake_at is not None and self._world.now < wake_at < self._began + _FAR:
-            held_back = {place: until for place, until in self._world.held_back.items() if until > wake_at}
-            self._world = replace(self._world, now=wake_at, held_back=held_back)
+            in_backoff = {place: until for place, until in self._world.in_backoff.items() if until > wake_at}
+            self._world = replace(self._world, now=wake_at, in_backoff=in_backoff)
             return True
         return False
 
-    def _forecast(self, start: Board) -> Forecast:
-        end = lay_out(self._world)
+    def _forecast(self, start: RolloutState) -> Forecast:
+        end = rollout_state(self._world)
         more, kept = self._cut_short, _kept_on(end)
         return Forecast(
             waves=tuple(self._waves),
             rest=left_to_update(end) if more else (),
             start=start,
             end=end,
-            kept_nodes={one: nodes for one, nodes in kept.items() if not (more and one is Obstacle.BUDGET)},
+            kept_nodes={one: nodes for one, nodes in kept.items() if not (more and one is Blocker.BUDGET)},
             phase=None if more or self._status is None else Phase(self._status.rollout.phase),
             most_unavailable=self._most_unavailable,
             seconds=self._seconds,
         )
 
 
-def _kept_on(board: Board) -> Mapping[Obstacle, tuple[str, ...]]:
-    """The nodes that are left, by obstacle, when the planner does nothing more on this board."""
-    explainer = Explainer(board)
-    found: dict[Obstacle, list[str]] = {}
-    for slot in reversed(board.eligible):
-        if slot.current is not None:
+def _kept_on(rollout: RolloutState) -> Mapping[Blocker, tuple[str, ...]]:
+    """The nodes that are left, by blocker, when the planner does nothing more on this rollout."""
+    explainer = Explainer(rollout)
+    found: dict[Blocker, list[str]] = {}
+    for node in reversed(rollout.eligible):
+        if node.current is not None:
             continue
-        obstacle = explainer.obstacle(slot)
-        if obstacle is None and slot.old is not None:
-            obstacle = Obstacle.BUDGET  # the nodes before it use up the budget
-        elif obstacle is Obstacle.HELD_BACK:
-            obstacle = Obstacle.REFUSED  # the only failure that a forecast knows
-        if obstacle is not None and obstacle not in _PASSING:
-            found.setdefault(obstacle, []).append(slot.node)
-    return {obstacle: tuple(found[obstacle]) for obstacle in Obstacle if obstacle in found}
+        blocker = explainer.blocker(node)
+        if blocker is None and node.old is not None:
+            blocker = Blocker.BUDGET  # the nodes before it use up the budget
+        elif blocker is Blocker.IN_BACKOFF:
+            blocker = Blocker.REFUSED  # the only failure that a forecast knows
+        if blocker is not None and blocker not in _PASSING:
+            found.setdefault(blocker, []).append(node.name)
+    return {blocker: tuple(found[blocker]) for blocker in Blocker if blocker in found}
 
 
-def left_to_update(board: Board) -> tuple[str, ...]:
-    """The nodes that would be updated next on this board, in update order, without those that a hook or a lost
+def left_to_update(rollout: RolloutState) -> tuple[str, ...]:
+    """The nodes that would be updated next on this rollout, in update order, without those that a hook or a lost
     kubelet holds."""
-    return tuple([slot.node for slot in Explainer(board).in_turn])
+    return tuple([node.name for node in Explainer(rollout).in_turn])

@@ -21,8 +21,8 @@ from controller.planner.actions import (
     UpdateInPlace,
 )
 from controller.planner.blocker_checks import in_place_change_of
-from controller.planner.board import Board
-from controller.planner.slot import Slot
+from controller.planner.nodes import NodeInfo
+from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.report.in_place import what_it_restarts
 
 
@@ -78,19 +78,19 @@ class Wave(Value):
     moves: tuple[NodeMove, ...]
 
 
-def node_moves(board: Board, actions: Iterable[Action]) -> Iterator[NodeMove]:
-    """The moves of `actions`, which were planned for `board`. `Harmless` actions are no moves."""
-    slots = {slot.node: slot for slot in board.slots}
+def node_moves(rollout: RolloutState, actions: Iterable[Action]) -> Iterator[NodeMove]:
+    """The moves of `actions`, which were planned for `rollout`. `Harmless` actions are no moves."""
+    nodes = {node.name: node for node in rollout.nodes}
     for action in actions:
         if isinstance(action, Harmless):
             continue
         match action:
             case DeletePod() | PrepareDelete():
-                yield _deletion(board, action, slots.get(action.node))
+                yield _deletion(rollout, action, nodes.get(action.node))
             case CreatePod():
-                yield _creation(action, slots.get(action.node))
+                yield _creation(action, nodes.get(action.node))
             case UpdateInPlace() | DrainPod():
-                yield _in_place(board, action, slots.get(action.node))
+                yield _in_place(rollout, action, nodes.get(action.node))
             case _:
                 assert_never(action)
 
@@ -113,32 +113,32 @@ def _merged(first: NodeMove, second: NodeMove) -> NodeMove:
     return replace(first, how=how, revision=revision, pod=pod, detail=first.detail or second.detail)
 
 
-def _in_place(board: Board, action: UpdateInPlace | DrainPod, slot: Slot | None) -> NodeMove:
-    old = slot.old if slot is not None else None
-    change = in_place_change_of(board, old) if old is not None else None
+def _in_place(rollout: RolloutState, action: UpdateInPlace | DrainPod, node: NodeInfo | None) -> NodeMove:
+    old = node.old if node is not None else None
+    change = in_place_change_of(rollout, old) if old is not None else None
     detail = what_it_restarts(change) if isinstance(change, InPlaceChange) else None
-    why = "" if slot is None or slot.old_serves or (old is not None and old.draining) else AT_ONCE
-    number = board.revision.number
+    why = "" if node is None or node.old_ready or (old is not None and old.draining) else AT_ONCE
+    number = rollout.revision.number
     return NodeMove(node=action.node, how=How.IN_PLACE, why=why, detail=detail, revision=number)
 
 
-def _deletion(board: Board, action: DeletePod | PrepareDelete, slot: Slot | None) -> NodeMove:
-    old = slot.old if slot is not None else None
+def _deletion(rollout: RolloutState, action: DeletePod | PrepareDelete, node: NodeInfo | None) -> NodeMove:
+    old = node.old if node is not None else None
     how = How.FINISH if action.why is DeleteReason.SURGED else How.REMOVE
     why, detail = "" if how is How.FINISH else str(action.why), None
     if action.why is DeleteReason.OUTDATED:
-        why = "" if slot is None or slot.old_serves or (old is not None and old.held_by_hook) else AT_ONCE
+        why = "" if node is None or node.old_ready or (old is not None and old.held_by_hook) else AT_ONCE
         if isinstance(action, DeletePod) and action.refusal is not None and old is not None:
-            change = in_place_change_of(board, old)
+            change = in_place_change_of(rollout, old)
             detail = change.why if isinstance(change, NotPossible) else None
     return NodeMove(node=action.node, how=how, why=why, detail=detail, pod=action.pod.name)
 
 
-def _creation(action: CreatePod, slot: Slot | None) -> NodeMove:
+def _creation(action: CreatePod, node: NodeInfo | None) -> NodeMove:
     number = action.revision.number
-    if slot is not None and slot.old is not None:
-        why = "" if slot.old_serves else AT_ONCE
-        return NodeMove(node=action.node, how=How.SURGE, why=why, pod=slot.old.name, revision=number)
-    was_there = slot is not None and (slot.had_current or slot.had_old)
+    if node is not None and node.old is not None:
+        why = "" if node.old_ready else AT_ONCE
+        return NodeMove(node=action.node, how=How.SURGE, why=why, pod=node.old.name, revision=number)
+    was_there = node is not None and (node.had_current or node.had_old)
     why = "its pod is gone" if was_there else "no pod yet"
     return NodeMove(node=action.node, how=How.CREATE, why=why, revision=number)

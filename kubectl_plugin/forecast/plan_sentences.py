@@ -61,22 +61,22 @@ class PlanWords:
 
     def budget_in_use(self) -> str:
         """Which nodes use the budget at this moment; empty if none does."""
-        rows, board = self._plan.unavailable_rows, self._found.start
-        if not rows or not board.older:
+        rows, rollout = self._plan.unavailable_rows, self._found.start
+        if not rows or not rollout.older:
             return ""
         states = [f"{row.node} {self._state(row)}" for row in sorted(rows, key=lambda row: row.node)[:4]]
         listed = ", ".join(states) + (f" and {len(rows) - 4} more" if len(rows) > 4 else "")
-        if board.surging:
-            return f"{board.in_use} of maxSurge {board.budget.most} used; not available: {listed}"
-        return f"budget {len(rows)} of {board.budget.max_unavailable} used: {listed}"
+        if rollout.surging:
+            return f"{rollout.in_use} of maxSurge {rollout.budget.most} used; not available: {listed}"
+        return f"budget {len(rows)} of {rollout.budget.max_unavailable} used: {listed}"
 
     def _state(self, row: NodeRow) -> str:
-        slot = next((one for one in self._found.start.slots if one.node == row.node), None)
-        if slot is not None and slot.unreachable:
+        node = next((one for one in self._found.start.nodes if one.name == row.node), None)
+        if node is not None and node.unreachable:
             return "unreachable"
         if row.trouble is not None:
             return NodeState.FAILING.value
-        if slot is not None and slot.old is not None and slot.old.draining:
+        if node is not None and node.old is not None and node.old.draining:
             return "losing its traffic"
         waits_for_nothing = row.state in (NodeState.NEXT, NodeState.OLD)
         return "not available" if waits_for_nothing else row.state.value
@@ -98,7 +98,7 @@ class PlanWords:
         if not wave.holding or self._found.start.surging:
             return words
         verb = "holds" if len(wave.holding) == 1 else "hold"
-        return f"{words} ({between(wave.holding, self.dots)} still {verb} {counted(len(wave.holding), 'slot')})"
+        return f"{words} ({between(wave.holding, self.dots)} still {verb} {counted(len(wave.holding), 'node')})"
 
     def nodes_of_later_waves(self) -> str:
         """The nodes whose waves were not worked out."""
@@ -111,7 +111,7 @@ class PlanWords:
         desired = found.end.budget.desired
         words = [f"{plan.updated_nodes} of {desired} nodes have revision {plan.number}"]
         failing = {row.node for row in plan.unavailable_rows if row.trouble is not None}
-        still = [slot.node for slot in found.end.slots if slot.node in failing and not slot.serves]
+        still = [node.name for node in found.end.nodes if node.name in failing and not node.available]
         if still:
             words.append(f"{some(still)} {'fails' if len(still) == 1 else 'fail'}")
         elif plan.available_nodes < desired:
@@ -126,10 +126,10 @@ class PlanWords:
     def kept_nodes(self) -> Iterator[str]:
         """The nodes that do not get the revision, one sentence for each reason."""
         budget = self._found.start.budget
-        for obstacle, nodes in self._found.kept_nodes.items():
+        for blocker, nodes in self._found.kept_nodes.items():
             who = f"{counted(len(nodes), 'node')}: {between(nodes, self.dots)}"
             are = "is" if len(nodes) == 1 else "are"
-            yield obstacle.row.of_planned.format(partition=budget.partition, limit=budget.limit, who=who, are=are)
+            yield blocker.row.of_planned.format(partition=budget.partition, limit=budget.limit, who=who, are=are)
 
     def effect(self) -> str:
         """What the plan comes to, in pods and in nodes without an available pod."""

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.api.objects import JSONObject, fields_of, items_of
-from controller.planner.board import Board
+from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.forecast.simulation import NeverReady
 
 
-def port_waiters(board: Board) -> NeverReady:
+def port_waiters(rollout: RolloutState) -> NeverReady:
     """When surging: the nodes, each with the new revision's hash, whose new pod never gets ready because it waits for
     a host port that the old pod holds while it is ready.
 
     An old pod that is not ready is deleted as soon as the new one exists, which frees its ports.
     """
-    if not board.surging:
+    if not rollout.surging:
         return frozenset()
-    wanted = _port_numbers(board.revision.template)
-    held = {one.hash for one in board.older if wanted & _port_numbers(one.template)}
-    staying = [one.old for one in board.eligible if one.old is not None]
-    return frozenset((pod.node, board.revision.hash) for pod in staying if pod.ready and pod.hash in held)
+    wanted = _port_numbers(rollout.revision.template)
+    held = {one.hash for one in rollout.older if wanted & _port_numbers(one.template)}
+    staying = [one.old for one in rollout.eligible if one.old is not None]
+    return frozenset((pod.node, rollout.revision.hash) for pod in staying if pod.ready and pod.hash in held)
 
 
 def host_ports(template: JSONObject) -> Iterator[tuple[int, str]]:

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from controller.api.names import HASH_LABEL
 from controller.api.objects import Value
 from controller.api.pod import Pod
-from controller.planner.board import Board
 from controller.planner.explanation import Explainer
-from controller.planner.slot import Slot
+from controller.planner.nodes import NodeInfo
+from controller.planner.rollout_state import RolloutState
 from controller.planner.world import World, predecessor
 from kubectl_plugin.forecast.moves import NodeMove, Wave
 from kubectl_plugin.forecast.simulation import NeverReady, is_not_ready
@@ -50,14 +50,14 @@ def are_alike(waves: Sequence[Wave]) -> bool:
 
 
 def repeated(
-    board: Board, waves: Sequence[Wave], first: Mapping[str, Pod], never_ready: NeverReady, most: int
+    rollout: RolloutState, waves: Sequence[Wave], first: Mapping[str, Pod], never_ready: NeverReady, most: int
 ) -> Repeated | None:
     """The waves that follow `waves`, which are alike, as long as the nodes in turn are; None if there are too few.
 
-    `board`: as it is once the last of `waves` was planned. `first`: the only pod of a node when the forecast began,
+    `rollout`: as it is once the last of `waves` was planned. `first`: the only pod of a node when the forecast began,
     by node. `most`: how many waves at most.
     """
-    world, last = board.world, waves[-_ALIKE:]
+    world, last = rollout.world, waves[-_ALIKE:]
     width = len(last[0].moves)
     now_there: dict[str, list[Pod]] = {}
     for pod in world.pods:
@@ -71,9 +71,9 @@ def repeated(
     moved = [move.node for wave in last for move in wave.moves]
     if any(node not in hopeful or node not in first or _kind(first[node], world) != kind for node in moved):
         return None
-    for slot in Explainer(board).in_turn:
-        there = now_there.get(slot.node, [])
-        plain = len(there) == 1 and slot.node in hopeful and _is_plain(slot, world)
+    for node in Explainer(rollout).in_turn:
+        there = now_there.get(node.name, [])
+        plain = len(there) == 1 and node.name in hopeful and _is_plain(node, world)
         if not plain or _kind(there[0], world) != kind:
             break
         queue.append(there[0])
@@ -155,9 +155,9 @@ def _shape(move: NodeMove) -> NodeMove:
     return replace(move, node="", pod=None if move.pod is None else "")
 
 
-def _is_plain(slot: Slot, world: World) -> bool:
+def _is_plain(node: NodeInfo, world: World) -> bool:
     """Whether nothing sets the node apart from others with a pod of an old revision."""
-    return slot.only_old and slot.old_serves and slot.node not in world.predecessors
+    return node.only_old and node.old_ready and node.name not in world.predecessors
 
 
 def _kind(pod: Pod, world: World) -> Pod:
@@ -183,7 +183,7 @@ def _has_memory(world: World) -> bool:
     """Whether something is known of single nodes beyond their pods."""
     return bool(
         world.orphans
-        or world.held_back
+        or world.in_backoff
         or world.due_again
         or world.not_before
         or world.short_lived

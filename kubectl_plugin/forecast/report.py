@@ -14,8 +14,8 @@ from controller.api.daemonset import DaemonSet
 from controller.api.names import DEGRADED, TEMPLATE_REFUSED, WRITES_FAIL, request_words, tells_of_full_quota
 from controller.api.objects import Value
 from controller.planner.actions import ProbeTemplate
-from controller.planner.board import Board
 from controller.planner.pod_template import pod_name
+from controller.planner.rollout_state import RolloutState
 from controller.planner.world import TemplateRefused
 from kubectl_plugin.edits.effects import number_of
 from kubectl_plugin.failures import CommandError
@@ -85,13 +85,13 @@ class RolloutPlan(Value, dict=True, gc=True):
     @property
     def previous_number(self) -> int | None:
         """Number of the revision that is replaced; None if no node runs an old one."""
-        outdated = any(slot.old is not None for slot in self.forecast.start.eligible)
+        outdated = any(node.old is not None for node in self.forecast.start.eligible)
         return self.survey.previous_number if outdated else None
 
     @property
     def unavailable_rows(self) -> tuple[NodeRow, ...]:
         """The nodes that have no available pod now, in update order."""
-        idle = set(self.forecast.start.unserved_nodes)
+        idle = set(self.forecast.start.unavailable_nodes)
         return tuple(row for row in reversed(self.survey.rows) if row.node in idle)
 
     @cached_property
@@ -114,7 +114,7 @@ class RolloutPlan(Value, dict=True, gc=True):
         if self.forecast.phase is None:
             return 0
         surged = {move.node for wave in self.forecast.waves for move in wave.moves if move.how is How.SURGE}
-        return sum(slot.paired and slot.node in surged for slot in self.forecast.end.slots)
+        return sum(node.paired and node.name in surged for node in self.forecast.end.nodes)
 
     def details(self, how: How) -> tuple[str, ...]:
         """What is restarted in place, or why pods are re-created; each once, in the order of the nodes."""
@@ -126,18 +126,18 @@ class RolloutPlan(Value, dict=True, gc=True):
     def _rest(self) -> Ways:
         """How the nodes whose waves were not worked out are updated."""
         rest = set(self.forecast.rest)
-        return ways_of(self.forecast.end, lambda slot: slot.node in rest)
+        return ways_of(self.forecast.end, lambda node: node.name in rest)
 
     @property
     def updated_nodes(self) -> int:
         """How many nodes have the revision in the end, including those whose waves were not worked out."""
-        there = sum(slot.current is not None for slot in self.forecast.end.eligible)
+        there = sum(node.current is not None for node in self.forecast.end.eligible)
         return there + len(self.forecast.rest)
 
     @property
     def available_nodes(self) -> int:
         """How many nodes have an available pod in the end, of any revision."""
-        return sum(slot.serves for slot in self.forecast.end.eligible)
+        return sum(node.available for node in self.forecast.end.eligible)
 
     @property
     def seconds(self) -> float | None:
@@ -164,10 +164,10 @@ def rollout_plan(
     cannot use.
     """
     surveyed = survey(snapshot)
-    pace = pace_of(snapshot.pods, surveyed.board.revision.hash)
+    pace = pace_of(snapshot.pods, surveyed.rollout.revision.hash)
     refusal = refusal_in(snapshot.daemonset, answer)
     verdict = TemplateRefused(words=refusal, unknown_fields=answer is not None and answer.unknown_fields)
-    found = _forecast_of(snapshot, surveyed.board, waves, verdict if refusal else None, pace, tell)
+    found = _forecast_of(snapshot, surveyed.rollout, waves, verdict if refusal else None, pace, tell)
     later, wrong = ((), ()) if refusal else _steps_and_checks(found, waves, tell)
     answered = _dry_run_checks(answer, refusal) if answer is not None else ()
     checks = (*answered, *_missing_rights(snapshot), *wrong, *warnings_of(snapshot, found))
@@ -184,13 +184,13 @@ def with_answer(plan: RolloutPlan, answer: DryRunAnswer, *, waves: int) -> Rollo
     return replace(plan, checks=(*_dry_run_checks(answer, ""), *plan.checks))
 
 
-def probe_of(board: Board) -> ProbeTemplate | None:
+def probe_of(rollout: RolloutState) -> ProbeTemplate | None:
     """The pod to send in a dry run: the next new one. None if no node should run one."""
-    if not board.budget.desired:
+    if not rollout.budget.desired:
         return None
-    node = (board.outdated or board.eligible)[0].node
-    name = pod_name(board.world.daemonset, node, ("dry-run",), None)
-    return ProbeTemplate(node=node, name=name, revision=board.revision, strict=board.strict)
+    node = (rollout.outdated or rollout.eligible)[0].name
+    name = pod_name(rollout.world.daemonset, node, ("dry-run",), None)
+    return ProbeTemplate(node=node, name=name, revision=rollout.revision, strict=rollout.strict)
 
 
 def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
@@ -211,7 +211,7 @@ def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
 
 def _forecast_of(
     snapshot: Snapshot,
-    board: Board,
+    rollout: RolloutState,
     waves: int,
     refused: TemplateRefused | None,
     pace: Pace | None,
@@ -219,9 +219,9 @@ def _forecast_of(
 ) -> Forecast:
     world = world_of(snapshot)
     if refused:
-        world = replace(world, verdicts={board.revision.hash: refused}, ask_at=math.inf)
+        world = replace(world, verdicts={rollout.revision.hash: refused}, ask_at=math.inf)
     failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if trouble_of(one) is not None)
-    hopeless, seconds = failing | port_waiters(board), pace.seconds if pace else 0.0
+    hopeless, seconds = failing | port_waiters(rollout), pace.seconds if pace else 0.0
     return forecast(world, never_ready=hopeless, waves=waves, pace=seconds, tell=tell)
 
 

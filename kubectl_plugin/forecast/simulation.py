@@ -121,7 +121,7 @@ def _not_prepared(pod: Pod) -> Pod:
     """The pod, no longer prepared for deletion."""
     labels = {key: value for key, value in pod.labels.items() if key != LIFECYCLE_STATE_LABEL}
     gates = tuple(replace(gate, open=gate.open or not gate.kept, marked=False) for gate in pod.gates)
-    return replace(pod, labels=labels, gates=gates, ready=pod.able, drained=False)
+    return replace(pod, labels=labels, gates=gates, ready=pod.ready_ignoring_hook, drained=False)
 
 
 class _WorldAfter:

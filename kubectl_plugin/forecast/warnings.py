@@ -64,21 +64,21 @@ def _urgent(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 
 
 def _selector(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
-    board = found.start
-    rolling = board.rolling_update
-    if rolling is None or rolling.selector is None or not board.older:
+    rollout = found.start
+    rolling = rollout.rolling_update
+    if rolling is None or rolling.selector is None or not rollout.older:
         return
-    if board.eligible and not any(slot.selected for slot in board.eligible):
-        text = f"rollingUpdate.selector matches none of {counted(board.budget.desired, 'node')}: nothing is updated"
+    if rollout.eligible and not any(node.selected for node in rollout.eligible):
+        text = f"rollingUpdate.selector matches none of {counted(rollout.budget.desired, 'node')}: nothing is updated"
         yield Caution(text=text)
 
 
 def _partition(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     """Also for a percentage that comes to no node or to all nodes."""
-    board = found.start
-    kept, desired = board.budget.partition, board.budget.desired
-    asked = board.rolling_update.partition if board.rolling_update else None
-    if not desired or not board.older or asked in (None, 0, "0%"):
+    rollout = found.start
+    kept, desired = rollout.budget.partition, rollout.budget.desired
+    asked = rollout.rolling_update.partition if rollout.rolling_update else None
+    if not desired or not rollout.older or asked in (None, 0, "0%"):
         return
     if kept >= desired:
         yield Caution(
@@ -98,11 +98,11 @@ def _all_kept(asked: IntOrPercent | None, kept: int, desired: int) -> str:
 
 
 def _unplanned(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
-    board = found.start
-    planned = {slot.node for slot in board.target}
-    there = [slot for slot in reversed(board.eligible) if slot.current is not None]
-    beyond = [slot.node for slot in there if slot.node not in planned or not slot.selected]
-    if beyond and board.older:
+    rollout = found.start
+    planned = {node.name for node in rollout.target}
+    there = [node for node in reversed(rollout.eligible) if node.current is not None]
+    beyond = [node.name for node in there if node.name not in planned or not node.selected]
+    if beyond and rollout.older:
         run = "1 node has" if len(beyond) == 1 else f"{len(beyond)} nodes have"
         yield Caution(
             text=f"{run} the new revision outside the plan and will not be moved back: {some(beyond)}",
@@ -132,12 +132,12 @@ def _in_place(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
         return
     could = changes_to(start.world.daemonset, start.world.revisions, resizable=True)
     nodes = [
-        slot.node
-        for slot in start.outdated
-        if slot.node in moving
-        and slot.old is not None
-        and isinstance(could.get(slot.old.hash), InPlaceChange)
-        and isinstance(start.world.changes.get(slot.old.hash), NotPossible)
+        node.name
+        for node in start.outdated
+        if node.name in moving
+        and node.old is not None
+        and isinstance(could.get(node.old.hash), InPlaceChange)
+        and isinstance(start.world.changes.get(node.old.hash), NotPossible)
     ]
     if nodes:
         yield Caution(
@@ -152,7 +152,7 @@ def _admission(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 
 def _hook(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     hook = snapshot.daemonset.pre_delete
-    held = [slot.node for slot in found.start.outdated if slot.old is not None and hooked(slot.old, hook)]
+    held = [node.name for node in found.start.outdated if node.old is not None and hooked(node.old, hook)]
     if held:
         each = "the old pod of 1 node" if len(held) == 1 else f"the old pods of {len(held)} nodes"
         yield Caution(
@@ -167,19 +167,19 @@ def _hook(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 def _prepared_pods(found: Forecast) -> Iterator[str]:
     """Nodes whose pod is already prepared for deletion."""
     hook = found.start.world.daemonset.pre_delete
-    for slot in found.start.outdated:
-        if slot.old is not None and waits_for_hook(found.start, slot.old):
-            since = f" since {rfc3339(slot.old.held_since)}" if slot.old.held_since is not None else ""
-            yield f"{slot.node}: {slot.old.name} waits{since} for {' and '.join(handlers(slot.old, hook))} to go"
+    for node in found.start.outdated:
+        if node.old is not None and waits_for_hook(found.start, node.old):
+            since = f" since {rfc3339(node.old.held_since)}" if node.old.held_since is not None else ""
+            yield f"{node.name}: {node.old.name} waits{since} for {' and '.join(handlers(node.old, hook))} to go"
 
 
 def _not_ready(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
-    board = found.start
-    silent = {node.name for node in board.world.nodes if is_not_ready(node)}
-    using = [node for node in board.unserved_nodes if node in silent]
-    if using and board.rolling_update is not None and not board.surging:
+    rollout = found.start
+    silent = {node.name for node in rollout.world.nodes if is_not_ready(node)}
+    using = [node for node in rollout.unavailable_nodes if node in silent]
+    if using and rollout.rolling_update is not None and not rollout.surging:
         verb, use = ("is", "uses") if len(using) == 1 else ("are", "use")
-        limit = board.budget.max_unavailable
+        limit = rollout.budget.max_unavailable
         yield Caution(
             text=f"{counted(len(using), 'node')} {verb} not ready and {use} {len(using)} of maxUnavailable {limit}:"
             f" {some(using)}"
@@ -187,16 +187,16 @@ def _not_ready(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 
 
 def _one_zone(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
-    board = found.start
-    if snapshot.nodes is None or not board.older or not found.changes:
+    rollout = found.start
+    if snapshot.nodes is None or not rollout.older or not found.changes:
         return
-    zones = {node.name: group_of(node, "zone") for node in board.world.nodes}
-    targets = {zones[slot.node] for slot in board.target}
-    all_zones = {zones[slot.node] for slot in board.eligible}
-    if len(targets) == 1 and len(all_zones) > 1 and len(board.target) > 1:
+    zones = {node.name: group_of(node, "zone") for node in rollout.world.nodes}
+    targets = {zones[node.name] for node in rollout.target}
+    all_zones = {zones[node.name] for node in rollout.eligible}
+    if len(targets) == 1 and len(all_zones) > 1 and len(rollout.target) > 1:
         (zone,) = targets
         yield Caution(
-            text=f"all {len(board.target)} target nodes are in {zone} (order is by node name, highest first)"
+            text=f"all {len(rollout.target)} target nodes are in {zone} (order is by node name, highest first)"
         )
 
 

@@ -80,7 +80,7 @@ def _target(view: StatusView) -> str:
 
 def _progress(view: StatusView) -> Text:
     """The bar gets shorter where the words need the room."""
-    counts, done = view.status.nodes, view.survey.rollout.done
+    counts, done = view.status.nodes, view.survey.record.done
     parts = (
         (NodeState.UPDATED, done),
         (NodeState.UPDATING, counts.updating),

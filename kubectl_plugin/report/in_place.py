@@ -10,8 +10,8 @@ from controller.api.names import ENV_GATE, RESIZE_GATE
 from controller.api.objects import JSONObject, Value
 from controller.inplace.change import InPlaceChange, NotPossible, change_between
 from controller.planner.blocker_checks import in_place_change_of
-from controller.planner.board import Board
-from controller.planner.slot import Slot
+from controller.planner.nodes import NodeInfo
+from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.snapshot import Snapshot
 
@@ -38,13 +38,13 @@ class Ways(Value):
                 yield f"{lead}{what}" + ("" if alike else f" ({counted(count, 'pod')})")
 
 
-def ways_of(board: Board, concerns: Callable[[Slot], bool] = bool) -> Ways:
-    """How the old pods get the new revision, in the slots for which `concerns` holds."""
+def ways_of(rollout: RolloutState, concerns: Callable[[NodeInfo], bool] = bool) -> Ways:
+    """How the old pods get the new revision, in the nodes for which `concerns` holds."""
     details: Counter[str] = Counter()
     hindrances: Counter[str] = Counter()
-    for slot in board.outdated if board.in_place else ():
-        if slot.old is not None and concerns(slot):
-            change = in_place_change_of(board, slot.old)
+    for node in rollout.outdated if rollout.in_place else ():
+        if node.old is not None and concerns(node):
+            change = in_place_change_of(rollout, node.old)
             if isinstance(change, NotPossible):
                 hindrances[change.why] += 1
             else:

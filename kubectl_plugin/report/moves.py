@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.api.objects import Value
-from controller.planner.blockers import Obstacle
-from controller.planner.board import Board
+from controller.planner.blockers import Blocker
 from controller.planner.explanation import Explainer
-from controller.planner.slot import Slot
+from controller.planner.nodes import NodeInfo
+from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.report.in_place import RECREATE, SURGE
 
 
@@ -29,8 +29,8 @@ class Moves(Value):
     """Nodes without a pod, which get one of the wanted revision."""
     staying: tuple[str, ...]
     """Nodes that have a pod of the wanted revision already."""
-    held: dict[Obstacle, tuple[str, ...]]
-    """Nodes that are not updated, by the obstacle."""
+    held: dict[Blocker, tuple[str, ...]]
+    """Nodes that are not updated, by the blocker."""
     spent_by: tuple[str, ...]
     """Nodes without an available pod that are not updated, but count against maxUnavailable."""
     surging: bool
@@ -56,33 +56,33 @@ class Moves(Value):
         return tuple(self.later[start : start + self.wave] for start in range(0, len(self.later), self.wave))
 
 
-def planned_moves(board: Board) -> Moves:
-    """`board`: of the DaemonSet with the wanted template and its present pods."""
-    explainer = Explainer(board)
+def planned_moves(rollout: RolloutState) -> Moves:
+    """`rollout`: of the DaemonSet with the wanted template and its present pods."""
+    explainer = Explainer(rollout)
     going = explainer.in_turn
-    in_turn = {slot.node for slot in going}
-    held: dict[Obstacle, list[str]] = {}
-    for slot in reversed(board.slots):
-        obstacle = explainer.obstacle(slot) if slot.only_old else None
-        if obstacle is not None and slot.node not in in_turn:
-            held.setdefault(obstacle, []).append(slot.node)
-    at_once = _names([slot for slot in going if not slot.old_serves])
-    starting = _names([slot for slot in board.may_hold_current if slot.current is None and slot.old is None])
+    in_turn = {node.name for node in going}
+    held: dict[Blocker, list[str]] = {}
+    for node in reversed(rollout.nodes):
+        blocker = explainer.blocker(node) if node.only_old else None
+        if blocker is not None and node.name not in in_turn:
+            held.setdefault(blocker, []).append(node.name)
+    at_once = _names([node for node in going if not node.old_ready])
+    starting = _names([node for node in rollout.may_hold_current if node.current is None and node.old is None])
     cared_for = {*at_once, *starting}
-    spent_by = tuple([node for node in board.unserved_nodes if node not in cared_for])
-    limit = board.budget.max_surge if board.surging else max(board.budget.max_unavailable - len(spent_by), 0)
+    spent_by = tuple([node for node in rollout.unavailable_nodes if node not in cared_for])
+    limit = rollout.budget.max_surge if rollout.surging else max(rollout.budget.max_unavailable - len(spent_by), 0)
     return Moves(
         at_once=at_once,
-        later=_names([slot for slot in going if slot.old_serves]),
+        later=_names([node for node in going if node.old_ready]),
         wave=limit,
         starting=starting,
-        staying=_names([slot for slot in reversed(board.eligible) if slot.current is not None]),
-        held={obstacle: tuple(nodes) for obstacle, nodes in held.items()},
+        staying=_names([node for node in reversed(rollout.eligible) if node.current is not None]),
+        held={blocker: tuple(nodes) for blocker, nodes in held.items()},
         spent_by=spent_by,
-        surging=board.surging,
-        in_place=board.in_place,
+        surging=rollout.surging,
+        in_place=rollout.in_place,
     )
 
 
-def _names(slots: Sequence[Slot]) -> tuple[str, ...]:
-    return tuple(slot.node for slot in slots)
+def _names(nodes: Sequence[NodeInfo]) -> tuple[str, ...]:
+    return tuple(node.name for node in nodes)

@@ -13,10 +13,10 @@ from controller.api.objects import JSONObject, Value, fields_of
 from controller.api.pod import Pod
 from controller.inplace.change import NotPossible
 from controller.planner.blocker_checks import in_place_change_of, waits_for_hook
-from controller.planner.blockers import Obstacle
+from controller.planner.blockers import Blocker
 from controller.planner.explanation import Explainer, Explanation, NodeState
 from controller.planner.node_fit import Fit, Rules
-from controller.planner.slot import Slot
+from controller.planner.nodes import NodeInfo
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.report.grouping import WITHOUT, group_of
 from kubectl_plugin.report.in_place import IN_PLACE, RECREATE, SURGE
@@ -25,7 +25,7 @@ from kubectl_plugin.report.pulls import NodePull, PullStage
 from kubectl_plugin.report.snapshot import PodDetail, Snapshot
 from kubectl_plugin.report.trouble import Trouble, trouble_of
 
-_IN_PLACE: Final = (Obstacle.RESTARTING, Obstacle.RESIZING, Obstacle.UNRESIZED)
+_IN_PLACE: Final = (Blocker.RESTARTING, Blocker.RESIZING, Blocker.UNRESIZED)
 _FIELDS: Final = {"nodeName": "spec.nodeName", "nodeSelector": "node selector", "affinity": "node affinity"}
 
 
@@ -84,128 +84,128 @@ class NodeCounts(Value, rename="camel"):
 
 
 class RowReader:
-    """Reads the slots of one board."""
+    """Reads the nodes of one rollout."""
 
     def __init__(self, snapshot: Snapshot, explainer: Explainer, by: str, pulls: Mapping[str, NodePull]) -> None:
-        board = explainer.board
+        rollout = explainer.rollout
         self._explainer, self._pulls = explainer, pulls
-        self._now, self._board, self._by = snapshot.now, board, by
+        self._now, self._rollout, self._by = snapshot.now, rollout, by
         self._details = {one.pod.uid: one for one in snapshot.pods}
         self._numbers = {one.revision.hash: one.revision.number for one in reversed(snapshot.revisions)}
-        self._nodes = {node.name: node for node in board.world.nodes}
+        self._nodes = {node.name: node for node in rollout.world.nodes}
         self._exclusions = _Exclusions(snapshot.daemonset.spec.template)
 
-    def row(self, slot: Slot) -> NodeRow:
-        pod = slot.current or slot.old or next(iter(slot.pods), None)
+    def row(self, node: NodeInfo) -> NodeRow:
+        pod = node.current or node.old or next(iter(node.pods), None)
         detail = self._details.get(pod.uid) if pod is not None else None
         trouble = trouble_of(detail) if detail is not None else None
-        explained = self._explainer.explain(slot)
-        node = self._nodes.get(slot.node)
+        explained = self._explainer.explain(node)
+        on_node = self._nodes.get(node.name)
         return NodeRow(
-            node=slot.node,
-            group=group_of(node, self._by) if node else WITHOUT,
+            node=node.name,
+            group=group_of(on_node, self._by) if on_node else WITHOUT,
             state=explained.state,
             revision=self._numbers.get(pod.hash) if pod is not None else None,
             pod=detail,
-            how=self._how(explained.state, slot, detail),
+            how=self._how(explained.state, node, detail),
             why=self._why(explained, detail, trouble),
             trouble=trouble,
-            image=self._pulls.get(slot.node),
-            preparing=self._preparing(slot),
+            image=self._pulls.get(node.name),
+            preparing=self._preparing(node),
         )
 
-    def _preparing(self, slot: Slot) -> tuple[Preparing, ...]:
-        held = [pod for pod in slot.pods if not pod.dying and waits_for_hook(self._board, pod)]
-        return tuple([preparing(pod, self._board.world.daemonset.pre_delete) for pod in held])
+    def _preparing(self, node: NodeInfo) -> tuple[Preparing, ...]:
+        held = [pod for pod in node.pods if not pod.dying and waits_for_hook(self._rollout, pod)]
+        return tuple([preparing(pod, self._rollout.world.daemonset.pre_delete) for pod in held])
 
-    def _held(self, slot: Slot, detail: PodDetail | None) -> str:
+    def _held(self, node: NodeInfo, detail: PodDetail | None) -> str:
         named = detail.pod.name if detail is not None else ""
-        return "; ".join(one.words(self._now, beside=named) for one in self._preparing(slot))
+        return "; ".join(one.words(self._now, beside=named) for one in self._preparing(node))
 
-    def _how(self, state: NodeState, slot: Slot, detail: PodDetail | None) -> str:
+    def _how(self, state: NodeState, node: NodeInfo, detail: PodDetail | None) -> str:
         if state not in (NodeState.NEXT, NodeState.UPDATING, NodeState.FAILING):
             return ""
-        if self._board.surging:
+        if self._rollout.surging:
             return SURGE
-        if slot.current is not None:
+        if node.current is not None:
             return IN_PLACE if detail is not None and detail.updated is not None else RECREATE
-        asked = slot.old is not None and self._board.in_place
-        return IN_PLACE if asked and not self._hindrance(slot) else RECREATE
+        asked = node.old is not None and self._rollout.in_place
+        return IN_PLACE if asked and not self._hindrance(node) else RECREATE
 
-    def _hindrance(self, slot: Slot) -> str:
+    def _hindrance(self, node: NodeInfo) -> str:
         """Why its old pod cannot be updated in place; empty if it can, or such updates are not asked for."""
-        if slot.old is None or not self._board.in_place:
+        if node.old is None or not self._rollout.in_place:
             return ""
-        change = in_place_change_of(self._board, slot.old)
+        change = in_place_change_of(self._rollout, node.old)
         return change.why if isinstance(change, NotPossible) else ""
 
     def _why(self, one: Explanation, detail: PodDetail | None, trouble: Trouble | None) -> str:
-        slot = one.slot
+        node = one.node
         match one.state:
             case NodeState.EXCLUDED:
-                return "; ".join(filter(None, (self._excluded(slot), self._held(slot, detail))))
+                return "; ".join(filter(None, (self._excluded(node), self._held(node, detail))))
             case NodeState.UPDATED:
                 return ""
             case NodeState.UNPLANNED:
-                return "newer than the partition allows" if slot.selected else "rollingUpdate.selector leaves it out"
+                return "newer than the partition allows" if node.selected else "rollingUpdate.selector leaves it out"
             case NodeState.FAILING:
                 return trouble.brief if trouble else "its pod ended"
-            case NodeState.UPDATING if one.obstacle in _IN_PLACE and slot.current is not None:
-                return self._underway(one.obstacle, slot.current, detail)
-            case NodeState.UPDATING if slot.current is not None and not slot.current_available:
-                return self._not_available(slot.current, detail)
-            case NodeState.UPDATING if slot.current is not None and one.obstacle is None:
+            case NodeState.UPDATING if one.blocker in _IN_PLACE and node.current is not None:
+                return self._underway(one.blocker, node.current, detail)
+            case NodeState.UPDATING if node.current is not None and not node.current_available:
+                return self._not_available(node.current, detail)
+            case NodeState.UPDATING if node.current is not None and one.blocker is None:
                 return "its old pod goes now"
         return self._waits(one, detail, f"; {trouble.brief}" if trouble else "")
 
     def _waits(self, one: Explanation, detail: PodDetail | None, ails: str) -> str:
         """`ails`: what is wrong with its old pod, in words."""
-        slot, obstacle = one.slot, one.obstacle
-        if obstacle is Obstacle.HOOK:
-            return self._held(slot, detail)
-        if slot.current is None and slot.old is None and obstacle is None:
+        node, blocker = one.node, one.blocker
+        if blocker is Blocker.HOOK:
+            return self._held(node, detail)
+        if node.current is None and node.old is None and blocker is None:
             return "no pod yet"
-        against = self._hindrance(slot) if one.state is NodeState.NEXT else ""
+        against = self._hindrance(node) if one.state is NodeState.NEXT else ""
         way = f"; not {IN_PLACE}: {against}" if against else ""
-        if slot.old is not None and obstacle is None and not slot.old_serves:
+        if node.old is not None and blocker is None and not node.old_ready:
             return f"at once: its old pod is not available{ails}{way}"
-        row = (obstacle or Obstacle.BUDGET).row
-        older = self._board.barred.get(slot.node)
+        row = (blocker or Blocker.BUDGET).row
+        older = self._rollout.unplaceable.get(node.name)
         text = row.why.format(
-            partition=self._board.budget.partition, older=(older.number or older.hash) if older else ""
+            partition=self._rollout.budget.partition, older=(older.number or older.hash) if older else ""
         )
-        return text + self._image(slot, obstacle) + (ails if row.tells_more else "") + way
+        return text + self._image(node, blocker) + (ails if row.tells_more else "") + way
 
-    def _image(self, slot: Slot, obstacle: Obstacle | None) -> str:
+    def _image(self, node: NodeInfo, blocker: Blocker | None) -> str:
         """The registry's error, if there is one."""
-        pull = self._pulls.get(slot.node)
+        pull = self._pulls.get(node.name)
         if pull is None or not pull.why:
             return ""
-        if obstacle in (Obstacle.PULLING, Obstacle.UNPULLED):
+        if blocker in (Blocker.PULLING, Blocker.UNPULLED):
             return f": {pull.why}"
         return f"; its new image cannot be pulled: {pull.why}" if pull.stage is PullStage.FAILED else ""
 
-    def _excluded(self, slot: Slot) -> str:
-        node = self._nodes.get(slot.node)
-        why = self._exclusions.why(node) if node else "the node is gone"
-        keeps = f"; its pod {'may stay' if slot.fit is Fit.STAY else 'must go'}"
-        return why + (keeps if slot.pods and node else "")
+    def _excluded(self, node: NodeInfo) -> str:
+        known = self._nodes.get(node.name)
+        why = self._exclusions.why(known) if known else "the node is gone"
+        keeps = f"; its pod {'may stay' if node.fit is Fit.STAY else 'must go'}"
+        return why + (keeps if node.pods and known else "")
 
-    def _underway(self, obstacle: Obstacle, pod: Pod, detail: PodDetail | None) -> str:
+    def _underway(self, blocker: Blocker, pod: Pod, detail: PodDetail | None) -> str:
         """What the update in place waits for, with the kubelet's words if there are any."""
         underway = pod.underway
         problem = f": {underway.problem}" if underway is not None and underway.problem else ""
         since = "" if detail is None or detail.updated is None else f", {short_duration(self._now - detail.updated)}"
         containers = ", ".join(underway.restarting) if underway is not None else ""
-        if obstacle is Obstacle.RESTARTING and containers:
+        if blocker is Blocker.RESTARTING and containers:
             return f"{containers} not started with the new image yet{since}"
-        return f"{obstacle.row.why}{problem}{since}"
+        return f"{blocker.row.why}{problem}{since}"
 
     def _not_available(self, pod: Pod, detail: PodDetail | None) -> str:
         age = short_duration(self._now - pod.created)
         if pod.ready:
             since = short_duration(self._now - (pod.ready_since or self._now))
-            return f"ready for {since} of {self._board.world.daemonset.spec.min_ready_seconds}s"
+            return f"ready for {since} of {self._rollout.world.daemonset.spec.min_ready_seconds}s"
         if detail is None or not detail.containers:
             return f"starting, {age}"
         waiting = next((one for one in detail.all_containers if one.waiting), None)

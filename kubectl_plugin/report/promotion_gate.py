@@ -96,14 +96,14 @@ def quiet_since(seen: Survey) -> float:
 
     A restarted pod that gets ready again is no progress, but it ends the quiet time.
     """
-    progress = epoch(seen.rollout.last_progress_time) or 0.0
-    ready = (one.current.ready_since for one in seen.board.slots if one.current is not None)
+    progress = epoch(seen.record.last_progress_time) or 0.0
+    ready = (one.current.ready_since for one in seen.rollout.nodes if one.current is not None)
     return max(progress, *(moment or 0.0 for moment in ready), 0.0)
 
 
 def _failing(seen: Survey) -> tuple[str, ...]:
     """`c-04 CrashLoopBackOff` for each failing node that has, or is to have, the current revision."""
-    target = {slot.node for slot in seen.board.target}
+    target = {node.name for node in seen.rollout.target}
     told = [
         f"{row.node} {row.why if row.trouble is None else row.trouble.reason}"
         for row in seen.in_update_order

@@ -1,4 +1,4 @@
-"""Everything about one rollout at one moment: the planner's own board, and a row per node that says how it stands and
+"""Everything about one rollout at one moment: the planner's own state, and a row per node that says how it stands and
 why."""
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet, Phase, Rollout
 from controller.api.objects import Value
-from controller.planner.board import Board, lay_out
 from controller.planner.explanation import Explainer, NodeState
 from controller.planner.progress import Standing, advance, standing_of
+from controller.planner.rollout_state import RolloutState, rollout_state
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.node_row import NodeCounts, NodeRow, RowReader
 from kubectl_plugin.report.pulls import NodePull, worst_pulls
@@ -32,7 +32,7 @@ class Survey(Value, dict=True, gc=True):
     snapshot: Snapshot
     explainer: Explainer
     standing: Standing
-    rollout: Rollout
+    record: Rollout
     """The state of the rollout by the pods that were read; the controller's own record may be a moment older."""
     rows: tuple[NodeRow, ...]
     """One row per node, by ascending name; after them deleted nodes that still have pods."""
@@ -42,11 +42,11 @@ class Survey(Value, dict=True, gc=True):
 
     @property
     def phase(self) -> Phase:
-        return phase_in(self.rollout)
+        return phase_in(self.record)
 
     @property
-    def board(self) -> Board:
-        return self.explainer.board
+    def rollout(self) -> RolloutState:
+        return self.explainer.rollout
 
     @property
     def daemonset(self) -> DaemonSet:
@@ -55,13 +55,13 @@ class Survey(Value, dict=True, gc=True):
     @cached_property
     def current(self) -> int | None:
         """Number of the revision that is rolled out; None without the right to list revisions."""
-        return self.board.revision.number if self.snapshot.revisions_readable else None
+        return self.rollout.revision.number if self.snapshot.revisions_readable else None
 
     @cached_property
     def previous_revision(self) -> RevisionDetail | None:
         """The revision that is replaced: the newest older one that nodes still have, else the newest older one."""
         by_uid = {one.revision.uid: one for one in self.snapshot.revisions}
-        older = [by_uid[one.uid] for one in self.board.older if one.uid in by_uid]
+        older = [by_uid[one.uid] for one in self.rollout.older if one.uid in by_uid]
         carried = {row.pod.pod.hash for row in self.rows if row.pod is not None}
         return next((one for one in older if one.revision.hash in carried), older[0] if older else None)
 
@@ -75,7 +75,7 @@ class Survey(Value, dict=True, gc=True):
         tally = dict.fromkeys(NodeState, 0)
         for row in self.rows:
             tally[row.state] += 1
-        unseen = self.standing.desired - self.board.budget.desired
+        unseen = self.standing.desired - self.rollout.budget.desired
         return NodeCounts(
             desired=self.standing.desired,
             target=self.standing.target,
@@ -95,7 +95,7 @@ class Survey(Value, dict=True, gc=True):
         while it has made none.
         """
         status = self.daemonset.status
-        if status is None or status.rollout is None or status.update_revision != self.board.revision.hash:
+        if status is None or status.rollout is None or status.update_revision != self.rollout.revision.hash:
             return Rollout()
         return status.rollout
 
@@ -106,7 +106,7 @@ class Survey(Value, dict=True, gc=True):
         """
         status = self.daemonset.status
         keeps_one = status is not None and status.rollout is not None and status.rollout.phase
-        return not keeps_one or self.recorded.phase == self.rollout.phase
+        return not keeps_one or self.recorded.phase == self.record.phase
 
     @property
     def counts_differ(self) -> bool:
@@ -136,32 +136,32 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
     """
     try:
         pulls = worst_pulls(snapshot.pulls)
-        board = lay_out(world_with(snapshot, snapshot.daemonset, unpulled_of(snapshot.daemonset, pulls)))
+        rollout = rollout_state(world_with(snapshot, snapshot.daemonset, unpulled_of(snapshot.daemonset, pulls)))
     except (ValueError, msgspec.ValidationError) as error:
         raise UnreadableSpecError(f"cannot make sense of the spec of {snapshot.key.name}: {error}") from error
     daemonset = snapshot.daemonset
     status = daemonset.status
-    standing = standing_of(board, observed=is_observed(daemonset))
+    standing = standing_of(rollout, observed=is_observed(daemonset))
     if (refusal := refusal_of(daemonset)) and (standing.outdated or is_unusable(daemonset)):
         standing = replace(standing, refused=refusal)
-    rollout = advance(
+    record = advance(
         status,
         standing,
-        revision_hash=board.revision.hash,
+        revision_hash=rollout.revision.hash,
         deadline=daemonset.progress_deadline,
         now=snapshot.now,
     )
     if snapshot.nodes is None and status is not None and standing.observed:
-        rollout = stated_rollout(daemonset)
+        record = stated_rollout(daemonset)
         desired = max(status.desired_number_scheduled, standing.desired)
-        standing = replace(standing, desired=desired, target=rollout.target, done=rollout.done)
-    explainer = Explainer(board)
+        standing = replace(standing, desired=desired, target=record.target, done=record.done)
+    explainer = Explainer(rollout)
     reader = RowReader(snapshot, explainer, by, pulls)
     return Survey(
         snapshot=snapshot,
         explainer=explainer,
         standing=standing,
-        rollout=rollout,
-        rows=tuple(reader.row(slot) for slot in board.slots),
+        record=record,
+        rows=tuple(reader.row(node) for node in rollout.nodes),
         pulls=pulls,
     )

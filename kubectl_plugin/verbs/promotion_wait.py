@@ -56,7 +56,7 @@ class PromotionWait:
 
     def note_the_end(self, seen: Survey) -> None:
         """Print that the step is finished."""
-        nodes = f"{seen.standing.done} of {seen.board.budget.desired} nodes run revision {seen.current}"
+        nodes = f"{seen.standing.done} of {seen.rollout.budget.desired} nodes run revision {seen.current}"
         self._invocation.terminal.note(f"finished: {nodes}")
 
     def _survey_now(self) -> Survey:
@@ -77,7 +77,7 @@ class PromotionWait:
     def _why_closed(self, seen: Survey, soak: float) -> PromotionBlock | None:
         if seen.daemonset.generation < self._generation:
             return PromotionBlock(why=PromotionBlockReason.UNSEEN, text="the change is on its way")
-        return why_blocked(seen, steps_for_promotion(seen.snapshot, seen.board.budget.desired), soak=soak)
+        return why_blocked(seen, steps_for_promotion(seen.snapshot, seen.rollout.budget.desired), soak=soak)
 
     def _give_up_if_over(self, seen: Survey, shut: PromotionBlock) -> None:
         if shut.why is PromotionBlockReason.BLIND:

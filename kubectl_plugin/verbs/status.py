@@ -69,5 +69,5 @@ def _print(invocation: Invocation, looks: Sequence[Look]) -> None:
         terminal.say(*([""] if index else []))
         whole = invocation.output is Output.WIDE and one.survey is not None
         terminal.show(Text("\n").join(painted_lines(invocation, one)), whole=whole)
-        if one.obstacle:
-            terminal.warn(one.obstacle)
+        if one.blocker:
+            terminal.warn(one.blocker)

@@ -34,7 +34,7 @@ class Look:
 
     brief: Brief
     status: RolloutStatus
-    obstacle: str = ""
+    blocker: str = ""
     """Why its nodes cannot be listed one by one; empty if they can."""
     absence: str = ""
     """Why no controller seems to be active; only looked up while the rollout is Pending."""
@@ -88,7 +88,7 @@ async def look_at(
     presence: Callable[[float], Awaitable[str | None]] | None = None,
 ) -> Look:
     """`words` keeps log lines between looks. `presence`: why no controller is active; None asks the server anew."""
-    brief, obstacle = brief_at(snapshot, asked.by)
+    brief, blocker = brief_at(snapshot, asked.by)
     status = rollout_status(brief)
     runs = runs_without_words(snapshot.key.namespace, status.problems)
     if runs:
@@ -96,7 +96,7 @@ async def look_at(
         status = replace(status, problems=with_words(snapshot.key.namespace, status.problems, found))
     ask = presence or partial(controller_lease.why_no_controller, invocation.session)
     absence = await ask(snapshot.now) if brief.phase is Phase.PENDING else None
-    return Look(brief, status, obstacle, absence or "")
+    return Look(brief, status, blocker, absence or "")
 
 
 def brief_at(snapshot: Snapshot, by: str) -> tuple[Brief, str]:

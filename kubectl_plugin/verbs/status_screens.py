@@ -35,9 +35,9 @@ class _Obstacles:
 
     def tell_once(self, looks: Sequence[Look]) -> None:
         for look in looks:
-            if look.obstacle and look.obstacle not in self._said:
-                self._said.add(look.obstacle)
-                self._terminal.note(look.obstacle)
+            if look.blocker and look.blocker not in self._said:
+                self._said.add(look.blocker)
+                self._terminal.note(look.blocker)
 
 
 class MilestoneLines:
@@ -118,8 +118,8 @@ class LiveScreen:
         for index, look in enumerate(looks):
             lines += [Text("")] if index and detail is not Detail.HEADLINE else []
             lines += painted_lines(self._invocation, look, detail)
-            if look.obstacle and detail is not Detail.HEADLINE:
-                lines.append(clean(look.obstacle, self._invocation.terminal.ascii))
+            if look.blocker and detail is not Detail.HEADLINE:
+                lines.append(clean(look.blocker, self._invocation.terminal.ascii))
         return lines
 
 

@@ -85,7 +85,7 @@ class Acting:
         assert not left, f"nobody asked for {left}"
         self.state.learn(work.answers, self.daemonset, self.now)
         return tuple(
-            Failure(answer.action, answer.left, answer.place in places.failing)
+            Failure(answer.action, answer.left, answer.backoff_key in places.failing)
             for answer in work.answers
             if answer.left is not None
         )

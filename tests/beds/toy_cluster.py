@@ -81,7 +81,7 @@ class ToyCluster:
                 pod = self.pod(action.pod.name)
                 labels = {key: pod.labels[key] for key in pod.labels if key not in PREPARED}
                 unmarked = tuple(replace(one, open=not one.kept, marked=False) for one in pod.gates)
-                self.change(pod.uid, labels=labels, gates=unmarked, ready=pod.able, drained=False)
+                self.change(pod.uid, labels=labels, gates=unmarked, ready=pod.ready_ignoring_hook, drained=False)
             case actions.ProbeTemplate():
                 self.world = replace(world, verdicts={**world.verdicts, action.revision.hash: Accepted()})
             case actions.AdoptPod():

@@ -1,5 +1,5 @@
-"""What an explanation promises of any world: a node without an obstacle is exactly one on which the planner acts
-next, given budget; and the obstacle named is the one whose removal makes it act, or reveals the next one."""
+"""What an explanation promises of any world: a node without a blocker is exactly one on which the planner acts
+next, given budget; and the blocker named is the one whose removal makes it act, or reveals the next one."""
 
 from __future__ import annotations
 
@@ -13,124 +13,124 @@ from controller.api.pod import Pod
 from controller.planner import actions
 from controller.planner.actions import DeleteReason
 from controller.planner.blocker_checks import outgoing
-from controller.planner.blockers import Obstacle
-from controller.planner.board import Board, lay_out
+from controller.planner.blockers import Blocker
 from controller.planner.explanation import Explainer, NodeState
 from controller.planner.limits import awaits_retry
 from controller.planner.node_fit import Fit
+from controller.planner.nodes import NodeInfo
 from controller.planner.placement import place_pods
 from controller.planner.rolling_update import roll_out, settle_running_pods
-from controller.planner.slot import Slot
+from controller.planner.rollout_state import RolloutState, rollout_state
 from controller.planner.validation import compiled
 from controller.planner.world import Accepted, World
 
 DONE: Final = (NodeState.UPDATED, NodeState.UNPLANNED, NodeState.EXCLUDED)
 
 
-def unlimited(board: Board) -> Board:
+def unlimited(rollout: RolloutState) -> RolloutState:
     """The same with more budget than there are nodes, and without a turn for what failed before."""
-    most = len(board.slots) + len(board.world.pods) + 1
-    surge = most if board.surging else 0
-    budget = replace(board.budget, max_unavailable=most, max_surge=surge, burst=most)
-    return replace(board, world=replace(board.world, due_again={}), budget=budget)
+    most = len(rollout.nodes) + len(rollout.world.pods) + 1
+    surge = most if rollout.surging else 0
+    budget = replace(rollout.budget, max_unavailable=most, max_surge=surge, burst=most)
+    return replace(rollout, world=replace(rollout.world, due_again={}), budget=budget)
 
 
-def crowded(board: Board, slot: Slot) -> bool:
+def crowded(rollout: RolloutState, node: NodeInfo) -> bool:
     """Whether a surge there waits for pods beside the old one to go."""
-    return board.surging and slot.only_old and (awaits_retry(slot, board.revision.hash) or not slot.single)
+    return rollout.surging and node.only_old and (awaits_retry(node, rollout.revision.hash) or not node.single)
 
 
-def stays(board: Board, slot: Slot) -> Pod | None:
+def stays(rollout: RolloutState, node: NodeInfo) -> Pod | None:
     """The current pod of a node from which no other one goes now."""
-    return slot.current if outgoing(board, slot) is None else None
+    return node.current if outgoing(rollout, node) is None else None
 
 
-def acted_on(board: Board) -> set[str]:
+def acted_on(rollout: RolloutState) -> set[str]:
     """Nodes on which placement or update would act: in this pass, or in the next if nothing else came in between.
 
     Not where only something beside the pod in question is removed.
     """
-    slots = {slot.node: slot for slot in board.slots}
+    by_name = {node.name: node for node in rollout.nodes}
     found: set[str] = set()
-    steps = (place_pods(board), roll_out(board), settle_running_pods(board, ())) if board.world.fresh else ()
+    steps = (place_pods(rollout), roll_out(rollout), settle_running_pods(rollout, ())) if rollout.world.fresh else ()
     for action in (action for step in steps for action in step.actions):
         match action:
             case (
-                actions.CreatePod(node=node)
-                | actions.DeletePod(node=node, why=DeleteReason.OUTDATED | DeleteReason.SURGED)
+                actions.CreatePod(node=name)
+                | actions.DeletePod(node=name, why=DeleteReason.OUTDATED | DeleteReason.SURGED)
             ):
-                found.add(node)
-            case actions.PrepareDelete(node=node, why=DeleteReason.OUTDATED | DeleteReason.SURGED):
-                found.add(node)
-            case actions.UpdateInPlace(node=node) | actions.DrainPod(node=node):
-                found.add(node)
+                found.add(name)
+            case actions.PrepareDelete(node=name, why=DeleteReason.OUTDATED | DeleteReason.SURGED):
+                found.add(name)
+            case actions.UpdateInPlace(node=name) | actions.DrainPod(node=name):
+                found.add(name)
             case (
                 actions.DeletePod(why=DeleteReason.NOT_RESIZED) | actions.PrepareDelete(why=DeleteReason.NOT_RESIZED)
             ):
-                pass  # the obstacle is what ends so
-            case actions.DeletePod(node=node, pod=pod) | actions.PrepareDelete(node=node, pod=pod):
-                slot = slots[node]
-                one_of_two = slot.paired and pod.uid in {one.uid for one in (slot.current, slot.old) if one}
-                if one_of_two or crowded(board, slot) or not (slot.current or slot.old):
-                    found.add(node)
+                pass  # the blocker is what ends so
+            case actions.DeletePod(node=name, pod=pod) | actions.PrepareDelete(node=name, pod=pod):
+                node = by_name[name]
+                one_of_two = node.paired and pod.uid in {one.uid for one in (node.current, node.old) if one}
+                if one_of_two or crowded(rollout, node) or not (node.current or node.old):
+                    found.add(name)
             case actions.CancelDelete(pod=pod):
-                found |= {one.node for one in board.slots if (kept := stays(board, one)) and kept.uid == pod.uid}
-            case actions.ProbeTemplate() if not board.refused:
-                answer = {**board.world.verdicts, board.revision.hash: Accepted()}
-                found |= acted_on(replace(board, world=replace(board.world, verdicts=answer)))
+                found |= {one.name for one in rollout.nodes if (kept := stays(rollout, one)) and kept.uid == pod.uid}
+            case actions.ProbeTemplate() if not rollout.refused:
+                answer = {**rollout.world.verdicts, rollout.revision.hash: Accepted()}
+                found |= acted_on(replace(rollout, world=replace(rollout.world, verdicts=answer)))
     return found
 
 
-def obstacles(world: World) -> dict[str, Obstacle | None]:
+def blockers(world: World) -> dict[str, Blocker | None]:
     """By node."""
-    board = unlimited(lay_out(world))
-    explainer = Explainer(board)
-    return {slot.node: explainer.obstacle(slot) for slot in board.slots}
+    rollout = unlimited(rollout_state(world))
+    explainer = Explainer(rollout)
+    return {node.name: explainer.blocker(node) for node in rollout.nodes}
 
 
 def misled(world: World) -> Iterator[str]:
     """Nodes of which the explanation says that something is in the way and the planner acts, or nothing and it does
     not."""
-    board = unlimited(lay_out(world))
-    acted, explainer = acted_on(board), Explainer(board)
-    for slot in board.slots:
-        one = explainer.explain(slot)
-        if one.state in DONE or (one.obstacle is not None and crowded(board, slot)):
+    rollout = unlimited(rollout_state(world))
+    acted, explainer = acted_on(rollout), Explainer(rollout)
+    for node in rollout.nodes:
+        one = explainer.explain(node)
+        if one.state in DONE or (one.blocker is not None and crowded(rollout, node)):
             continue
-        if (slot.node in acted) is not (one.obstacle is None):
-            does = "acts" if slot.node in acted else "does nothing"
-            yield f"{slot.node} is {one.state} with obstacle {one.obstacle}, and the planner {does} there"
+        if (node.name in acted) is not (one.blocker is None):
+            does = "acts" if node.name in acted else "does nothing"
+            yield f"{node.name} is {one.state} with blocker {one.blocker}, and the planner {does} there"
 
 
 def misnamed(world: World) -> Iterator[str]:
-    """Nodes for which one obstacle after the other is removed, each once, and the planner does not act in the end."""
-    for slot in lay_out(world).slots:
-        now, seen = world, list[Obstacle]()
-        while (explained := _explained(now, slot.node)) is not None:
-            board, one, state, obstacle = explained
-            if obstacle is None or obstacle is Obstacle.UNSTORED:
+    """Nodes for which one blocker after the other is removed, each once, and the planner does not act in the end."""
+    for node in rollout_state(world).nodes:
+        now, seen = world, list[Blocker]()
+        while (explained := _explained(now, node.name)) is not None:
+            rollout, one, state, blocker = explained
+            if blocker is None or blocker is Blocker.UNSTORED:
                 done = state in DONE or one.fit is not Fit.RUN
-                if obstacle is None and not done and slot.node not in acted_on(board):
-                    yield f"{slot.node}: without {_names(seen)} nothing is in the way, and the planner does nothing"
+                if blocker is None and not done and node.name not in acted_on(rollout):
+                    yield f"{node.name}: without {_names(seen)} nothing is in the way, and the planner does nothing"
                 break
-            if obstacle in seen:
-                yield f"{slot.node}: {obstacle} is there still, without {_names(seen)}"
+            if blocker in seen:
+                yield f"{node.name}: {blocker} is there still, without {_names(seen)}"
                 break
-            seen.append(obstacle)
-            now = REMOVALS[obstacle](now, slot.node)
+            seen.append(blocker)
+            now = REMOVALS[blocker](now, node.name)
 
 
-def _explained(world: World, node: str) -> tuple[Board, Slot, NodeState, Obstacle | None] | None:
-    board = unlimited(lay_out(world))
-    slot = next((found for found in board.slots if found.node == node), None)
-    if slot is None:
+def _explained(world: World, name: str) -> tuple[RolloutState, NodeInfo, NodeState, Blocker | None] | None:
+    rollout = unlimited(rollout_state(world))
+    node = next((found for found in rollout.nodes if found.name == name), None)
+    if node is None:
         return None
-    one = Explainer(board).explain(slot)
-    return board, slot, one.state, one.obstacle
+    one = Explainer(rollout).explain(node)
+    return rollout, node, one.state, one.blocker
 
 
-def _names(obstacles: list[Obstacle]) -> str:
-    return ", ".join(obstacles) or "any obstacle"
+def _names(blockers: list[Blocker]) -> str:
+    return ", ".join(blockers) or "any blocker"
 
 
 def with_spec(world: World, **fields: object) -> World:
@@ -147,7 +147,7 @@ def rolling(world: World, **fields: object) -> World:
 
 def _cleared(world: World, node: str) -> World:
     """Nothing is left alone any more, and everything is answered."""
-    return replace(world, held_back={}, awaited=frozenset())
+    return replace(world, in_backoff={}, awaited=frozenset())
 
 
 def _pulled(world: World, node: str) -> World:
@@ -197,33 +197,31 @@ def _undrained(world: World, node: str) -> World:
     return replace(world, daemonset=replace(world.daemonset, annotations={}))
 
 
-REMOVALS: Final[Mapping[Obstacle, Callable[[World, str], World]]] = {
-    Obstacle.PARTITION: lambda world, node: rolling(world, partition=0),
-    Obstacle.SELECTOR: lambda world, node: rolling(world, selector=None),
-    Obstacle.PAUSED: lambda world, node: rolling(world, paused=False),
-    Obstacle.ON_DELETE: lambda world, node: rolling(world),
-    Obstacle.SCALING: lambda world, node: rolling(world, partition=0),
-    Obstacle.PLACEMENT: _placed,
-    Obstacle.TAINTED: _untainted,
-    Obstacle.HOOK: _unhooked,
-    Obstacle.UNREACHABLE: _untainted,
-    Obstacle.REFUSED: lambda world, node: replace(world, verdicts=dict.fromkeys(world.verdicts, Accepted())),
-    Obstacle.ADOPTABLE: lambda world, node: replace(world, orphans=()),
-    Obstacle.STRAY: lambda world, node: replace(
-        world, pods=tuple(p for p in world.pods if p.uid not in world.strays)
-    ),
-    Obstacle.HELD_BACK: _cleared,
-    Obstacle.UNANSWERED: _cleared,
-    Obstacle.RESOURCE_QUOTA: _cleared,
-    Obstacle.BACK_OFF: lambda world, node: replace(world, not_before={}),
-    Obstacle.TERMINATING: _gone,
-    Obstacle.STARTING: _ready,
-    Obstacle.DRAINING: _undrained,
-    Obstacle.RESTARTING: _ready,
-    Obstacle.RESIZING: _ready,
-    Obstacle.UNRESIZED: _ready,
-    Obstacle.PULLING: _pulled,
-    Obstacle.UNPULLED: _pulled,
-    Obstacle.STALE: lambda world, node: replace(world, fresh=True),
+REMOVALS: Final[Mapping[Blocker, Callable[[World, str], World]]] = {
+    Blocker.PARTITION: lambda world, node: rolling(world, partition=0),
+    Blocker.SELECTOR: lambda world, node: rolling(world, selector=None),
+    Blocker.PAUSED: lambda world, node: rolling(world, paused=False),
+    Blocker.ON_DELETE: lambda world, node: rolling(world),
+    Blocker.SCALING: lambda world, node: rolling(world, partition=0),
+    Blocker.PLACEMENT: _placed,
+    Blocker.TAINTED: _untainted,
+    Blocker.HOOK: _unhooked,
+    Blocker.UNREACHABLE: _untainted,
+    Blocker.REFUSED: lambda world, node: replace(world, verdicts=dict.fromkeys(world.verdicts, Accepted())),
+    Blocker.ADOPTABLE: lambda world, node: replace(world, orphans=()),
+    Blocker.STRAY: lambda world, node: replace(world, pods=tuple(p for p in world.pods if p.uid not in world.strays)),
+    Blocker.IN_BACKOFF: _cleared,
+    Blocker.UNANSWERED: _cleared,
+    Blocker.RESOURCE_QUOTA: _cleared,
+    Blocker.BACK_OFF: lambda world, node: replace(world, not_before={}),
+    Blocker.TERMINATING: _gone,
+    Blocker.STARTING: _ready,
+    Blocker.DRAINING: _undrained,
+    Blocker.RESTARTING: _ready,
+    Blocker.RESIZING: _ready,
+    Blocker.UNRESIZED: _ready,
+    Blocker.PULLING: _pulled,
+    Blocker.UNPULLED: _pulled,
+    Blocker.STALE: lambda world, node: replace(world, fresh=True),
 }
 """What ends each: the world without it. The budget is lifted anyway, and the planner itself stores a revision."""

@@ -1,4 +1,4 @@
-"""What the laws ask of a world and of a plan: the pods, and never the board that the planner lays out."""
+"""What the laws ask of a world and of a plan: the pods, and never the rollout that the planner lays out."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from controller.api.revision import Revision
 from controller.api.selector import parse
 from controller.planner import actions
 from controller.planner.node_fit import Fit, Rules
+from controller.planner.nodes import PROVEN_SECONDS
 from controller.planner.plan import Plan
 from controller.planner.revisions import current_revision
-from controller.planner.slot import PROVEN_SECONDS
 from controller.planner.world import World
 
 

@@ -1,6 +1,6 @@
 """What holds for every pass in every world: its invariants, each worked out from the world alone.
 
-The laws ask the pods, never the board, so that they do not repeat the planner's own reading.
+The laws ask the pods, never the rollout, so that they do not repeat the planner's own reading.
 """
 
 from __future__ import annotations

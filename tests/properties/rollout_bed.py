@@ -17,7 +17,7 @@ from unittest.mock import patch
 import structlog
 from structlog.typing import EventDict
 
-from controller.planner.blockers import Obstacle
+from controller.planner.blockers import Blocker
 from controller.planner.plan import Plan, plan
 from controller.planner.world import World
 from controller.reconcile import reconcile
@@ -34,7 +34,7 @@ from tests.beds.simulator.history import HistoryEntry
 from tests.beds.simulator.kinds import PODS
 from tests.beds.simulator.transport import InProcess
 from tests.beds.virtual_time import VirtualLoop, clock
-from tests.properties.explanation_law import misled, misnamed, obstacles
+from tests.properties.explanation_law import blockers, misled, misnamed
 from tests.properties.rollout_chronicle import Chronicle
 from tests.properties.rollout_knowledge import Ear
 from tests.properties.rollout_laws import broken
@@ -61,7 +61,7 @@ class Stage:
         self.clock_ahead = 0.0
         """Seconds by which the nodes' clocks are ahead of everybody else's."""
         self._charges: list[str] = []
-        self._told: Mapping[str, Obstacle | None] = {}
+        self._told: Mapping[str, Blocker | None] = {}
         """Node to what keeps it, in the pass before."""
         structlog.configure([self._logged], wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
         self._loop = VirtualLoop()
@@ -163,11 +163,11 @@ class Stage:
         return decided
 
     def _wrongly_explained(self, world: World) -> Iterator[str]:
-        """Which obstacle ends with what is asked only where others are told of than in the pass before."""
+        """Which blocker ends with what is asked only where others are told of than in the pass before."""
         if world.rules.problems:
             return
         yield from misled(world)
-        if (told := obstacles(world)) != self._told:
+        if (told := blockers(world)) != self._told:
             self._told = told
             yield from misnamed(world)
 

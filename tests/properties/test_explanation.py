@@ -1,4 +1,4 @@
-"""A node without an obstacle is one on which the planner acts next, given budget; the one named would keep it."""
+"""A node without a blocker is one on which the planner acts next, given budget; the one named would keep it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from controller.api.daemonset import Lifecycle, LifecycleHook, ScaleStrategy
-from controller.planner.blockers import Obstacle
-from controller.planner.board import lay_out
+from controller.planner.blockers import Blocker
 from controller.planner.explanation import Explainer
 from controller.planner.plan import plan
-from controller.planner.world import ROOM, BeingPulled, Place, Unpullable, World
+from controller.planner.rollout_state import rollout_state
+from controller.planner.world import POD_QUOTA, BackoffKey, BeingPulled, Unpullable, World
 from tests.beds.picture import picture
 from tests.beds.random_worlds import NAMES, often, surges, worlds
 from tests.beds.worlds import NOW
@@ -39,13 +39,13 @@ def obstructed(draw: st.DrawFn, worlds: st.SearchStrategy[World]) -> World:
         world = replace(world, pods=tuple(left), predecessors={})
     unpulled = draw(often({}, {one.name: draw(st.sampled_from(UNPULLED)) for one in world.nodes[:3]}))
     world = replace(world, unpulled=unpulled)
-    probe = Place.of_template(lay_out(world).revision.hash)
-    nodes = [Place.of_node(one.name) for one in world.nodes]
-    places = [*nodes, *(Place.of_object(one.uid) for one in world.pods), ROOM, ROOM, probe]
+    probe = BackoffKey.of_template(rollout_state(world).revision.hash)
+    nodes = [BackoffKey.of_node(one.name) for one in world.nodes]
+    places = [*nodes, *(BackoffKey.of_object(one.uid) for one in world.pods), POD_QUOTA, POD_QUOTA, probe]
     held = draw(often((), *((one,) for one in places)))
     if draw(st.booleans()):
-        return replace(world, held_back=dict.fromkeys(held, inf), awaited=frozenset(held) - {ROOM})
-    return replace(world, held_back=dict.fromkeys(held, NOW + 30))
+        return replace(world, in_backoff=dict.fromkeys(held, inf), awaited=frozenset(held) - {POD_QUOTA})
+    return replace(world, in_backoff=dict.fromkeys(held, NOW + 30))
 
 
 @every_day(150)
@@ -59,8 +59,8 @@ def test_no_obstacle_means_that_the_planner_acts(world: World) -> None:
 @given(world=obstructed(ANY))
 def test_what_may_keep_nodes_is_known_without_asking_any(world: World) -> None:
     note(picture(world, plan(world)))
-    explainer = Explainer(lay_out(world))
-    assert {explainer.kept(slot) for slot in explainer.board.slots} <= {*explainer.keepers, None}
+    explainer = Explainer(rollout_state(world))
+    assert {explainer.kept(node) for node in explainer.rollout.nodes} <= {*explainer.keepers, None}
 
 
 @every_day(80)
@@ -80,4 +80,4 @@ def test_the_obstacle_named_is_the_one_whose_removal_makes_the_planner_act(world
 
 
 def test_each_obstacle_has_a_way_to_end_it() -> None:
-    assert set(REMOVALS) == set(Obstacle) - {Obstacle.BUDGET, Obstacle.UNSTORED}
+    assert set(REMOVALS) == set(Blocker) - {Blocker.BUDGET, Blocker.UNSTORED}

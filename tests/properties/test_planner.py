@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus
-from controller.planner.board import lay_out
 from controller.planner.plan import plan
 from controller.planner.progress import advance, standing_of
+from controller.planner.rollout_state import rollout_state
 from controller.planner.validation import compiled
 from controller.planner.world import World
 from tests.beds.picture import picture
@@ -85,7 +85,7 @@ def test_the_record_of_a_rollout_moves_only_with_the_world(world: World, later: 
     again = plan(looked).status
     assert again is not None
     assert again.rollout == first.rollout
-    standing = standing_of(lay_out(looked), observed=bool(seen))
+    standing = standing_of(rollout_state(looked), observed=bool(seen))
     record = advance(written, standing, revision_hash=written.update_revision, deadline=600, now=world.now + later)
     assert record == first.rollout
 

@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
-from controller.planner.board import lay_out
 from controller.planner.revisions import current_revision
+from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
 from tests.beds.random_worlds import CANARY, POOL
 from tests.beds.toy_cluster import ToyCluster
@@ -210,7 +210,7 @@ def test_the_moves_can_exclude_a_node_from_the_older_revision() -> None:
     moves.the_partition_is_set(100)
     moves.a_template_is_applied(2)
     passes(moves)
-    assert set(lay_out(moves.cluster.world).barred) == {"node-0", "node-2", "node-4"}
+    assert set(rollout_state(moves.cluster.world).unplaceable) == {"node-0", "node-2", "node-4"}
     moves.teardown()
 
 

@@ -117,7 +117,7 @@ def brief_of(survey: Survey) -> Brief:
         phase=survey.phase,
         revision=survey.current,
         counts=survey.counts,
-        done=survey.rollout.done,
+        done=survey.record.done,
         moving=_moving_words(survey),
         why=_why_words(survey),
         refused=without_pod_name(survey.standing.refused),

@@ -117,9 +117,14 @@ def rollout_status(brief: Brief) -> RolloutStatus:
     counts still add up."""
     if brief.survey is None:
         return _stated(brief)
-    survey, board = brief.survey, brief.survey.board
+    survey, rollout = brief.survey, brief.survey.rollout
     document = _document(
-        brief, survey.recorded, board.budget, board.revision.hash, reason=reason_of(survey), use=budget_use(survey)
+        brief,
+        survey.recorded,
+        rollout.budget,
+        rollout.revision.hash,
+        reason=reason_of(survey),
+        use=budget_use(survey),
     )
     return replace(
         document,

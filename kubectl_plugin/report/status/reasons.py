@@ -23,9 +23,9 @@ from controller.api.names import (
     WRITES_FAIL,
 )
 from controller.api.objects import Value
-from controller.planner.blockers import Obstacle
+from controller.planner.blockers import Blocker
 from controller.planner.conditions import keeper_of, staying_empty
-from controller.planner.explanation import WAITS_FOR, NodeState, awaiting, blocker_of, some
+from controller.planner.explanation import WAITS_FOR, NodeState, awaiting, some, wait_reason
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.last_action import pause_of, paused_words
@@ -55,11 +55,11 @@ def reason_of(survey: Survey) -> PhaseReason:
             text = ", ".join(part for part in (waited, _waiting_words(survey)) if part)
             return PhaseReason(word=PROGRESS_DEADLINE_EXCEEDED, text=text)
         case Phase.HELD:
-            board, kept = survey.board, standing.kept
-            word, held = PARTITION_REACHED, partition_hold_words(board.budget.partition, kept)
-            if keeper_of(board) is Obstacle.SELECTOR:
+            rollout, kept = survey.rollout, standing.kept
+            word, held = PARTITION_REACHED, partition_hold_words(rollout.budget.partition, kept)
+            if keeper_of(rollout) is Blocker.SELECTOR:
                 word, held = SELECTOR_REACHED, selector_hold_words(kept)
-            return PhaseReason(word=word, text="; ".join(filter(None, (held, staying_empty(board)))))
+            return PhaseReason(word=word, text="; ".join(filter(None, (held, staying_empty(rollout)))))
         case Phase.DEGRADED:
             return PhaseReason(word=PODS_UNAVAILABLE, text=_waiting_words(survey))
         case Phase.PROGRESSING:
@@ -147,13 +147,13 @@ def partition_hold_words(partition: int, kept: int) -> str:
 
 def new_pods_words(survey: Survey) -> str:
     """Which revision new pods get during a pause."""
-    words = f"lost pods come back as they were; new nodes get revision {survey.board.fallback.usual.number}"
-    return "; ".join(filter(None, (words, staying_empty(survey.board))))
+    words = f"lost pods come back as they were; new nodes get revision {survey.rollout.fallback.usual.number}"
+    return "; ".join(filter(None, (words, staying_empty(survey.rollout))))
 
 
 def nodes_without_available_pod(survey: Survey) -> list[str]:
     """The nodes that have no available pod though they should, in update order."""
-    return [slot.node for slot in reversed(survey.board.eligible) if not slot.serves]
+    return [node.name for node in reversed(survey.rollout.eligible) if not node.available]
 
 
 def failing_words(rows: Sequence[NodeRow]) -> str:
@@ -196,20 +196,20 @@ def _refusal_reason(daemonset: DaemonSet, words: str) -> PhaseReason:
 
 
 def _progressing_reason(survey: Survey) -> PhaseReason:
-    stopped = blocker_of(survey.explainer, survey.standing)
+    stopped = wait_reason(survey.explainer, survey.standing)
     if stopped is not None:
         return PhaseReason(word=stopped.reason, text=stopped.text)
     if words := awaited_nodes_words(survey.snapshot, survey):
         return PhaseReason(word=NODES_UNREACHABLE, text=words)
     if (rival := _rival_reason(survey.daemonset)) is not None:
         return rival
-    board, text = survey.board, _waiting_words(survey)
+    rollout, text = survey.rollout, _waiting_words(survey)
     if text and text == refused_writes_words(survey.daemonset):
         return PhaseReason(word=WRITES_FAIL, text=text)
     if not survey.counts.next:
         return PhaseReason(word="PodsStarting" if survey.counts.missing == 0 else "PodsMissing", text=text)
-    if not board.room:
-        return PhaseReason(word="MaxSurgeInUse" if board.surging else "MaxUnavailableInUse", text=text)
+    if not rollout.room:
+        return PhaseReason(word="MaxSurgeInUse" if rollout.surging else "MaxUnavailableInUse", text=text)
     return PhaseReason(word="Updating", text=text)
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSet
 from controller.api.formats import IntOrPercent
 from controller.api.objects import Value
-from controller.planner.board import lay_out
+from controller.planner.rollout_state import rollout_state
 from kubectl_plugin.report.steps import Steps
 from kubectl_plugin.report.survey import Survey
 from kubectl_plugin.report.world_of import world_of
@@ -29,16 +29,16 @@ class Release(Value):
 
 def release_of(survey: Survey, steps: Steps | None) -> Release | None:
     """None if lowering the partition frees no node: rollingUpdate.selector leaves out all old ones."""
-    before = survey.board.budget.partition
+    before = survey.rollout.budget.partition
     if not before:
         return None
     step = steps.next if steps is not None else None
     after = 0 if step is None else step
-    board = lay_out(world_of(survey.snapshot, with_partition(survey.daemonset, after)))
-    freed = tuple(slot.node for slot in board.target if slot.current is None)
+    rollout = rollout_state(world_of(survey.snapshot, with_partition(survey.daemonset, after)))
+    freed = tuple(node.name for node in rollout.target if node.current is None)
     if not freed:
         return None
-    return Release(before=before, keeps=board.budget.partition, after=after, is_step=step is not None, nodes=freed)
+    return Release(before=before, keeps=rollout.budget.partition, after=after, is_step=step is not None, nodes=freed)
 
 
 def with_partition(daemonset: DaemonSet, partition: IntOrPercent) -> DaemonSet:

@@ -47,17 +47,17 @@ def strategy_of(snapshot: Snapshot, budget: Budget) -> Strategy:
 
 
 def budget_use(survey: Survey) -> BudgetUse:
-    board = survey.board
-    by = board.mid_surge if board.surging else board.unserved_nodes
-    return BudgetUse(max=board.budget.most, used=len(by), by=tuple(sorted(by)))
+    rollout = survey.rollout
+    by = rollout.mid_surge if rollout.surging else rollout.unavailable_nodes
+    return BudgetUse(max=rollout.budget.most, used=len(by), by=tuple(sorted(by)))
 
 
 def stated_budget_use(limits: Budget, counts: DaemonSetStatus) -> BudgetUse:
     """By the controller's counts: which nodes use it is unknown, and how much of maxSurge is in use, too."""
     if limits.max_surge:
         return BudgetUse(max=limits.max_surge, used=None, by=())
-    unserved = max(counts.desired_number_scheduled - counts.number_available, 0)
-    return BudgetUse(max=limits.max_unavailable, used=unserved, by=())
+    unavailable = max(counts.desired_number_scheduled - counts.number_available, 0)
+    return BudgetUse(max=limits.max_unavailable, used=unavailable, by=())
 
 
 def limits_of(daemonset: DaemonSet, desired: int) -> Budget:

@@ -7,7 +7,7 @@ The entries are in `lists`, a file for each top folder. An entry:
 
     [[fault]]
     says = "one sentence: what goes wrong"
-    file = "controller/planner/slot.py"
+    file = "controller/planner/nodes.py"
     was = "exact text that is in the file once"
     now = "the same with the fault"
     tests = "tests/unit/controller/planner/test_surge.py"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from controller.api.revision import HIGHEST_NUMBER, Revision, new_hash
 from controller.planner.actions import CreateRevision, RenumberRevision
-from controller.planner.board import lay_out
 from controller.planner.plan import plan, settle_history
 from controller.planner.revisions import current_revision
+from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
@@ -67,10 +67,10 @@ def test_a_revision_that_is_going_already_is_not_deleted_again() -> None:
 
 
 def test_the_revision_that_lost_pods_would_come_back_as_is_kept() -> None:
-    held_back = ds("v3", history=0, selector={"track": "canary"})
+    in_backoff = ds("v3", history=0, selector={"track": "canary"})
     nodes = [node("node-0", labels={"track": "canary"})]
     old = stored("v1", "v2", "v3")
-    check(world(held_back, nodes=nodes, pods=served("node-0", rev="v3"), revisions=old), "forget demo-v1")
+    check(world(in_backoff, nodes=nodes, pods=served("node-0", rev="v3"), revisions=old), "forget demo-v1")
 
 
 def test_the_last_revision_of_a_node_that_stays_empty_is_kept() -> None:
@@ -160,7 +160,7 @@ def test_an_unlabelled_revision_is_known_by_its_name() -> None:
 
 
 def test_history_is_settled_with_one_current_revision_numbered_highest() -> None:
-    assert settle_history(lay_out(world(nodes=numbered(1)))).actions == ()
+    assert settle_history(rollout_state(world(nodes=numbered(1)))).actions == ()
 
 
 def test_the_highest_number_is_shared_and_not_gone_beyond() -> None:

@@ -11,10 +11,10 @@ from controller.api.containers import PodProblem
 from controller.api.in_place import Resize, Underway
 from controller.api.names import TAINT_UNREACHABLE
 from controller.planner.actions import DeletePod, ProbeTemplate
-from controller.planner.blockers import Obstacle
-from controller.planner.board import lay_out
+from controller.planner.blockers import Blocker
 from controller.planner.explanation import Explainer
 from controller.planner.plan import plan
+from controller.planner.rollout_state import rollout_state
 from controller.planner.world import BeingPulled, Unpullable, World, unpulled
 from tests.beds.in_place_worlds import DEFERRED, REFUSED, RESTARTING, WANTED, changing, gated, in_place
 from tests.beds.picture import check
@@ -65,10 +65,10 @@ def test_one_that_is_restarted_serves_soon_unless_it_does_not_start_again() -> N
 
 
 def test_why_it_waits_is_told() -> None:
-    board = lay_out(rolling(node_1="", node_0="not found"))
-    explainer = Explainer(board)
-    found = {slot.node: explainer.explain(slot).obstacle for slot in board.outdated}
-    assert found == {"node-2": None, "node-1": Obstacle.PULLING, "node-0": Obstacle.UNPULLED}
+    rollout = rollout_state(rolling(node_1="", node_0="not found"))
+    explainer = Explainer(rollout)
+    found = {node.name: explainer.explain(node).blocker for node in rollout.outdated}
+    assert found == {"node-2": None, "node-1": Blocker.PULLING, "node-0": Blocker.UNPULLED}
 
 
 def test_when_all_others_are_done_missing_images_are_the_reason() -> None:

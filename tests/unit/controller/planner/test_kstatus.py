@@ -15,7 +15,7 @@ from controller.api.daemonset import Phase
 from controller.api.names import CONDITION_TYPES, TAINT_UNREACHABLE
 from controller.planner import progress
 from controller.planner.plan import plan
-from controller.planner.world import Place, World
+from controller.planner.world import BackoffKey, World
 from controller.reconcile.status_writer import OwnStatus, due_status
 from tests.beds.api import Object
 from tests.beds.argo_cd import DEGRADED, HEALTHY, PROGRESSING, SUSPENDED, shipped
@@ -118,13 +118,13 @@ def test_a_blocker_is_the_reason_of_reconciling() -> None:
 
 def test_a_rollout_that_waits_only_for_answers_of_the_server_says_so() -> None:
     pods = everywhere(2)
-    places = frozenset(Place.of_object(one.uid) for one in pods)
-    asked = world(ds("v2"), nodes=2, pods=pods, held_back=dict.fromkeys(places, inf), awaited=places)
+    places = frozenset(BackoffKey.of_object(one.uid) for one in pods)
+    asked = world(ds("v2"), nodes=2, pods=pods, in_backoff=dict.fromkeys(places, inf), awaited=places)
     told = "2 of 2 nodes still wait for an available pod of revision v2; "
     silent = f"{told}the server has not answered what was asked for node-1, node-0"
     assert words(looked_at(asked), "Reconciling") == ("True", "ServerSilent", silent)
-    first = Place.of_object(pods[0].uid)
-    moving = replace(asked, held_back={first: inf}, awaited=frozenset({first}))
+    first = BackoffKey.of_object(pods[0].uid)
+    moving = replace(asked, in_backoff={first: inf}, awaited=frozenset({first}))
     assert words(looked_at(moving), "Reconciling")[1] == "Progressing", "the other node goes on"
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from controller.api.daemonset import Phase
 from controller.api.pod import Pod
-from controller.planner.board import lay_out
 from controller.planner.node_fit import Rules
 from controller.planner.plan import plan
 from controller.planner.progress import Condition
+from controller.planner.rollout_state import rollout_state
 from controller.planner.world import FormerPod, Predecessor, World
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
@@ -102,11 +102,11 @@ def test_a_lost_pod_comes_back_as_it_was_and_not_as_an_abandoned_revision() -> N
     """All run v1; v2 was pushed and held, then v3."""
     three = [revision("v1"), revision("v2"), revision("v3")]
     rest = served("n2", "n3", "n4")
-    held_back = world(ds("v3", partition=4), nodes=["n1", *(one.node for one in rest)], pods=rest, revisions=three)
-    check(held_back, "+n1 v1")
-    check(msgspec.structs.replace(held_back, predecessors=before("n1", "v1")), "+n1 v1")
-    check(msgspec.structs.replace(held_back, predecessors=before("n1", "v2")), "+n1 v2")
-    check(msgspec.structs.replace(held_back, predecessors=before("n1", "v0")), "+n1 v1")
+    in_backoff = world(ds("v3", partition=4), nodes=["n1", *(one.node for one in rest)], pods=rest, revisions=three)
+    check(in_backoff, "+n1 v1")
+    check(msgspec.structs.replace(in_backoff, predecessors=before("n1", "v1")), "+n1 v1")
+    check(msgspec.structs.replace(in_backoff, predecessors=before("n1", "v2")), "+n1 v2")
+    check(msgspec.structs.replace(in_backoff, predecessors=before("n1", "v0")), "+n1 v1")
 
 
 def test_a_pod_that_is_gone_but_for_a_finalizer_is_known() -> None:
@@ -241,7 +241,7 @@ def test_a_node_excluded_by_the_older_revision_stays_empty() -> None:
 )
 def test_whatever_excludes_it(first: dict[str, Any]) -> None:
     of = widened(first=first, partition=4)
-    assert set(lay_out(of).barred) == {"n1", "n2"}
+    assert set(rollout_state(of).unplaceable) == {"n1", "n2"}
     check(of)
 
 
@@ -256,15 +256,15 @@ def test_a_taint_that_only_the_new_template_tolerates() -> None:
 @pytest.mark.parametrize("held", [{"paused": True}, {"selector": POOL}, {"partition": 2}])
 def test_whatever_keeps_the_current_one_from_it(held: dict[str, Any]) -> None:
     of = widened(pods=[pod("n3"), pod("n4", "v2")], **held)
-    assert set(lay_out(of).barred) == {"n1", "n2"}
-    assert lay_out(of).unserved == 0
+    assert set(rollout_state(of).unplaceable) == {"n1", "n2"}
+    assert rollout_state(of).unavailable == 0
 
 
 def test_it_uses_no_maxunavailable_and_one_that_only_lost_its_pod_does() -> None:
     pods = [pod("n3"), pod("n4")]
-    assert lay_out(widened(pods=pods, partition=4)).unserved == 0
-    assert lay_out(widened(pods=pods, partition=4, first={})).unserved == 2
-    assert lay_out(widened(pods=pods[1:], partition=4)).unserved == 1
+    assert rollout_state(widened(pods=pods, partition=4)).unavailable == 0
+    assert rollout_state(widened(pods=pods, partition=4, first={})).unavailable == 2
+    assert rollout_state(widened(pods=pods[1:], partition=4)).unavailable == 1
 
 
 def test_a_lost_pod_does_not_come_back_where_its_revision_does_not_run() -> None:
@@ -276,9 +276,9 @@ def test_a_lost_pod_comes_back_where_its_revision_runs() -> None:
 
 
 def test_with_partitioned_scaling_a_waiting_node_is_not_a_lasting_gap() -> None:
-    assert lay_out(widened(partition=4, partitioned_scaling=True)).barred == {}
+    assert rollout_state(widened(partition=4, partitioned_scaling=True)).unplaceable == {}
     chosen = widened(partition=2, partitioned_scaling=True, selector=POOL)
-    assert set(lay_out(chosen).barred) == {"n1", "n2"}
+    assert set(rollout_state(chosen).unplaceable) == {"n1", "n2"}
 
 
 def test_on_delete_leaves_nobody_empty() -> None:
@@ -319,6 +319,6 @@ def test_paused_with_nobody_but_empty_nodes_left_it_is_paused() -> None:
 def test_a_pass_in_which_no_node_is_empty_asks_no_placement() -> None:
     full = widened(partition=2, pods=[pod("n1", "v2"), pod("n2", "v2"), *served("n3", "n4")])
     assert all(isinstance(rules, Rules) for rules in full.placements.values())
-    board = lay_out(full)
-    assert board.barred == {}
-    assert "usual" not in vars(board.fallback)
+    rollout = rollout_state(full)
+    assert rollout.unplaceable == {}
+    assert "usual" not in vars(rollout.fallback)

@@ -6,7 +6,7 @@ import pytest
 
 from controller.api.formats import IntOrPercent
 from controller.api.node import Node
-from controller.planner.board import lay_out
+from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
@@ -22,7 +22,7 @@ def canaries(*names: str, of: int) -> list[Node]:
 
 
 def allowed(of: World) -> list[str]:
-    return [slot.node for slot in lay_out(of).may_hold_current]
+    return [node.name for node in rollout_state(of).may_hold_current]
 
 
 def test_without_partition_updated_nodes_are_first_then_descending() -> None:

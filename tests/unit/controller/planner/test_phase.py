@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import Phase
 from controller.api.names import LONGEST_PROGRESS_DEADLINE, PROGRESS_DEADLINE_ANNOTATION
-from controller.planner.board import lay_out
 from controller.planner.plan import plan
 from controller.planner.progress import Standing, phase_of, standing_of
+from controller.planner.rollout_state import rollout_state
 from controller.planner.world import World
 from tests.beds.dry_runs import refusing
 from tests.beds.kstatus import CURRENT, kstatus
@@ -96,7 +96,7 @@ def test_there_are_nine() -> None:
 
 
 def facts(of: World) -> Standing:
-    return standing_of(lay_out(of), observed=True)
+    return standing_of(rollout_state(of), observed=True)
 
 
 def test_old_nodes_below_the_target_are_outdated_and_the_others_kept() -> None:

@@ -16,7 +16,7 @@ from controller.api.objects import rfc3339
 from controller.api.pod import Pod
 from controller.planner.plan import plan
 from controller.planner.progress import Standing, advance, halted
-from controller.planner.world import Place, World
+from controller.planner.world import BackoffKey, World
 from tests.beds.dry_runs import refusing
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import NOW, ago, ds, everywhere, node, numbered, pending, pod, served, taint, world
@@ -322,9 +322,9 @@ def test_a_rollout_that_waits_for_nodes_alone_is_never_late(
 
 
 def test_a_write_that_fails_elsewhere_is_waited_for_too() -> None:
-    held_back = {Place.of_object(pod("node-1").uid): NOW + 3600}
+    in_backoff = {BackoffKey.of_object(pod("node-1").uid): NOW + 3600}
     fleet = [node("node-0", GONE), node("node-1")]
-    found = looked_at(looked_at(world(ds("v2"), nodes=fleet, pods=everywhere(2), held_back=held_back)))
+    found = looked_at(looked_at(world(ds("v2"), nodes=fleet, pods=everywhere(2), in_backoff=in_backoff)))
     assert phase_of_world(looked_at(replace(found, now=NOW + 601))) == "Stalled"
 
 

@@ -12,7 +12,7 @@ from controller.api.names import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.api.objects import rfc3339
 from controller.planner.plan import Plan, plan
 from controller.planner.status import Status, columns_of
-from controller.planner.world import Place, World
+from controller.planner.world import BackoffKey, World
 from tests.beds.dry_runs import refusing
 from tests.beds.picture import picture
 from tests.beds.worlds import (
@@ -123,7 +123,7 @@ def test_while_writes_fail_the_generation_is_observed_and_trouble_told() -> None
 def test_trouble_is_told_during_the_back_off_of_what_failed() -> None:
     waiting = world(
         pods=served("node-0", "node-1"),
-        held_back={Place.of_node(f"node-{n}"): ago(-60) for n in (2, 3, 4)},
+        in_backoff={BackoffKey.of_node(f"node-{n}"): ago(-60) for n in (2, 3, 4)},
         write_failure="no",
     )
     decided = plan(waiting)
@@ -133,14 +133,16 @@ def test_trouble_is_told_during_the_back_off_of_what_failed() -> None:
 
 def test_what_is_done_all_the_same_is_not_withheld() -> None:
     """Nothing is left to be done at node-9."""
-    others = world(pods=served("node-0", "node-1"), held_back={Place.of_node("node-9"): ago(-60)}, write_failure="no")
+    others = world(
+        pods=served("node-0", "node-1"), in_backoff={BackoffKey.of_node("node-9"): ago(-60)}, write_failure="no"
+    )
     decided = plan(others)
     assert (len(decided.actions), decided.withheld) == (3, False)
 
 
 def test_the_first_place_whose_back_off_ends_does_not_wait_for_the_last() -> None:
-    held_back = {Place.of_node("node-3"): ago(-8), Place.of_node("node-4"): ago(-300)}
-    assert plan(world(pods=everywhere(3), held_back=held_back)).wake_at == ago(-8)
+    in_backoff = {BackoffKey.of_node("node-3"): ago(-8), BackoffKey.of_node("node-4"): ago(-300)}
+    assert plan(world(pods=everywhere(3), in_backoff=in_backoff)).wake_at == ago(-8)
 
 
 def test_nothing_is_done_or_said_for_a_daemonset_on_its_way_out() -> None:
@@ -148,7 +150,7 @@ def test_nothing_is_done_or_said_for_a_daemonset_on_its_way_out() -> None:
 
 
 def test_trouble_is_over_where_nothing_is_left_to_be_written() -> None:
-    well = world(pods=everywhere(5), held_back={Place.of_node("gone"): ago(-60)}, write_failure="no")
+    well = world(pods=everywhere(5), in_backoff={BackoffKey.of_node("gone"): ago(-60)}, write_failure="no")
     assert plan(well).all_written
     assert condition(well, "Degraded") == ("False", "AsExpected", "")
 

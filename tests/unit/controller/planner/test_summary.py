@@ -12,7 +12,7 @@ from controller.api.containers import PodProblem
 from controller.api.node import Node
 from controller.planner.plan import plan
 from controller.planner.summary import Summary
-from controller.planner.world import Place, World
+from controller.planner.world import BackoffKey, World
 from tests.beds.dry_runs import refusing
 from tests.beds.worlds import (
     NOW,
@@ -42,20 +42,20 @@ def told(seen: Summary) -> str:
     return " | ".join((states(seen).removeprefix(": "), failures, blocks))
 
 
-PLACES = (Place.of_node("node-2"), Place.of_object(everywhere(2)[1].uid))
+PLACES = (BackoffKey.of_node("node-2"), BackoffKey.of_object(everywhere(2)[1].uid))
 """A node without a pod, and the pod of another."""
 
 
-def unanswered(*places: Place) -> World:
+def unanswered(*places: BackoffKey) -> World:
     """Two old pods, and a node without one."""
     answers = dict.fromkeys(places, inf)
-    return world(ds("v2"), nodes=3, pods=everywhere(2), held_back=answers, awaited=frozenset(places))
+    return world(ds("v2"), nodes=3, pods=everywhere(2), in_backoff=answers, awaited=frozenset(places))
 
 
 def unstored() -> World:
     """An old pod, and a node without one, while the current revision cannot be stored."""
     found = world(ds("v2"), nodes=2, pods=everywhere(1), revisions=[revision("v1")])
-    return replace(found, held_back=dict.fromkeys((one.place for one in plan(found).actions), NOW + 9))
+    return replace(found, in_backoff=dict.fromkeys((one.backoff_key for one in plan(found).actions), NOW + 9))
 
 
 TABLE: list[tuple[str, World, str]] = [
@@ -231,7 +231,7 @@ TABLE: list[tuple[str, World, str]] = [
     ),
     (
         "writes that failed are the server's answer",
-        world(ds("v2"), nodes=3, pods=everywhere(2), held_back=dict.fromkeys(PLACES, NOW + 9)),
+        world(ds("v2"), nodes=3, pods=everywhere(2), in_backoff=dict.fromkeys(PLACES, NOW + 9)),
         "1 updating, 2 old |  | Budget",
     ),
 ]

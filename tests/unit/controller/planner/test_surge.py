@@ -10,7 +10,7 @@ from typing import Any
 from controller.api.daemonset import LifecycleHook, Phase
 from controller.api.names import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.planner.actions import DeletePod, DeleteReason
-from controller.planner.world import Place
+from controller.planner.world import BackoffKey
 from tests.beds.picture import check
 from tests.beds.toy_cluster import PREPARED, ToyCluster
 from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pending, pod, served, taint, world
@@ -246,7 +246,9 @@ def test_a_template_changed_while_surging_costs_the_pod_not_serving() -> None:
 
 
 def test_a_node_where_creates_fail_does_not_keep_its_surge_slot() -> None:
-    surging = world(ds("v2", max_surge=1), nodes=3, pods=everywhere(3), held_back={Place.of_node("node-2"): NOW + 8})
+    surging = world(
+        ds("v2", max_surge=1), nodes=3, pods=everywhere(3), in_backoff={BackoffKey.of_node("node-2"): NOW + 8}
+    )
     decided = check(surging, "+node-1 v2")
     assert decided.wake_at == NOW + 8
 

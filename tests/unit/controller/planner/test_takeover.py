@@ -13,7 +13,7 @@ from controller.api.objects import JSONObject
 from controller.api.pod import Pod
 from controller.planner.actions import AdoptPod
 from controller.planner.plan import plan
-from controller.planner.world import Place
+from controller.planner.world import BackoffKey
 from tests.beds.in_place_worlds import RESTARTING, gated
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
@@ -174,8 +174,8 @@ ORPHAN = pod("node-0", name="orphan", owner="")
 def test_a_node_with_an_orphan_that_cannot_be_adopted_now_is_taken(
     daemonset: DaemonSet, pods: tuple[Pod, ...], node_0: str
 ) -> None:
-    held = {Place.of_object(ORPHAN.uid): NOW + 9}
-    cluster = ToyCluster(world(daemonset, nodes=2, pods=pods, orphans=(ORPHAN,), held_back=held))
+    held = {BackoffKey.of_object(ORPHAN.uid): NOW + 9}
+    cluster = ToyCluster(world(daemonset, nodes=2, pods=pods, orphans=(ORPHAN,), in_backoff=held))
     done = [one for _ in range(5) for one in cluster.step()]
     assert [one for one in done if "node-0" in one] == ([] if node_0 == "nothing" else [node_0])
     assert any(one.startswith("+node-1") for one in done), "another node waits for none of this"
@@ -183,16 +183,16 @@ def test_a_node_with_an_orphan_that_cannot_be_adopted_now_is_taken(
     assert status is not None
     said = "1 node waits until a pod without a controller is adopted or gone: node-0"
     assert all(said in one.message for one in status.conditions if one.type in ("Progressing", "Reconciling"))
-    cluster.world = replace(cluster.world, held_back={})
+    cluster.world = replace(cluster.world, in_backoff={})
     assert cluster.step() == ["adopt orphan"]
 
 
 @pytest.mark.parametrize(("ready", "expected"), [(True, ["-node-2 v1"]), (False, [])])
 def test_a_ready_orphan_that_cannot_be_adopted_delays_no_other_node(ready: bool, expected: list[str]) -> None:
     orphan = replace(ORPHAN, ready=ready)
-    held = {Place.of_object(orphan.uid): NOW + 60}
+    held = {BackoffKey.of_object(orphan.uid): NOW + 60}
     pods = served("node-1", "node-2", rev="v1")
-    check(world(ds("v2"), nodes=3, pods=pods, orphans=(orphan,), held_back=held), *expected)
+    check(world(ds("v2"), nodes=3, pods=pods, orphans=(orphan,), in_backoff=held), *expected)
 
 
 def test_dying_ended_and_unmatching_orphans_are_not_adopted() -> None:
@@ -244,7 +244,7 @@ def test_what_we_closed_is_opened_before_a_pod_is_released(stray: Pod, first: st
 
 def test_a_pod_that_cannot_be_opened_is_released_all_the_same() -> None:
     stray = gated(pod("node-0", **STRAY), draining=True)
-    check(world(nodes=0, pods=[stray], held_back={Place.of_gates(stray.uid): 9.0}), "release stray")
+    check(world(nodes=0, pods=[stray], in_backoff={BackoffKey.of_gates(stray.uid): 9.0}), "release stray")
 
 
 def test_the_selector_may_be_made_of_expressions() -> None:

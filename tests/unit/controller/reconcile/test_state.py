@@ -10,7 +10,7 @@ from controller.api.objects import StatusWriters
 from controller.kube.errors import Invalid, UnknownFields
 from controller.planner.actions import CreatePod, ProbeTemplate
 from controller.planner.plan import Plan
-from controller.planner.world import ROOM, Accepted, FormerPod, Place, Predecessor
+from controller.planner.world import POD_QUOTA, Accepted, BackoffKey, FormerPod, Predecessor
 from controller.reconcile.caches import Cached
 from controller.reconcile.state import DaemonSetState, DaemonSetStates, Unsure
 from controller.reconcile.status_writer import STAND_BACK_FIRST, OwnStatus
@@ -29,7 +29,7 @@ def test_a_node_that_is_gone_leaves_nothing_behind() -> None:
     states = DaemonSetStates()
     state = states.of("uid-1")
     state.predecessors["node-3"] = Predecessor(uid="p", pod=FormerPod(hash="v1"))
-    state.places.failed(Place.of_node("node-3"), 1.0)
+    state.places.failed(BackoffKey.of_node("node-3"), 1.0)
     states.forget_node("node-3")
     assert (state.predecessors, state.places.failing) == ({}, {})
 
@@ -49,19 +49,24 @@ def test_an_answer_about_what_is_gone_is_kept_no_longer_than_a_pass(gone: bool) 
         unreadable="",
     )
     state = DaemonSetState()
-    about = [Place.of_node("node-0"), Place.of_object(uid), Place.of_gates(uid), Place.of_label(uid)]
-    others = [Place.of_template("v2"), Place.of_revision(), ROOM]
-    for place in (*about, Place.of_keeping(uid), *others):
+    about = [
+        BackoffKey.of_node("node-0"),
+        BackoffKey.of_object(uid),
+        BackoffKey.of_gates(uid),
+        BackoffKey.of_label(uid),
+    ]
+    others = [BackoffKey.of_template("v2"), BackoffKey.of_revision(), POD_QUOTA]
+    for place in (*about, BackoffKey.of_keeping(uid), *others):
         state.places.failed(place, 1.0)
         state.places.note_inconclusive(place)
     made = CreatePod(node="node-0", name="demo-1", revision=revision("v2"))
-    state.unsure = {made.place: Unsure(action=made, until=9.0)}
+    state.unsure = {made.backoff_key: Unsure(action=made, until=9.0)}
     state.refused_resizes, state.unanswered_names = {uid: "no"}, {"node-0": "demo-1"}
     state.predecessors = {"node-0": Predecessor(uid="p")}
     state.forget_gone(cached, 2.0)
     left = [*state.unsure.values(), *state.refused_resizes, *state.unanswered_names, *state.predecessors]
     assert len(left) == (0 if gone else 4)
-    kept = {*others} if gone else {*about, Place.of_keeping(uid), *others}
+    kept = {*others} if gone else {*about, BackoffKey.of_keeping(uid), *others}
     assert (set(state.places.failing), set(state.places.inconclusive)) == (kept, kept)
     state.forget_gone(cached, 9.0)
     assert state.unsure == {}, "by now it is done or lost"
@@ -153,7 +158,7 @@ def test_another_generation_begins_with_a_clean_page() -> None:
     told = WriteFailure(words="no", gist="no", kind=CreatePod)
     state = DaemonSetState(generation=1, write_failure=told)
     for _ in range(2):
-        state.places.failed(Place.of_node("node-3"), NOW)
+        state.places.failed(BackoffKey.of_node("node-3"), NOW)
     state.learn([REFUSED], ds(), NOW)
     state.begin(1, CacheProgress())
     assert (state.write_failure, state.verdicts.refusals) == (told, 1)

@@ -18,7 +18,7 @@ from controller.kube.decode import Malformed, Seen
 from controller.observe.daemonset_gauges import measured
 from controller.planner.actions import Action, DeletePod, DeleteReason, PrepareDelete
 from controller.planner.plan import Plan, plan
-from controller.planner.world import Place, World
+from controller.planner.world import BackoffKey, World
 from controller.reconcile.caches import Caches
 from controller.reconcile.execute import Unanswered
 from controller.reconcile.inputs import world_of
@@ -104,8 +104,8 @@ def test_what_the_server_has_not_answered_is_awaited_and_left_alone() -> None:
     leaving = pod("node-0")
     asked = DeletePod(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED)
     found = world_seen(caches_with([leaving]), DaemonSetState(unanswered=Awaiting(asked)))
-    assert found.awaited == frozenset({Place.of_object(leaving.uid)})
-    assert found.held_back == {Place.of_object(leaving.uid): inf}
+    assert found.awaited == frozenset({BackoffKey.of_object(leaving.uid)})
+    assert found.in_backoff == {BackoffKey.of_object(leaving.uid): inf}
     assert [one.dying for one in found.pods] == [True], "it may have been deleted"
 
 

@@ -17,7 +17,7 @@ from controller.kube.errors import ApiError, Conflict, Forbidden, WriteVerdict
 from controller.planner import actions
 from controller.planner.actions import Action, CreatePod, DeletePod, DeleteReason
 from controller.planner.plan import Plan
-from controller.planner.world import Place
+from controller.planner.world import BackoffKey
 from controller.reconcile.node_backoff import LASTING_SECONDS, MOST_SECONDS, QUIET_SECONDS, NodeBackoff
 from controller.reconcile.state import DaemonSetState
 from controller.reconcile.write_outcomes import (
@@ -207,7 +207,7 @@ def test_a_failure_of_another_kind_takes_its_place() -> None:
 
 
 def test_an_error_that_passes_is_told_where_it_repeats() -> None:
-    told = failure_after(None, Plan(actions=(A,)), [CHANGED], {Place.of_node("a")})
+    told = failure_after(None, Plan(actions=(A,)), [CHANGED], {BackoffKey.of_node("a")})
     assert told is not None
     assert "changed meanwhile" in told.words
 
@@ -216,7 +216,7 @@ def test_an_error_that_passes_is_told_where_it_repeats() -> None:
 
 PREPARE = actions.PrepareDelete(pod=REF, node="node-0", why=DeleteReason.OUTDATED, mark=True, held_by="label a=b")
 CANCEL = actions.CancelDelete(pod=REF)
-FAILING = {PREPARE.place: Failing(until=0.0, delay=SECONDS)}
+FAILING = {PREPARE.backoff_key: Failing(until=0.0, delay=SECONDS)}
 
 
 def repeated(*cycle: Action, times: int = MOST) -> RevertedWrites:
@@ -287,11 +287,11 @@ def test_whatever_is_taken_back_is_written_ever_less_often(cycle: list[Action], 
     state, moment, in_second_hour = DaemonSetState(), 0.0, 0
     daemonset, turns = ds("v2"), itertools.cycle(zip(cycle, gaps, strict=False))
     for action, gap in turns:
-        moment = max(moment, state.places.held_back(moment).get(action.place, 0.0))
+        moment = max(moment, state.places.held_back(moment).get(action.backoff_key, 0.0))
         if moment >= 2 * HOUR:
             break
         undone = state.reverted_writes.reverted(action, state.places.failing, moment)
-        counts = undone is not None and state.places.is_suspect(action.place)
+        counts = undone is not None and state.places.is_suspect(action.backoff_key)
         state.learn([Answer(action=action, error=undone, left=undone, counts=counts)], daemonset, moment)
         in_second_hour += moment >= HOUR
         moment += gap
@@ -329,7 +329,7 @@ def test_a_place_is_contested_while_the_last_write_repeated_another() -> None:
     assert writes.contested == set()
     error = writes.reverted(PREPARE, {}, 1.0)
     writes.learn(Answer(action=PREPARE, error=error, left=error), {}, 1.0)
-    assert writes.contested == {PREPARE.place}
+    assert writes.contested == {PREPARE.backoff_key}
     writes.learn(Answer(action=PREPARE), {}, 200.0)
     assert writes.contested == set()
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from controller.api.objects import JSONObject
-from kubectl_plugin.edits.effects import board_after, course_words, number_of
+from kubectl_plugin.edits.effects import course_words, number_of, rollout_after
 from kubectl_plugin.report.snapshot import Snapshot, Unread
 from tests.beds.worlds import node, pod, revision, served, taint
 from tests.unit.kubectl_plugin.edits.documents import live, rolling, seen
@@ -22,9 +22,9 @@ def test_the_current_template_always_gets_the_highest_number(current: str, older
 
 
 def told(snapshot: Snapshot) -> tuple[str, ...]:
-    board = board_after(snapshot)
-    assert board is not None
-    return course_words(snapshot, board)
+    rollout = rollout_after(snapshot)
+    assert rollout is not None
+    return course_words(snapshot, rollout)
 
 
 @pytest.mark.parametrize(
@@ -84,13 +84,13 @@ def test_nodes_that_are_out_of_reach_wait() -> None:
 
 
 def test_there_is_no_board_without_the_pods() -> None:
-    assert board_after(seen(unread=(Unread(what="nodes"), Unread(what="pods")))) is None
+    assert rollout_after(seen(unread=(Unread(what="nodes"), Unread(what="pods")))) is None
 
 
 def test_without_the_nodes_those_that_have_a_pod_stand_for_them() -> None:
-    board = board_after(seen(nodes=None, pods=OLD))
-    assert board is not None
-    assert board.budget.desired == 4
+    rollout = rollout_after(seen(nodes=None, pods=OLD))
+    assert rollout is not None
+    assert rollout.budget.desired == 4
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_without_the_nodes_those_that_have_a_pod_stand_for_them() -> None:
     ids=["selector", "nodeSelector", "affinity"],
 )
 def test_nothing_stands_for_nodes_that_are_chosen_by_what_they_are_like(document: JSONObject) -> None:
-    assert board_after(seen(document, pods=OLD)) is not None
-    assert board_after(seen(document, nodes=None, pods=OLD)) is None
+    assert rollout_after(seen(document, pods=OLD)) is not None
+    assert rollout_after(seen(document, nodes=None, pods=OLD)) is None
 
 
 @pytest.mark.parametrize("strategy", [rolling(maxUnavailable="many"), rolling(selector={"matchLabels": 3})])
 def test_there_is_no_board_of_a_spec_that_makes_no_sense(strategy: JSONObject) -> None:
     valid = seen(live())
     broken = msgspec.structs.replace(valid, document=live(strategy))
-    assert board_after(broken) is None
+    assert rollout_after(broken) is None

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import LifecycleHook, Phase
-from controller.planner.blockers import Obstacle
+from controller.planner.blockers import Blocker
 from kubectl_plugin.forecast.forecast import Forecast, forecast
 from kubectl_plugin.forecast.moves import AT_ONCE
 from tests.beds.dry_runs import refusing
@@ -62,7 +62,7 @@ def test_the_selector_chooses_the_nodes() -> None:
     fleet = [node(f"node-{number}", labels={"track": "canary"} if number in (1, 3) else {}) for number in range(5)]
     found = forecast(world(ds("v2", selector={"track": "canary"}), nodes=fleet, pods=everywhere(5)))
     assert told(found) == ["3", "1"]
-    assert found.kept_nodes[Obstacle.SELECTOR] == ("node-4", "node-2", "node-0")
+    assert found.kept_nodes[Blocker.SELECTOR] == ("node-4", "node-2", "node-0")
     assert found.phase is Phase.HELD
 
 
@@ -99,7 +99,7 @@ def test_a_pod_that_loses_its_traffic_for_nothing_gets_it_back() -> None:
     paused = in_place(grace=60, paused=True)
     found = forecast(changing(paused, nodes=2, pods=[gated(pod("node-0")), drained]), pace=10.0)
     assert told(found) == []
-    assert not found.end.unserved_nodes
+    assert not found.end.unavailable_nodes
 
 
 def test_an_old_pod_that_is_not_available_goes_at_once_and_uses_the_budget() -> None:
@@ -130,7 +130,7 @@ def test_partitioned_scaling_keeps_new_nodes_without_a_pod() -> None:
         world(ds("v2", partition=3, partitioned_scaling=True), pods=served("node-4", "node-3", rev="v2"))
     )
     assert not found.changes
-    assert found.kept_nodes[Obstacle.SCALING] == ("node-2", "node-1", "node-0")
+    assert found.kept_nodes[Blocker.SCALING] == ("node-2", "node-1", "node-0")
 
 
 def test_a_surge_under_way_is_finished_before_the_next_begins() -> None:
@@ -154,14 +154,14 @@ def test_a_pod_that_ended_comes_back_where_a_new_node_would_wait() -> None:
     found = forecast(world(daemonset, pods=pods))
     assert told(found) == ["3"]
     assert found.waves[0].moves[0].revision == 1
-    assert found.kept_nodes[Obstacle.SCALING] == ("node-4",)
+    assert found.kept_nodes[Blocker.SCALING] == ("node-4",)
 
 
 def test_only_so_many_waves_are_worked_out_and_the_rest_is_listed_in_order() -> None:
     found = forecast(old(9, max_unavailable=2, partition=1), waves=2)
     assert told(found) == ["8 7", "6 5"]
     assert found.rest == ("node-4", "node-3", "node-2", "node-1")
-    assert (found.width, found.phase, found.kept_nodes.get(Obstacle.PARTITION, ())) == (2, None, ("node-0",))
+    assert (found.width, found.phase, found.kept_nodes.get(Blocker.PARTITION, ())) == (2, None, ("node-0",))
 
 
 def test_exactly_as_many_waves_as_there_are_leave_no_rest() -> None:
@@ -184,7 +184,7 @@ def test_of_a_refused_revision_no_pod_is_created_even_on_empty_nodes(strategy: d
     refused = refusing("v2", "not here")
     first = world(ds("v2", **strategy), verdicts=refused, ask_at=inf)
     assert told(forecast(first)) == []
-    assert forecast(first).kept_nodes[Obstacle.REFUSED] == ("node-4", "node-3", "node-2", "node-1", "node-0")
+    assert forecast(first).kept_nodes[Blocker.REFUSED] == ("node-4", "node-3", "node-2", "node-1", "node-0")
     assert forecast(first).phase is not Phase.HEALTHY
 
 
@@ -202,7 +202,7 @@ def test_nodes_excluded_by_the_older_revision_hold_nothing_up() -> None:
     pods = served("node-2", "node-3")
     found = forecast(world(ds("v2", partition=2), nodes=nodes, pods=pods, revisions=stored))
     assert told(found) == ["3", "2"]
-    assert (found.kept_nodes[Obstacle.PLACEMENT], found.kept_nodes.get(Obstacle.PARTITION, ())) == (
+    assert (found.kept_nodes[Blocker.PLACEMENT], found.kept_nodes.get(Blocker.PARTITION, ())) == (
         ("node-1", "node-0"),
         (),
     )
@@ -224,7 +224,7 @@ def test_a_lost_pod_comes_back_as_most_are_and_after_a_revert_as_current() -> No
 
 def hashes(found: Forecast) -> list[str]:
     """In the end, by node."""
-    return [one.pods[0].hash for one in found.end.slots]
+    return [one.pods[0].hash for one in found.end.nodes]
 
 
 def test_running_updates_are_waited_for_and_failures_keep_their_budget() -> None:
@@ -247,7 +247,7 @@ def test_a_failing_pod_that_uses_up_the_budget_stops_everything() -> None:
     pods = (*served("node-0", "node-1"), pod("node-2", "v2", ready=None))
     found = forecast(world(ds("v2"), nodes=3, pods=pods), never_ready=frozenset({("node-2", "v2")}))
     assert not found.changes
-    assert found.kept_nodes[Obstacle.BUDGET] == ("node-1", "node-0")
+    assert found.kept_nodes[Blocker.BUDGET] == ("node-1", "node-0")
     assert found.phase is Phase.STALLED
 
 
@@ -256,7 +256,7 @@ def test_a_pod_that_failed_is_made_again_and_fails_again() -> None:
     found = forecast(world(ds("v2"), nodes=3, pods=pods), never_ready=frozenset({("node-2", "v2")}))
     assert told(found) == ["2"]
     assert found.waves[0].moves[0].why == "it failed"
-    assert found.kept_nodes[Obstacle.BUDGET] == ("node-1", "node-0")
+    assert found.kept_nodes[Blocker.BUDGET] == ("node-1", "node-0")
 
 
 def test_the_new_version_may_mend_what_fails_with_the_old_one() -> None:
@@ -270,7 +270,7 @@ def test_a_refused_template_moves_nobody() -> None:
     start = replace(old(3), verdicts=refusing("v2", "no such luck"), ask_at=float("inf"))
     found = forecast(start)
     assert not found.changes
-    assert (found.kept_nodes[Obstacle.REFUSED], found.phase) == (("node-2", "node-1", "node-0"), Phase.STALLED)
+    assert (found.kept_nodes[Blocker.REFUSED], found.phase) == (("node-2", "node-1", "node-0"), Phase.STALLED)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_a_silent_node_is_left_alone_and_counts() -> None:
     silent = node("node-4", taint("node.kubernetes.io/unreachable", "NoExecute"))
     found = forecast(world(ds("v2", max_unavailable=2), nodes=[*numbered(4), silent], pods=everywhere(5)))
     assert told(found) == ["3", "2", "1", "0"]
-    assert found.kept_nodes[Obstacle.UNREACHABLE] == ("node-4",)
+    assert found.kept_nodes[Blocker.UNREACHABLE] == ("node-4",)
 
 
 def test_on_a_node_that_is_not_ready_no_pod_gets_ready() -> None:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import LifecycleHook
 from controller.api.names import LIFECYCLE_STATE_LABEL, PREPARING_DELETE, TAINT_UNREACHABLE
-from controller.planner.blockers import Obstacle
-from controller.planner.board import lay_out
+from controller.planner.blockers import Blocker
+from controller.planner.rollout_state import rollout_state
 from kubectl_plugin.report.moves import Moves, planned_moves
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import before, ds, node, pod, revision, served, taint, template, world
@@ -26,7 +26,7 @@ def back_to_v1(*bad: Any, nodes: Any = 6, **spec: Any) -> Moves:
     pods = (*moved, *served(*(name for name in SIX if name not in left)))
     spec = {"max_unavailable": 2, **spec}
     stored = [revision("v1", 3), revision("v2", 2)]
-    return planned_moves(lay_out(world(ds("v1", **spec), nodes=nodes, pods=pods, revisions=stored)))
+    return planned_moves(rollout_state(world(ds("v1", **spec), nodes=nodes, pods=pods, revisions=stored)))
 
 
 def down(on: str) -> Any:
@@ -47,7 +47,7 @@ def test_the_controller_turns_to_them_in_this_very_order(limit: dict[str, Any]) 
     bad = (pod("node-5", "v2"), down("node-4"), pod("node-3", "v2"), down("node-2"), pod("node-1", "v2"))
     stored = [revision("v1", 3), revision("v2", 2)]
     cluster = ToyCluster(world(ds("v1", **limit), nodes=6, pods=(*bad, *served("node-0")), revisions=stored))
-    expected = planned_moves(lay_out(cluster.world)).moving
+    expected = planned_moves(rollout_state(cluster.world)).moving
     turned: list[str] = []
     while len(turned) < len(expected):
         said = cluster.settle()
@@ -78,31 +78,31 @@ def test_a_node_without_a_pod_gets_one_of_the_wanted_revision() -> None:
 def test_a_partition_that_is_kept_keeps_nodes_from_going_back() -> None:
     moves = back_to_v1("node-5", "node-4", "node-3", partition=1)
     assert moves.moving == ("node-5", "node-4")
-    assert moves.held == {Obstacle.PARTITION: ("node-3",)}
+    assert moves.held == {Blocker.PARTITION: ("node-3",)}
 
 
 def test_a_pause_that_is_kept_keeps_all() -> None:
     moves = back_to_v1("node-5", "node-4", paused=True)
     assert not moves.moving
-    assert moves.held == {Obstacle.PAUSED: ("node-5", "node-4")}
+    assert moves.held == {Blocker.PAUSED: ("node-5", "node-4")}
 
 
 def test_under_partition_and_pause_a_node_names_what_keeps_it_longer() -> None:
     moves = back_to_v1("node-5", "node-4", paused=True, partition=1)
-    assert moves.held == {Obstacle.PAUSED: ("node-5",), Obstacle.PARTITION: ("node-4",)}
+    assert moves.held == {Blocker.PAUSED: ("node-5",), Blocker.PARTITION: ("node-4",)}
 
 
 def test_a_bad_node_that_the_selector_no_longer_matches_stays_bad() -> None:
     nodes = [node(name, labels=CANARY if name == "node-4" else {}) for name in SIX]
     moves = back_to_v1("node-5", "node-4", nodes=nodes, selector=CANARY)
     assert moves.moving == ("node-4",)
-    assert moves.held == {Obstacle.SELECTOR: ("node-5",)}
+    assert moves.held == {Blocker.SELECTOR: ("node-5",)}
 
 
 def test_with_on_delete_nothing_moves_by_itself() -> None:
     moves = back_to_v1("node-5", down("node-4"), on_delete=True)
     assert not moves.moving
-    assert moves.held == {Obstacle.ON_DELETE: ("node-5", "node-4")}
+    assert moves.held == {Blocker.ON_DELETE: ("node-5", "node-4")}
 
 
 def test_a_hooked_pod_does_not_go() -> None:
@@ -110,7 +110,7 @@ def test_a_hooked_pod_does_not_go() -> None:
     prepared = pod("node-5", "v2", finalizers=("demo/hook",), labels={LIFECYCLE_STATE_LABEL: PREPARING_DELETE})
     moves = back_to_v1(prepared, "node-4", hook=hook)
     assert moves.moving == ("node-4",)
-    assert moves.held == {Obstacle.HOOK: ("node-5",)}
+    assert moves.held == {Blocker.HOOK: ("node-5",)}
 
 
 def test_a_hook_does_not_hold_what_a_surge_puts_beside_the_pod() -> None:
@@ -125,14 +125,14 @@ def test_a_node_that_stays_empty_uses_no_budget() -> None:
     stored = [revision("v1", 1, of=template("v1", nodeSelector=CANARY)), revision("v2", 2)]
     nodes = [*SIX[1:], node("node-0", labels=CANARY)]
     around = world(ds("v2", partition=3), nodes=nodes, pods=served(*SIX[2:5], "node-0"), revisions=stored)
-    moves = planned_moves(lay_out(replace(around, predecessors=before("node-1"))))
+    moves = planned_moves(rollout_state(replace(around, predecessors=before("node-1"))))
     assert (moves.spent_by, moves.wave) == ((), 1)
 
 
 def test_an_unreachable_node_waits_and_uses_the_budget() -> None:
     silent = node("node-5", taint(TAINT_UNREACHABLE, "NoExecute"))
     moves = back_to_v1("node-5", "node-4", "node-3", nodes=[silent, *SIX[:5]])
-    assert moves.held == {Obstacle.UNREACHABLE: ("node-5",)}
+    assert moves.held == {Blocker.UNREACHABLE: ("node-5",)}
     assert moves.waves == (("node-4",), ("node-3",))
     assert moves.spent_by == ("node-5",)
 
@@ -148,7 +148,7 @@ def test_a_node_that_may_only_keep_its_pod_keeps_it() -> None:
     tainted = node("node-5", taint("demo/maintenance"))
     moves = back_to_v1("node-5", "node-4", nodes=[tainted, *SIX[:5]])
     assert moves.moving == ("node-4",)
-    assert moves.held == {Obstacle.TAINTED: ("node-5",)}
+    assert moves.held == {Blocker.TAINTED: ("node-5",)}
 
 
 @pytest.mark.parametrize("selector", [None, CANARY])

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
 from controller.api.objects import JSONObject
 from controller.api.pod import Pod
-from controller.planner.board import lay_out
+from controller.planner.rollout_state import rollout_state
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.forecast.forecast import forecast
 from kubectl_plugin.forecast.later_steps import later_steps
@@ -258,13 +258,13 @@ def test_while_surging_a_new_pod_waits_for_a_port_of_a_ready_old_one(
     new = revision("v2", 2, of=daemonset.spec.template)
     pods = (*served("node-1", "node-2", "node-3", "node-4"), pod("node-0", ready=None))
     around = world(daemonset, pods=pods, revisions=(old, new))
-    never_ready = port_waiters(lay_out(around))
+    never_ready = port_waiters(rollout_state(around))
     assert {node for node, _ in never_ready} == ({"node-1", "node-2", "node-3", "node-4"} if waits else set())
     found = forecast(around, never_ready=never_ready)
     assert found.phase is (Phase.STALLED if waits else Phase.HEALTHY)
-    paired = [slot.node for slot in found.end.slots if slot.paired]
+    paired = [node.name for node in found.end.nodes if node.paired]
     assert paired == (["node-3", "node-4"] if waits else [])
 
 
 def test_without_surge_ports_keep_nobody_waiting() -> None:
-    assert port_waiters(lay_out(world(ds("v2", **claiming(9100)), pods=everywhere(3)))) == frozenset()
+    assert port_waiters(rollout_state(world(ds("v2", **claiming(9100)), pods=everywhere(3)))) == frozenset()

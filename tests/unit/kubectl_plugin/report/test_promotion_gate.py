@@ -56,7 +56,7 @@ def done(since: float = 20 * MINUTE) -> tuple[Pod, ...]:
 
 
 def why(seen: Survey, soak: float = 0.0) -> PromotionBlock | None:
-    steps = steps_of(seen.daemonset.annotations, 2, seen.board.budget.desired)
+    steps = steps_of(seen.daemonset.annotations, 2, seen.rollout.budget.desired)
     return why_blocked(seen, steps, soak=soak)
 
 

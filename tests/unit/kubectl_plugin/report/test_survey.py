@@ -248,7 +248,7 @@ def test_nodes_stand_as_they_do_with_the_revisions(partition: int, phase: Phase)
         (one.node, one.state, one.why) for one in whole.rows
     ]
     assert blind.phase is whole.phase is phase
-    assert blind.board.revision.hash == "v2"
+    assert blind.rollout.revision.hash == "v2"
 
 
 def test_no_number_is_made_up() -> None:
@@ -263,4 +263,4 @@ def test_a_hash_of_an_earlier_spec_is_not_taken_for_this_ones() -> None:
     edited = replace(blind, daemonset=replace(blind.daemonset, generation=2))
     surveyed = survey(edited)
     assert surveyed.phase is Phase.PENDING
-    assert surveyed.board.revision.hash != "v2"
+    assert surveyed.rollout.revision.hash != "v2"

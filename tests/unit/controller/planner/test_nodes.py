@@ -8,18 +8,18 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.pod import Pod
-from controller.planner.board import lay_out
-from controller.planner.slot import Slot
+from controller.planner.nodes import NodeInfo
+from controller.planner.rollout_state import rollout_state
 from controller.planner.world import Predecessor
 from tests.beds.worlds import NOW, ago, before, ds, failed, pod, world
 
 
-def slot(*pods: Pod, rev: str = "v2", min_ready: int = 0, **fields: Any) -> Slot:
-    return lay_out(world(ds(rev, min_ready=min_ready), nodes=["n"], pods=pods, **fields)).slots[0]
+def node(*pods: Pod, rev: str = "v2", min_ready: int = 0, **fields: Any) -> NodeInfo:
+    return rollout_state(world(ds(rev, min_ready=min_ready), nodes=["n"], pods=pods, **fields)).nodes[0]
 
 
 def next_available(*pods: Pod, min_ready: int, **fields: Any) -> float | None:
-    return lay_out(world(ds("v2", min_ready=min_ready), nodes=["n"], pods=pods, **fields)).next_available
+    return rollout_state(world(ds("v2", min_ready=min_ready), nodes=["n"], pods=pods, **fields)).next_available
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_pod_is_available_after_it_was_ready_for_min_ready_seconds(
     ready: float | None, min_ready: int, available: bool, moment: float | None
 ) -> None:
     new = pod("n", "v2", ready=ready)
-    assert slot(new, min_ready=min_ready).current_available is available
+    assert node(new, min_ready=min_ready).current_available is available
     assert next_available(new, min_ready=min_ready) == moment
 
 
@@ -50,7 +50,7 @@ def test_the_earliest_of_the_moments_is_woken_for() -> None:
 def test_a_node_clock_ahead_of_ours_is_not_waited_for() -> None:
     hasty = pod("n", "v2", ready=NOW + 3600)
     assert next_available(hasty, min_ready=30, ready_seen={hasty.uid: ago(10)}) == NOW + 20
-    assert slot(hasty, min_ready=30, ready_seen={hasty.uid: ago(31)}).current_available
+    assert node(hasty, min_ready=30, ready_seen={hasty.uid: ago(31)}).current_available
     assert next_available(hasty, min_ready=30) == NOW + 3630
 
 
@@ -72,31 +72,31 @@ def test_a_restarted_container_has_to_run_whatever_its_nodes_clock_says(
     new = replace(pod("n", "v2"), restarted_at=said, updated_in_place=True)
     fields: dict[str, Any] = {"restarts_seen": {} if seen is None else {new.uid: seen}}
     assert next_available(new, min_ready=0, **fields) == moment
-    assert slot(new, **fields).current_available is (moment is None)
-    assert slot(replace(new, updated_in_place=False), **fields).current_available, "as any pod"
+    assert node(new, **fields).current_available is (moment is None)
+    assert node(replace(new, updated_in_place=False), **fields).current_available, "as any pod"
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
 def test_a_pod_that_ended_is_not_live_whatever_its_ready_condition_says(phase: str) -> None:
-    ended = slot(pod("n", "v2", phase=phase))
+    ended = node(pod("n", "v2", phase=phase))
     assert ended.current is None
     assert not ended.current_available
 
 
 def test_of_several_pods_of_a_kind_the_one_that_serves_is_looked_at() -> None:
     first, second = pod("n", name="a", created=ago(9), ready=None), pod("n", name="b", created=ago(5))
-    assert slot(first, second).old is second
-    assert slot(first, second, rev="v1").current is second
+    assert node(first, second).old is second
+    assert node(first, second, rev="v1").current is second
 
 
 def test_of_several_pods_that_serve_nobody_a_bound_one_is_looked_at() -> None:
     first, second = pod("n", name="a", created=ago(9), ready=None, bound=False), pod("n", name="b", ready=None)
-    assert slot(first, second).old is second
+    assert node(first, second).old is second
 
 
 def test_of_several_pods_that_serve_the_oldest_is_looked_at() -> None:
     first, second = pod("n", name="a", created=ago(9)), pod("n", name="b", created=ago(5))
-    assert slot(second, first).old is first
+    assert node(second, first).old is first
 
 
 @pytest.mark.parametrize(
@@ -109,16 +109,16 @@ def test_of_several_pods_that_serve_the_oldest_is_looked_at() -> None:
     ],
 )
 def test_what_was_there(pods: list[Pod], had_current: bool, had_old: bool) -> None:
-    seen = slot(*pods)
+    seen = node(*pods)
     assert (seen.had_current, seen.had_old) == (had_current, had_old)
 
 
 def test_the_last_pod_of_an_empty_node_is_remembered() -> None:
-    assert slot(predecessors=before("n", "v2")).had_current
-    assert slot(predecessors=before("n", "v1")).had_old
-    assert slot(predecessors=before("n", "")).had_old, "a pod that was adopted without a revision"
+    assert node(predecessors=before("n", "v2")).had_current
+    assert node(predecessors=before("n", "v1")).had_old
+    assert node(predecessors=before("n", "")).had_old, "a pod that was adopted without a revision"
 
 
 def test_a_name_in_the_way_is_no_pod_that_was_there() -> None:
-    blocked = slot(predecessors={"n": Predecessor(uid="not demo-1")})
+    blocked = node(predecessors={"n": Predecessor(uid="not demo-1")})
     assert (blocked.had_current, blocked.had_old) == (False, False)

@@ -1,7 +1,8 @@
-"""The Board: the world with one slot per node, and every number of the pass worked out once.
+"""The state of one rollout: every node with its pods, and every number that a pass needs, worked out once.
 
-The loop in `lay_out` and those over `Board.slots` are most of the cost of a pass. So they use no properties, and look
-up each member of an enumeration once. How long a pass takes: docs/design/life-of-an-event.md#what-a-pass-costs.
+The loop in `rollout_state` and those over `RolloutState.nodes` are most of the cost of a pass. So they use no
+properties, and look up each member of an enumeration once. How long a pass takes:
+docs/design/life-of-an-event.md#what-a-pass-costs.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from controller.api.names import UNKNOWN_FIELDS_ANNOTATION
 from controller.api.objects import Value
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.planner.blockers import Obstacle
+from controller.planner.blockers import Blocker
 from controller.planner.limits import Budget, budget_of, is_frozen, mid_surge_of, nodes_for_current, surplus_of
 from controller.planner.node_fit import Fit
+from controller.planner.nodes import NodeInfo, NodeReader
 from controller.planner.revisions import Fallback, current_revision, rolled_out
-from controller.planner.slot import Slot, SlotReader
 from controller.planner.world import (
     TemplateRefused,
     TemplateVerdict,
@@ -35,7 +36,7 @@ from controller.planner.world import (
 _UNASKED = Unasked()
 
 
-class Board(Value, dict=True, gc=True):
+class RolloutState(Value, dict=True, gc=True):
     """The world of one pass, laid out by node. `dict=True` makes room for the cached properties; because of them the
     garbage collector must see it."""
 
@@ -46,8 +47,8 @@ class Board(Value, dict=True, gc=True):
     """All other stored revisions, newest first."""
     older: tuple[Revision, ...]
     """Those of them that have been rolled out: to these a node may come back."""
-    slots: tuple[Slot, ...]
-    """One slot for each node, by node name ascending; nodes that have vanished come last."""
+    nodes: tuple[NodeInfo, ...]
+    """Ascending by name; nodes that are gone come last."""
     unmatched: tuple[Pod, ...]
     """The pods that we control although the selector does not match them."""
     budget: Budget
@@ -66,7 +67,7 @@ class Board(Value, dict=True, gc=True):
     @property
     def in_use(self) -> int:
         """How many nodes use up `Budget.limit` now."""
-        return len(self.mid_surge) if self.surging else self.unserved
+        return len(self.mid_surge) if self.surging else self.unavailable
 
     @property
     def in_place(self) -> bool:
@@ -74,10 +75,10 @@ class Board(Value, dict=True, gc=True):
         return self.world.daemonset.in_place and not self.surging
 
     @cached_property
-    def eligible(self) -> tuple[Slot, ...]:
-        """The slots of the nodes that should run a pod, ascending; `budget.desired` is their number."""
+    def eligible(self) -> tuple[NodeInfo, ...]:
+        """The nodes that should run a pod, ascending; `budget.desired` is their number."""
         run = Fit.RUN
-        return tuple([slot for slot in self.slots if slot.fit is run])
+        return tuple([node for node in self.nodes if node.fit is run])
 
     @property
     def quota(self) -> int:
@@ -104,7 +105,7 @@ class Board(Value, dict=True, gc=True):
         return not (self.holds_back or self.progressive or self.fallback.replaces_current)
 
     @cached_property
-    def parted(self) -> bool:
+    def split_by_selector(self) -> bool:
         """Whether `rollingUpdate.selector` matters: it is set, and an eligible node still runs an older revision.
 
         In that case an updated node that is not selected is against the plan, although it stays in `target`.
@@ -112,10 +113,10 @@ class Board(Value, dict=True, gc=True):
         rolling = self.rolling_update
         if rolling is None or rolling.selector is None:
             return False
-        return any(slot.old is not None for slot in self.eligible)
+        return any(node.old is not None for node in self.eligible)
 
     @cached_property
-    def unserved(self) -> int:
+    def unavailable(self) -> int:
         """How many eligible nodes use the budget of maxUnavailable: those without an available pod, for any reason.
 
         An unreachable node counts even if its pod was ready when last heard of. A node that stays empty does not
@@ -124,27 +125,27 @@ class Board(Value, dict=True, gc=True):
         return len(self._lacking) - len(self._excused)
 
     @property
-    def unserved_nodes(self) -> list[str]:
-        """The names of the nodes that `unserved` counts, in update order."""
-        return [slot.node for slot in reversed(self._lacking) if slot.node not in self._excused]
+    def unavailable_nodes(self) -> list[str]:
+        """The names of the nodes that `unavailable` counts, in update order."""
+        return [node.name for node in reversed(self._lacking) if node.name not in self._excused]
 
     @cached_property
     def _excused(self) -> set[str]:
-        """Nodes without an available pod that do not count as unserved."""
+        """Nodes without an available pod that do not count as unavailable."""
         orphans = {pod.node for pod in self.adoptable if pod.ready}
-        return {*self.barred, *(slot.node for slot in self._lacking if slot.node in orphans)}
+        return {*self.unplaceable, *(node.name for node in self._lacking if node.name in orphans)}
 
     @cached_property
-    def _lacking(self) -> list[Slot]:
+    def _lacking(self) -> list[NodeInfo]:
         return [
-            slot for slot in self.eligible if slot.unreachable or not (slot.current_available or slot.old_available)
+            node for node in self.eligible if node.unreachable or not (node.current_available or node.old_available)
         ]
 
     @cached_property
-    def bare(self) -> list[Slot]:
+    def without_pod(self) -> list[NodeInfo]:
         """Eligible nodes that have no live pod, nor one that has ended, ascending."""
-        lacking = [slot for slot in self._lacking if slot.current is None and slot.old is None]
-        return [slot for slot in lacking if not slot.pods or not slot.ended]
+        lacking = [node for node in self._lacking if node.current is None and node.old is None]
+        return [node for node in lacking if not node.pods or not node.ended]
 
     @cached_property
     def adoptable(self) -> list[Pod]:
@@ -152,11 +153,11 @@ class Board(Value, dict=True, gc=True):
         return adoptable(self.world)
 
     @cached_property
-    def taken(self) -> Mapping[str, Obstacle]:
+    def taken(self) -> Mapping[str, Blocker]:
         """Nodes that get no pod beside the one that is there: an orphan, until it is adopted, gone, or known to be
         none of ours; or a stray, until it is gone."""
-        strays = dict.fromkeys((pod.node for pod in self.unmatched if pod.uid in self.world.strays), Obstacle.STRAY)
-        return strays | dict.fromkeys((pod.node for pod in self.adoptable), Obstacle.ADOPTABLE)
+        strays = dict.fromkeys((pod.node for pod in self.unmatched if pod.uid in self.world.strays), Blocker.STRAY)
+        return strays | dict.fromkeys((pod.node for pod in self.adoptable), Blocker.ADOPTABLE)
 
     @cached_property
     def fallback(self) -> Fallback:
@@ -166,22 +167,22 @@ class Board(Value, dict=True, gc=True):
             current=self.revision,
             defers_current=defers_current,
             older=self.older,
-            slots=self.slots,
+            nodes=self.nodes,
             quota=self.quota,
         )
 
     @cached_property
-    def barred(self) -> Mapping[str, Revision]:
+    def unplaceable(self) -> Mapping[str, Revision]:
         """Eligible nodes that stay empty: they may get only an older revision, and it does not run there. By node,
         that revision. A new node that only waits for its turn is not among them."""
-        empty = [slot for slot in self.bare if not slot.pods]
+        empty = [node for node in self.without_pod if not node.pods]
         if not empty or not self.holds_back:
             return {}
         may_hold = self.holders
         if self.progressive and not self.frozen:
-            may_hold |= {slot.node for slot in empty if slot.selected and slot.last is None}
-        wanted = [(slot, self.fallback.revision(slot)) for slot in empty if slot.node not in may_hold]
-        return {slot.node: older for slot, older in wanted if not self.fallback.accepts(slot, older)}
+            may_hold |= {node.name for node in empty if node.selected and node.last is None}
+        wanted = [(node, self.fallback.revision(node)) for node in empty if node.name not in may_hold]
+        return {node.name: older for node, older in wanted if not self.fallback.accepts(node, older)}
 
     @property
     def room(self) -> int:
@@ -240,9 +241,9 @@ class Board(Value, dict=True, gc=True):
         return isinstance(self.verdict, TemplateRefused)
 
     @cached_property
-    def surplus(self) -> tuple[Slot, ...]:
+    def surplus(self) -> tuple[NodeInfo, ...]:
         """Nodes that may only keep their old pod, and now lose it; see `surplus_of`."""
-        return surplus_of(self.slots, self.budget.desired) if self.surging else ()
+        return surplus_of(self.nodes, self.budget.desired) if self.surging else ()
 
     @property
     def frozen(self) -> bool:
@@ -252,25 +253,25 @@ class Board(Value, dict=True, gc=True):
     @cached_property
     def mid_surge(self) -> list[str]:
         """The nodes that use up maxSurge; see `mid_surge_of`."""
-        return mid_surge_of(self.slots, self.revision.hash, self.world.coming, self.world.leaving)
+        return mid_surge_of(self.nodes, self.revision.hash, self.world.coming, self.world.leaving)
 
-    def _for_current(self, rolling: RollingUpdate | None) -> tuple[Slot, ...]:
+    def _for_current(self, rolling: RollingUpdate | None) -> tuple[NodeInfo, ...]:
         coming, current = self.world.coming, self.revision.hash
         unseen = {node for node, revision_hash in coming.items() if revision_hash == current}
         return nodes_for_current(self.eligible, rolling, self.quota, unseen)
 
     @cached_property
-    def may_hold_current(self) -> tuple[Slot, ...]:
+    def may_hold_current(self) -> tuple[NodeInfo, ...]:
         """The nodes that may hold the current revision, in update order."""
         return self._for_current(self.rolling_update)
 
     @cached_property
     def holders(self) -> frozenset[str]:
         """The names of the nodes in `may_hold_current`."""
-        return frozenset([slot.node for slot in self.may_hold_current])
+        return frozenset([node.name for node in self.may_hold_current])
 
     @cached_property
-    def target(self) -> tuple[Slot, ...]:
+    def target(self) -> tuple[NodeInfo, ...]:
         """The nodes by which the rollout is measured: those that may hold the current revision, or could if it were
         not paused.
 
@@ -282,39 +283,39 @@ class Board(Value, dict=True, gc=True):
             chosen = self._for_current(msgspec.structs.replace(rolling, paused=False))
         if self.older or len(chosen) == self.budget.desired:
             return chosen
-        names = {slot.node for slot in chosen}
-        first = [one for one in self.eligible if one.old is None and one.node not in names]
+        names = {node.name for node in chosen}
+        first = [one for one in self.eligible if one.old is None and one.name not in names]
         return (*chosen, *first)[: self.quota if self.progressive else None]
 
     @cached_property
-    def outdated(self) -> tuple[Slot, ...]:
+    def outdated(self) -> tuple[NodeInfo, ...]:
         """The nodes that still need the current revision, in update order: they may hold it, and have only an old
         pod."""
-        return tuple([slot for slot in self.may_hold_current if slot.current is None and slot.old is not None])
+        return tuple([node for node in self.may_hold_current if node.current is None and node.old is not None])
 
 
-def lay_out(world: World) -> Board:
-    """Make the Board. Raises ValueError for a malformed number, which `Rules.problems` reports before."""
+def rollout_state(world: World) -> RolloutState:
+    """Make the RolloutState. Raises ValueError for a malformed number, which `Rules.problems` reports before."""
     revision, history = current_revision(world)
     owned, unmatched = split_unmatched(world)
     by_node: dict[str, list[Pod]] = {}
     for pod in owned:
         by_node.setdefault(pod.node, []).append(pod)
     by_node.pop("", None)  # such a pod names no node, so nothing can be decided about it
-    reader = SlotReader(world, revision.hash)
+    reader = NodeReader(world, revision.hash)
     judged = world.rules.judged(world.nodes)
-    slots = [
-        reader.slot(node.name, by_node.pop(node.name, ()), node=node, fit=fit, selected=selected)
+    nodes = [
+        reader.node(node.name, by_node.pop(node.name, ()), node=node, fit=fit, selected=selected)
         for node, fit, selected in zip(world.nodes, judged.fits, judged.selected, strict=True)
     ]
-    slots += [reader.slot(name, by_node[name]) for name in sorted(by_node)]
+    nodes += [reader.node(name, by_node[name]) for name in sorted(by_node)]
     desired = judged.fits.count(Fit.RUN)
-    return Board(
+    return RolloutState(
         world=world,
         revision=revision,
         history=history,
         older=rolled_out(world, history),
-        slots=tuple(slots),
+        nodes=tuple(nodes),
         unmatched=unmatched,
         budget=budget_of(world.daemonset, desired),
         next_available=reader.next_available,

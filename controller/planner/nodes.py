@@ -1,4 +1,4 @@
-"""A Slot is one node with our pods on it. This is the only place that knows what a pod on a node counts for."""
+"""A NodeInfo is one node with our pods on it. This is the only place that knows what a pod on a node counts for."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ within this time its end is known, and no further node is updated. In fact it is
 whole seconds."""
 
 
-class Slot(Value):
-    node: str
-    node_object: Node | None
+class NodeInfo(Value):
+    name: str
+    object: Node | None
     """None: it is gone."""
     fit: Fit | None
     """None: the node is gone."""
@@ -50,12 +50,12 @@ class Slot(Value):
     """The revision hash of the last pod, if none is live: dying, ended or gone. None: not known, or one is live."""
 
     @property
-    def serves(self) -> bool:
+    def available(self) -> bool:
         """Whether the node has an available pod."""
         return self.current_available or self.old_available
 
     @property
-    def old_serves(self) -> bool:
+    def old_ready(self) -> bool:
         """Whether the old pod gets traffic: it is available, or Ready and only younger than minReadySeconds."""
         old = self.old
         return self.old_available or (old is not None and old.ready and not old.held_by_hook and old.underway is None)
@@ -90,8 +90,8 @@ class Slot(Value):
         return tuple([pod.uid for pod in (*self.pods, *self.removed)])
 
 
-class SlotReader:
-    """Makes slots, and remembers the earliest moment at which a pod becomes available."""
+class NodeReader:
+    """Makes nodes, and remembers the earliest moment at which a pod becomes available."""
 
     def __init__(self, world: World, current_hash: str) -> None:
         self._hash = current_hash
@@ -103,7 +103,7 @@ class SlotReader:
         """When the next pod that is ready now becomes available by minReadySeconds (seconds since 1970); None: none
         waits."""
 
-    def slot(
+    def node(
         self,
         name: str,
         pods: Sequence[Pod],
@@ -111,8 +111,8 @@ class SlotReader:
         node: Node | None = None,
         fit: Fit | None = None,
         selected: bool = False,
-    ) -> Slot:
-        """The slot of a node, by its name and our pods there. Without `node` it is one that is gone."""
+    ) -> NodeInfo:
+        """The `NodeInfo` of a node, by its name and our pods there. Without `node` the node is gone."""
         removed: Sequence[Pod] = ()
         if len(pods) > 1 or (pods and pods[0].dying):
             pods, removed = _without_removed(pods)
@@ -135,9 +135,9 @@ class SlotReader:
         last = self._last(name, pods, removed) if current is None and old is None else None
         if last is not None and not pods:
             had_current, had_old = last == self._hash, last != self._hash
-        return Slot(
-            node=name,
-            node_object=node,
+        return NodeInfo(
+            name=name,
+            object=node,
             fit=fit,
             selected=selected,
             unreachable=node is not None and bool(node.taints) and node.unreachable,
