@@ -14,7 +14,7 @@ from controller.api.objects import JSONObject, Key, View, as_bytes
 from controller.api.patch import JsonPatch
 from controller.kube import errors
 from controller.kube.client import DRY_RUN, STREAM_SILENCE, STRICT, Client
-from controller.kube.decode import UNREADABLE, Seen, taken_apart
+from controller.kube.decode import UNREADABLE, Seen, split_items
 from controller.kube.errors import Unreadable
 from controller.kube.requests import (
     APPLY_PATCH,
@@ -71,10 +71,10 @@ async def read_items(
         request = Request(method="GET", path=resource.collection(namespace), query=more)
         body = (await session.sender.send(call, request)).body
         try:
-            token, parts = taken_apart(body)
+            token, parts = split_items(body)
             for key, part in parts:
                 try:
-                    found[key] = _decoder.decode(part)
+                    found[key] = None if part is None else _decoder.decode(part)
                 except RecursionError:
                     found[key] = None
         except UNREADABLE as error:

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from controller.api.objects import JSON, JSONObject, Key, Ref
-from controller.kube import decode
 from controller.kube.decode import UNREADABLE, Bookmark, Decoder, ErrorEvent, Lines, Malformed, Page, Seen
 from controller.kube.requests import NODES, REVISIONS
 from tests.beds.sample_kind import THINGS, Thing, bookmark, error_line, line, page, thing
@@ -225,29 +224,6 @@ def test_a_deep_error_is_still_an_error() -> None:
 def test_half_a_deep_line_is_unreadable(cut: int) -> None:
     with pytest.raises(UNREADABLE):
         decoder.line(event(b"ADDED", 2_500)[:-cut])
-
-
-def test_brackets_commas_and_quotes_in_strings_count_for_nothing() -> None:
-    assert decode.members(rb' { "a,\"}" : "]}{[,\\" , "b":{"c":[1,2]},"d" :null } ') == {
-        'a,"}': rb'"]}{[,\\"',
-        "b": b'{"c":[1,2]}',
-        "d": b"null",
-    }
-    assert decode.elements(b'[ {"a":[1,2]} ,"x,y",3]') == [b' {"a":[1,2]} ', b'"x,y"', b"3"]
-    assert decode.members(b"{}") == {}
-    assert decode.elements(b"[ ]") == []
-
-
-@pytest.mark.parametrize("document", [b"", b"[]", b"null", b'{"a":1', b'{"a', b"{1}"])
-def test_what_is_no_object_is_refused(document: bytes) -> None:
-    with pytest.raises(ValueError, match=r"expected|cut off|no name"):
-        decode.members(document)
-
-
-def test_one_member_is_found_without_a_look_at_what_stands_behind_it() -> None:
-    assert decode.member(b'{"a":1,"b":[2],"c":half', "b") == b"[2]"
-    with pytest.raises(KeyError):
-        decode.member(b'{"a":1}', "b")
 
 
 @pytest.mark.parametrize(
