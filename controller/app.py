@@ -166,7 +166,7 @@ async def _led(settings: Settings, parts: Parts, watchdog: Watchdog | None) -> A
         metrics.leads.set(1)
         yield
         return
-    say = parts.instrumentation.leading
+    say = parts.instrumentation.leadership_changed
     async with leadership(parts.lease, parts.identity, parts.clock, say=say, watchdog=watchdog) as held:
         parts.fence.open(held.require)
         metrics.leads.set(1)

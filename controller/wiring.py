@@ -45,7 +45,7 @@ from controller.kube.requests import (
     W,
 )
 from controller.kube.sender import Sender, Throttle
-from controller.observe.daemonset_gauges import measured
+from controller.observe.daemonset_gauges import sample_daemonsets
 from controller.observe.http import DelegatedAuth
 from controller.observe.instrumentation import Instrumentation
 from controller.observe.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, RESOURCES, Metrics
@@ -101,7 +101,7 @@ class _Watching(msgspec.Struct, frozen=True):
                 on_change=on_change,
                 on_malformed=partial(self.on_malformed, what.plural),
                 on_contact=partial(self.met, name),
-                on_heard=partial(self.instrumentation.heard, what.plural, name),
+                on_heard=partial(self.instrumentation.received, what.plural, name),
                 on_restart=partial(self.instrumentation.watch_restarted, what.plural),
             )
 
@@ -174,7 +174,7 @@ class Informers:
         both = (triggers,) if pulls is None else (triggers, pulls)
 
         def met(name: str, contact: Connectivity) -> None:
-            instrumentation.contact(name, contact)
+            instrumentation.connectivity(name, contact)
             if self.is_synced and contact.state == "reachable":
                 for one in both:
                     one.on_server_back()
@@ -285,7 +285,7 @@ class Parts:
         listeners = self._listeners(self.reconciler)
         self.triggers = Triggers(self.informers.caches, self._states, self.queue.enqueue, listeners)
         self.metrics_auth = DelegatedAuth(
-            _reviews(transport, refresh), _reviews(transport, refresh), self.instrumentation.unreviewed
+            _reviews(transport, refresh), _reviews(transport, refresh), self.instrumentation.review_failed
         )
         """Used if `Settings.metrics_auth` is set."""
         self.lease = ServerLease(transport, settings.lease_namespace, LEASE_NAME, refresh=refresh)
@@ -293,7 +293,7 @@ class Parts:
         self._measure(zones=settings.zone_metrics)
 
     def _say(self, daemonset: DaemonSet, note: Note) -> None:
-        self.instrumentation.noted(daemonset, note)
+        self.instrumentation.event_recorded(daemonset, note)
         self.recorder(daemonset, note)
 
     def _reconciler(self) -> Reconciler:
@@ -308,12 +308,12 @@ class Parts:
             expectations=Expectations(),
             say=self._say,
             clock=self.clock,
-            did=instrumentation.acted,
+            did=instrumentation.action_done,
             on_plan=self.metrics.decision_seconds.observe,
             on_stale=instrumentation.stale,
             on_overdue=overdue,
             on_status_answer=lambda result: self.metrics.status_writes.labels(result).inc(),
-            on_status=instrumentation.status_changed,
+            on_status=instrumentation.status_written,
         )
         return Reconciler(
             dependencies=dependencies,
@@ -325,7 +325,7 @@ class Parts:
         )
 
     def _listeners(self, reconciler: Reconciler) -> Listeners:
-        instrumentation, tally = self.instrumentation, self.metrics.tally
+        instrumentation, tally = self.instrumentation, self.metrics.daemonset_counters
 
         def daemonset_gone(uid: str) -> None:
             for keeper in (reconciler, self.recorder, tally):
@@ -339,7 +339,7 @@ class Parts:
         return Listeners(
             daemonset_gone=daemonset_gone,
             node_gone=tally.updates.forget_node,
-            pod_seen=lambda owner, pod: instrumentation.saw(owner, pod, self.clock()),
+            pod_seen=lambda owner, pod: instrumentation.pod_seen(owner, pod, self.clock()),
             foreign_status=foreign_status,
             malformed=instrumentation.malformed,
             say=self._say,
@@ -352,9 +352,12 @@ class Parts:
         metrics.watch_queues({CONTROLLER: self.queue, **of_images})
         metrics.watch_caches(informers.caches.stores)
         metrics.watch_daemonsets(
-            lambda: measured(informers.caches, self._states, self.clock()) if fence.is_open else (), zones=zones
+            lambda: sample_daemonsets(informers.caches, self._states, self.clock()) if fence.is_open else (),
+            zones=zones,
         )
-        metrics.tally.show(lambda: informers.caches.daemonsets.values() if fence.is_open else (), self.clock)
+        metrics.daemonset_counters.show(
+            lambda: informers.caches.daemonsets.values() if fence.is_open else (), self.clock
+        )
 
     def _image_pulls(self) -> ImagePullParts:
         informers = self.informers

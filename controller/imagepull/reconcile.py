@@ -268,7 +268,7 @@ class JobReconciler:
         stale = self._expectations.check(str(key), reached, alive.__contains__, elapsed())
         if stale is None:
             return False
-        self._instrumentation.job_stale(key, stale)
+        self._instrumentation.stale(key, stale)
         if stale.overdue:
             self._expectations.forget(str(key))  # names and guards make a pass safe without it
             self._instrumentation.overdue(key, stale)
@@ -385,7 +385,7 @@ class JobReconciler:
     def _execution(
         self, key: Key, state: JobState, control: PassControl, warned: Callable[[str], None] | None = None
     ) -> JobExecution:
-        did = self._instrumentation.job_passes.did
+        did = self._instrumentation.job_passes.count_write
         return JobExecution(
             self._client.with_reserved_permit(warned), self._expectations, key, state, control, self._say, did
         )

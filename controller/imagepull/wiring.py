@@ -16,8 +16,7 @@ from controller.imagepull.jobs import JobCaches
 from controller.imagepull.reconcile import JobReconciler
 from controller.imagepull.rollouts import Rollouts
 from controller.kube.client import Client
-from controller.observe.instrumentation import Instrumentation
-from controller.observe.log import PassLog
+from controller.observe.instrumentation import Instrumentation, PassLog
 from controller.observe.metrics import Metrics
 from controller.planner.actions import Note
 from controller.planner.node_fit import Rules
@@ -84,7 +83,7 @@ class ImagePullParts:
             on_progress=self._wake_owner,
             relist=relist,
         )
-        did = instrumentation.image_passes.did
+        did = instrumentation.image_passes.count_write
         self._rollouts = Rollouts(
             client,
             daemonsets,
@@ -199,7 +198,7 @@ class ImagePullParts:
             self._wake(daemonset)
 
     def _say(self, job: ImagePullJob, note: Note) -> None:
-        self._instrumentation.job_noted(job, note)
+        self._instrumentation.event_recorded(job, note)
         self._recorder(job, note, kind=JOB_KIND)
 
 

@@ -1,12 +1,10 @@
-"""The metrics of every DaemonSet. They are read at each scrape, and cost nothing in between.
+"""The gauges of every DaemonSet. They are read at each scrape, and cost nothing in between.
 
-Names are those of kruise-state-metrics if it has the metric, so that its dashboards work. Two of its series have
-their number in a label; ours have it in the value. An enumeration has one series for each of its values, 0 or 1.
-Nothing is shown twice: conditions are in the phase and the reasons, the type of the strategy is in `info`.
+Names are those of kruise-state-metrics if it has the metric. Two of its series have their number in a label; ours
+have it in the value. An enumeration has one series for each of its values, 0 or 1.
 
 Values from the status are there at once. Values that only a pass knows (limits as numbers, failures, blocks, zones)
-appear with the first pass of this process, and disappear while a spec is unusable or the DaemonSet is being deleted:
-no value is better than an old one.
+appear with the first pass of this process, and disappear while a spec is unusable or the DaemonSet is being deleted.
 """
 
 from __future__ import annotations
@@ -29,14 +27,14 @@ OF_DAEMONSET = ("namespace", "daemonset")
 WITHOUT_ZONE = "none"
 """The zone under which nodes without a zone label are counted."""
 
-TOLD = (BlockReason.ON_DELETE,)
+SHOWN_BY_INFO = (BlockReason.ON_DELETE,)
 """Block reasons that are not shown, because `info` has them: the type of the strategy."""
 
 Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
 """Values of the labels after `OF_DAEMONSET`, and the number."""
 
 
-class MeasuredDaemonSet(Value):
+class DaemonSetSample(Value):
     """One DaemonSet at the moment of a scrape: the object, and what only a pass over it knows."""
 
     daemonset: DaemonSet
@@ -54,12 +52,12 @@ class MeasuredDaemonSet(Value):
         return self.status.rollout or Rollout()
 
 
-def measured(caches: Caches, states: DaemonSetStates, now: float) -> Iterator[MeasuredDaemonSet]:
+def sample_daemonsets(caches: Caches, states: DaemonSetStates, now: float) -> Iterator[DaemonSetSample]:
     """Every DaemonSet with its state; `now` is in seconds since 1970. Call it between passes, on their event loop."""
     for daemonset in caches.daemonsets.values():
         state = states.of(daemonset.uid)
         summary = state.summary.at(now) if state.summary is not None and not daemonset.dying else None
-        yield MeasuredDaemonSet(daemonset=daemonset, summary=summary, paused_since=paused_since(daemonset, state))
+        yield DaemonSetSample(daemonset=daemonset, summary=summary, paused_since=paused_since(daemonset, state))
 
 
 def paused_since(daemonset: DaemonSet, state: DaemonSetState) -> float:
@@ -79,37 +77,45 @@ class Family(NamedTuple):
     name: str
     """The name without the prefix `kruise_daemonset_` that all have."""
     meaning: str
-    read: Callable[[MeasuredDaemonSet], Samples]
+    read: Callable[[DaemonSetSample], Samples]
     labels: tuple[str, ...] = ()
 
 
-def _number(name: str, meaning: str, read: Callable[[MeasuredDaemonSet], float]) -> Family:
-    return Family(name, meaning, lambda shown: [((), read(shown))])
+def _gauge(name: str, path: str, meaning: str) -> Family:
+    """The number at this attribute of the sample, such as `rollout.target`."""
+    number = attrgetter(path)
+    return Family(name, meaning, lambda sample: [((), number(sample))])
 
 
-def _seen(
-    name: str, meaning: str, read: Callable[[Summary], Samples | float], labels: tuple[str, ...] = ()
+def _time(name: str, path: str, meaning: str) -> Family:
+    """The time at this attribute, in seconds since 1970; 0: none."""
+    stamp = attrgetter(path)
+    return Family(name, meaning, lambda sample: [((), epoch(stamp(sample)) or 0.0)])
+
+
+def _of_pass(name: str, path: str, meaning: str) -> Family:
+    """The number at this attribute of the Summary, which only a pass knows."""
+    number = attrgetter(path)
+    return _series_of_pass(name, meaning, lambda summary: [((), number(summary))])
+
+
+def _series_of_pass(
+    name: str, meaning: str, read: Callable[[Summary], Samples], labels: tuple[str, ...] = ()
 ) -> Family:
-    """A metric that only a pass knows."""
-
-    def samples(shown: MeasuredDaemonSet) -> Samples:
-        if shown.summary is None:
-            return ()
-        found = read(shown.summary)
-        return [((), found)] if isinstance(found, int | float) else found
-
-    return Family(name, meaning, samples, labels)
+    return Family(name, meaning, lambda sample: () if sample.summary is None else read(sample.summary), labels)
 
 
-def _info(shown: MeasuredDaemonSet) -> Samples:
-    rolling = shown.daemonset.rolling_update
+def _info(sample: DaemonSetSample) -> Samples:
+    rolling = sample.daemonset.rolling_update
     how = (rolling.rolling_update_type or "Standard") if rolling is not None else ""
-    return [((shown.daemonset.spec.update_strategy.type or "RollingUpdate", how, shown.status.update_revision), 1.0)]
+    return [
+        ((sample.daemonset.spec.update_strategy.type or "RollingUpdate", how, sample.status.update_revision), 1.0)
+    ]
 
 
-def _phases(shown: MeasuredDaemonSet) -> Samples:
+def _phases(sample: DaemonSetSample) -> Samples:
     """The phase as it was written; no status says that a DaemonSet is being deleted, or was never handled."""
-    now = Phase.TERMINATING if shown.daemonset.dying else shown.rollout.phase or Phase.PENDING
+    now = Phase.TERMINATING if sample.daemonset.dying else sample.rollout.phase or Phase.PENDING
     return [((phase.value,), float(phase == now)) for phase in Phase]
 
 
@@ -120,10 +126,10 @@ def _zones(summary: Summary) -> Samples:
 
 
 STATE: tuple[Family, ...] = (
-    _number("created", "When it was created, in seconds since 1970", lambda shown: shown.daemonset.created),
-    _number("metadata_generation", "Generation of the spec", lambda shown: shown.daemonset.generation),
+    _gauge("created", "daemonset.created", "When it was created, in seconds since 1970"),
+    _gauge("metadata_generation", "daemonset.generation", "Generation of the spec"),
     *(
-        _number(f"status_{field}", meaning, attrgetter(f"status.{field}"))
+        _gauge(f"status_{field}", f"status.{field}", meaning)
         for field, meaning in (
             ("observed_generation", "Generation that the controller has handled"),
             ("desired_number_scheduled", "Nodes that should run the pod"),
@@ -142,99 +148,91 @@ STATE: tuple[Family, ...] = (
         ("strategy_type", "rolling_update_type", "update_revision"),
     ),
     Family("rollout_phase", "1 for the current one of the nine phases", _phases, ("phase",)),
-    _number(
+    _gauge(
         "rollout_target_nodes",
+        "rollout.target",
         "Nodes that may have the update revision now, or could if it were not paused",
-        lambda shown: shown.rollout.target,
     ),
-    _number(
+    _gauge(
         "rollout_updated_available_nodes",
+        "rollout.done",
         "Of the target, nodes with an available pod of the update revision and no old one",
-        lambda shown: shown.rollout.done,
     ),
-    _number(
-        "rollout_started_timestamp_seconds",
-        "Start of the current or last rollout, 0 if none",
-        lambda shown: epoch(shown.rollout.start_time) or 0.0,
+    _time(
+        "rollout_started_timestamp_seconds", "rollout.start_time", "Start of the current or last rollout, 0 if none"
     ),
-    _number(
+    _time(
         "rollout_last_progress_timestamp_seconds",
+        "rollout.last_progress_time",
         "Last time a rollout made progress, from which its deadline counts; 0 if none did",
-        lambda shown: epoch(shown.rollout.last_progress_time) or 0.0,
     ),
-    _number(
+    _gauge(
         "rollout_paused_since_timestamp_seconds",
+        "paused_since",
         "Since when it is paused, as far as is known; 0 while it is not",
-        lambda shown: shown.paused_since,
     ),
-    _seen(
+    _of_pass(
         "spec_strategy_partition",
+        "budget.partition",
         "Nodes that stay on the old revision: the partition as a number",
-        lambda summary: summary.budget.partition,
     ),
-    _seen(
-        "spec_strategy_rollingupdate_max_surge",
-        "maxSurge as a number of nodes",
-        lambda summary: summary.budget.max_surge,
+    _of_pass("spec_strategy_rollingupdate_max_surge", "budget.max_surge", "maxSurge as a number of nodes"),
+    _of_pass(
+        "spec_strategy_rollingupdate_max_unavailable", "budget.max_unavailable", "maxUnavailable as a number of nodes"
     ),
-    _seen(
-        "spec_strategy_rollingupdate_max_unavailable",
-        "maxUnavailable as a number of nodes",
-        lambda summary: summary.budget.max_unavailable,
+    _of_pass(
+        "rollout_updating_nodes", "updating", "Nodes whose new pod may still become available, or is about to be made"
     ),
-    _seen(
-        "rollout_updating_nodes",
-        "Nodes whose new pod may still become available, or is about to be made",
-        lambda summary: summary.updating,
-    ),
-    _seen(
+    _series_of_pass(
         "rollout_failed_nodes",
         "Nodes whose pod of the update revision will not recover by itself, or has ended",
         lambda summary: [((reason,), number) for reason, number in summary.failed.items()],
         ("reason",),
     ),
-    _seen(
+    _series_of_pass(
         "rollout_blocked",
         "1 while this keeps nodes from the update revision",
-        lambda summary: [((reason,), float(there)) for reason, there in summary.blocks.items() if reason not in TOLD],
+        lambda summary: [
+            ((reason,), float(there)) for reason, there in summary.blocks.items() if reason not in SHOWN_BY_INFO
+        ],
         ("reason",),
     ),
-    _seen(
+    _of_pass(
         "rollout_unplanned_updated_nodes",
+        "unplanned",
         "Nodes on the update revision beyond what partition and selector allow",
-        lambda summary: summary.unplanned,
     ),
-    _seen(
-        "leaving_nodes",
-        "Of the misscheduled, nodes whose pod has to go: no taint NoSchedule lets it stay",
-        lambda summary: summary.leaving,
+    _of_pass(
+        "leaving_nodes", "leaving", "Of the misscheduled, nodes whose pod has to go: no taint NoSchedule lets it stay"
     ),
-    _seen(
+    _series_of_pass(
         "preparing_delete_pods",
         "Pods that are prepared for their deletion and held by the preDelete hook",
         lambda summary: [] if summary.preparing is None else [((), summary.preparing)],
     ),
-    _seen(
+    _series_of_pass(
         "preparing_delete_overdue_pods",
         "Of these, those that have been so for longer than an hour, or than the DaemonSet's annotation says",
         lambda summary: [] if summary.preparing is None else [((), summary.overdue)],
     ),
 )
 
-ZONES = _seen("rollout_zone_nodes", "Nodes that should run the pod, by zone and state", _zones, ("zone", "state"))
+ZONES = _series_of_pass(
+    "rollout_zone_nodes", "Nodes that should run the pod, by zone and state", _zones, ("zone", "state")
+)
 
 
 class DaemonSetCollector(Collector):
-    def __init__(self, current: Callable[[], Iterable[MeasuredDaemonSet]], *, zones: bool = True) -> None:
+    def __init__(self, current: Callable[[], Iterable[DaemonSetSample]], *, zones: bool = True) -> None:
         """`current` yields the DaemonSets to show: none on a standby."""
         self._current, self._families = current, (*STATE, ZONES) if zones else STATE
 
     def collect(self) -> Iterator[Metric]:
-        rows = [((one.daemonset.namespace, one.daemonset.name), one) for one in self._current()]
+        samples = tuple(self._current())
         for family in self._families:
             labels = (*OF_DAEMONSET, *family.labels)
             gauge = GaugeMetricFamily(f"kruise_daemonset_{family.name}", family.meaning, labels=labels)
-            for names, shown in rows:
-                for values, number in family.read(shown):
-                    gauge.add_metric((*names, *values), number)
+            for one in samples:
+                for values, number in family.read(one):
+                    gauge.add_metric((one.daemonset.namespace, one.daemonset.name, *values), number)
             yield gauge

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from functools import partial
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from math import inf
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 import structlog
+from structlog.contextvars import bound_contextvars
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.image_pull_job import ImagePullJob
@@ -19,7 +22,6 @@ from controller.kube.errors import ApiError, WriteVerdict, classify
 from controller.kube.requests import DAEMONSETS, IMAGE_PULL_JOBS
 from controller.kube.sender import Exchange
 from controller.observe.daemonset_counters import OF_FALLBACKS, OF_OPERATIONS, Method
-from controller.observe.log import RESULT_OF, PassLog
 from controller.observe.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, Metrics
 from controller.planner.actions import (
     Action,
@@ -37,13 +39,71 @@ from controller.reconcile.write_outcomes import verdict_on_template
 from controller.runtime.clock import Clock
 from controller.runtime.expectations import Stale
 from controller.runtime.watch import Connectivity, RestartReason
-from controller.runtime.workers import Pass
+from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry
+from controller.runtime.workqueue import WorkItem
 
 INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
-
+RESULT_OF: Final[Mapping[type[Outcome], str]] = {Done: "success", ComeBack: "requeue_after", Retry: "error"}
+"""The results as controller-runtime names them, for the log and the metrics."""
 
 NodeAction: TypeAlias = CreatePod | UpdateInPlace | DeletePod
 """The actions with which the update of a node begins or ends."""
+
+
+class PassLog:
+    """The log line and the metrics of each pass over a key of one queue; a pass is made inside `about` its key."""
+
+    def __init__(self, metrics: Metrics, ids: Iterator[str], queue: str, subject: str) -> None:
+        """`ids` are names of passes, none used twice. `subject` is the key of the object in log lines."""
+        self._log = structlog.get_logger()
+        self._metrics, self._ids, self._queue, self._subject = metrics, ids, queue, subject
+        self._writes: dict[Key, Counter[str]] = {}
+        """The writes so far of each pass in progress, by key; one worker at a time has a key."""
+
+    @contextmanager
+    def about(self, item: WorkItem[Key]) -> Iterator[Callable[[Pass[Key]], None]]:
+        """The context of one pass: all log lines in it have its object, its id and its reason. Yields the function to
+        call with the finished pass."""
+        about = {self._subject: str(item.key), "reconcile_id": next(self._ids), "reason": ",".join(item.reasons)}
+        if self._queue != CONTROLLER:
+            about["queue"] = self._queue
+        self._writes[item.key] = Counter()
+        try:
+            with bound_contextvars(**about):
+                yield self._passed
+        finally:
+            del self._writes[item.key]
+
+    def count_write(self, key: Key, what: str) -> None:
+        """Count an answered write of the pass over `key`; ignored once that pass is over."""
+        if (writes := self._writes.get(key)) is not None:
+            writes[what] += 1
+
+    def _passed(self, done: Pass[Key]) -> None:
+        self._count(done)
+        writes, outcome = self._writes[done.taken.key], done.outcome
+        say = self._log.info if writes else self._log.debug
+        fields: dict[str, object] = dict(writes)
+        match outcome:
+            case Retry(error=error) if done.crashed:
+                say, fields = self._log.error, {"panic": True, "why": error, "exc_info": error}
+            case Retry(error=error):
+                settles_itself = isinstance(error, ApiError) and classify(error).write.settles_itself
+                say, fields["why"] = self._log.info if settles_itself else self._log.warning, error
+            case ComeBack(after=after, reason=reason):
+                fields |= {"requeue_after": round(after, 3), "requeue_reason": reason}
+            case Done():
+                pass
+        say("reconciled", result=RESULT_OF[type(outcome)], seconds=round(done.work_seconds, 6), **fields)
+
+    def _count(self, done: Pass[Key]) -> None:
+        metrics, queue, result = self._metrics, self._queue, RESULT_OF[type(done.outcome)]
+        metrics.passes.labels(queue, result).inc()
+        metrics.errors.labels(queue).inc(result == "error")
+        metrics.panics.labels(queue).inc(done.crashed)
+        metrics.pass_seconds.labels(queue).observe(done.work_seconds)
+        metrics.queued_seconds.labels(queue).observe(done.taken.queued_seconds)
+        metrics.work_seconds.labels(queue).observe(done.work_seconds)
 
 
 class Instrumentation:
@@ -53,11 +113,12 @@ class Instrumentation:
         """`process` is in the id of each pass, so that no other process has the same ids."""
         self._log = structlog.get_logger()
         self._metrics, self._caches, self._clock = metrics, caches, clock
-        self._contacts: dict[str, Connectivity] = {}
+        self._counters = metrics.daemonset_counters
+        self._connectivity: dict[str, Connectivity] = {}
         ids = (f"{process}-{number:x}" for number in itertools.count(1))
-        self.passes = PassLog(ids, "daemonset", partial(self._passed, CONTROLLER))
-        self.job_passes = PassLog(ids, "image_pull_job", partial(self._passed, JOB_QUEUE), queue=JOB_QUEUE)
-        self.image_passes = PassLog(ids, "daemonset", partial(self._passed, IMAGE_QUEUE), queue=IMAGE_QUEUE)
+        self.passes = PassLog(metrics, ids, CONTROLLER, "daemonset")
+        self.job_passes = PassLog(metrics, ids, JOB_QUEUE, "image_pull_job")
+        self.image_passes = PassLog(metrics, ids, IMAGE_QUEUE, "daemonset")
         """Passes over the ImagePullJobs that DaemonSets want."""
 
     def answered(self, answer: Exchange) -> None:
@@ -65,37 +126,37 @@ class Instrumentation:
         requests.inc()
         seconds.observe(answer.seconds)
 
-    def contact(self, resource: str, contact: Connectivity) -> None:
+    def connectivity(self, resource: str, now: Connectivity) -> None:
         """Note whether a reflector reaches the server. A problem with one resource is logged for that resource. That
         the server cannot be reached, or can be reached again, is logged once for all of them."""
-        before = self._contacts.get(resource)
+        before = self._connectivity.get(resource)
         was_away = self._server_is_away()
-        self._contacts[resource] = contact
-        if before is not None and before.state == contact.state:
+        self._connectivity[resource] = now
+        if before is not None and before.state == now.state:
             return
         if was_away is not False and not self._server_is_away():
             self._log.info("API server reached")
-        match contact.state:
+        match now.state:
             case "reachable":
                 if before is not None and before.state in ("missing", "forbidden"):
                     self._log.info(f"{resource} can be watched")
             case "missing" if resource.startswith((DAEMONSETS.name, IMAGE_PULL_JOBS.name)):
                 self._log.error(f"the CRD of {resource.split()[0]} is not installed", install_with=INSTALL_COMMAND)
             case "missing" | "forbidden":
-                self._log.error(f"cannot watch {resource}", state=contact.state, why=contact.error)
+                self._log.error(f"cannot watch {resource}", state=now.state, why=now.error)
             case "unreachable":
                 if not was_away:
-                    self._log.error("API server not reached, retrying", why=contact.error)
+                    self._log.error("API server not reached, retrying", why=now.error)
 
     def _server_is_away(self) -> bool | None:
         """Whether any reflector cannot reach the server; None before the first contact. A kind that is missing or
         forbidden is an answer too."""
-        if not self._contacts:
+        if not self._connectivity:
             return None
-        return any(contact.state == "unreachable" for contact in self._contacts.values())
+        return any(one.state == "unreachable" for one in self._connectivity.values())
 
-    def heard(self, plural: str, reflector: str) -> None:
-        self._metrics.heard[plural][reflector] = self._clock()
+    def received(self, plural: str, reflector: str) -> None:
+        self._metrics.last_received[plural][reflector] = self._clock()
 
     def watch_restarted(self, plural: str, reason: RestartReason) -> None:
         self._metrics.watch_restarts.labels(plural, reason).inc()
@@ -110,6 +171,7 @@ class Instrumentation:
         )
 
     def stale(self, key: Key, stale: Stale) -> None:
+        """Note a pass that waits for its own writes to be seen."""
         self._metrics.stale.inc()
         self._log.debug("own writes not seen yet", waiting_for=stale.waiting_for)
 
@@ -117,74 +179,55 @@ class Instrumentation:
         self._metrics.overdue.inc()
         self._log.warning("own writes not seen for long, listing again", waiting_for=stale.waiting_for)
 
-    def _passed(self, queue: str, done: Pass[Key]) -> None:
-        """Count a pass over a key of this queue."""
-        metrics, result = self._metrics, RESULT_OF[type(done.outcome)]
-        metrics.passes.labels(queue, result).inc()
-        if result == "error":
-            metrics.errors.labels(queue).inc()
-        if done.crashed:
-            metrics.panics.labels(queue).inc()
-        metrics.pass_seconds.labels(queue).observe(done.work_seconds)
-        metrics.queued_seconds.labels(queue).observe(done.taken.queued_seconds)
-        metrics.work_seconds.labels(queue).observe(done.work_seconds)
-
-    def noted(self, daemonset: DaemonSet, note: Note) -> None:
+    def event_recorded(self, subject: DaemonSet | ImagePullJob, note: Note) -> None:
         if note.warning:
-            self._log.warning("Event occurred", daemonset=str(daemonset.key), event_reason=note.reason)
+            kind = "daemonset" if isinstance(subject, DaemonSet) else "image_pull_job"
+            self._log.warning("Event occurred", **{kind: str(subject.key)}, event_reason=note.reason)
 
-    def job_noted(self, job: ImagePullJob, note: Note) -> None:
-        if note.warning:
-            self._log.warning("Event occurred", image_pull_job=str(job.key), event_reason=note.reason)
-
-    def job_stale(self, key: Key, stale: Stale) -> None:
-        self._log.debug("own writes not seen yet", image_pull_job=str(key), waiting_for=stale.waiting_for)
-
-    def status_changed(self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
-        self.passes.did(daemonset.key, "status_written")
+    def status_written(self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
+        self.passes.count_write(daemonset.key, "status_written")
         if not self._caches.is_gone(daemonset):
-            self._metrics.tally.wrote_status(daemonset.uid, before, after)
+            self._counters.status_written(daemonset.uid, before, after)
 
-    def acted(self, daemonset: DaemonSet, action: Action, error: ApiError | None) -> None:
+    def action_done(self, daemonset: DaemonSet, action: Action, error: ApiError | None) -> None:
         """Note the answer to one action; `error` None: it is done.
 
         Nothing is counted for a DaemonSet or node that is gone, because nothing would remove the count again.
         """
-        self.passes.did(daemonset.key, type(action).__name__ if error is None else f"{type(action).__name__}_failed")
+        name, uid = type(action).__name__, daemonset.uid
+        self.passes.count_write(daemonset.key, name if error is None else f"{name}_failed")
         about = {"object": action.name, "node": getattr(action, "node", ""), "why": error}
-        self._log.debug("write", action=type(action).__name__, **{name: said for name, said in about.items() if said})
-        tally, uid = self._metrics.tally, daemonset.uid
+        self._log.debug("write", action=name, **{field: value for field, value in about.items() if value})
         if self._caches.is_gone(daemonset):
             return
         if operation := action.operation:
-            tally.count(uid, OF_OPERATIONS, operation, "success" if error is None else "error")
-        means = None if error is None else classify(error).write
-        if isinstance(action, CreateRevision) and means is not WriteVerdict.ALREADY_EXISTS:
-            tally.made_revision(uid, action.hash)
+            self._counters.count(uid, OF_OPERATIONS, operation, "success" if error is None else "error")
+        verdict = None if error is None else classify(error).write
+        if isinstance(action, CreateRevision) and verdict is not WriteVerdict.ALREADY_EXISTS:
+            self._counters.revision_created(uid, action.hash)
         if isinstance(action, ProbeTemplate):
             refused = isinstance(verdict_on_template(error), TemplateRefused)
-            verdict = "accepted" if error is None else "refused" if refused else "error"
-            self._metrics.dry_runs.labels(verdict).inc()
+            self._metrics.dry_runs.labels("accepted" if error is None else "refused" if refused else "error").inc()
         if error is None and isinstance(action, NodeAction):
-            self._did_to_a_node(daemonset, action, self._clock())
+            self._node_action_done(daemonset, action, self._clock())
 
-    def _did_to_a_node(self, daemonset: DaemonSet, action: NodeAction, now: float) -> None:
-        tally, uid = self._metrics.tally, daemonset.uid
+    def _node_action_done(self, daemonset: DaemonSet, action: NodeAction, now: float) -> None:
+        uid = daemonset.uid
         match action:
             case CreatePod():
                 if self._surges(daemonset, action):
-                    self._began(uid, action.node, "surge", now)
-                self._made(daemonset, action, action.name, now)
+                    self._update_began(uid, action.node, "surge", now)
+                self._pod_updated(daemonset, action, action.name, now)
             case UpdateInPlace():
-                self._began(uid, action.node, "in_place", now)
-                self._made(daemonset, action, action.pod.name, now)
+                self._update_began(uid, action.node, "in_place", now)
+                self._pod_updated(daemonset, action, action.pod.name, now)
             case DeletePod():
                 if action.why is DeleteReason.OUTDATED:
-                    self._began(uid, action.node, "recreate", now)
+                    self._update_began(uid, action.node, "recreate", now)
                 elif action.why in (DeleteReason.VANISHED, DeleteReason.UNWANTED):
-                    tally.updates.drop(uid, action.node)
+                    self._counters.updates.drop(uid, action.node)
                 if action.refusal is not None:
-                    tally.count(uid, OF_FALLBACKS, action.refusal.value)
+                    self._counters.count(uid, OF_FALLBACKS, action.refusal.value)
             case _:
                 assert_never(action)
 
@@ -196,26 +239,26 @@ class Instrumentation:
         beside = (pod for pod in self._caches.pods_of(daemonset) if pod.node == action.node and not pod.dying)
         return any(pod.hash != action.revision.hash and not pod.ended for pod in beside)
 
-    def _began(self, uid: str, node: str, method: Method, now: float) -> None:
+    def _update_began(self, uid: str, node: str, method: Method, now: float) -> None:
         if Key("", node) in self._caches.nodes:
-            self._metrics.tally.updates.began(uid, node, method, now)
+            self._counters.updates.began(uid, node, method, now)
 
-    def _made(self, daemonset: DaemonSet, action: CreatePod | UpdateInPlace, pod: str, now: float) -> None:
-        self._metrics.tally.updates.created(daemonset.uid, action.node, pod, action.revision.hash)
-        if (made := self._caches.pods.get(Key(daemonset.namespace, pod))) is not None:
-            self.saw(daemonset, made, now)  # the cache was quicker than the answer
+    def _pod_updated(self, daemonset: DaemonSet, action: CreatePod | UpdateInPlace, pod: str, now: float) -> None:
+        self._counters.updates.created(daemonset.uid, action.node, pod, action.revision.hash)
+        if (cached := self._caches.pods.get(Key(daemonset.namespace, pod))) is not None:
+            self.pod_seen(daemonset, cached, now)  # the cache was quicker than the answer
 
-    def saw(self, daemonset: DaemonSet, pod: Pod, now: float) -> None:
+    def pod_seen(self, daemonset: DaemonSet, pod: Pod, now: float) -> None:
         """Note a pod of the DaemonSet that the cache shows."""
         until = now if pod.underway is None else pod.underway.until
         ready = pod.ready and not pod.dying and not pod.ended and until < inf
         so_far = 0.0 if pod.ready_since is None else max(0.0, now - pod.ready_since)
         wait = max(0.0, daemonset.spec.min_ready_seconds - so_far, until - now)
-        self._metrics.tally.updates.seen(daemonset.uid, pod.node, pod.name, pod.hash, ready=ready, wait=wait, now=now)
+        self._counters.updates.pod_seen(daemonset.uid, pod.node, pod.name, pod.hash, ready=ready, wait=wait, now=now)
 
-    def unreviewed(self, error: ApiError) -> None:
-        """Log that the API server could not be asked whether somebody may read /metrics."""
+    def review_failed(self, error: ApiError) -> None:
+        """Log that the API server could not be asked whether a token may read /metrics."""
         self._log.warning("requests to /metrics cannot be authorized", why=error)
 
-    def leading(self, sentence: str) -> None:
-        self._log.info(sentence, lease=LEASE_NAME)
+    def leadership_changed(self, message: str) -> None:
+        self._log.info(message, lease=LEASE_NAME)

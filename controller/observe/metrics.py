@@ -1,8 +1,4 @@
-"""Makes the text for scrapers: at most once a second, however many ask, and in short steps.
-
-All metrics that are counted when something happens. `instrumentation` counts them.
-
-Those that are read at a scrape are in `collectors`, those of each DaemonSet in `tally` and `daemonsets`.
+"""The metrics of one process, and their text for scrapers.
 
 Metrics that other controllers have too use the names that dashboards know (`workqueue_*`, `controller_runtime_*`,
 `rest_client_*`); our own start with `kruise_ds_`. No label has the name of a node, pod or image as its value. Series
@@ -32,97 +28,20 @@ from prometheus_client.exposition import choose_encoder
 
 from controller.api.names import LEASE_NAME
 from controller.api.objects import Key
-from controller.observe.daemonset_counters import Tally
-from controller.observe.daemonset_gauges import DaemonSetCollector, MeasuredDaemonSet
-from controller.observe.process_metrics import CACHES, CONTACTS, QUEUES, TASKS, Cache, Registry, Scraped, task_counts
+from controller.observe.daemonset_counters import DaemonSetCounters
+from controller.observe.daemonset_gauges import DaemonSetCollector, DaemonSetSample
+from controller.observe.process_metrics import (
+    CACHES,
+    LAST_RECEIVED,
+    QUEUES,
+    TASKS,
+    Cache,
+    Registry,
+    Scraped,
+    task_counts,
+)
 from controller.runtime.watch import RestartReason
 from controller.runtime.workqueue import WorkQueue
-
-OPENMETRICS = "application/openmetrics-text"
-LARGE = 1000
-"""Samples. Larger pages are encoded in a thread, not on the event loop."""
-
-
-ExposedMetrics: TypeAlias = tuple[bytes, str]
-"""The text, and its content type."""
-
-
-@asynccontextmanager
-async def exposing(families: Callable[[], Iterator[Metric]]) -> AsyncIterator[Exposition]:
-    """Make pages while the block runs."""
-    exposition = Exposition(families)
-    async with asyncio.TaskGroup() as group:
-        making = group.create_task(exposition.make(), name="pages")
-        yield exposition
-        making.cancel()
-
-
-class Exposition:
-    """A page shows the state after it was requested. All requests that arrive before a page is begun get that page.
-
-    At most one page is begun in each second of the loop's clock. The metrics are read on the event loop, where queues
-    and caches may be read, and other tasks run in between.
-    """
-
-    def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
-        self._families = families
-        self._pages: dict[bool, asyncio.Future[ExposedMetrics]] = {}
-        """Pages that are requested and not begun yet; key: whether in the format OpenMetrics."""
-        self._asked = asyncio.Event()
-
-    async def __call__(self, accept: str) -> ExposedMetrics:
-        """The page for this `Accept` header."""
-        modern = OPENMETRICS in accept
-        if modern not in self._pages:
-            self._pages[modern] = asyncio.get_running_loop().create_future()
-            self._asked.set()
-        return await asyncio.shield(self._pages[modern])  # when one who waits is cancelled, others still wait
-
-    async def make(self) -> None:
-        """Make page after page, for all who have asked by then."""
-        loop = asyncio.get_running_loop()
-        try:
-            while True:
-                await self._asked.wait()
-                self._asked.clear()
-                second = int(loop.time())
-                pages, self._pages = self._pages, {}
-                await self._fill(pages)
-                await asyncio.sleep(second + 1 - loop.time())  # at most one page a second, however many ask
-        finally:
-            for page in self._pages.values():
-                page.cancel()  # no page is made any more
-
-    async def _fill(self, pages: Mapping[bool, asyncio.Future[ExposedMetrics]]) -> None:
-        try:
-            found = []
-            for family in self._families():
-                found.append(family)
-                await asyncio.sleep(0)  # other tasks may run
-            large = sum(len(family.samples) for family in found) >= LARGE
-            for modern, page in pages.items():
-                page.set_result(await asyncio.to_thread(encoded, found, modern) if large else encoded(found, modern))
-        except Exception as error:  # only these pages fail, not the next ones
-            for page in pages.values():
-                if not page.done():
-                    page.set_exception(error)
-
-
-def encoded(families: Sequence[Metric], modern: bool = False) -> ExposedMetrics:
-    """The text and its content type: OpenMetrics if `modern`, else the format of Prometheus."""
-    encode, content_type = choose_encoder(OPENMETRICS if modern else "")
-    return encode(_Read(families)), content_type
-
-
-class _Read:
-    """The metrics in the form of a registry, as the encoders expect."""
-
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Metric]:
-        return self._families
-
 
 CONTROLLER = "daemonset"
 """The controller of DaemonSets. Metrics of passes call each controller like its queue."""
@@ -131,26 +50,19 @@ IMAGE_QUEUE = "daemonset-images"
 """The queue of DaemonSets whose ImagePullJobs have to be looked at."""
 
 PASS_RESULTS = ("success", "error", "requeue", "requeue_after")
-"""Results of passes. `requeue` exists in controller-runtime; here no key comes back without a delay."""
-METHODS = {
-    "get": "GET",
-    "list": "GET",
-    "watch": "GET",
-    "create": "POST",
-    "update": "PUT",
-    "patch": "PATCH",
-    "delete": "DELETE",
-}
+"""The results of controller-runtime. `requeue` does not occur: every key comes back with a delay."""
+METHODS = dict.fromkeys(("get", "list", "watch"), "GET")
+METHODS |= {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 """HTTP methods by verb, for the label that client-go uses."""
-USUAL = (("200", "GET"), ("201", "POST"), ("200", "PATCH"), ("200", "DELETE"))
+COMMON_RESPONSES = (("200", "GET"), ("201", "POST"), ("200", "PATCH"), ("200", "DELETE"))
 """Status codes and methods whose series exist from the start."""
 RESOURCES = ("daemonsets", "pods", "nodes", "controllerrevisions")
 """The resources that are always watched."""
 
-DECADES = (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100, 1000)
-PASSES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-LAGS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
-REQUESTS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30)
+QUEUE_SECONDS = (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100, 1000)
+PASS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+LAG_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
+REQUEST_SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30)
 """Buckets of the histograms, in seconds."""
 
 
@@ -173,7 +85,7 @@ class Metrics:
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
         registry.register(Scraped("kind", task_counts, TASKS))
-        self.tally = Tally(registry)
+        self.daemonset_counters = DaemonSetCounters(registry)
         self.dry_runs = registry.counter(
             "kruise_ds_template_dry_runs_total",
             "Dry runs of a new template before a rollout, by result",
@@ -183,13 +95,13 @@ class Metrics:
             "kruise_ds_foreign_status_writes_total",
             "Status writes by another controller after our own: two act on one DaemonSet",
         )
-        registry.register(self.tally)
-        self._passes_set_up(workers)
-        self._requests_set_up(host)
-        self._watches_set_up(tuple(resources))
-        self._own_set_up(version, revision)
+        registry.register(self.daemonset_counters)
+        self._add_passes(workers)
+        self._add_requests(host)
+        self._add_watches(tuple(resources))
+        self._add_others(version, revision)
 
-    def _passes_set_up(self, workers: int) -> None:
+    def _add_passes(self, workers: int) -> None:
         registry, ours = self.registry, (CONTROLLER,)
         self.passes = registry.counter(
             "controller_runtime_reconcile_total", "Passes by result", controller=ours, result=PASS_RESULTS
@@ -199,7 +111,10 @@ class Metrics:
             "controller_runtime_reconcile_panics", "Passes that ended in an unexpected exception", controller=ours
         )
         self.pass_seconds = registry.histogram(
-            "controller_runtime_reconcile_time_seconds", "Length of a pass, writes included", PASSES, controller=ours
+            "controller_runtime_reconcile_time_seconds",
+            "Length of a pass, writes included",
+            PASS_SECONDS,
+            controller=ours,
         )
         self._active = registry.gauge(
             "controller_runtime_active_workers",
@@ -208,18 +123,20 @@ class Metrics:
         ).labels(CONTROLLER)
         limit = registry.gauge("controller_runtime_max_concurrent_reconciles", "Workers", controller=ours)
         limit.labels(CONTROLLER).set(workers)
-        self.queued_seconds, self.work_seconds = (
-            registry.histogram(f"workqueue_{which}_duration_seconds", meaning, DECADES, name=ours)
-            for which, meaning in (
-                ("queue", "How long a key was ready before it was taken"),
-                ("work", "How long a key was processed"),
-            )
+        self.queued_seconds = registry.histogram(
+            "workqueue_queue_duration_seconds",
+            "How long a key was ready before it was taken",
+            QUEUE_SECONDS,
+            name=ours,
+        )
+        self.work_seconds = registry.histogram(
+            "workqueue_work_duration_seconds", "How long a key was processed", QUEUE_SECONDS, name=ours
         )
         self.decision_seconds = registry.histogram(
-            "kruise_ds_decision_duration_seconds", "Deciding what to do, without doing it", PASSES
+            "kruise_ds_decision_duration_seconds", "Deciding what to do, without doing it", PASS_SECONDS
         )
 
-    def _requests_set_up(self, host: str) -> None:
+    def _add_requests(self, host: str) -> None:
         requests = self.registry.counter(
             "rest_client_requests_total",
             "Requests by code (<error>: no answer) and method",
@@ -227,12 +144,12 @@ class Metrics:
             method=(),
             host=(),
         )
-        for code, method in USUAL:
+        for code, method in COMMON_RESPONSES:
             requests.labels(code, method, host)
         seconds = self.registry.histogram(
             "rest_client_request_duration_seconds",
             "Until the answer; for a watch, until its first line",
-            REQUESTS,
+            REQUEST_SECONDS,
             verb=METHODS,
             host=(host,),
         )
@@ -245,7 +162,7 @@ class Metrics:
         self.of_request = of_request
         """Returns the counter and the histogram for a verb and a status code (0: no answer)."""
 
-    def _watches_set_up(self, resources: tuple[str, ...]) -> None:
+    def _add_watches(self, resources: tuple[str, ...]) -> None:
         self.malformed = self.registry.counter(
             "kruise_ds_malformed_objects_total",
             "Objects that could not be read; the last good state of each is kept",
@@ -257,11 +174,11 @@ class Metrics:
             resource=resources,
             reason=get_args(RestartReason),
         )
-        self.heard: dict[str, dict[str, float]] = {resource: {} for resource in resources}
+        self.last_received: dict[str, dict[str, float]] = {resource: {} for resource in resources}
         """When anything was last received (seconds since 1970), by resource and watch."""
-        self.registry.register(Scraped("resource", lambda: self.heard, CONTACTS))
+        self.registry.register(Scraped("resource", lambda: self.last_received, LAST_RECEIVED))
 
-    def _own_set_up(self, version: str, revision: str) -> None:
+    def _add_others(self, version: str, revision: str) -> None:
         registry = self.registry
         build = registry.gauge("kruise_ds_build_info", "Always 1", version=(), revision=(), python_version=())
         build.labels(version, revision, platform.python_version()).set(1)
@@ -275,13 +192,12 @@ class Metrics:
         self.dropped_events = registry.counter(
             "kruise_ds_events_dropped", "Events that were never sent because too many waited"
         )
-        self.loop_lag = registry.histogram("kruise_ds_event_loop_lag_seconds", "How late a timer fires", LAGS)
+        self.loop_lag = registry.histogram("kruise_ds_event_loop_lag_seconds", "How late a timer fires", LAG_SECONDS)
         leads = registry.gauge("leader_election_master_status", "1 while this process leads", name=(LEASE_NAME,))
         self.leads = leads.labels(LEASE_NAME)
 
     def watch_queues(self, queues: Mapping[str, WorkQueue[Key]]) -> None:
-        """Show these queues and the passes over their keys from now on, each under its name; one is that of the
-        DaemonSets."""
+        """Show these queues, by name, and the passes over their keys from now on. `CONTROLLER` is one of them."""
         self._active.set_function(lambda: len(queues[CONTROLLER].processing_seconds()))
         for name, result in product(queues, PASS_RESULTS):
             self.passes.labels(name, result)
@@ -294,7 +210,7 @@ class Metrics:
         """Show each resource's cache from now on."""
         self.registry.register(Scraped("resource", lambda: caches, *CACHES))
 
-    def watch_daemonsets(self, current: Callable[[], Iterable[MeasuredDaemonSet]], *, zones: bool = True) -> None:
+    def watch_daemonsets(self, current: Callable[[], Iterable[DaemonSetSample]], *, zones: bool = True) -> None:
         """Show every DaemonSet that `current` yields; a standby yields none."""
         self.registry.register(DaemonSetCollector(current, zones=zones))
 
@@ -306,14 +222,93 @@ class Metrics:
             "Attempts of ImagePullJobs to get an image onto a node, by result",
             result=("pulled", "failed"),
         )
-        for name, meaning, read in (
-            ("kruise_ds_image_pull_jobs", "ImagePullJobs that are not over", jobs),
-            ("kruise_ds_image_pull_pods", "Puller pods now", pullers),
-        ):
-            self.registry.gauge(name, meaning).set_function(read)
+        gauge = self.registry.gauge
+        gauge("kruise_ds_image_pull_jobs", "ImagePullJobs that are not over").set_function(jobs)
+        gauge("kruise_ds_image_pull_pods", "Puller pods now").set_function(pullers)
         return attempts
 
     def families(self) -> Iterator[Metric]:
         """All metrics, each read when it is yielded."""
-        self.tally.settle()
+        self.daemonset_counters.settle()
         yield from self.registry.collect()
+
+
+OPENMETRICS = "application/openmetrics-text"
+ENCODE_IN_THREAD_FROM = 1000
+"""Samples. Larger pages are encoded in a thread, not on the event loop."""
+Page: TypeAlias = tuple[bytes, str]
+"""The text, and its content type."""
+
+
+class Exposition:
+    """A page shows the state after it was requested. All requests that arrive before a page is begun get that page,
+    and at most one is begun in each second of the loop's clock. Other tasks run between the metrics of a page."""
+
+    def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
+        self._families = families
+        self._pages: dict[bool, asyncio.Future[Page]] = {}
+        """Pages that are requested and not begun yet; key: whether in the format OpenMetrics."""
+        self._requested = asyncio.Event()
+
+    async def __call__(self, accept: str) -> Page:
+        """The page for this `Accept` header."""
+        modern = OPENMETRICS in accept
+        if modern not in self._pages:
+            self._pages[modern] = asyncio.get_running_loop().create_future()
+            self._requested.set()
+        return await asyncio.shield(self._pages[modern])  # others may wait for the same page
+
+    async def make(self) -> None:
+        """Make page after page, for all that are requested by then."""
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                await self._requested.wait()
+                self._requested.clear()
+                second = int(loop.time())
+                pages, self._pages = self._pages, {}
+                await self._fill(pages)
+                await asyncio.sleep(second + 1 - loop.time())
+        finally:
+            for page in self._pages.values():
+                page.cancel()
+
+    async def _fill(self, pages: Mapping[bool, asyncio.Future[Page]]) -> None:
+        try:
+            found = []
+            for family in self._families():
+                found.append(family)
+                await asyncio.sleep(0)  # other tasks may run
+            large = sum(len(family.samples) for family in found) >= ENCODE_IN_THREAD_FROM
+            for modern, page in pages.items():
+                page.set_result(await asyncio.to_thread(encoded, found, modern) if large else encoded(found, modern))
+        except Exception as error:  # only these pages fail, not the next ones
+            for page in pages.values():
+                if not page.done():
+                    page.set_exception(error)
+
+
+@asynccontextmanager
+async def exposing(families: Callable[[], Iterator[Metric]]) -> AsyncIterator[Exposition]:
+    """Make pages while the block runs."""
+    exposition = Exposition(families)
+    async with asyncio.TaskGroup() as group:
+        making = group.create_task(exposition.make(), name="pages")
+        yield exposition
+        making.cancel()
+
+
+def encoded(families: Sequence[Metric], modern: bool = False) -> Page:
+    """The text and its content type: OpenMetrics if `modern`, else the format of Prometheus."""
+    encode, content_type = choose_encoder(OPENMETRICS if modern else "")
+    return encode(_Collected(families)), content_type
+
+
+class _Collected:
+    """Metrics in the form of a registry, as the encoders expect."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families

@@ -55,7 +55,7 @@ CACHES: tuple[Row[Cache], ...] = (
         lambda cache: len(cache.malformed),
     ),
 )
-CONTACTS: Row[Mapping[str, float]] = (
+LAST_RECEIVED: Row[Mapping[str, float]] = (
     "kruise_ds_informer_last_contact_timestamp_seconds",
     "When the last event or bookmark came, 0 if none has",
     lambda watches: min(watches.values(), default=0.0),  # of several, the one that has been silent for longest
@@ -133,7 +133,7 @@ class Heartbeat:
     async def run(self, on_lag: Callable[[float], None]) -> NoReturn:
         while True:
             due = self._loop.time() + HEARTBEAT_SECONDS
-            await asyncio.sleep(HEARTBEAT_SECONDS)  # how late it wakes up is what is measured
+            await asyncio.sleep(HEARTBEAT_SECONDS)  # how late it wakes up is what is sample_daemonsets
             self._at = self._loop.time()
             on_lag(max(0.0, self._at - due))
 

@@ -37,7 +37,7 @@ class Office:
 
     def acted(self, daemonset: DaemonSet, *actions: Any) -> None:
         for action in actions:
-            self.parts.instrumentation.acted(daemonset, action, None)
+            self.parts.instrumentation.action_done(daemonset, action, None)
 
     def lose(self, machine: Node) -> None:
         for change in self.nodes.feed(Seen(key=Key("", machine.name), version="9", obj=None)):
@@ -57,5 +57,5 @@ class Office:
 
     def updated(self, daemonset: DaemonSet) -> float:
         """How many updates of nodes were timed once a new, available pod was seen on node-0."""
-        self.parts.instrumentation.saw(daemonset, pod("node-0", "v2", ready=ago(1)), NOW)
+        self.parts.instrumentation.pod_seen(daemonset, pod("node-0", "v2", ready=ago(1)), NOW)
         return self.count("kruise_ds_node_update_duration_seconds_count")

@@ -72,7 +72,7 @@ async def test_a_pass_that_ends_after_its_daemonset_went_leaves_nothing_behind()
     office.lose_daemonset(daemonset)
     office.acted(daemonset, DELETE, CREATE)
     healthy = DaemonSetStatus(rollout=Rollout(phase="Healthy", start_time=rfc3339(ago(60))))
-    office.parts.instrumentation.status_changed(daemonset, None, healthy)
+    office.parts.instrumentation.status_written(daemonset, None, healthy)
     office.put_back(daemonset)
     assert office.count("kruise_daemonset_pod_operations_total") == 0
     assert office.count("kruise_daemonset_rollouts_total") == 0
@@ -87,7 +87,7 @@ def alone(metrics: Metrics) -> Instrumentation:
 async def test_how_a_request_was_answered_is_counted_under_its_name() -> None:
     office = Office(ds("v2"), nodes=(node("node-0"),))
     office.acted(ds("v2"), CREATE, CREATE)
-    office.parts.instrumentation.acted(ds("v2"), DELETE, Forbidden("delete", "pods default/node-0-v1", "no"))
+    office.parts.instrumentation.action_done(ds("v2"), DELETE, Forbidden("delete", "pods default/node-0-v1", "no"))
     found = {
         (operation, result): office.count("kruise_daemonset_pod_operations_total", operation=operation, result=result)
         for operation in ("create", "delete")
@@ -133,7 +133,7 @@ async def test_faults_of_resources_are_told_each_and_a_server_away_once(
         ("pods", REACHED),
         ("daemonsets", REACHED),
     ):
-        instrumentation.contact(resource, contact)
+        instrumentation.connectivity(resource, contact)
     assert [json.loads(line)["msg"] for line in out.getvalue().splitlines()] == [
         "API server reached",
         "cannot watch pods",
@@ -150,7 +150,7 @@ async def test_the_server_is_reached_whatever_it_answers_to_the_last_watch(
 ) -> None:
     instrumentation = alone(Metrics(version="0"))
     for resource, contact in (("nodes", AWAY), ("imagepulljobs", AWAY), ("nodes", REACHED), ("imagepulljobs", last)):
-        instrumentation.contact(resource, contact)
+        instrumentation.connectivity(resource, contact)
     told = [json.loads(line)["msg"] for line in out.getvalue().splitlines()]
     assert told[:2] == ["API server not reached, retrying", "API server reached"], told
 
@@ -209,9 +209,9 @@ async def test_each_write_of_a_pass_has_a_line_at_debug_with_the_id_of_the_pass(
     parts = Office(ds("v2")).parts
     taken = WorkItem(ds("v2").key, ("pod changed",), 0.0)
     with parts.instrumentation.passes.about(taken):
-        parts.instrumentation.acted(ds("v2"), CREATE, None)
-        parts.instrumentation.acted(ds("v2"), DELETE, Forbidden("delete", "pods default/node-0-v1", "no"))
-        parts.instrumentation.acted(ds("v2"), CreateRevision(name="demo-v2", hash="v2", number=2), None)
+        parts.instrumentation.action_done(ds("v2"), CREATE, None)
+        parts.instrumentation.action_done(ds("v2"), DELETE, Forbidden("delete", "pods default/node-0-v1", "no"))
+        parts.instrumentation.action_done(ds("v2"), CreateRevision(name="demo-v2", hash="v2", number=2), None)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     fields = ("msg", "level", "action", "object", "node", "why")
     assert [tuple(line.get(field) for field in fields) for line in lines] == [
@@ -305,15 +305,15 @@ def timed(office: Office) -> tuple[float, float]:
 async def test_an_update_in_place_ends_when_the_pod_is_available_as_updated() -> None:
     office = Office(IN_PLACE, nodes=(node("node-0"),))
     office.acted(IN_PLACE, CHANGED)
-    saw, settle = office.parts.instrumentation.saw, office.parts.metrics.tally.updates.settle
-    saw(IN_PLACE, pod("node-0", "v1", name="agent-x"), NOW)
+    pod_seen, settle = office.parts.instrumentation.pod_seen, office.parts.metrics.daemonset_counters.updates.settle
+    pod_seen(IN_PLACE, pod("node-0", "v1", name="agent-x"), NOW)
     settle(NOW + 300)
     assert timed(office) == (0, 0), "as it was before"
     late = pod("node-0", "v2", name="agent-x", ready=NOW + 290)
-    saw(IN_PLACE, replace(late, underway=Underway(until=inf, restarting=("main",))), NOW + 300)
+    pod_seen(IN_PLACE, replace(late, underway=Underway(until=inf, restarting=("main",))), NOW + 300)
     settle(NOW + 400)
     assert timed(office) == (0, 0), "the old container still runs"
-    saw(IN_PLACE, late, NOW + 300)
+    pod_seen(IN_PLACE, late, NOW + 300)
     settle(NOW + 319)
     assert timed(office) == (0, 0), "not yet for minReadySeconds"
     settle(NOW + 321)
@@ -324,8 +324,8 @@ async def test_an_update_that_nothing_proves_ends_when_it_counts_as_finished() -
     office = Office(IN_PLACE, nodes=(node("node-0"),))
     office.acted(IN_PLACE, CHANGED)
     changed = replace(pod("node-0", "v2", name="agent-x"), underway=Underway(until=NOW + 10, restarting=("main",)))
-    office.parts.instrumentation.saw(IN_PLACE, changed, NOW + 1)
-    office.parts.metrics.tally.updates.settle(NOW + 60)
+    office.parts.instrumentation.pod_seen(IN_PLACE, changed, NOW + 1)
+    office.parts.metrics.daemonset_counters.updates.settle(NOW + 60)
     assert timed(office) == (1, 10)
 
 
@@ -334,7 +334,7 @@ async def test_a_change_that_restarts_nothing_is_through_at_once() -> None:
     changed = pod("node-0", "v2", name="agent-x")
     office = Office(IN_PLACE, nodes=(node("node-0"),), pods=(changed,))
     office.acted(IN_PLACE, CHANGED)
-    office.parts.metrics.tally.updates.settle(NOW)
+    office.parts.metrics.daemonset_counters.updates.settle(NOW)
     assert timed(office) == (1, 0)
 
 

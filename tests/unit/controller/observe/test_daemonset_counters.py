@@ -5,31 +5,31 @@ from __future__ import annotations
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
 from controller.api.names import InPlaceRefusal
 from controller.api.objects import rfc3339
-from controller.observe.daemonset_counters import OF_FALLBACKS, OF_OPERATIONS, Tally
+from controller.observe.daemonset_counters import OF_FALLBACKS, OF_OPERATIONS, DaemonSetCounters
 from controller.observe.process_metrics import Registry
 from tests.beds.worlds import ds
 
 
 class Counting:
-    """The tally of one DaemonSet, and a clock that a test sets."""
+    """The counters of one DaemonSet, and a clock that a test sets."""
 
     def __init__(self) -> None:
         self.now = 100.0
         self.registry = Registry()
-        self.tally = Tally(self.registry)
-        self.registry.register(self.tally)
+        self.counters = DaemonSetCounters(self.registry)
+        self.registry.register(self.counters)
         self.daemonset: DaemonSet = ds()
-        self.tally.show(lambda: (self.daemonset,), lambda: self.now)
+        self.counters.show(lambda: (self.daemonset,), lambda: self.now)
         self._status: DaemonSetStatus | None = None
 
     def rollout(self, revision: str, *, created: bool = False) -> None:
         """A rollout to it begins, ten seconds after the last one."""
         self.now += 10
         if created:
-            self.tally.made_revision(self.daemonset.uid, revision)
+            self.counters.revision_created(self.daemonset.uid, revision)
         record = Rollout(phase="Progressing", start_time=rfc3339(self.now))
         before, self._status = self._status, DaemonSetStatus(update_revision=revision, rollout=record)
-        self.tally.wrote_status(self.daemonset.uid, before, self._status)
+        self.counters.status_written(self.daemonset.uid, before, self._status)
 
     def ends(self) -> dict[str, float]:
         found = {}
@@ -40,17 +40,17 @@ class Counting:
 
     def recreate(self, pod: str, at: float) -> None:
         """The node's pod is replaced by this one."""
-        self.tally.updates.began("uid", "node-0", "recreate", at)
-        self.tally.updates.created("uid", "node-0", pod, "v2")
+        self.counters.updates.began("uid", "node-0", "recreate", at)
+        self.counters.updates.created("uid", "node-0", pod, "v2")
 
     def seen(self, pod: str, at: float, *, ready: bool) -> None:
         """Ready pods are available after five seconds."""
-        self.tally.updates.seen("uid", "node-0", pod, "v2", ready=ready, wait=5, now=at)
+        self.counters.updates.pod_seen("uid", "node-0", pod, "v2", ready=ready, wait=5, now=at)
 
     def scraped(self, at: float) -> tuple[float, float]:
         """How many updates of nodes were timed until then, and their seconds in all."""
         self.now = at
-        self.tally.settle()
+        self.counters.settle()
         name, labels = "kruise_ds_node_update_duration_seconds", {"method": "recreate"}
         count, total = (self.registry.get_sample_value(f"{name}_{part}", labels) for part in ("count", "sum"))
         return count or 0, total or 0
@@ -100,11 +100,11 @@ def test_counts_of_updates_in_place_exist_where_asked_for_or_done() -> None:
     counting = Counting()
 
     def reasons() -> set[str]:
-        families = [one for one in counting.tally.collect() if one.name == "kruise_daemonset_in_place_fallbacks"]
+        families = [one for one in counting.counters.collect() if one.name == "kruise_daemonset_in_place_fallbacks"]
         return {sample.labels["reason"] for family in families for sample in family.samples}
 
     assert reasons() == set()
-    counting.tally.count(counting.daemonset.uid, OF_FALLBACKS, InPlaceRefusal.RESTART.value)
+    counting.counters.count(counting.daemonset.uid, OF_FALLBACKS, InPlaceRefusal.RESTART.value)
     assert reasons() == {"Restart"}
     counting.daemonset = ds(rolling_update_type="InPlaceIfPossible")
     assert reasons() == {one.value for one in InPlaceRefusal}
@@ -114,9 +114,9 @@ def test_of_a_daemonset_that_is_gone_nothing_is_kept() -> None:
     counting = Counting()
     uid = counting.daemonset.uid
     counting.rollout("v1")
-    counting.tally.count(uid, OF_OPERATIONS, "create", "success")
-    counting.tally.made_revision(uid, "v2")
-    counting.tally.updates.began(uid, "node-0", "recreate", 100)
-    counting.tally.forget(uid)
-    tally = counting.tally
-    assert [tally._counts, tally._courses, tally._created, tally.updates._open] == [{}] * 4
+    counting.counters.count(uid, OF_OPERATIONS, "create", "success")
+    counting.counters.revision_created(uid, "v2")
+    counting.counters.updates.began(uid, "node-0", "recreate", 100)
+    counting.counters.forget(uid)
+    counters = counting.counters
+    assert [counters._counts, counters._rollouts, counters._new_revisions, counters.updates._open] == [{}] * 4

@@ -15,7 +15,7 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.kube.decode import Seen
-from controller.observe.daemonset_gauges import MeasuredDaemonSet, measured, paused_since
+from controller.observe.daemonset_gauges import DaemonSetSample, paused_since, sample_daemonsets
 from controller.observe.metrics import Metrics
 from controller.planner.plan import Plan, plan
 from controller.planner.summary import Summary
@@ -103,16 +103,16 @@ STATUS = msgspec.convert(
 )
 
 
-def shown(daemonset: DaemonSet | None = None, **fields: Any) -> MeasuredDaemonSet:
+def shown(daemonset: DaemonSet | None = None, **fields: Any) -> DaemonSetSample:
     """As after a pass over five nodes in which the new pod of one crashes."""
     daemonset = daemonset or replace(ds("v2", partition="60%", hook=HOOK), status=STATUS, created=30.0, generation=3)
     nodes = [node(f"node-{number}", labels={"topology.kubernetes.io/zone": "east"}) for number in range(5)]
     pods = [*everywhere(4), pod("node-4", "v2", ready=None, created=ago(9))]
     seen = plan(world(daemonset, nodes=nodes, pods=pods)).summary
-    return MeasuredDaemonSet(**{"daemonset": daemonset, "summary": seen, **fields})
+    return DaemonSetSample(**{"daemonset": daemonset, "summary": seen, **fields})
 
 
-def exposed(*current: MeasuredDaemonSet, zones: bool = True) -> dict[str, Metric]:
+def exposed(*current: DaemonSetSample, zones: bool = True) -> dict[str, Metric]:
     """Name without `kruise_daemonset_` to the family, of all gauges."""
     metrics = Metrics(version="0.1.0")
     metrics.watch_daemonsets(lambda: current, zones=zones)
@@ -165,7 +165,7 @@ def test_what_the_object_and_its_status_say() -> None:
 def test_pods_that_a_hook_holds_are_told_only_where_there_is_a_hook() -> None:
     held = [prepared(pod("node-0", labels={"hold": "yes"}), since=ago(3600)), pod("node-1")]
     seen = plan(world(ds("v2", hook=HOOK), nodes=2, pods=held)).summary
-    found = exposed(MeasuredDaemonSet(daemonset=ds("v2", hook=HOOK), summary=seen))
+    found = exposed(DaemonSetSample(daemonset=ds("v2", hook=HOOK), summary=seen))
     assert value(found, "preparing_delete_pods") == 1
     assert value(found, "preparing_delete_overdue_pods") == 1
     assert exposed(shown(ds("v2")))["preparing_delete_pods"].samples == []
@@ -188,7 +188,7 @@ def test_what_only_a_pass_knows() -> None:
 
 
 def test_before_the_first_pass_only_the_status_is_exposed() -> None:
-    found = exposed(MeasuredDaemonSet(daemonset=ds()))
+    found = exposed(DaemonSetSample(daemonset=ds()))
     assert {name for name in FAMILIES if found[name].samples} == FAMILIES.keys() - ONLY_BY_A_PASS
     assert nonzero(found, "rollout_phase", "phase") == {"Pending": 1}
     assert value(found, "rollout_started_timestamp_seconds") == 0
@@ -201,12 +201,12 @@ def test_on_delete_has_no_way_of_rolling() -> None:
 
 
 def test_what_is_being_deleted_is_terminating_whatever_was_written_last() -> None:
-    found = exposed(MeasuredDaemonSet(daemonset=replace(ds(dying=True), status=STATUS)))
+    found = exposed(DaemonSetSample(daemonset=replace(ds(dying=True), status=STATUS)))
     assert nonzero(found, "rollout_phase", "phase") == {Phase.TERMINATING: 1}
 
 
 def test_nodes_without_a_zone_have_one_of_their_own() -> None:
-    found = exposed(MeasuredDaemonSet(daemonset=ds(), summary=plan(world(pods=everywhere(5))).summary))
+    found = exposed(DaemonSetSample(daemonset=ds(), summary=plan(world(pods=everywhere(5))).summary))
     assert value(found, "rollout_zone_nodes", zone="none", state="updated") == 5
 
 
@@ -253,14 +253,14 @@ def test_of_what_goes_only_what_the_object_says_is_shown() -> None:
     states, seen = DaemonSetStates(), shown().summary
     assert isinstance(seen, Summary)
     states.of("uid-ads").decided(ds(), Plan(summary=seen), NOW)
-    (there,) = measured(caches_of(ds()), states, NOW)
+    (there,) = sample_daemonsets(caches_of(ds()), states, NOW)
     assert there.summary == seen
-    (late,) = measured(caches_of(ds()), states, NOW + 3600)
+    (late,) = sample_daemonsets(caches_of(ds()), states, NOW + 3600)
     assert late.summary is not None
     assert late.summary.failed["NotReady"] == 1, "nobody has looked again, but patience has ended"
-    (going,) = measured(caches_of(ds(dying=True)), states, NOW)
+    (going,) = sample_daemonsets(caches_of(ds(dying=True)), states, NOW)
     assert going.summary is None
     states.of("uid-ads").decided(ds(), Plan(summary=None), NOW)
-    (unusable,) = measured(caches_of(ds()), states, NOW)
+    (unusable,) = sample_daemonsets(caches_of(ds()), states, NOW)
     assert unusable.summary is None, "a spec without a meaning: the numbers of the former one would mislead"
-    assert list(measured(caches_of(), states, NOW)) == []
+    assert list(sample_daemonsets(caches_of(), states, NOW)) == []

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from controller.observe.metrics import LARGE, Exposition, exposing
+from controller.observe.metrics import ENCODE_IN_THREAD_FROM, Exposition, exposing
 from tests.beds.virtual_time import now, virtual_time_from
 
 
@@ -139,7 +139,7 @@ class _Tells(float):
 async def test_a_large_page_is_encoded_beside_the_loop() -> None:
     def families() -> Iterator[Metric]:
         family = GaugeMetricFamily("many", "Many", labels=["number"])
-        for number in range(LARGE):
+        for number in range(ENCODE_IN_THREAD_FROM):
             family.add_metric([str(number)], value)
         yield family
 
@@ -147,7 +147,7 @@ async def test_a_large_page_is_encoded_beside_the_loop() -> None:
     value.threads = set()
     async with exposing(families) as exposition:
         text, _ = await exposition("")
-    assert len(text.splitlines()) == LARGE + 2
+    assert len(text.splitlines()) == ENCODE_IN_THREAD_FROM + 2
     assert value.threads
     assert threading.get_ident() not in value.threads
 

@@ -6,7 +6,7 @@ import pytest
 
 from controller.api.daemonset import DaemonSetStatus, Rollout
 from controller.api.objects import rfc3339
-from controller.observe.daemonset_counters import Method, NodeUpdates, RolloutCourse, follow
+from controller.observe.daemonset_counters import Method, NodeUpdates, RolloutRecord, follow_rollout
 
 
 def status(
@@ -62,11 +62,11 @@ AGAIN = status("a", "Progressing", 500)
 def test_how_a_rollout_ends(
     before: DaemonSetStatus | None, after: DaemonSetStatus, is_new: bool, told: tuple[str, float] | None
 ) -> None:
-    _, end, _ = follow(RolloutCourse(), before, after, is_new=is_new, now=500)
+    _, end = follow_rollout(RolloutRecord(), before, after, is_new=is_new, now=500)
     assert (end and (end.result, end.seconds)) == told
 
 
-def test_rest_counts_and_each_end_is_told_once() -> None:
+def test_waiting_counts_and_each_end_is_reported_once() -> None:
     steps = [
         (status("b", "Progressing", 100), 100.0),
         (status("b", "Paused", 100, since=200), 200.0),
@@ -77,24 +77,23 @@ def test_rest_counts_and_each_end_is_told_once() -> None:
         (status("b", "Degraded", 100, since=450, completed=400), 450.0),
         (status("b", "Healthy", 100, since=460, completed=400), 460.0),
     ]
-    course, before, told = RolloutCourse(), None, []
+    record, before, told = RolloutRecord(), None, []
     for after, now in steps:
-        course, end, rest = follow(course, before, after, is_new=True, now=now)
+        record, end = follow_rollout(record, before, after, is_new=True, now=now)
         before = after
         if end is not None:
-            told.append((end.result, end.seconds, rest))
+            told.append((end.result, end.seconds, end.waited))
     assert told == [("completed", 300, 100)]
 
 
-def test_a_pause_is_counted_once_when_it_ends_and_told_with_the_end() -> None:
-    paused, course, rests = status("b", "Paused", 100, since=200), RolloutCourse(), []
+def test_a_pause_is_counted_once_and_reported_with_the_end() -> None:
+    paused, record = status("b", "Paused", 100, since=200), RolloutRecord()
     for after, now in ((paused, 250.0), (paused, 280.0), (status("b", "Progressing", 100, since=300), 300.0)):
-        course, end, rest = follow(course, paused, after, is_new=False, now=now)
-        rests.append(rest)
+        record, end = follow_rollout(record, paused, after, is_new=False, now=now)
         assert end is None
-    course, end, rest = follow(course, status("b", "Progressing", 100), HEALTHY, is_new=False, now=400.0)
+    record, end = follow_rollout(record, status("b", "Progressing", 100), HEALTHY, is_new=False, now=400.0)
     assert end is not None
-    assert ([*rests, rest], end.seconds) == ([0.0, 0.0, 0.0, 100.0], 300.0)
+    assert (end.waited, end.seconds) == (100.0, 300.0)
 
 
 class Timed:
@@ -107,7 +106,7 @@ class Timed:
         self.updates.created(uid, node, "new", "v2")
 
     def see(self, pod: str, at: float, *, ready: bool = True, revision: str = "v2") -> None:
-        self.updates.seen("uid", "node-0", pod, revision, ready=ready, wait=5, now=at)
+        self.updates.pod_seen("uid", "node-0", pod, revision, ready=ready, wait=5, now=at)
 
 
 def test_it_ends_when_the_new_pod_is_available_whenever_that_is_found_out() -> None:
@@ -156,7 +155,7 @@ def test_what_is_gone_takes_only_its_own_updates_with_it() -> None:
     timed.updates.forget_node("node-1")
     timed.updates.forget("other")
     timed.see("new", 110)
-    timed.updates.seen("uid", "node-1", "new", "v2", ready=True, wait=0, now=110)
-    timed.updates.seen("other", "node-0", "new", "v2", ready=True, wait=0, now=110)
+    timed.updates.pod_seen("uid", "node-1", "new", "v2", ready=True, wait=0, now=110)
+    timed.updates.pod_seen("other", "node-0", "new", "v2", ready=True, wait=0, now=110)
     timed.updates.settle(400)
     assert timed.ended == [("recreate", 15.0)]

@@ -15,7 +15,7 @@ from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.kube.decode import Malformed, Seen
-from controller.observe.daemonset_gauges import measured
+from controller.observe.daemonset_gauges import sample_daemonsets
 from controller.planner.actions import Action, DeletePod, DeleteReason, PrepareDelete
 from controller.planner.plan import Plan, plan
 from controller.planner.world import BackoffKey, World
@@ -125,7 +125,7 @@ def test_metrics_show_the_last_pass_but_not_of_a_dying_daemonset() -> None:
     states = DaemonSetStates()
     states.of(OURS).decided(ds(), Plan(summary=plan(world()).summary), NOW)
     for dying in (False, True):
-        (found,) = measured(caches_with(daemonset=ds(dying=dying)), states, NOW)
+        (found,) = sample_daemonsets(caches_with(daemonset=ds(dying=dying)), states, NOW)
         assert (found.summary is None) is dying
 
 
