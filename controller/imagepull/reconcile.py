@@ -5,10 +5,11 @@ One pass over one job: check that the caches are fresh, plan, carry out, write t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import Final, Literal, assert_never
+from typing import Final, Literal, TypeAlias, assert_never
 
 from controller.api import patch
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, keeps_images, targets
@@ -39,19 +40,20 @@ from controller.planner.actions import Note
 from controller.planner.world import Unpulled
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.expectations import OF_PODS, Expectations
-from controller.runtime.pacing import Pacer
+from controller.runtime.pacing import PacedPass, Pacer
 from controller.runtime.workers import (
     AT_ONCE,
     LOOK_AGAIN_SECONDS,
+    Answers,
     ComeBack,
     Done,
     Outcome,
-    PassControl,
-    Work,
+    Requeue,
     outcome,
-    patiently,
 )
 from controller.runtime.workqueue import WorkItem
+
+Work: TypeAlias = Callable[[], Coroutine[None, None, object]]
 
 _GONE: Final = (WriteVerdict.NOT_FOUND, WriteVerdict.CONFLICT)
 """The answers to a write guarded only by the uid which mean that the object is gone or was replaced."""
@@ -64,16 +66,28 @@ class JobExecution:
         expectations: Expectations,
         key: Key,
         state: JobState,
-        control: PassControl,
+        requeue: Requeue,
         say: Callable[[ImagePullJob, Note], None],
-        did: Callable[[Key, str], None],
+        did: Callable[[str], None],
     ) -> None:
         self._client, self._expectations, self._key, self._state = client, expectations, key, state
-        self._control, self._say, self._did = control, say, did
+        self._requeue, self._say, self._did = requeue, say, did
 
-    async def carry_out(self, actions: Sequence[JobAction], job: ImagePullJob | None = None) -> None:
-        """Carry out each action on its own. A late answer wakes the key. `job` is needed for StartPuller."""
-        await patiently(self._control, [self._begin(action, job) for action in actions], self._late)
+    async def carry_out(self, actions: Sequence[JobAction], job: ImagePullJob | None = None) -> bool:
+        """Carry out each action on its own; returns whether the answers came in time. If not, another pass has begun
+        meanwhile. `job` is needed for StartPuller."""
+        return await self._answered([self._begin(action, job) for action in actions])
+
+    async def _answered(self, works: Sequence[Work]) -> bool:
+        async def one(work: Work) -> None:
+            await work()
+            answers.came()
+
+        with Answers(self._requeue) as answers:
+            async with asyncio.TaskGroup() as group:
+                for work in works:
+                    group.create_task(one(work))
+        return not answers.is_late
 
     async def write_status(
         self, job: ImagePullJob, before: ImagePullJobStatus | None, wanted: ImagePullJobStatus
@@ -86,11 +100,7 @@ class JobExecution:
             self._state.wrote = (written.version, wanted)
             self._state.pacer.wrote(elapsed())
 
-        await patiently(self._control, [self._at_place(STATUS, "status_written", write, over=_GONE)], self._late)
-
-    def _late(self, crash: Exception | None) -> None:
-        self._state.crash = self._state.crash or crash
-        self._control.wake("answered at last")
+        await self._answered([self._at_place(STATUS, "status_written", write, over=_GONE)])
 
     def _begin(self, action: JobAction, job: ImagePullJob | None) -> Work:
         what = type(action).__name__
@@ -133,10 +143,10 @@ class JobExecution:
                     state.places.went_well(place)
                 else:
                     state.errors.append(error)
-                    self._did(self._key, f"{what}_failed")
+                    self._did(f"{what}_failed")
                     failed(error, state.places.learn_failure(place, means, elapsed()))
             else:
-                self._did(self._key, what)
+                self._did(what)
                 state.places.went_well(place)
             finally:
                 state.awaited.discard(place)
@@ -205,9 +215,8 @@ class JobReconciler:
         self._on_progress, self._relist, self._expectations = on_progress, relist, Expectations()
         self._states: dict[Key, JobState] = {}
 
-    async def __call__(self, taken: WorkItem[Key], control: PassControl) -> Outcome:
+    async def __call__(self, taken: WorkItem[Key], requeue: Requeue) -> Outcome:
         key = taken.key
-        control.only_waits()
         try:
             await self._gather(key)
         except ApiError as error:
@@ -216,24 +225,15 @@ class JobReconciler:
         # and a puller that was just created would count as lost.
         job = self._caches.jobs.get(key)
         state = self._state_of(key, job)
-        if (crash := state.crash) is not None:
-            state.crash = None
-            raise crash
         if self._is_stale(key):
             return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
         cached = self._caches.snapshot(key, job)
         if job is None:
-            return await self._clear_up(key, cached.pullers, state, control)
-        self._pacer.began(key)
-        cost: float | None = None
-        began = elapsed()
-        try:
+            return await self._clear_up(key, cached.pullers, state, requeue)
+        with PacedPass(self._pacer, key, requeue) as paced:
             decided = self._decide(job, cached, state)
-            cost = elapsed() - began
-            return await self._do(job, state, decided, control)
-        finally:
-            ended = elapsed()
-            self._pacer.passed(key, ended - began if cost is None else cost, ended)
+            paced.decided()
+            return await self._do(job, state, decided, paced.requeue)
 
     def lacking(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, Unpulled]:
         """Those of `nodes` that lack the image; see `state.lacking`."""
@@ -335,7 +335,7 @@ class JobReconciler:
         state.learn(decided, moment)
         return decided
 
-    async def _do(self, job: ImagePullJob, state: JobState, decided: JobPlan, control: PassControl) -> Outcome:
+    async def _do(self, job: ImagePullJob, state: JobState, decided: JobPlan, requeue: Requeue) -> Outcome:
         if decided.settled:
             self._on_progress(job)
         for how in decided.settled.values():
@@ -349,9 +349,10 @@ class JobReconciler:
             if (note := state.server_warnings.note(job.name, text, elapsed())) is not None:
                 self._say(job, note)
 
-        execution = self._execution(job.key, state, control, warned)
+        execution = self._execution(job.key, state, requeue, warned)
         room = max(CEILING - len(state.awaited), 0)
-        await execution.carry_out(decided.actions[:room], job)
+        if not await execution.carry_out(decided.actions[:room], job):
+            return _outcome(state, AT_ONCE)
         later = await self._settle_status(job, state, decided.status, execution)
         moment = elapsed()
         if state.look_whether_stuck(job, moment):
@@ -370,7 +371,7 @@ class JobReconciler:
             wakes.append(moment + AT_ONCE)
         return _outcome(state, min((at for at in wakes if at > moment), default=inf) - moment)
 
-    async def _clear_up(self, key: Key, pullers: Sequence[Puller], state: JobState, control: PassControl) -> Outcome:
+    async def _clear_up(self, key: Key, pullers: Sequence[Puller], state: JobState, requeue: Requeue) -> Outcome:
         """Delete the pullers of a job that is gone. The garbage collector also does that, if one runs."""
         if not pullers and not state.awaited:
             self._states.pop(key, None)
@@ -379,15 +380,15 @@ class JobReconciler:
             return Done()
         held_back = state.places.held_back(elapsed())
         ends = [one for one in pullers if not one.dying and one.uid not in {*state.awaited, *held_back}]
-        await self._execution(key, state, control).carry_out([EndPuller(pod=one.ref) for one in ends[:CEILING]])
+        await self._execution(key, state, requeue).carry_out([EndPuller(pod=one.ref) for one in ends[:CEILING]])
         return _outcome(state, AT_ONCE if len(ends) > CEILING else min(held_back.values(), default=inf) - elapsed())
 
     def _execution(
-        self, key: Key, state: JobState, control: PassControl, warned: Callable[[str], None] | None = None
+        self, key: Key, state: JobState, requeue: Requeue, warned: Callable[[str], None] | None = None
     ) -> JobExecution:
         did = self._instrumentation.job_passes.count_write
         return JobExecution(
-            self._client.with_reserved_permit(warned), self._expectations, key, state, control, self._say, did
+            self._client.with_reserved_permit(warned), self._expectations, key, state, requeue, self._say, did
         )
 
     async def _settle_status(

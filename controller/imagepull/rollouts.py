@@ -47,7 +47,7 @@ from controller.planner.world import BeingPulled, Unpullable, Unpulled
 from controller.reconcile.caches import Cached, Caches, owner_key
 from controller.runtime.clock import elapsed
 from controller.runtime.store import Store
-from controller.runtime.workers import Done, Outcome, PassControl, outcome
+from controller.runtime.workers import Done, Outcome, Requeue, outcome
 from controller.runtime.workqueue import WorkItem
 
 TIMEOUT_SECONDS = 300
@@ -288,7 +288,7 @@ class Rollouts:
         rules_of: Callable[[DaemonSet], Rules],
         lacking: Callable[[ImagePullJob, Collection[str]], Mapping[str, Unpulled]],
         is_moved: Callable[[ImagePullJob], bool],
-        did: Callable[[Key, str], None],
+        did: Callable[[str], None],
     ) -> None:
         """`wake` makes the rollout look again which nodes wait. `rules_of` returns the compiled rules of a
         DaemonSet. `lacking` returns those of some nodes that lack the image of a job, as in `state.lacking`;
@@ -302,7 +302,7 @@ class Rollouts:
         self._removed: set[str] = set()
         """Uids of jobs that we have deleted, or may have, while the cache still shows them."""
 
-    async def __call__(self, taken: WorkItem[Key], control: PassControl) -> Outcome:
+    async def __call__(self, taken: WorkItem[Key], requeue: Requeue) -> Outcome:
         daemonset = self._caches.daemonsets.get(taken.key)
         if daemonset is None or daemonset.dying:
             return Done()  # its jobs are deleted as its dependents
@@ -310,7 +310,6 @@ class Rollouts:
         asked = wanted(daemonset, self._rules_of(daemonset), revisions, pods)
         if asked is None:
             return Done()
-        control.only_waits()
         client, errors = self._client.with_reserved_permit(), list[ApiError]()
         known = self._known[daemonset.uid] = self._knows(daemonset, asked)
         there = ((job.image, self._ours(daemonset, job)) for job in asked.jobs)
@@ -415,7 +414,7 @@ class Rollouts:
                 message = f"Error creating ImagePullJob: {error.message}"
                 self._say(daemonset, Note(warning=True, reason=FAILED_CREATE_IMAGE_PULL_JOB, message=message))
             raise
-        self._did(daemonset.key, "CreateJob")
+        self._did("CreateJob")
         words = f"Created ImagePullJob {job.name} for image {job.image}"
         self._say(daemonset, Note(warning=False, reason=CREATED_IMAGE_PULL_JOB, message=words))
 
@@ -430,7 +429,7 @@ class Rollouts:
             if means.refused:
                 self._removed.discard(job.uid)
             raise
-        self._did(daemonset.key, "DeleteJob")
+        self._did("DeleteJob")
 
 
 async def _collected(write: Awaitable[None], errors: list[ApiError]) -> bool:

@@ -55,7 +55,6 @@ class JobState(msgspec.Struct):
     server_warnings: ServerWarnings = msgspec.field(default_factory=ServerWarnings)
     errors: list[ApiError] = msgspec.field(default_factory=list)
     """Errors of the pass in progress."""
-    crash: Exception | None = None
     refusal: str = ""
     """As in `JobWorld`."""
     refused_since: float = inf

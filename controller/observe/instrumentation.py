@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from math import inf
 from typing import Final, TypeAlias, assert_never
 
@@ -50,6 +51,10 @@ NodeAction: TypeAlias = CreatePod | UpdateInPlace | DeletePod
 """The actions with which the update of a node begins or ends."""
 
 
+_WRITES: ContextVar[Counter[str] | None] = ContextVar("writes of the pass", default=None)
+"""The answered writes so far of a pass, in its task and in those that it starts."""
+
+
 class PassLog:
     """The log line and the metrics of each pass over a key of one queue; a pass is made inside `about` its key."""
 
@@ -57,8 +62,6 @@ class PassLog:
         """`ids` are names of passes, none used twice. `subject` is the key of the object in log lines."""
         self._log = structlog.get_logger()
         self._metrics, self._ids, self._queue, self._subject = metrics, ids, queue, subject
-        self._writes: dict[Key, Counter[str]] = {}
-        """The writes so far of each pass in progress, by key; one worker at a time has a key."""
 
     @contextmanager
     def about(self, item: WorkItem[Key]) -> Iterator[Callable[[Pass[Key]], None]]:
@@ -67,21 +70,22 @@ class PassLog:
         about = {self._subject: str(item.key), "reconcile_id": next(self._ids), "reason": ",".join(item.reasons)}
         if self._queue != CONTROLLER:
             about["queue"] = self._queue
-        self._writes[item.key] = Counter()
+        token = _WRITES.set(Counter())
         try:
             with bound_contextvars(**about):
                 yield self._passed
         finally:
-            del self._writes[item.key]
+            _WRITES.reset(token)
 
-    def count_write(self, key: Key, what: str) -> None:
-        """Count an answered write of the pass over `key`; ignored once that pass is over."""
-        if (writes := self._writes.get(key)) is not None:
+    @staticmethod
+    def count_write(what: str) -> None:
+        """Count an answered write of the pass in whose task this is called."""
+        if (writes := _WRITES.get()) is not None:
             writes[what] += 1
 
     def _passed(self, done: Pass[Key]) -> None:
         self._count(done)
-        writes, outcome = self._writes[done.taken.key], done.outcome
+        writes, outcome = _WRITES.get() or Counter[str](), done.outcome
         say = self._log.info if writes else self._log.debug
         fields: dict[str, object] = dict(writes)
         match outcome:
@@ -185,7 +189,7 @@ class Instrumentation:
             self._log.warning("Event occurred", **{kind: str(subject.key)}, event_reason=note.reason)
 
     def status_written(self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
-        self.passes.count_write(daemonset.key, "status_written")
+        self.passes.count_write("status_written")
         if not self._caches.is_gone(daemonset):
             self._counters.status_written(daemonset.uid, before, after)
 
@@ -195,7 +199,7 @@ class Instrumentation:
         Nothing is counted for a DaemonSet or node that is gone, because nothing would remove the count again.
         """
         name, uid = type(action).__name__, daemonset.uid
-        self.passes.count_write(daemonset.key, name if error is None else f"{name}_failed")
+        self.passes.count_write(name if error is None else f"{name}_failed")
         about = {"object": action.name, "node": getattr(action, "node", ""), "why": error}
         self._log.debug("write", action=name, **{field: value for field, value in about.items() if value})
         if self._caches.is_gone(daemonset):

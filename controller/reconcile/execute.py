@@ -6,8 +6,6 @@ Carries out the actions of a plan: slow start for creates, everything else side 
 
 A failure on one pod never keeps the others from being tried, except that a bad batch of creates stops the batches
 after it.
-
-Keeps the actions that the server had not answered when their pass ended.
 """
 
 from __future__ import annotations
@@ -49,8 +47,8 @@ from controller.planner.actions import (
     UpdateInPlace,
 )
 from controller.planner.pod_template import owner_reference, unknown_field_words
-from controller.planner.world import BackoffKey
 from controller.reconcile import events
+from controller.reconcile.compiled import Compiled
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.in_place import InPlaceWrites, altered
 from controller.reconcile.live_reads import (
@@ -62,16 +60,15 @@ from controller.reconcile.live_reads import (
     look_at_prepared_pod,
     may_have_come_through,
 )
+from controller.reconcile.state import DaemonSetState
 from controller.reconcile.write_outcomes import (
     Answer,
     CountsAsFailure,
-    ExecutionContext,
     Left,
     counts_after,
     left_after,
 )
 from controller.runtime.clock import elapsed
-from controller.runtime.workers import PassControl
 
 
 def metadata_patch(
@@ -125,21 +122,17 @@ def revision_body(daemonset: DaemonSet, action: CreateRevision) -> JSONObject:
 class Requests:
     """Sends the requests of one pass, and notes in the ledger what the server has stored."""
 
-    def __init__(self, context: ExecutionContext, dependencies: Dependencies) -> None:
-        self._context, self._dependencies = context, dependencies
-        wrote, owns = partial(self._wrote, PODS.name), context.compiled.rules.owns
+    def __init__(self, daemonset: DaemonSet, compiled: Compiled, dependencies: Dependencies) -> None:
+        self._daemonset, self._compiled, self._dependencies = daemonset, compiled, dependencies
+        wrote, owns = partial(self._wrote, PODS.name), compiled.rules.owns
         self._in_place = InPlaceWrites(dependencies.client, dependencies.clock, wrote, owns)
 
     async def send(self, action: actions.Action) -> None:
         """Send the request of one action. Raises ApiError if the server refuses it or does not answer."""
-        client, expectations, daemonset = (
-            self._dependencies.client,
-            self._dependencies.expectations,
-            self._context.daemonset,
-        )
+        client, expectations, daemonset = self._dependencies.client, self._dependencies.expectations, self._daemonset
         match action:
             case actions.CreatePod() | actions.ProbeTemplate():
-                renderer, name = self._context.compiled.renderer(daemonset, action.revision), action.name
+                renderer, name = self._compiled.renderer(daemonset, action.revision), action.name
                 probes = isinstance(action, actions.ProbeTemplate)  # the server checks everything and stores nothing
                 body = (renderer.whole if probes and action.strict else renderer.body)(name, action.node)
                 written = await client.create(
@@ -178,8 +171,8 @@ class Requests:
 
     def _check(self, action: actions.CreatePod | actions.ProbeTemplate, written: Written) -> None:
         """Raise MutatedByWebhook if a webhook has changed the labels by which the pod is ours and of its revision."""
-        labels, rules = written.labels or {}, self._context.compiled.rules
-        created = Ref(namespace=self._context.daemonset.namespace, name=action.name, uid=written.uid)
+        labels, rules = written.labels or {}, self._compiled.rules
+        created = Ref(namespace=self._daemonset.namespace, name=action.name, uid=written.uid)
         if not rules.owns(labels):
             probes = isinstance(action, actions.ProbeTemplate)
             raise altered("create", replace(created, uid="") if probes else created)
@@ -189,30 +182,35 @@ class Requests:
             )
 
     def _wrote(self, resource: str, written: Written) -> None:
-        self._dependencies.expectations.expect_version(
-            self._context.daemonset.uid, resource, written.version, elapsed()
-        )
+        self._dependencies.expectations.expect_version(self._daemonset.uid, resource, written.version, elapsed())
 
 
 class PlanExecution:
-    """Carries out the actions of one plan. `run` it once; `answers` and `underway` can be read meanwhile."""
+    """Carries out the actions of one plan, once. The state learns each answer as it comes."""
 
-    def __init__(self, actions: Sequence[Action], context: ExecutionContext, dependencies: Dependencies) -> None:
-        self._actions, self._context, self._dependencies = actions, context, dependencies
-        self._daemonset, self._requests = context.daemonset, Requests(context, dependencies)
+    def __init__(
+        self,
+        actions: Sequence[Action],
+        daemonset: DaemonSet,
+        state: DaemonSetState,
+        dependencies: Dependencies,
+        answered: Callable[[Answer], None] = lambda answer: None,
+    ) -> None:
+        """`answered` is called with each answer, once the state has learnt it."""
+        self._actions, self._daemonset, self._state, self._dependencies = actions, daemonset, state, dependencies
+        self._compiled = state.compiled_for(daemonset)
+        self._requests = Requests(daemonset, self._compiled, dependencies)
+        self._answered = answered
+        self.is_stopped = False
         self.answers: list[Answer] = []
         """The answers so far, in the order in which they came."""
-        self.underway: dict[BackoffKey, Action] = {}
-        """Actions that were begun and not answered yet, by place."""
-        self._late: Callable[[Answer], None] | None = None
         self._look: asyncio.Task[ApiError | None] | None = None
         """The one read of the DaemonSet that precedes all adoptions. Its result is the error that forbids them; None:
         they are allowed."""
 
-    def leave(self, tell: Callable[[Answer], None]) -> None:
-        """Called when the pass stops waiting. No further action is begun, because the plan is getting old; `tell`
-        receives the answers to the actions that are under way."""
-        self._late = tell
+    def stop(self) -> None:
+        """Begin no further action, because the plan is getting old."""
+        self.is_stopped = True
 
     @property
     def _is_over(self) -> bool:
@@ -222,10 +220,10 @@ class PlanExecution:
 
     @property
     def _begins_more(self) -> bool:
-        return self._late is None and not self._is_over
+        return not (self.is_stopped or self._is_over)
 
     async def run(self) -> None:
-        """Try every action, unless the pass leaves before.
+        """Try every action until `stop`. Ends when all that were begun are answered.
 
         At most `CEILING` actions are tried at once, as many as may wait at the server: the memory that passes need is
         bounded, however many pods they want.
@@ -255,19 +253,22 @@ class PlanExecution:
         If the server has accepted pods of the revision before, all creates are one batch: the doubling is there to
         find out cheaply that a template is refused.
         """
-        known = self._context
+        state = self._state
         yield [action for action in self._actions if not isinstance(action, CreatePod)]
         creates = [action for action in self._actions if isinstance(action, CreatePod)]
-        again = [action for action in creates if action.backoff_key in known.failing]
+        again = [action for action in creates if action.backoff_key in state.places.failing]
         first = [action for action in creates if action not in again] if again else creates
-        size = len(first) if first and first[0].revision.hash == known.proven else 1
-        done = 0
+        size = len(first) if first and first[0].revision.hash == state.proven else 1
+        done, before = 0, len(self.answers)
         while done < len(first) and self._begins_more:
             came = len(self.answers)
             yield first[done : done + size]
             done, size = done + size, size * 2
             if any(answer.left is not None for answer in self.answers[came:]):
                 break
+        tried = self.answers[before:]
+        if len(tried) > 1 and not self.is_stopped and all(answer.error is not None for answer in tried):
+            state.accepted = 0
         yield again
 
     async def _carry_out(self, waiting: Iterator[Action]) -> None:
@@ -275,8 +276,8 @@ class PlanExecution:
         for action in waiting:
             if not self._begins_more:
                 return
-            place = action.backoff_key
-            self.underway[place] = action
+            underway, place = self._state.underway, action.backoff_key
+            underway[place] = action
             try:
                 if isinstance(action, AdoptPod | AdoptRevision):
                     await self._may_adopt()
@@ -286,11 +287,13 @@ class PlanExecution:
             else:
                 answer = self._after_success(action)
             finally:
-                del self.underway[place]
+                underway.pop(place, None)
+            known_full = any(one.is_full_quota for one in self.answers)
             self.answers.append(answer)
-            if self._late is not None:
-                self._late(answer)
-            elif answer.error is None and isinstance(action, UpdateInPlace) and action.change.resources:
+            self._state.learn(answer, self._daemonset, elapsed(), known_full=known_full)
+            self._answered(answer)
+            resizes = answer.error is None and isinstance(action, UpdateInPlace) and action.change.resources
+            if resizes and isinstance(action, UpdateInPlace):
                 # right after the new image, so that one restart of the container covers both
                 await self._carry_out(iter((ResizePod(pod=action.pod, node=action.node),)))
 
@@ -300,17 +303,19 @@ class PlanExecution:
         counts = await self._counts(action, error, means)
         taken, left = False, error
         try:
-            taken = means is WriteVerdict.ALREADY_EXISTS and await is_taken(action, self._context, self._dependencies)
+            taken = means is WriteVerdict.ALREADY_EXISTS and await is_taken(
+                action, self._daemonset, self._compiled, self._dependencies
+            )
             is_left = await self._is_left(action, error, means)
         except ApiError as second:  # the look at the server failed too
             is_left, left = True, second
         return Answer(action=action, error=error, left=left if is_left else None, counts=counts, taken=taken)
 
     def _after_success(self, action: Action) -> Answer:
-        undone = self._context.reverted(action)
+        undone = self._state.reverted(action, elapsed())
         self._dependencies.did(self._daemonset, action, undone)
         if undone is not None:
-            counts = self._context.is_suspect(action.backoff_key)
+            counts = self._state.places.is_suspect(action.backoff_key)
             return Answer(action=action, error=undone, left=undone, counts=counts)
         self._say(events.success(action))
         return Answer(action=action)
@@ -319,7 +324,7 @@ class PlanExecution:
         """Whether the error counts as a failure of the place. Unknown fields do not: no node is at fault."""
         if isinstance(error, UnknownFields):
             return False
-        counts = counts_after(action, means, suspect=self._context.is_suspect(action.backoff_key))
+        counts = counts_after(action, means, suspect=self._state.places.is_suspect(action.backoff_key))
         if counts is CountsAsFailure.UNLESS_DONE and isinstance(action, InDoubt):
             return not await may_have_come_through(action, self._daemonset, self._dependencies)
         return counts is CountsAsFailure.YES
@@ -367,60 +372,3 @@ class PlanExecution:
     def _say(self, note: Note | None) -> None:
         if note is not None:
             self._dependencies.say(self._daemonset, note)
-
-
-class Unanswered:
-    """The actions of one DaemonSet that outlast their pass."""
-
-    def __init__(self) -> None:
-        self._works: list[PlanExecution] = []
-        self._crash: Exception | None = None
-
-    @property
-    def actions(self) -> list[Action]:
-        """The actions that earlier passes began and that are not answered yet."""
-        return [action for work in self._works for action in work.underway.values()]
-
-    @property
-    def places(self) -> frozenset[BackoffKey]:
-        """The places of these actions."""
-        return frozenset(action.backoff_key for action in self.actions)
-
-    @property
-    def adopted(self) -> frozenset[str]:
-        """The uids of the pods that they adopt."""
-        return frozenset(action.pod.uid for action in self.actions if isinstance(action, AdoptPod))
-
-    @property
-    def in_doubt(self) -> list[InDoubt]:
-        """The actions that count as done because they may have been."""
-        return [action for action in self.actions if isinstance(action, InDoubt)]
-
-    def leave(
-        self,
-        work: PlanExecution,
-        task: asyncio.Task[Exception | None],
-        control: PassControl,
-        learn: Callable[[Answer], None],
-    ) -> None:
-        """End the pass, while `task` goes on with what `work` has begun; `learn` gets each later answer."""
-        self._works.append(work)
-
-        def answered(answer: Answer) -> None:
-            learn(answer)
-            control.wake("answered at last")
-
-        def ended(crash: Exception | None) -> None:
-            self._works.remove(work)
-            if crash is not None:
-                self._crash = crash
-                control.wake("a bug in the controller")
-
-        work.leave(answered)
-        control.leave(task, ended)
-
-    def raise_crash(self) -> None:
-        """Raise the exception with which such work ended, if any, once: it is a bug of ours."""
-        crash, self._crash = self._crash, None
-        if crash is not None:
-            raise crash

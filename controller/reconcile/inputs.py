@@ -39,7 +39,7 @@ def world_of(
     same instant by `elapsed`, in which the state keeps all times. The World has only seconds since 1970: times are
     converted anew in each pass, so that setting the wall clock changes no duration.
     """
-    pods, orphans = _with_adopted(cached, state.unanswered.adopted, daemonset.uid)
+    pods, orphans = _with_adopted(cached, state.adopted, daemonset.uid)
     revisions = cached.revisions
     resizable = compiled.gates.resize and not state.no_resize
     seen = World(
@@ -79,7 +79,7 @@ def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
     held_back = {what: now + until - moment for what, until in state.held_back(moment).items()}
     return replace(
         world,
-        awaited=state.unanswered.places,
+        awaited=frozenset(state.underway),
         no_resize=state.no_resize,
         refused_resizes=state.refused_resizes.copy(),
         unmapped=state.unmapped.copy(),

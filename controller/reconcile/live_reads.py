@@ -14,8 +14,8 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError, Conflict, NotFound
 from controller.kube.requests import DAEMONSETS, PODS, REVISIONS, Resource, Wire
 from controller.planner import actions
+from controller.reconcile.compiled import Compiled
 from controller.reconcile.dependencies import Dependencies
-from controller.reconcile.write_outcomes import ExecutionContext
 from controller.runtime.clock import elapsed
 
 W = TypeVar("W", bound=Wire)
@@ -33,13 +33,15 @@ async def confirm(client: Client, daemonset: DaemonSet) -> None:
         raise Conflict("get", DAEMONSETS.describe(daemonset.key), words)
 
 
-async def is_taken(action: actions.Action, context: ExecutionContext, dependencies: Dependencies) -> bool:
+async def is_taken(
+    action: actions.Action, daemonset: DaemonSet, compiled: Compiled, dependencies: Dependencies
+) -> bool:
     """Whether the action's name belongs to an object that the action would not have made: another name is needed."""
     match action:
         case actions.CreatePod():
-            return await _is_taken_by_another(action, context.daemonset, dependencies)
+            return await _is_taken_by_another(action, daemonset, dependencies)
         case actions.CreateRevision():
-            return await _collides(action, context, dependencies)
+            return await _collides(action, daemonset, compiled, dependencies)
         case actions.ProbeTemplate() | actions.OnPod() | actions.OnRevision():
             return False  # these store no new object
         case _:
@@ -134,17 +136,18 @@ async def _left_of(ref: Ref, kind: Resource[W, N], dependencies: Dependencies) -
     return found if found is not None and found.uid == ref.uid else None
 
 
-async def _collides(action: actions.CreateRevision, context: ExecutionContext, dependencies: Dependencies) -> bool:
+async def _collides(
+    action: actions.CreateRevision, daemonset: DaemonSet, compiled: Compiled, dependencies: Dependencies
+) -> bool:
     """Whether the revision of that name is a collision: its content differs, or it cannot become ours because it is
     being deleted, has another owner or lacks our labels. If not, the cache is behind, and is waited for."""
-    daemonset = context.daemonset
     try:
         found = await dependencies.client.get(REVISIONS, Key(daemonset.namespace, action.name))
     except NotFound:
         return False
     if found is None or found.dying or found.identity != daemonset.identity:
         return True
-    orphaned = not found.owner_uid and context.compiled.rules.owns(found.labels)
+    orphaned = not found.owner_uid and compiled.rules.owns(found.labels)
     if not orphaned and found.owner_uid != daemonset.uid:
         return True
     dependencies.expectations.expect_version(daemonset.uid, REVISIONS.name, found.version, elapsed())

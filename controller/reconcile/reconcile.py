@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 import msgspec
 
 from controller.api.daemonset import DaemonSet
 from controller.api.objects import Key
-from controller.kube.errors import ApiError, WriteVerdict
+from controller.kube.errors import ApiError
 from controller.planner.plan import Plan, plan
 from controller.planner.revisions import of_template
 from controller.planner.world import Unpulled
@@ -19,18 +17,18 @@ from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.execute import PlanExecution
 from controller.reconcile.inputs import NOTHING, world_of
 from controller.reconcile.state import DaemonSetState, DaemonSetStates
-from controller.reconcile.write_outcomes import Answer, ExecutionContext
+from controller.reconcile.write_outcomes import Answer
 from controller.runtime.clock import elapsed
 from controller.runtime.expectations import Stale
-from controller.runtime.pacing import Pacer
+from controller.runtime.pacing import PacedPass, Pacer
 from controller.runtime.workers import (
-    ANSWER_SECONDS,
     AT_ONCE,
     LOOK_AGAIN_SECONDS,
+    Answers,
     ComeBack,
     Done,
     Outcome,
-    PassControl,
+    Requeue,
     outcome,
 )
 from controller.runtime.workqueue import WorkItem
@@ -73,7 +71,7 @@ class Reconciler:
         self._caches, self._states, self._pacer = caches, states, pacer
         self._unpulled, self._moved = unpulled, moved
 
-    async def __call__(self, taken: WorkItem[Key], control: PassControl) -> Outcome:
+    async def __call__(self, taken: WorkItem[Key], requeue: Requeue) -> Outcome:
         key = taken.key
         # From here to the plan nothing is awaited: otherwise a late answer to a write of ours could come in between,
         # and the plan would be made from caches that do not show that write.
@@ -82,7 +80,6 @@ class Reconciler:
             self._pacer.forget(key)
             return Done()
         state = self._states.of(daemonset.uid)
-        state.unanswered.raise_crash()
         if (rest := state.stands_back(daemonset, self._clock(), elapsed())) > 0:
             return ComeBack(rest, "another controller wrote the status")
         stale = self._stale(daemonset)
@@ -90,16 +87,10 @@ class Reconciler:
             return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
         cached = self._caches.snapshot(daemonset)
         this = _Pass(daemonset, state, cached, now=self._clock(), moment=elapsed(), fresh=stale is None)
-        self._pacer.began(key)
-        cost: float | None = None
-        try:
+        with PacedPass(self._pacer, key, requeue) as paced:
             decided = self._decide(this)
-            cost = elapsed() - this.moment
-            self._dependencies.on_plan(cost)
-            return await self._act(this, decided, control)
-        finally:
-            ended = elapsed()
-            self._pacer.passed(key, ended - this.moment if cost is None else cost, ended)
+            self._dependencies.on_plan(paced.decided())
+            return await self._act(this, decided, paced.requeue)
 
     def forget(self, uid: str) -> None:
         """The DaemonSet is gone."""
@@ -140,12 +131,11 @@ class Reconciler:
         state.decided(daemonset, decided, this.now)
         return decided
 
-    async def _act(self, this: _Pass, decided: Plan, control: PassControl) -> Outcome:
+    async def _act(self, this: _Pass, decided: Plan, requeue: Requeue) -> Outcome:
         """Carry out the plan, and write the status also after errors; the outcome reports the first error."""
-        daemonset, status_writer = this.daemonset, this.state.status_writer
+        daemonset = this.daemonset
         for note in decided.notes:
             self._dependencies.say(daemonset, note)
-        control.only_waits()
 
         def warned(text: str) -> None:
             note = this.state.server_warnings.note(daemonset.name, text, elapsed())
@@ -156,66 +146,45 @@ class Reconciler:
             warned
         )  # apart: it waits for no other pass at the throttle
         dependencies = msgspec.structs.replace(self._dependencies, client=client)
-        answers, unanswered = await self._carry_out(this, decided, dependencies, control)
+        answers, in_time = await self._carry_out(this, decided, dependencies, requeue)
         errors = [answer.left for answer in answers if answer.left is not None]
-        again = unanswered or (decided.again and not errors)
         status_due: float | None = None
-        try:
-            status_due = await status_writer.settle(daemonset, decided, dependencies, control)
-        except ApiError as error:
-            errors.append(error)
+        if in_time:
+            try:
+                status_due = await this.state.status_writer.settle(daemonset, decided, dependencies, requeue)
+            except ApiError as error:
+                errors.append(error)
         if self._caches.is_gone(daemonset):
             self.forget(daemonset.uid)  # drops what was noted of the answers
             return Done()
         now = this.now + elapsed() - this.moment
         wakes_in = None if decided.wake_at is None else decided.wake_at - now
+        again = not in_time or (decided.again and not errors)
         return outcome(errors, due_in(wakes_in, status_due, again=again, fresh=this.fresh))
 
     async def _carry_out(
-        self, this: _Pass, decided: Plan, dependencies: Dependencies, control: PassControl
+        self, this: _Pass, decided: Plan, dependencies: Dependencies, requeue: Requeue
     ) -> tuple[Sequence[Answer], bool]:
-        """The answers before a silence of `ANSWER_SECONDS`, and whether requests are still unanswered."""
+        """All answers, and whether they came in time. If not, another pass has begun meanwhile."""
         daemonset, state = this.daemonset, this.state
-        context = ExecutionContext(
-            daemonset=daemonset,
-            compiled=state.compiled_for(daemonset),
-            failing=frozenset(state.places.failing),
-            is_suspect=state.places.is_suspect,
-            reverted=lambda action: state.reverted_writes.reverted(action, state.places.failing, elapsed()),
-            proven=state.proven,
-        )
-        work = PlanExecution(decided.actions, context, dependencies)
-        crash: Exception | None = None
-        if decided.actions:
-            task = control.begin(work.run)
-            came = -1
-            while not task.done() and came < len(work.answers):
-                came = len(work.answers)
-                await asyncio.wait((task,), timeout=ANSWER_SECONDS)
-            if not task.done():
-                state.unanswered.leave(work, task, control, partial(self._learn_late, daemonset))
-            else:
-                crash = task.result()
-        answers = tuple(work.answers)
-        state.learn(answers, daemonset, elapsed())
-        state.concluded(decided, answers)
-        if crash is not None:
-            raise crash
-        return answers, bool(work.underway)
 
-    def _learn_late(self, daemonset: DaemonSet, answer: Answer) -> None:
-        """Learn an answer that came after its pass. If the spec was edited meanwhile, a failure is dropped, because
-        the edit may have cured it; what was done, or may have been, counts all the same."""
-        uid = daemonset.uid
-        if self._caches.is_gone(daemonset):
-            self.forget(uid)  # drops what was noted of the answer
-            return
-        state = self._states.of(uid)
-        if state.generation != daemonset.generation and answer.means not in (None, WriteVerdict.UNKNOWN_OUTCOME):
-            return
-        state.learn((answer,), daemonset, elapsed(), late=True)
-        if answer.left is not None:
-            state.concluded(Plan(), (answer,))
+        def late(reason: str) -> None:
+            if not execution.is_stopped:
+                execution.stop()
+                state.concluded(decided, execution.answers)
+            requeue(reason)
+
+        def answered(answer: Answer) -> None:
+            if answers.is_late and answer.left is not None:
+                state.concluded(Plan(), (answer,))
+            answers.came()
+
+        execution = PlanExecution(decided.actions, daemonset, state, dependencies, answered)
+        with Answers(late) as answers:
+            await execution.run()
+        if not answers.is_late:
+            state.concluded(decided, execution.answers)
+        return execution.answers, not answers.is_late
 
 
 def due_in(wakes_in: float | None, status_due: float | None, *, again: bool, fresh: bool) -> float | None:

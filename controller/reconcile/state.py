@@ -17,8 +17,10 @@ import msgspec
 from controller.api.daemonset import DaemonSet
 from controller.api.objects import Value
 from controller.api.pod import Pod
-from controller.kube.errors import MutatedByWebhook, UnknownFields, WriteVerdict, classify
+from controller.kube.errors import ApiError, MutatedByWebhook, UnknownFields, WriteVerdict, classify
 from controller.planner.actions import (
+    Action,
+    AdoptPod,
     CreatePod,
     CreateRevision,
     DeletePod,
@@ -34,7 +36,6 @@ from controller.planner.world import POD_QUOTA, BackoffKey, Predecessor, predece
 from controller.reconcile.caches import Cached
 from controller.reconcile.compiled import Compiled
 from controller.reconcile.events import ServerWarnings
-from controller.reconcile.execute import Unanswered
 from controller.reconcile.in_place import Unmapped
 from controller.reconcile.node_backoff import NodeBackoff
 from controller.reconcile.status_writer import StatusConflict, StatusWriter, conflict_after, conflict_found
@@ -148,7 +149,8 @@ class DaemonSetState(msgspec.Struct):
     generation: int = -1
     compiled: Compiled | None = None
     """The computed parts of the newest known generation; None: nothing yet."""
-    unanswered: Unanswered = msgspec.field(default_factory=Unanswered)
+    underway: dict[BackoffKey, Action] = msgspec.field(default_factory=dict)
+    """Actions that passes have begun and that are not answered yet, by place."""
     status_writer: StatusWriter = msgspec.field(default_factory=StatusWriter)
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
     """The last pod that we saw on a node and that is gone, by node."""
@@ -236,35 +238,46 @@ class DaemonSetState(msgspec.Struct):
         for place, one in self.unsure.items():
             if place in self.places.failing and one.until > moment:
                 held[place] = max(held.get(place, 0.0), one.until)
-        return held | dict.fromkeys(self.unanswered.places, inf)
+        return held | dict.fromkeys(self.underway, inf)
+
+    @property
+    def adopted(self) -> frozenset[str]:
+        """The uids of the pods whose adoption is under way."""
+        return frozenset(one.pod.uid for one in self.underway.values() if isinstance(one, AdoptPod))
 
     def possible(self, moment: float) -> list[InDoubt]:
         """Writes that the server has not answered, and writes whose answer was lost at places where writes fail. All
         of them count as done."""
         failing = self.places.failing
         lost = (one.action for place, one in self.unsure.items() if place in failing and one.until > moment)
-        return [*self.unanswered.in_doubt, *lost]
+        return [*(one for one in self.underway.values() if isinstance(one, InDoubt)), *lost]
 
-    def learn(self, answers: Sequence[Answer], daemonset: DaemonSet, moment: float, *, late: bool = False) -> None:
-        """Learn from some or all answers to a plan; `moment` is `elapsed`. `late`: they came after the pass."""
-        creates = [one for one in answers if isinstance(one.action, CreatePod)]
-        first = [one for one in creates if one.is_full_quota or one.backoff_key not in self.places.failing]
-        for one in first:
-            if isinstance(one.action, CreatePod) and one.error is None:
-                self.verdicts.created(one.action.revision.hash, moment)
-                same = one.action.revision.hash == self.accepted_of
-                self.accepted, self.accepted_of = (self.accepted + 1 if same else 1), one.action.revision.hash
-        refused = len(first) > 1 and not late and all(one.error is not None for one in first)
-        if refused or any(one.is_full_quota for one in first):
+    def reverted(self, action: Action, moment: float) -> ApiError | None:
+        """The error for an action that the server accepts each time and somebody takes back; None: nobody does."""
+        return self.reverted_writes.reverted(action, self.places.failing, moment)
+
+    def learn(self, answer: Answer, daemonset: DaemonSet, moment: float, *, known_full: bool = False) -> None:
+        """Learn the answer to an action; `moment` is `elapsed`. `known_full`: the same pass has found the quota full.
+
+        If the spec was edited meanwhile, a failure is dropped, because the edit may have cured it; what was done, or
+        may have been, counts all the same.
+        """
+        action = answer.action
+        if self.generation > daemonset.generation and answer.means not in (None, WriteVerdict.UNKNOWN_OUTCOME):
+            return
+        if answer.is_full_quota:
             self.accepted = 0
-        if any(one.is_full_quota for one in answers):  # once, however many creates it refused
-            self.places.failed(POD_QUOTA, moment, ROOM_AT_MOST)
-        for answer in answers:
-            self.reverted_writes.learn(answer, self.places.failing, moment)
-            if not answer.is_full_quota:
-                self._learn_of_place(answer, moment)
-            self._learn_of_names(answer, daemonset)
-            self._learn_of_action(answer, moment)
+            if not known_full:  # once, however many creates it refused
+                self.places.failed(POD_QUOTA, moment, ROOM_AT_MOST)
+        elif isinstance(action, CreatePod) and answer.error is None and answer.backoff_key not in self.places.failing:
+            self.verdicts.created(action.revision.hash, moment)
+            same = action.revision.hash == self.accepted_of
+            self.accepted, self.accepted_of = (self.accepted + 1 if same else 1), action.revision.hash
+        self.reverted_writes.learn(answer, self.places.failing, moment)
+        if not answer.is_full_quota:
+            self._learn_of_place(answer, moment)
+        self._learn_of_names(answer, daemonset)
+        self._learn_of_action(answer, moment)
 
     def concluded(self, decided: Plan, answers: Sequence[Answer]) -> None:
         """Update the failure to report, after these answers were learnt."""

@@ -12,7 +12,6 @@ may add theirs, and writing the whole list would remove those.
 
 from __future__ import annotations
 
-from functools import partial
 from math import inf
 from typing import Final, TypeAlias
 
@@ -34,7 +33,7 @@ from controller.reconcile.write_outcomes import FAILING_AT_MOST, MOST, SECONDS
 from controller.runtime.clock import elapsed
 from controller.runtime.expectations import CacheProgress
 from controller.runtime.pacing import StatusPacer
-from controller.runtime.workers import PassControl, patiently
+from controller.runtime.workers import Answers, Requeue
 from controller.runtime.workqueue import Backoff
 
 
@@ -178,39 +177,28 @@ def _words(status: Status) -> tuple[object, ...]:
 
 
 class StatusWriter:
-    """Writes the status of one DaemonSet as soon as the pacer allows, one write at a time. A pass waits for its
-    answer no longer than for that of any other write (`ANSWER_SECONDS`)."""
+    """Writes the status of one DaemonSet as soon as the pacer allows, one write at a time."""
 
     def __init__(self) -> None:
         self.own = OwnStatus()
         self._pacer = StatusPacer()
-        self._is_unanswered = False
-        self._error: Exception | None = None
-        """The error of a write that outlasted its pass; the next call raises it."""
+        self._is_underway = False
         self._rest = Backoff(1.0, 300.0)  # seconds, as at any other place where writes fail
         self._rests_until = -inf
-        """No write before this moment (`elapsed`), after such an error."""
+        """No write before this moment (`elapsed`), after one that was refused late."""
         self._repeated = RepeatedStatus()
 
     async def settle(
-        self,
-        daemonset: DaemonSet,
-        decided: Plan,
-        dependencies: Dependencies,
-        control: PassControl,
+        self, daemonset: DaemonSet, decided: Plan, dependencies: Dependencies, requeue: Requeue
     ) -> float | None:
-        """Write what differs from the newest known status.
+        """Write what differs from the newest known status. Raises ApiError.
 
-        Returns the seconds after which the rest may be written, if it is too early now; else None. Raises ApiError.
-        If there is no answer in time, the pass goes on, and the answer wakes the key.
+        Returns the seconds after which the rest may be written, if it is too early now; else None.
         """
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
         now = elapsed()
         if self._rests_until > now:
             return self._rests_until - now
-        if decided.status is None or self._is_unanswered:
+        if decided.status is None or self._is_underway:
             return None
         latest = self.own.latest(daemonset)
         due = due_status(daemonset, decided.status, latest, dependencies.clock())
@@ -219,8 +207,16 @@ class StatusWriter:
         delay = max(self._pacer.delay(now, urgent=due.urgent), self._repeated.delay(decided.status, now))
         if delay > 0:
             return delay
-        work = partial(self._write, daemonset, due, latest[1], decided, dependencies)
-        self._is_unanswered = not await patiently(control, [work], partial(self._answered, control))
+        self._is_underway = True
+        try:
+            with Answers(requeue) as answers:
+                await self._write(daemonset, due, latest[1], decided, dependencies)
+        except ApiError:
+            if answers.is_late:
+                self._rests_until = elapsed() + self._rest.next()
+            raise
+        finally:
+            self._is_underway = False
         return None
 
     async def _write(
@@ -248,13 +244,6 @@ class StatusWriter:
         dependencies.on_status(daemonset, before, due.result)
         for note in decided.rollout_events:
             dependencies.say(daemonset, note)
-
-    def _answered(self, control: PassControl, failed: Exception | None) -> None:
-        self._is_unanswered = False
-        if failed is not None:
-            self._error = failed
-            self._rests_until = elapsed() + self._rest.next()
-        control.wake("status answered at last")
 
 
 def due_status(

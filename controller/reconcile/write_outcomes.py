@@ -20,13 +20,12 @@ Remembers the result of the last dry run, and when the next one is due.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Generic, TypeVar, assert_never
 
 import msgspec
 
-from controller.api.daemonset import DaemonSet
 from controller.api.objects import Value
 from controller.kube.errors import ApiError, Conflict, UnknownFields, WriteVerdict, classify
 from controller.kube.requests import PODS, REVISIONS
@@ -47,7 +46,6 @@ from controller.planner.actions import (
 from controller.planner.plan import Plan
 from controller.planner.pod_template import unknown_field_words
 from controller.planner.world import POD_QUOTA, Accepted, BackoffKey, TemplateRefused, TemplateVerdict, Unasked
-from controller.reconcile.compiled import Compiled
 
 
 class Answer(Value, gc=True):
@@ -77,21 +75,6 @@ class Answer(Value, gc=True):
     @property
     def is_full_quota(self) -> bool:
         return isinstance(self.action, CreatePod) and self.means is WriteVerdict.QUOTA_EXCEEDED
-
-
-class ExecutionContext(Value, gc=True):
-    """Knowledge of earlier passes that matters for carrying out a plan."""
-
-    daemonset: DaemonSet
-    compiled: Compiled
-    failing: Collection[BackoffKey] = ()
-    """Places where writes failed before."""
-    is_suspect: Callable[[BackoffKey], bool] = lambda place: False
-    """Whether the next inconclusive error at this place, such as a conflict, counts as a failure of the place."""
-    reverted: Callable[[Action], ApiError | None] = lambda action: None
-    """The error for an action that the server accepts each time and somebody takes back; None: nobody does."""
-    proven: str = ""
-    """Hash of the revision with several accepted pods, which needs no slow start; empty: none."""
 
 
 def verdict_on_template(error: ApiError | None) -> TemplateVerdict:

@@ -8,7 +8,7 @@ only what has just been served.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, Literal, TypeVar
 
 import msgspec
@@ -88,6 +88,36 @@ class Pacer(Generic[K]):
 
     def forget(self, key: K) -> None:
         self._passes.pop(key, None)
+
+
+class PacedPass(Generic[K]):
+    """One pass in a `with` block, as the pacer counts it: until the block is left or the key is requeued."""
+
+    def __init__(self, pacer: Pacer[K], key: K, requeue: Callable[[str], None]) -> None:
+        self._pacer, self._key, self._requeue = pacer, key, requeue
+        self._began, self._cost, self._is_over = 0.0, -1.0, False
+
+    def __enter__(self) -> PacedPass[K]:
+        self._began = asyncio.get_running_loop().time()
+        self._pacer.began(self._key)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._end()
+
+    def decided(self) -> float:
+        """The pass has decided; returns the seconds that this took."""
+        self._cost = asyncio.get_running_loop().time() - self._began
+        return self._cost
+
+    def requeue(self, reason: str) -> None:
+        self._end()
+        self._requeue(reason)
+
+    def _end(self) -> None:
+        if not self._is_over:
+            self._is_over, now = True, asyncio.get_running_loop().time()
+            self._pacer.passed(self._key, now - self._began if self._cost < 0 else self._cost, now)
 
 
 class PacedQueue(WorkQueue[K]):

@@ -1,15 +1,17 @@
-"""Workers that take keys from the queue and make passes; one policy decides what happens to a key afterwards.
+"""Workers take keys from the queue and make passes; the outcome of a pass decides what happens to its key.
 
-The common part of passes over DaemonSets and ImagePullJobs: how long they wait for answers, and how their errors
-decide when the key comes back.
+A pass over a key is one task. It holds its key, so that no second pass over it begins, while the server answers. Once
+the server is silent for `ANSWER_SECONDS`, the pass gives its key back and goes on waiting: the next pass over the
+key looks after all that is not under way. A request that hangs delays nothing else, and no request outlasts the pass
+that made it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
-from typing import Generic, Protocol, TypeAlias, TypeVar, assert_never
+from typing import Generic, TypeAlias, TypeVar, assert_never
 
 import msgspec
 
@@ -21,6 +23,13 @@ K = TypeVar("K", bound=Hashable)
 
 DRAIN_SECONDS = 20.0
 """Seconds that running passes may still take after the block has ended, unless the caller says otherwise."""
+AT_ONCE = 0.001
+"""Seconds until the next pass over a key that has more to do: practically none, but the key queues behind those that
+wait already."""
+LOOK_AGAIN_SECONDS = 1.0
+"""Seconds for which a stale pass waits for the event that makes it fresh; then it comes back by itself."""
+ANSWER_SECONDS = 2.0
+"""Seconds for which a pass keeps its key while the server does not answer."""
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -28,7 +37,7 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class ComeBack(msgspec.Struct, frozen=True):
-    """The pass went well; come back in `after` seconds, because time alone will change the answer."""
+    """The pass succeeded; the next one is due in `after` seconds, because time alone will change the answer."""
 
     after: float
     reason: str = "timer"
@@ -45,30 +54,10 @@ class Retry(msgspec.Struct, frozen=True):
 
 Outcome: TypeAlias = Done | ComeBack | Retry
 
+Requeue: TypeAlias = Callable[[str], None]
+"""Makes the key of a pass due at once, for a reason. From then on another pass over it may run beside this one."""
 
-Work: TypeAlias = Callable[[], Coroutine[None, None, object]]
-"""A coroutine function rather than a coroutine: if it is cancelled before its turn, nothing has begun."""
-
-
-class PassControl(Protocol):
-    """What a pass can ask of the workers that run it."""
-
-    def only_waits(self) -> None:
-        """From now on the pass only waits for answers and occupies no worker, however long they take. Its key counts
-        as being processed until the pass ends."""
-
-    def begin(self, work: Work) -> asyncio.Task[Exception | None]:
-        """Begin work that may outlast the pass. The task never raises: its result is the exception of the work, or
-        None. Only a lost leadership is raised, and ends everything."""
-
-    def leave(self, task: asyncio.Task[Exception | None], tell: Callable[[Exception | None], None]) -> None:
-        """The pass no longer waits for `task`, which it has begun. When the task ends, `tell` gets its result."""
-
-    def wake(self, reason: str) -> None:
-        """Add the key to the queue again: for work that outlasts the pass, once it has an answer."""
-
-
-Handle: TypeAlias = Callable[[WorkItem[K], PassControl], Awaitable[Outcome]]
+Handle: TypeAlias = Callable[[WorkItem[K], Requeue], Awaitable[Outcome]]
 """Makes one pass."""
 
 
@@ -87,6 +76,70 @@ Around: TypeAlias = Callable[[WorkItem[K]], AbstractContextManager[Callable[[Pas
 pass."""
 
 
+@asynccontextmanager
+async def workers(
+    count: int,
+    queue: WorkQueue[K],
+    handle: Handle[K],
+    *,
+    around: Around[K],
+    drain: float = DRAIN_SECONDS,
+    name: str = "worker",
+) -> AsyncIterator[None]:
+    """Process keys while the block runs, and close the queue when it is left. `count` tasks, called `name`-0 and so
+    on, take keys and begin passes; any number of passes run at once, since each decides in one step and then waits.
+    The throttle bounds what they send (`controller.kube.sender`).
+
+    If the block ends without an exception, running passes may take `drain` seconds more and are then cancelled. If it
+    ends by an exception or is cancelled (leadership lost), they are cancelled at once.
+
+    An exception from `handle` is the outcome of its pass, and the key is retried. `LeadershipLost` leaves the block
+    inside an `ExceptionGroup`. So does an exception from `around`, which must not raise.
+    """
+    try:
+        async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as group:
+
+            async def begin_passes() -> None:
+                with suppress(QueueShutDown):
+                    while True:
+                        taken = await queue.get()
+                        group.create_task(_one_pass(queue, taken, handle, around), name="pass")
+                        await asyncio.sleep(0)  # one decision, then whatever else is due
+
+            for number in range(count):
+                group.create_task(begin_passes(), name=f"{name}-{number}")
+            yield
+            queue.close()
+            limit.reschedule(asyncio.get_running_loop().time() + drain)
+    except TimeoutError:
+        pass  # the drain is over: what still ran is cancelled. Any other error leaves the group as an ExceptionGroup
+    finally:
+        queue.close()
+
+
+async def _one_pass(queue: WorkQueue[K], taken: WorkItem[K], handle: Handle[K], around: Around[K]) -> None:
+    loop = asyncio.get_running_loop()
+
+    def requeue(reason: str) -> None:
+        queue.add(taken.key, reason)
+        queue.done(taken)
+
+    try:
+        with around(taken) as passed:
+            began, crashed = loop.time(), False
+            outcome: Outcome
+            try:
+                outcome = await handle(taken, requeue)
+            except Exception as error:  # a bug in one pass does not end the others
+                if _means_leadership_lost(error):
+                    raise
+                outcome, crashed = Retry(error), True
+            settle(queue, taken.key, outcome)
+            passed(Pass(taken, outcome, loop.time() - began, crashed))
+    finally:
+        queue.done(taken)
+
+
 def settle(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:
     """Settle `key` after a pass: forget its failures, come back in time, or retry with a growing delay."""
     match outcome:
@@ -103,148 +156,40 @@ def settle(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:
             assert_never(outcome)
 
 
-@asynccontextmanager
-async def workers(
-    count: int,
-    queue: WorkQueue[K],
-    handle: Handle[K],
-    *,
-    around: Around[K],
-    drain: float = DRAIN_SECONDS,
-    name: str = "worker",
-) -> AsyncIterator[None]:
-    """While the block runs, `count` workers process keys; their tasks are called `name`-0 and so on. When the block
-    is left, the queue is closed.
-
-    A pass that only waits for answers goes on beside the workers, so that waiting passes keep no other key waiting.
-    The throttle bounds what they send (`controller.kube.sender`).
-
-    If the block ends without an exception, running passes may take `drain` seconds more and are then cancelled. If it
-    ends by an exception or is cancelled (leadership lost), they are cancelled at once.
-
-    An exception from `handle` ends that pass but not the worker: it is the outcome of the pass, and the key is
-    retried. `LeadershipLost` is different, because nobody may go on: it leaves the block inside an `ExceptionGroup`.
-    So does an exception from `around`, which must not raise.
-    """
-    try:
-        async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as group:
-            pool = _Pool(group, queue, handle, around)
-            for number in range(count):
-                pool.start(f"{name}-{number}")
-            yield
-            queue.close()
-            limit.reschedule(asyncio.get_running_loop().time() + drain)
-    except TimeoutError:
-        pass  # the drain is over: what still ran is cancelled. Any other error leaves the group as an ExceptionGroup
-    finally:
-        queue.close()
-
-
-class _Pool(Generic[K]):
-    """The workers, and the passes that go on beside them while they only wait for answers."""
-
-    def __init__(
-        self,
-        group: asyncio.TaskGroup,
-        queue: WorkQueue[K],
-        handle: Handle[K],
-        around: Around[K],
-    ) -> None:
-        self.group, self._queue, self._handle, self._around = group, queue, handle, around
-
-    def start(self, name: str) -> None:
-        self.group.create_task(self._work(name), name=name)
-
-    async def _work(self, name: str) -> None:
-        """Make pass after pass. When a pass only waits for answers, this task ends together with it, and a new worker
-        of the same name takes over."""
-        loop = asyncio.get_running_loop()
-        relieved = False
-        with suppress(QueueShutDown):
-            while not relieved:
-                async with self._queue.take() as taken:
-                    control = _RunningPass(self, name, self._queue, taken.key)
-                    with self._around(taken) as passed:
-                        began, crashed = loop.time(), False
-                        outcome: Outcome
-                        try:
-                            outcome = await self._handle(taken, control)
-                        except Exception as error:  # a bug in one pass does not end the others
-                            if _means_leadership_lost(error):
-                                raise
-                            outcome, crashed = Retry(error), True
-                        settle(self._queue, taken.key, outcome)
-                        passed(Pass(taken, outcome, loop.time() - began, crashed))
-                relieved = control.relieved
-
-
-class _RunningPass(Generic[K]):
-    def __init__(self, pool: _Pool[K], worker: str, queue: WorkQueue[K], key: K) -> None:
-        self._pool, self._worker, self._queue, self._key = pool, worker, queue, key
-        self.relieved = False
-        self._left: dict[asyncio.Task[Exception | None], Callable[[Exception | None], None]] = {}
-        """Tasks that the pass no longer waits for, each with the callback for its result."""
-
-    def only_waits(self) -> None:
-        if self.relieved:
-            return
-        self.relieved = True
-        if (task := asyncio.current_task()) is not None:
-            task.set_name("pass")
-        self._pool.start(self._worker)
-
-    def begin(self, work: Work) -> asyncio.Task[Exception | None]:
-        return self._pool.group.create_task(self._guarded(work), name="pass")
-
-    async def _guarded(self, work: Work) -> Exception | None:
-        raised: Exception | None = None
-        try:
-            await work()
-        except Exception as error:  # whoever waits for the work gets it as a value
-            if _means_leadership_lost(error):
-                raise
-            raised = error
-        task = asyncio.current_task()
-        if task is not None and (tell := self._left.pop(task, None)) is not None:
-            tell(raised)
-        return raised
-
-    def leave(self, task: asyncio.Task[Exception | None], tell: Callable[[Exception | None], None]) -> None:
-        self._left[task] = tell
-
-    def wake(self, reason: str) -> None:
-        self._queue.add(self._key, reason)
-
-
 def _means_leadership_lost(error: Exception) -> bool:
     if isinstance(error, ExceptionGroup):
         return error.subgroup(LeadershipLost) is not None
     return isinstance(error, LeadershipLost)
 
 
-AT_ONCE = 0.001
-"""Seconds until the next pass over a key that has more to do: practically none, but the key queues behind those that
-wait already."""
-LOOK_AGAIN_SECONDS = 1.0
-"""Seconds for which a stale pass waits for the event that makes it fresh; then it comes back by itself."""
-ANSWER_SECONDS = 2.0
-"""Seconds for which a pass waits for a server that says nothing. Then the pass ends without the missing answers, so
-that the rest of the object is looked after: see docs/design/life-of-an-event.md#when-the-server-does-not-answer."""
+class Answers:
+    """The answers that a pass waits for, in a `with` block. After `ANSWER_SECONDS` without one, `is_late` is set and
+    the key is requeued; then once more for each answer."""
 
+    def __init__(self, requeue: Requeue) -> None:
+        self._requeue = requeue
+        self._timer: asyncio.TimerHandle | None = None
+        self.is_late = False
 
-async def patiently(control: PassControl, works: Sequence[Work], late: Callable[[Exception | None], None]) -> bool:
-    """Run all `works` at once; returns whether all have ended within `ANSWER_SECONDS`. Raises what one of them has
-    raised. When a work ends later, `late` gets what it raised, or None."""
-    tasks = [control.begin(work) for work in works]
-    if tasks:
-        await asyncio.wait(tasks, timeout=ANSWER_SECONDS)
-    unanswered = [task for task in tasks if not task.done()]
-    for task in unanswered:  # before anything is raised: all late answers are heard
-        control.leave(task, late)
-    for task in tasks:
-        if task.done() and (crash := task.result()) is not None:
-            raise crash
-    return not unanswered
+    def __enter__(self) -> Answers:
+        self._timer = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._on_silence)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def came(self) -> None:
+        """An answer came."""
+        if self.is_late:
+            self._requeue("answered at last")
+        elif self._timer is not None:
+            self._timer.cancel()
+            self._timer = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._on_silence)
+
+    def _on_silence(self) -> None:
+        self.is_late = True
+        self._requeue("not answered yet")
 
 
 def outcome(errors: Sequence[ApiError], due: float | None = None) -> Outcome:

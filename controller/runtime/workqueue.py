@@ -12,8 +12,7 @@ import asyncio
 import heapq
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Hashable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 import msgspec
@@ -194,10 +193,10 @@ class WorkQueue(Generic[K]):
 
     Invariants, between any two awaits:
     - a key is in `ready`, once, if and only if it is dirty (needs work) and not being processed;
-    - a key is being processed from `take` until the block is left, however it is left, cancellation included;
-    - a key added while it is processed is dirty, and becomes ready when the block is left: no trigger is lost;
+    - a key is being processed from `get` until `done`;
+    - a key added while it is processed is dirty, and becomes ready when it is done: no trigger is lost;
     - a key has at most one due time; of two delays the earlier wins, and an `add` in between leaves it alone;
-    - while a key is ready, a waiting `take` has been woken, unless none waits;
+    - while a key is ready, a waiting `get` has been woken, unless none waits;
     - after `close` no key is dirty and none is added; keys that are being processed may finish.
 
     Use it inside one running event loop: delays are seconds of that loop's time.
@@ -207,7 +206,8 @@ class WorkQueue(Generic[K]):
         self._backoff: FailureRateLimiter[K] = FailureRateLimiter()
         self._ready: deque[K] = deque()
         self._dirty: dict[K, _Wanted] = {}
-        self._processing: dict[K, float] = {}
+        self._processing: dict[K, tuple[float, WorkItem[K]]] = {}
+        """Since when, and for whom."""
         self._delays: Delays[K] = Delays(self.add)
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._closed = False
@@ -246,9 +246,8 @@ class WorkQueue(Generic[K]):
         """`key` did not fail: its next retry has the shortest delay again. Work that was added stays."""
         self._backoff.forget(key)
 
-    @asynccontextmanager
-    async def take(self) -> AsyncIterator[WorkItem[K]]:
-        """Wait for a key; it is being processed until the block is left. Raises `QueueShutDown`."""
+    async def get(self) -> WorkItem[K]:
+        """Wait for a key; it is being processed until `done`. Raises `QueueShutDown`."""
         loop = asyncio.get_running_loop()
         while not self._ready:
             if self._closed:
@@ -265,18 +264,23 @@ class WorkQueue(Generic[K]):
                 raise
         key = self._ready.popleft()
         wanted, now = self._dirty.pop(key), loop.time()
-        self._processing[key] = now
-        try:
-            yield WorkItem(key=key, reasons=tuple(wanted.reasons), queued_seconds=now - wanted.since)
-        finally:
-            del self._processing[key]
-            if key in self._dirty:
-                self._dirty[key].since = loop.time()
-                self._ready.append(key)
-                self._wake()
+        taken = WorkItem(key=key, reasons=tuple(wanted.reasons), queued_seconds=now - wanted.since)
+        self._processing[key] = now, taken
+        return taken
+
+    def done(self, taken: WorkItem[K]) -> None:
+        """The key of `taken` is not processed any more. Does nothing the second time."""
+        _, current = self._processing.get(key := taken.key, (0.0, None))
+        if current is not taken:
+            return
+        del self._processing[key]
+        if key in self._dirty:
+            self._dirty[key].since = asyncio.get_running_loop().time()
+            self._ready.append(key)
+            self._wake()
 
     def close(self) -> None:
-        """Give out no more keys. Whoever waits in `take` gets `QueueShutDown`."""
+        """Give out no more keys. Whoever waits in `get` gets `QueueShutDown`."""
         self._closed = True
         self._ready.clear()
         self._dirty.clear()
@@ -297,7 +301,7 @@ class WorkQueue(Generic[K]):
     def processing_seconds(self) -> tuple[float, ...]:
         """Seconds for which each key has been processed so far. A number that keeps growing is a pass that hangs."""
         now = asyncio.get_running_loop().time()
-        return tuple(now - since for since in self._processing.values())
+        return tuple(now - since for since, _ in self._processing.values())
 
     def _wake(self) -> None:
         while self._waiting:

@@ -18,7 +18,6 @@ from controller.planner.actions import Action, Note
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.execute import PlanExecution
 from controller.reconcile.state import DaemonSetState
-from controller.reconcile.write_outcomes import ExecutionContext
 from controller.runtime.expectations import Expectations
 from tests.beds.scripted import Answer, Script
 from tests.beds.virtual_time import run
@@ -72,18 +71,10 @@ class Acting:
         self.script.answers[:] = answers
         self.script.requests.clear()
         places = self.state.places
-        context = ExecutionContext(
-            daemonset=self.daemonset,
-            compiled=self.state.compiled_for(self.daemonset),
-            failing=frozenset(places.failing),
-            is_suspect=places.is_suspect,
-            proven=self.state.proven,
-        )
-        work = PlanExecution(actions, context, self.dependencies)
+        work = PlanExecution(actions, self.daemonset, self.state, self.dependencies)
         run(work.run(), start=self.now)
         left = [str(answer) for answer in self.script.answers]
         assert not left, f"nobody asked for {left}"
-        self.state.learn(work.answers, self.daemonset, self.now)
         return tuple(
             Failure(answer.action, answer.left, answer.backoff_key in places.failing)
             for answer in work.answers

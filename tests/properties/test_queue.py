@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from controller.runtime.workqueue import QueueShutDown, WorkQueue
+from tests.beds.queues import taken_from
 from tests.beds.virtual_time import VirtualLoop
 from tests.properties.size import every_day
 
@@ -31,7 +32,7 @@ class Hand:
         with contextlib.suppress(QueueShutDown):
             while True:
                 self.let_go.clear()
-                async with self.machine.queue.take() as taken:
+                async with taken_from(self.machine.queue) as taken:
                     self.machine.on_taken(taken.key)
                     self.holds = taken.key
                     try:

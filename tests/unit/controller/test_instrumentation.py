@@ -27,7 +27,7 @@ from controller.observe.instrumentation import Instrumentation
 from controller.observe.metrics import Metrics
 from controller.planner.actions import CreatePod, CreateRevision, DeleteReason, ResizePod, UpdateInPlace
 from controller.runtime.watch import Connectivity
-from controller.runtime.workers import Done, Outcome, Pass, PassControl, Retry, workers
+from controller.runtime.workers import Done, Outcome, Pass, Requeue, Retry, workers
 from controller.runtime.workqueue import WorkItem, WorkQueue
 from controller.wiring import Informers
 from tests.beds.worlds import NOW, ago, ds, everywhere, node, pod, revision
@@ -159,7 +159,7 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
     instrumentation, queue, over = alone(Metrics(version="0")), WorkQueue[Key](), asyncio.Event()
     tries: list[Key] = []
 
-    async def handle(taken: WorkItem[Key], turn: PassControl) -> Outcome:
+    async def handle(taken: WorkItem[Key], requeue: Requeue) -> Outcome:
         tries.append(taken.key)
         structlog.get_logger().info("inside")
         if len(tries) == 1:
@@ -231,7 +231,7 @@ async def test_passes_are_counted_by_result() -> None:
     metrics, queue, over = Metrics(version="0.1.0"), WorkQueue[Key](), asyncio.Event()
     passes, ended = alone(metrics).passes, []
 
-    async def handle(taken: WorkItem[Key], turn: PassControl) -> Outcome:
+    async def handle(taken: WorkItem[Key], requeue: Requeue) -> Outcome:
         if taken.key.name == "broken":
             raise KeyError("pod-1")
         return Done()

@@ -41,7 +41,7 @@ async def never() -> None:
 
 
 class Jobs:
-    """One job as the caches have it, and passes over it; `Passes` is the control of these."""
+    """One job as the caches have it, and passes over it."""
 
     def __init__(self, passes: Passes, job: ImagePullJob, clock: Callable[[], float]) -> None:
         self.key, self.pacer, self.passes = job.key, Pacer[Key](), passes
@@ -65,7 +65,11 @@ class Jobs:
         script = self.passes.acting.script
         script.answers[:] = answers
         script.requests.clear()
-        return await self.reconciler(WorkItem(key=self.key, reasons=(), queued_seconds=0.0), self.passes)
+        return await self.once()
+
+    async def once(self) -> Outcome:
+        taken = WorkItem(key=self.key, reasons=(), queued_seconds=0.0)
+        return await self.reconciler(taken, self.passes.woken.append)
 
     def stored(self, job: ImagePullJob) -> None:
         self._jobs.feed(Seen(key=job.key, version=job.version, obj=job))
@@ -89,11 +93,16 @@ async def test_a_puller_that_was_created_while_pods_are_listed_is_not_lost() -> 
         b'"spec":{"nodeName":"node-0"}}]}'
     )
     created = ok(b'{"kind":"Pod","metadata":{"uid":"u-new","resourceVersion":"20"}}', 201)
-    await jobs(pods, Slow(ANSWER_SECONDS + 3, created), ok())
-    assert jobs.passes.asked == ["GET pods", "POST pods", STATUS]
-    jobs.stored(replace(job(podSelector={"matchLabels": {"app": "web"}}), version="8"))
-    assert await jobs(Slow(5.0, pods)) == ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
-    assert (jobs.passes.asked, jobs.attempts) == (["GET pods"], [])
+    jobs.passes.acting.script.answers[:] = [pods, Slow(ANSWER_SECONDS + 3, created)]
+    async with asyncio.TaskGroup() as group:
+        group.create_task(jobs.once())
+        await asyncio.sleep(ANSWER_SECONDS + 0.1)
+        assert jobs.passes.woken == ["not answered yet"]
+        await jobs(ok())
+        assert jobs.passes.asked == [STATUS]
+        jobs.stored(replace(job(podSelector={"matchLabels": {"app": "web"}}), version="8"))
+        assert await jobs(Slow(5.0, pods)) == ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
+        assert (jobs.passes.asked, jobs.attempts) == (["GET pods"], [])
 
 
 @virtual_time
@@ -131,10 +140,10 @@ async def test_a_list_of_other_pods_costs_a_rollout_no_job() -> None:
         rules_of=compiled,
         lacking=lambda one, some: {},
         is_moved=lambda one: False,
-        did=lambda key, what: None,
+        did=lambda what: None,
     )
     others = [replace(one, name=f"other-{one.name}", uid=f"other-{one.uid}") for one in pods]
     for _ in passes.pods_become(others, version=9):
         passes.acting.script.answers[:] = [ok()]
-        await rollouts(WorkItem(daemonset.key, (), 0.0), passes)
+        await rollouts(WorkItem(daemonset.key, (), 0.0), passes.woken.append)
         assert [one.method for one in passes.acting.script.requests] == []

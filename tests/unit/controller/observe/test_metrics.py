@@ -12,6 +12,7 @@ from controller.observe.metrics import Metrics, encoded
 from controller.runtime.store import open_scoped_store
 from controller.runtime.watch import Init
 from controller.runtime.workqueue import WorkQueue
+from tests.beds.queues import taken_from
 from tests.beds.virtual_time import virtual_time_from
 from tests.beds.worlds import everywhere
 
@@ -47,9 +48,9 @@ async def test_queues_are_read_at_the_scrape() -> None:
         queue.add(Key("shop", name))
     queue.retry(Key("shop", "d"))
     images.add(Key("shop", "a"))
-    async with queue.take():
+    async with taken_from(queue):
         await asyncio.sleep(5)
-        async with queue.take():
+        async with taken_from(queue):
             await asyncio.sleep(2)
             for name, number in (
                 ("depth", 2),  # c, and d after its delay

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
 
@@ -22,7 +22,7 @@ from controller.reconcile.state import DaemonSetStates
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import Pacer
 from controller.runtime.watch import Init
-from controller.runtime.workers import Outcome, Work
+from controller.runtime.workers import ANSWER_SECONDS, Outcome
 from controller.runtime.workqueue import WorkItem
 from tests.beds.dependencies import Acting, refusal
 from tests.beds.scripted import Answer, ok
@@ -63,7 +63,6 @@ class Passes:
         for stored in revisions:
             state.verdicts.learn(stored.hash, None, elapsed())
         self.woken: list[str] = []
-        self.left: dict[asyncio.Task[Any] | None, Callable[[Exception | None], None]] = {}
         self.statuses, self.told = self.acting.statuses, self.acting.told
         self.reconciler = Reconciler(
             dependencies=replace(self.acting.dependencies, clock=lambda: NOW + now()),
@@ -72,29 +71,6 @@ class Passes:
             pacer=self.pacer,
             unpulled=unpulled,
         )
-
-    def only_waits(self) -> None:
-        """From now on the pass only waits for the server: it has asked for nothing before."""
-        assert not self.acting.script.requests
-
-    def begin(self, work: Work) -> asyncio.Task[Exception | None]:
-        async def guarded() -> Exception | None:
-            raised = None
-            try:
-                await work()
-            except Exception as error:
-                raised = error
-            if tell := self.left.pop(asyncio.current_task(), None):
-                tell(raised)
-            return raised
-
-        return asyncio.get_running_loop().create_task(guarded())
-
-    def leave(self, task: asyncio.Task[Exception | None], tell: Callable[[Exception | None], None]) -> None:
-        self.left[task] = tell
-
-    def wake(self, reason: str) -> None:
-        self.woken.append(reason)
 
     def stored(self, daemonset: DaemonSet) -> None:
         self._ours.feed(Seen(key=daemonset.key, version=daemonset.version, obj=daemonset))
@@ -120,7 +96,7 @@ class Passes:
         script = self.acting.script
         script.answers[:] = answers
         script.requests.clear()
-        outcome = await self.reconciler(WorkItem(key=self.daemonset.key, reasons=(), queued_seconds=0.0), self)
+        outcome = await self.once()
         assert not script.answers, f"nobody asked for {script.answers}"
         return outcome
 
@@ -129,7 +105,22 @@ class Passes:
         script = self.acting.script
         script.answers[:] = [ok()] * 9
         script.requests.clear()
-        return await self.reconciler(WorkItem(key=self.daemonset.key, reasons=(), queued_seconds=0.0), self)
+        return await self.once()
+
+    async def once(self) -> Outcome:
+        taken = WorkItem(key=self.daemonset.key, reasons=(), queued_seconds=0.0)
+        return await self.reconciler(taken, self.woken.append)
+
+    @asynccontextmanager
+    async def slow(self, *answers: Answer) -> AsyncIterator[asyncio.Task[Outcome]]:
+        """A pass that the server keeps waiting until its key is requeued; it has ended when the block is left."""
+        self.acting.script.answers[:] = answers
+        self.acting.script.requests.clear()
+        async with asyncio.TaskGroup() as group:
+            passing = group.create_task(self.once())
+            await asyncio.sleep(ANSWER_SECONDS + 0.1)
+            assert self.woken == ["not answered yet"]
+            yield passing
 
     @property
     def asked(self) -> list[str]:

@@ -16,7 +16,6 @@ from controller.reconcile.reconcile import due_in
 from controller.runtime.expectations import OF_PODS, STALE_WARNING
 from controller.runtime.pacing import FIRST_INTERVAL
 from controller.runtime.workers import ANSWER_SECONDS, AT_ONCE, LOOK_AGAIN_SECONDS, ComeBack, Done, Retry
-from controller.runtime.workqueue import WorkItem
 from tests.beds.dependencies import refusal
 from tests.beds.scripted import Answer, Slow, ok
 from tests.beds.virtual_time import now, virtual_time
@@ -87,14 +86,16 @@ async def test_an_answer_that_comes_during_a_list_is_waited_for_in_the_cache() -
     passes = Passes(ds(rev="v2", max_unavailable=1), nodes=2, pods=there, revisions=history)
     passes.pods_are(there, version=10)
     dying = ok(b'{"kind":"Pod","metadata":{"uid":"x","resourceVersion":"20"}}')
-    await passes(Slow(ANSWER_SECONDS + 3, dying), ok())
-    assert [one.partition(" ")[0] for one in passes.asked] == ["DELETE", "PATCH"]
-    steps = passes.pods_become(there, version=15)
-    next(steps)
-    await asyncio.sleep(4)  # until the deletion is answered
-    for _ in steps:
-        assert await passes() == ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
-        assert passes.asked == []
+    async with passes.slow(Slow(ANSWER_SECONDS + 3, dying)):
+        assert [one.partition(" ")[0] for one in passes.asked] == ["DELETE"]
+        await passes(ok())
+        assert passes.asked == [STATUS], "of what is not under way"
+        steps = passes.pods_become(there, version=15)
+        next(steps)
+        await asyncio.sleep(4)  # until the deletion is answered
+        for _ in steps:
+            assert await passes() == ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
+            assert passes.asked == []
 
 
 @virtual_time
@@ -131,23 +132,28 @@ async def test_the_end_of_a_rollout_is_told_once_its_status_is_written() -> None
 
 
 @virtual_time
-async def test_a_mistake_in_what_outlasted_its_pass_is_told_by_the_next_one() -> None:
+async def test_a_bug_after_the_key_was_requeued_fails_its_own_pass() -> None:
     passes = Passes(nodes=1)
 
     async def mistaken(request: Request) -> Response:
-        if request.method == "POST":
-            await asyncio.sleep(ANSWER_SECONDS + 5)
-            raise KeyError("pod-1")
-        return ok()
+        await asyncio.sleep(ANSWER_SECONDS + 5)
+        raise KeyError("pod-1")
 
-    passes.acting.script.answers = [mistaken] * 10
-    taken = WorkItem(key=passes.daemonset.key, reasons=(), queued_seconds=0.0)
-    await passes.reconciler(taken, passes)
-    assert passes.woken == []
-    await asyncio.sleep(10)
-    assert passes.woken == ["a bug in the controller"]
-    with pytest.raises(KeyError):
-        await passes.reconciler(taken, passes)
+    with pytest.RaisesGroup(KeyError):
+        async with passes.slow(mistaken):
+            await passes(ok())
+            assert passes.asked == [STATUS]
+    assert await passes.freely() is not None
+    assert passes.asked[0] == "POST pods", "nothing is under way any more"
+
+
+@virtual_time
+async def test_each_late_answer_requeues_its_key() -> None:
+    passes = Passes(nodes=1)
+    async with passes.slow(Slow(ANSWER_SECONDS + 3, ok())) as passing:
+        await passes(ok())
+    assert passes.woken == ["not answered yet", "answered at last"]
+    assert passing.result() == ComeBack(AT_ONCE, "time passed")
 
 
 @virtual_time

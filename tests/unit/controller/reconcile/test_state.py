@@ -124,7 +124,7 @@ def test_a_rivals_write_of_before_is_looked_at_only_until_we_have_written() -> N
 def test_a_refused_template_is_asked_about_ever_more_seldom() -> None:
     state, asked, now = DaemonSetState(), [], 0.0
     for _ in range(6):
-        state.learn([REFUSED], ds(), now)
+        state.learn(REFUSED, ds(), now)
         asked.append(state.verdicts.ask_at - now)
         now = state.verdicts.ask_at
     assert asked == [60.0, 120.0, 240.0, 480.0, ASK_AGAIN_AT_MOST, ASK_AGAIN_AT_MOST]
@@ -159,14 +159,14 @@ def test_another_generation_begins_with_a_clean_page() -> None:
     state = DaemonSetState(generation=1, write_failure=told)
     for _ in range(2):
         state.places.failed(BackoffKey.of_node("node-3"), NOW)
-    state.learn([REFUSED], ds(), NOW)
+    state.learn(REFUSED, ds(), NOW)
     state.begin(1, CacheProgress())
     assert (state.write_failure, state.verdicts.refusals) == (told, 1)
     state.begin(2, CacheProgress())
     assert (state.write_failure, state.verdicts.refusals) == (None, 0)
     assert state.places.held_back(NOW) == {}
     assert state.verdicts.ask_at == 0.0
-    state.learn([REFUSED], ds(), NOW)
+    state.learn(REFUSED, ds(generation=2), NOW)
     assert state.verdicts.ask_at == NOW + ASK_AGAIN_SECONDS
 
 
@@ -213,7 +213,9 @@ def test_several_creates_refused_at_once_lengthen_the_wait_once() -> None:
         )
         for number in range(5)
     ]
-    state.learn(refused, ds("v2"), 100.0)
+    for one in refused:
+        state.learn(one, ds("v2"), 100.0)
     assert state.verdicts.ask_at == 100.0 + ASK_AGAIN_SECONDS
-    state.learn(refused, ds("v2"), 200.0)
+    for one in refused:
+        state.learn(one, ds("v2"), 200.0)
     assert state.verdicts.ask_at == 200.0 + 2 * ASK_AGAIN_SECONDS

@@ -16,11 +16,10 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.kube.decode import Malformed, Seen
 from controller.observe.daemonset_gauges import sample_daemonsets
-from controller.planner.actions import Action, DeletePod, DeleteReason, PrepareDelete
+from controller.planner.actions import DeletePod, DeleteReason, PrepareDelete
 from controller.planner.plan import Plan, plan
 from controller.planner.world import BackoffKey, World
 from controller.reconcile.caches import Caches
-from controller.reconcile.execute import Unanswered
 from controller.reconcile.inputs import world_of
 from controller.reconcile.state import DaemonSetState, DaemonSetStates, ReadySeen, RestartsSeen
 from tests.beds.stores import open_store
@@ -37,18 +36,6 @@ def caches_with(
     if malformed is not None:
         writer.feed(Malformed(key=malformed, version="2", reason="too deep"))
     return Caches(ours, theirs, open_store(Node)[1], open_store(Revision)[1])
-
-
-class Awaiting(Unanswered):
-    """An earlier pass has begun these actions."""
-
-    def __init__(self, *actions: Action) -> None:
-        super().__init__()
-        self._actions = list(actions)
-
-    @property
-    def actions(self) -> list[Action]:
-        return self._actions
 
 
 def world_seen(caches: Caches, state: DaemonSetState | None = None) -> World:
@@ -103,7 +90,7 @@ def test_a_pod_that_cannot_be_read_is_told_where_it_seems_to_belong(namespace: s
 def test_what_the_server_has_not_answered_is_awaited_and_left_alone() -> None:
     leaving = pod("node-0")
     asked = DeletePod(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED)
-    found = world_seen(caches_with([leaving]), DaemonSetState(unanswered=Awaiting(asked)))
+    found = world_seen(caches_with([leaving]), DaemonSetState(underway={asked.backoff_key: asked}))
     assert found.awaited == frozenset({BackoffKey.of_object(leaving.uid)})
     assert found.in_backoff == {BackoffKey.of_object(leaving.uid): inf}
     assert [one.dying for one in found.pods] == [True], "it may have been deleted"
@@ -112,7 +99,7 @@ def test_what_the_server_has_not_answered_is_awaited_and_left_alone() -> None:
 def test_a_pod_that_may_have_been_prepared_is_unavailable() -> None:
     leaving = pod("node-0")
     asked = PrepareDelete(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED, mark=False, held_by="label a=b")
-    found = world_seen(caches_with([leaving]), DaemonSetState(unanswered=Awaiting(asked)))
+    found = world_seen(caches_with([leaving]), DaemonSetState(underway={asked.backoff_key: asked}))
     assert [one.ready for one in found.pods] == [False]
 
 

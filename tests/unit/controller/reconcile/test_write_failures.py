@@ -292,7 +292,7 @@ def test_whatever_is_taken_back_is_written_ever_less_often(cycle: list[Action], 
             break
         undone = state.reverted_writes.reverted(action, state.places.failing, moment)
         counts = undone is not None and state.places.is_suspect(action.backoff_key)
-        state.learn([Answer(action=action, error=undone, left=undone, counts=counts)], daemonset, moment)
+        state.learn(Answer(action=action, error=undone, left=undone, counts=counts), daemonset, moment)
         in_second_hour += moment >= HOUR
         moment += gap
     assert in_second_hour <= len(cycle) * (HOUR / FAILING_AT_MOST + 2)

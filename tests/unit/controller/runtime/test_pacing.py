@@ -6,6 +6,7 @@ import pytest
 
 from controller.runtime.pacing import PacedQueue, Pacer, StatusPacer
 from controller.runtime.workqueue import SWEEP_EVERY, Backoff, FailureRateLimiter
+from tests.beds.queues import taken_from
 from tests.beds.virtual_time import now, virtual_time_from
 
 
@@ -131,7 +132,7 @@ async def test_a_key_rests_in_the_queue_after_a_pass_that_cost_something() -> No
     queue.pacer.passed("a", 0.5, now())
     queue.enqueue("b", "urgent", "pod gone")
     queue.enqueue("a", "urgent", "pod gone")
-    async with queue.take() as taken:
+    async with taken_from(queue) as taken:
         assert (now(), taken.key) == (1000.0, "b")
-    async with queue.take() as taken:
+    async with taken_from(queue) as taken:
         assert (now(), taken.key, taken.reasons) == (1001.5, "a", ("pod gone",))

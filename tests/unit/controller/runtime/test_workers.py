@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import pytest
@@ -11,14 +11,13 @@ import pytest
 from controller.runtime.lease import LeadershipLost
 from controller.runtime.workers import (
     ANSWER_SECONDS,
+    Answers,
     ComeBack,
     Done,
     Outcome,
     Pass,
-    PassControl,
+    Requeue,
     Retry,
-    Work,
-    patiently,
     workers,
 )
 from controller.runtime.workqueue import WorkItem, WorkQueue
@@ -28,21 +27,17 @@ from tests.beds.virtual_time import now, virtual_time_from, virtually
 class Diary:
     """Handles keys by script, and remembers when."""
 
-    def __init__(self, *script: Outcome | Exception, busy: float = 0.0, answers: float = 0.0) -> None:
-        """A pass works for `busy` seconds and then only waits for answers, for `answers` seconds."""
-        self.script, self.busy, self.answers = list(script), busy, answers
+    def __init__(self, *script: Outcome | Exception, busy: float = 0.0) -> None:
+        """A pass lasts for `busy` seconds."""
+        self.script, self.busy = list(script), busy
         self.begun: list[tuple[str, float]] = []
         self.passes: list[Pass[str]] = []
         self.cancelled = 0
 
-    async def handle(self, taken: WorkItem[str], turn: PassControl) -> Outcome:
+    async def handle(self, taken: WorkItem[str], requeue: Requeue) -> Outcome:
         self.begun.append((taken.key, round(now() - 1000.0, 3)))
         try:
             await asyncio.sleep(self.busy)
-            if self.answers:
-                turn.only_waits()
-                turn.only_waits()  # nothing new
-                await asyncio.sleep(self.answers)
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
@@ -98,36 +93,15 @@ def test_a_handler_that_raises_is_told_and_retried_and_the_others_go_on() -> Non
     assert not any(later.crashed for later in diary.passes[1:])
 
 
-def test_several_keys_at_once_but_never_one_key_twice() -> None:
+def test_keys_are_processed_side_by_side_and_no_key_twice_at_once() -> None:
     diary = Diary(busy=10.0)
-    run_for(25, diary, "a", "b", "c", "a", count=2)
-    assert diary.begun == [("a", 0.0), ("b", 0.0), ("c", 10.0)]
+    run_for(25, diary, *"abcdea")
+    assert diary.begun == [(key, 0.0) for key in "abcde"]
 
 
-def test_a_pass_that_waits_for_answers_is_in_no_others_way() -> None:
-    diary = Diary(busy=0.5, answers=100.0)
-    run_for(99, diary, "a", "b", "c", "a")
-    assert diary.begun == [("a", 0.0), ("b", 0.5), ("c", 1.0)]
-
-
-def test_after_passes_that_only_waited_there_are_as_many_workers_as_before() -> None:
-    diary = Diary(busy=1.0, answers=0.5)
-    run_for(60, diary, *"abcdefg", count=2)
-    assert [at for _, at in diary.begun] == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0]
-
-
-def test_passes_that_only_wait_are_drained_like_the_others() -> None:
-    diary = Diary(answers=10.0)
-    gone = run_for(5, diary, "a", "b", "c")
-    assert (gone, len(diary.passes), diary.cancelled) == (10.0, 3, 0)
-    diary = Diary(answers=1000.0)
-    gone = run_for(5, diary, "a", "b", "c")
-    assert (gone, len(diary.passes), diary.cancelled) == (25.0, 0, 3)
-
-
-def test_leaving_in_peace_lets_running_keys_finish_and_starts_no_other() -> None:
-    diary = Diary(busy=10.0)
-    gone = run_for(5, diary, "a", "b")
+def test_leaving_in_peace_lets_passes_finish_and_begins_no_other() -> None:
+    diary = Diary(ComeBack(1.0), busy=10.0)
+    gone = run_for(5, diary, "a", "a")
     assert diary.begun == [("a", 0.0)]
     assert len(diary.passes) == 1
     assert gone == 10.0
@@ -139,8 +113,8 @@ def test_a_key_that_takes_too_long_is_cancelled_after_the_drain_time() -> None:
     assert (diary.cancelled, gone) == (2, 25.0)
 
 
-@pytest.mark.parametrize("diary", [Diary(busy=1000.0), Diary(answers=1000.0)], ids=["at work", "waiting"])
-def test_leaving_by_an_exception_cancels_at_once(diary: Diary) -> None:
+def test_leaving_by_an_exception_cancels_at_once() -> None:
+    diary = Diary(busy=1000.0)
 
     async def main() -> None:
         queue: WorkQueue[str] = WorkQueue()
@@ -198,149 +172,55 @@ def test_a_handler_that_finds_leadership_lost_ends_everything(raised: Exception)
     assert diary.passes == []
 
 
-class Begins:
-    """A pass that begins work which outlasts it, and how that ends."""
+async def passes_over_a_key(*seconds: float, until: float = 60.0, drain: float = 20.0) -> list[tuple[float, float]]:
+    """When each pass over a key began and ended: the first of them waits for `seconds` for each answer."""
+    passes: list[tuple[float, float]] = []
+    first = iter([seconds])
 
-    def __init__(self, seconds: float, raises: Exception | None = None) -> None:
-        self.seconds, self.raises = seconds, raises
-        self.passes, self.ended = 0, 0.0
-        self.task: asyncio.Task[Exception | None] | None = None
-
-    async def handle(self, taken: WorkItem[str], turn: PassControl) -> Outcome:
-        self.passes += 1
-        if self.task is None:
-            self.task = turn.begin(lambda: self._work(turn))
-        return Done()
-
-    async def _work(self, turn: PassControl) -> None:
+    async def handle(taken: WorkItem[str], requeue: Requeue) -> Outcome:
+        began, waits = now(), next(first, ())
         try:
-            await asyncio.sleep(self.seconds)
+            with Answers(requeue) as answers:
+                for wait in waits:
+                    await asyncio.sleep(wait)
+                    answers.came()
         finally:
-            self.ended = now() - 1000.0
-        turn.wake("answered at last")
-        if self.raises is not None:
-            raise self.raises
-
-    def run(self, *, until: float, drain: float = 20.0) -> float:
-        async def main() -> float:
-            queue: WorkQueue[str] = WorkQueue()
-            async with workers(1, queue, self.handle, around=unobserved, drain=drain):
-                queue.add("a")
-                await asyncio.sleep(until)
-            return now() - 1000.0
-
-        return virtually(main())
-
-
-def test_work_that_outlasts_its_pass_wakes_the_key_again() -> None:
-    begins = Begins(30.0)
-    begins.run(until=60.0)
-    assert (begins.passes, begins.ended) == (2, 30.0)
-
-
-def test_such_work_is_waited_for_when_the_workers_end_but_not_for_ever() -> None:
-    assert Begins(30.0).run(until=20.0) == 30.0
-    begins = Begins(1000.0)
-    assert begins.run(until=20.0, drain=5.0) == 25.0
-    assert begins.ended == 25.0, "cancelled, not left running"
-
-
-def test_a_mistake_in_such_work_is_its_result_and_ends_nobody_else() -> None:
-    begins = Begins(1.0, KeyError("pod-1"))
-    begins.run(until=60.0)
-    assert begins.task is not None
-    assert isinstance(begins.task.result(), KeyError)
-    assert begins.passes == 2
-
-
-@pytest.mark.parametrize("raises", [None, KeyError("pod-1")], ids=["well", "a mistake"])
-def test_who_leaves_such_work_is_told_once_how_it_has_ended(raises: Exception | None) -> None:
-    told: list[tuple[float, Exception | None]] = []
-
-    async def work() -> None:
-        await asyncio.sleep(30.0)
-        if raises is not None:
-            raise raises
-
-    async def handle(taken: WorkItem[str], turn: PassControl) -> Outcome:
-        turn.leave(turn.begin(work), lambda raised: told.append((now() - 1000.0, raised)))
-        turn.begin(work)
-        return Done()
-
-    async def main() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        async with workers(1, queue, handle, around=unobserved):
-            queue.add("a")
-            await asyncio.sleep(60.0)
-
-    virtually(main())
-    assert told == [(30.0, raises)]
-
-
-def test_such_work_that_finds_leadership_lost_ends_everything() -> None:
-    with pytest.raises(ExceptionGroup) as caught:
-        Begins(1.0, LeadershipLost("fenced")).run(until=60.0)
-    assert caught.group_contains(LeadershipLost, depth=None)
-
-
-LONG = ANSWER_SECONDS + 8.0
-BUG = RuntimeError("a bug")
-
-
-async def slow() -> None:
-    await asyncio.sleep(LONG)
-
-
-async def quick() -> None:
-    pass
-
-
-async def slow_and_crashes() -> None:
-    await slow()
-    raise BUG
-
-
-async def crashes() -> None:
-    raise BUG
-
-
-async def done_by(*works: Work) -> tuple[list[tuple[object, float]], list[tuple[Exception | None, float]]]:
-    """What one pass returned or raised, and each late answer, with the time of each."""
-    told: list[tuple[object, float]] = []
-    late: list[tuple[Exception | None, float]] = []
-
-    async def handle(taken: WorkItem[str], control: PassControl) -> Outcome:
-        try:
-            told.append((await patiently(control, works, lambda raised: late.append((raised, now()))), now()))
-        except RuntimeError as error:
-            told.append((error, now()))
+            passes.append((began, round(now(), 3)))
         return Done()
 
     queue: WorkQueue[str] = WorkQueue()
-    async with workers(1, queue, handle, around=lambda taken: nullcontext(_ignored)):
+    async with workers(1, queue, handle, around=unobserved, drain=drain):
         queue.add("key")
-        await asyncio.sleep(2 * LONG)
-    return told, late
-
-
-def _ignored(done: Pass[str]) -> None:
-    pass
+        await asyncio.sleep(until)
+    return passes
 
 
 @virtual_time_from(0.0)
-async def test_a_pass_waits_for_quick_answers_and_goes_on_without_slow_ones() -> None:
-    assert await done_by() == ([(True, 0.0)], [])
-    began = now()
-    assert await done_by(quick, quick) == ([(True, began)], [])
-    began = now()
-    told, late = await done_by(quick, slow, slow_and_crashes)
-    assert told == [(False, began + ANSWER_SECONDS)]
-    assert late == [(None, began + LONG), (BUG, began + LONG)]
+async def test_a_pass_keeps_its_key_while_answers_come() -> None:
+    assert await passes_over_a_key(1.9, 1.9, 1.9) == [(0.0, 5.7)]
 
 
 @virtual_time_from(0.0)
-async def test_a_crash_is_raised_and_hides_no_answer_that_comes_later() -> None:
-    both: Sequence[tuple[Work, ...]] = [(crashes, slow), (slow, crashes)]
-    for works in both:
-        began = now()
-        assert await done_by(*works) == ([(BUG, began + ANSWER_SECONDS)], [(None, began + LONG)])
+async def test_a_pass_without_answers_is_joined_by_others() -> None:
+    """At once, and then at each answer."""
+    late = await passes_over_a_key(10.0, 0.5)
+    assert late == [(ANSWER_SECONDS, ANSWER_SECONDS), (10.0, 10.0), (0.0, 10.5), (10.5, 10.5)]
+
+
+@virtual_time_from(0.0)
+async def test_passes_that_wait_are_drained_but_not_for_ever() -> None:
+    assert (await passes_over_a_key(1000.0, until=10.0, drain=5.0))[-1] == (0.0, 15.0)
+
+
+async def test_a_key_that_is_done_late_stays_with_the_pass_that_took_it_since() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("key")
+    first = await queue.get()
+    queue.done(first)
+    queue.add("key")
+    second = await queue.get()
+    queue.add("key")
+    queue.done(first)
+    assert queue.depth == 0
+    queue.done(second)
+    assert queue.depth == 1

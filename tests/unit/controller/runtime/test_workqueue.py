@@ -7,11 +7,12 @@ import asyncio
 import pytest
 
 from controller.runtime.workqueue import REASONS_KEPT, REPLACED_KEPT, QueueShutDown, WorkQueue
+from tests.beds.queues import taken_from
 from tests.beds.virtual_time import VirtualLoop, now, virtual_time_from
 
 
 async def next_key(queue: WorkQueue[str]) -> str:
-    async with queue.take() as taken:
+    async with taken_from(queue) as taken:
         return taken.key
 
 
@@ -30,11 +31,11 @@ async def test_the_first_few_different_reasons_travel_with_the_key() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for reason in ("spec", "pod", "spec", "", *(f"node-{n}" for n in range(9))):
         queue.add("a", reason)
-    async with queue.take() as taken:
+    async with taken_from(queue) as taken:
         assert taken.reasons == ("spec", "pod", "node-0", "node-1")
         assert len(taken.reasons) == REASONS_KEPT
         queue.add("a", "again")
-    async with queue.take() as taken:
+    async with taken_from(queue) as taken:
         assert taken.reasons == ("again",)
 
 
@@ -42,7 +43,7 @@ async def test_the_first_few_different_reasons_travel_with_the_key() -> None:
 async def test_a_key_being_processed_is_not_given_out_and_comes_again() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
-    async with queue.take():
+    async with taken_from(queue):
         queue.add("a")
         queue.add("b")
         assert await next_key(queue) == "b"
@@ -58,7 +59,7 @@ async def test_of_two_delays_the_earlier_wins() -> None:
     queue.add_after("a", 2.0, "early")
     queue.add_after("a", 9.0, "later")
     assert queue.later == 1
-    async with queue.take() as taken:
+    async with taken_from(queue) as taken:
         assert (now(), taken.reasons) == (1002.0, ("early",))
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(next_key(queue), 60)
@@ -99,13 +100,13 @@ async def test_queued_seconds_count_from_being_ready() -> None:
     queue.add_after("a", 5.0)
     queue.add("b")
     await asyncio.sleep(8)
-    async with queue.take() as first, queue.take() as second:
+    async with taken_from(queue) as first, taken_from(queue) as second:
         assert (first.key, first.queued_seconds) == ("b", 8.0)
         assert (second.key, second.queued_seconds) == ("a", 3.0)
         queue.add("a")
         await asyncio.sleep(1)
         assert queue.processing_seconds() == (1.0, 1.0)
-    async with queue.take() as again:
+    async with taken_from(queue) as again:
         assert (again.key, again.queued_seconds) == ("a", 0.0), "it was not ready while in a hand"
 
 
@@ -126,7 +127,7 @@ async def test_a_cancelled_hand_gives_its_key_back_if_it_is_wanted() -> None:
     queue: WorkQueue[str] = WorkQueue()
 
     async def hold() -> None:
-        async with queue.take():
+        async with taken_from(queue):
             await asyncio.sleep(100)
 
     queue.add("a")
@@ -141,7 +142,7 @@ async def test_a_cancelled_hand_gives_its_key_back_if_it_is_wanted() -> None:
 async def test_close_sends_the_waiting_away_and_lets_the_taken_finish() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
-    async with queue.take() as taken:
+    async with taken_from(queue) as taken:
         waiting = asyncio.ensure_future(next_key(queue))
         await asyncio.sleep(0)
         queue.add_after("b", 1.0)
@@ -163,7 +164,7 @@ async def test_thousands_of_postponed_keys_leave_one_timer() -> None:
     assert isinstance(loop, VirtualLoop)
     for key in range(1000):
         queue.add_after(key, 10.0 - key / 1000)
-    async with queue.take() as taken:
+    async with taken_from(queue) as taken:
         assert taken.key == 999, "the earliest"
     assert queue.later == 999
 
@@ -175,13 +176,13 @@ async def test_far_delays_that_a_nearer_one_replaced_do_not_pile_up() -> None:
     for _ in range(5_000):
         queue.add_after("a", 900.0)
         queue.add_after("a", 0.05)
-        async with queue.take() as taken:
+        async with taken_from(queue) as taken:
             assert taken.key == "a"
     queue.add_after("a", 900.0, "far")
     assert queue.later == 2
     assert len(queue._delays._heap) <= 2 * 2 + REPLACED_KEPT + 1
     assert await next_key(queue) == "other"
     before = now()
-    async with queue.take() as taken:
+    async with taken_from(queue) as taken:
         assert (taken.key, taken.reasons) == ("a", ("far",))
     assert 600 < now() - before < 700
