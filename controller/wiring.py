@@ -29,7 +29,7 @@ from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.imagepull.wiring import ImagePullParts
-from controller.kube.client import Client, Reviews
+from controller.kube.client import Client
 from controller.kube.decode import Malformed
 from controller.kube.requests import (
     DAEMONSETS,
@@ -45,6 +45,7 @@ from controller.kube.requests import (
     W,
 )
 from controller.kube.sender import Sender, Throttle
+from controller.kube.typed import Reviews
 from controller.observe.daemonset_gauges import sample_daemonsets
 from controller.observe.http import DelegatedAuth
 from controller.observe.instrumentation import Instrumentation

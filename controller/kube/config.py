@@ -14,10 +14,11 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from controller.kube.connection import Connection, Credentials, Fixed, RotatedTLS, TokenFile, tls_context
+from controller.kube.connection import Connection, Fixed, RotatedTLS, TokenFile, tls_context
 from controller.kube.credentials import Console, Credential, ExecPlugin, Program
 from controller.kube.errors import ConfigError
 from controller.kube.kubeconfig import (
@@ -29,6 +30,9 @@ from controller.kube.kubeconfig import (
     choose,
     impersonation,
 )
+
+if TYPE_CHECKING:
+    from kubernetes_asyncio.client import Configuration
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
@@ -162,69 +166,88 @@ def _with_flags(pod: Connection, access: Access) -> Connection:
 async def _chosen(
     chosen: ClusterAndUser, access: Access, program: Program | None, clock: Callable[[], float]
 ) -> Connection:
-    cluster, source = chosen.cluster, chosen.source
-    headers = impersonation(chosen.user, access)
-    _settle_auth_provider(chosen.user, source, clock)
-    credentials = await _credentials(chosen, program, clock)
-    tls_now = credentials.tls if isinstance(credentials, ExecPlugin) else None
-    tls = tls_now() if tls_now else _tls(cluster, chosen.user) if cluster["server"].startswith("https") else None
+    cluster, user, source = chosen.cluster, chosen.user, chosen.source
+    headers = impersonation(user, access)
+    _settle_auth_provider(user, source, clock)
+    tokens = _token_file(user)
+    plugin: ExecPlugin | None = None
+    if program is not None and tokens is None and not user.get("token"):  # as for kubectl, a token has precedence
+
+        async def tls_with(credential: Credential) -> ssl.SSLContext:
+            _, tls = await _read(cluster, {**user, **credential.certificate})
+            assert tls is not None, "without TLS no credentials are sent"
+            return tls
+
+        credential = await program.run()
+        plugin = ExecPlugin(program, credential, await tls_with(credential), tls_with, clock)
+    read, tls = await _read(cluster, user)
+    authorization = read.api_key.get("BearerToken")
     return Connection(
-        server=cluster["server"].rstrip("/"),
-        tls=tls,
-        tls_now=tls_now,
-        server_name=cluster.get("tls-server-name") or "",
-        proxy=checked_proxy(proxy, f"{source}: proxy-url") if (proxy := cluster.get("proxy-url")) else "",
+        server=read.host,
+        tls=plugin.tls() if plugin is not None else tls,
+        tls_now=plugin.tls if plugin is not None else None,
+        server_name=read.tls_server_name or "",
+        proxy=checked_proxy(read.proxy, f"{source}: proxy-url") if read.proxy else "",
         namespace=chosen.namespace,
         context=chosen.context,
         source=source,
-        credentials=credentials,
+        credentials=plugin or tokens or Fixed(_checked(authorization, source) if authorization else None),
         impersonation=tuple((name, _checked(value, source)) for name, value in headers),
     )
 
 
-async def _credentials(chosen: ClusterAndUser, program: Program | None, clock: Callable[[], float]) -> Credentials:
-    """As kubectl chooses: a token goes before a plugin, and one in a file that can be read before one that is not."""
-    cluster, user, source = chosen.cluster, chosen.user, chosen.source
-    token = Fixed(_checked(f"Bearer {user['token']}", source)) if user.get("token") else None
-    if user.get("tokenFile"):
-        try:
-            return TokenFile(Path(user["tokenFile"]))
-        except ConfigError:
-            if token is None:
-                raise
-    if token is not None:
-        return token
-    if program is not None:
-
-        def tls_with(credential: Credential) -> ssl.SSLContext:
-            return _tls(cluster, {**user, **credential.certificate})
-
-        return ExecPlugin(program, await program.run(), tls_with, clock)
-    if "username" in user and "password" in user:
-        return Fixed("Basic " + base64.b64encode(f"{user['username']}:{user['password']}".encode()).decode())
-    return Fixed()
+def _token_file(user: KubeconfigEntry) -> TokenFile | None:
+    """As for kubectl, a token file has precedence over a token, which is used where the file cannot be read. Raises
+    ConfigError if there is no token either."""
+    if not user.get("tokenFile"):
+        return None
+    try:
+        return TokenFile(Path(user["tokenFile"]))
+    except ConfigError:
+        if user.get("token"):
+            return None
+        raise
 
 
-def _tls(cluster: KubeconfigEntry, user: KubeconfigEntry) -> ssl.SSLContext:
+async def _read(cluster: KubeconfigEntry, user: KubeconfigEntry) -> tuple[Configuration, ssl.SSLContext | None]:
+    """Cluster and user as kubernetes_asyncio reads them, and our side of TLS; None for plain http. Exec plugins and
+    token files are not read: their credentials change."""
+    from kubernetes_asyncio.client import Configuration  # imported here: a pod needs no kubeconfig
+    from kubernetes_asyncio.config import load_kube_config_from_dict
+
     with ExitStack() as held:
-        authority = _file(cluster, "certificate-authority", held)
-        tls = tls_context(authority, verify=not cluster.get("insecure-skip-tls-verify"))
-        if certificate := _file(user, "client-certificate", held):
-            tls.load_cert_chain(certificate, _file(user, "client-key", held))
-    return tls
+        cluster = _with_files(cluster, ("certificate-authority",), held)
+        user = _with_files(user, ("client-certificate", "client-key"), held)
+        user = {key: value for key, value in user.items() if key not in ("exec", "tokenFile", "auth-provider")}
+        names = {"cluster": "chosen", "user": "chosen"}
+        document = {
+            "current-context": "chosen",
+            "contexts": [{"name": "chosen", "context": names}],
+            "clusters": [{"name": "chosen", "cluster": cluster}],
+            "users": [{"name": "chosen", "user": user}],
+        }
+        read = Configuration()
+        await load_kube_config_from_dict(document, client_configuration=read)
+        if not read.host.startswith("https"):
+            return read, None
+        tls = tls_context(read.ssl_ca_cert, verify=read.verify_ssl)
+        if read.cert_file:
+            tls.load_cert_chain(read.cert_file, read.key_file)
+        return read, tls
 
 
-def _file(entry: KubeconfigEntry, field: str, held: ExitStack) -> str | None:
-    """The path of this file, because ssl reads files only. Data inside the kubeconfig is written to a file that
-    exists as long as `held`."""
-    if data := entry.get(f"{field}-data"):
-        path = Path(held.enter_context(TemporaryDirectory()), field)
-        path.write_bytes(base64.b64decode(data))
-        return str(path)
-    named: str | None = entry.get(field)
-    if named and not Path(named).is_file():
-        raise FileNotFoundError(f"no such file: {named}")
-    return named
+def _with_files(entry: KubeconfigEntry, fields: Iterable[str], held: ExitStack) -> KubeconfigEntry:
+    """`entry` with the paths of these files, because ssl reads files only. Data inside the kubeconfig is written to
+    files that exist as long as `held`, so that no key stays on the disk."""
+    entry = dict(entry)
+    for field in fields:
+        if data := entry.pop(f"{field}-data", None):
+            path = Path(held.enter_context(TemporaryDirectory()), field)
+            path.write_bytes(base64.b64decode(data))
+            entry[field] = str(path)
+        elif (named := entry.get(field)) and not Path(named).is_file():
+            raise FileNotFoundError(f"no such file: {named}")
+    return entry
 
 
 def _checked(value: str, source: str) -> str:

@@ -14,7 +14,7 @@ import signal
 import ssl
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -272,12 +272,14 @@ class ExecPlugin:
         self,
         program: Program,
         credential: Credential,
-        tls_with: Callable[[Credential], ssl.SSLContext],
+        tls: ssl.SSLContext,
+        tls_with: Callable[[Credential], Awaitable[ssl.SSLContext]],
         clock: Callable[[], float],
     ) -> None:
-        """`credential` is what `program` returned first. `tls_with` makes our side of TLS, and may raise OSError."""
-        self._program, self._credential, self._tls_with, self._clock = program, credential, tls_with, clock
-        self._tls = tls_with(credential)
+        """`credential` is what `program` returned first, and `tls` our side of TLS with it. `tls_with` makes that for
+        a later one, and may raise OSError."""
+        self._program, self._credential, self._tls, self._tls_with = program, credential, tls, tls_with
+        self._clock = clock
         self._last_run = clock()
         self._scope: asyncio.TaskGroup | None = None
         self._renewal: asyncio.Task[ConfigError | None] | None = None
@@ -330,7 +332,7 @@ class ExecPlugin:
         try:
             credential = await self._program.run()
             if credential.certificate:
-                self._tls = self._tls_with(credential)
+                self._tls = await self._tls_with(credential)
         except ConfigError as failed:
             return failed
         except Exception as error:  # odd output may break anything; a certificate may not fit its key

@@ -20,9 +20,9 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 from aiohttp.web_protocol import RequestHandler
 
-from controller.kube.client import Reviewed
 from controller.kube.connection import RotatedTLS
 from controller.kube.errors import ApiError, TooManyRequests
+from controller.kube.typed import Reviewed
 from controller.settings import Address
 
 MAX_IDLE = 50
@@ -193,7 +193,7 @@ CACHE_SIZE = 100
 
 
 class Reviewer(Protocol):
-    """The part of `controller.kube.client.Reviews` that is needed."""
+    """The part of `controller.kube.typed.Reviews` that is needed."""
 
     async def user_of(self, token: str) -> Reviewed | None: ...
 

@@ -9,15 +9,13 @@ from controller.api.names import GROUP
 from controller.api.objects import View
 from controller.kube.errors import NotFound
 from controller.kube.requests import DAEMONSETS
+from controller.kube.sender import Call
+from controller.kube.typed import typed
 from kubectl_plugin.cluster.documents import ask
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.cluster.side_by_side import side_by_side
 
 T = TypeVar("T")
-
-
-class _ServerVersion(View):
-    git_version: str = ""
 
 
 class _GroupVersion(View):
@@ -51,7 +49,9 @@ class _Definition(View):
 
 async def server_version(session: Session) -> str:
     """Such as `v1.34.1`; empty if the server does not tell. Raises ApiError."""
-    return (await ask(session, "/version", "version", _ServerVersion)).git_version
+    call = Call(verb="get", what="version")
+    answer = await typed(session.sender, call, lambda k8s, api: k8s.VersionApi(api).get_code())
+    return str(answer.git_version)
 
 
 async def served_versions(session: Session) -> tuple[str, ...]:

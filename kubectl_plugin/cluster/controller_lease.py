@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 from controller.api.names import LEASE_NAME
-from controller.api.objects import Key, ObjectMeta, View, epoch
+from controller.api.objects import Key
 from controller.kube.errors import ApiError, NotFound
-from controller.kube.requests import Resource
+from controller.kube.sender import Call
+from controller.kube.typed import typed
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.report.installation.facts import Leader, silence_of
-
-
-class _Spec(View):
-    holder_identity: str | None = None
-    renew_time: str | None = None
-
-
-class LeaseDocument(View):
-    metadata: ObjectMeta
-    spec: _Spec = _Spec()
-
-
-def _leader(view: LeaseDocument) -> Leader:
-    return Leader(holder=view.spec.holder_identity or "", renewed=epoch(view.spec.renew_time) or 0.0)
-
-
-LEASES = Resource(group="coordination.k8s.io", plural="leases", wire=LeaseDocument, project=_leader)
 
 
 async def controller_leader(session: Session) -> Leader | None:
@@ -34,10 +18,18 @@ async def controller_leader(session: Session) -> Leader | None:
 
 async def lease_holder(session: Session, lease: Key) -> Leader | None:
     """The holder of `lease`; None if there is no such Lease. Raises ApiError."""
+    call = Call(verb="get", what=f"leases.coordination.k8s.io {lease}")
     try:
-        return await session.client.get(LEASES, lease)
+        found = await typed(
+            session.sender,
+            call,
+            lambda k8s, api: k8s.CoordinationV1Api(api).read_namespaced_lease(lease.name, lease.namespace),
+        )
     except NotFound:
         return None
+    spec = found.spec
+    renewed = spec.renew_time.timestamp() if spec and spec.renew_time else 0.0
+    return Leader(holder=(spec.holder_identity or "") if spec else "", renewed=renewed)
 
 
 async def why_no_controller(session: Session, now: float) -> str | None:

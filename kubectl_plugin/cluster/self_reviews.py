@@ -3,70 +3,50 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final, TypeVar
+from types import ModuleType
+from typing import Any, Final
 
-from controller.api.objects import JSONObject, View, as_bytes
 from controller.kube.errors import ApiError
-from controller.kube.requests import Request
 from controller.kube.sender import Call
+from controller.kube.typed import typed
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.installation import answer_or_reason
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.report.installation.facts import NoAnswer, Right
 
-T = TypeVar("T")
-
 REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-
-
-class _User(View):
-    username: str = ""
-
-
-class _ReviewedUser(View):
-    user_info: _User = _User()
-
-
-class _UserReview(View):
-    status: _ReviewedUser = _ReviewedUser()
-
-
-class _Permission(View):
-    allowed: bool = False
-
-
-class _AccessReview(View):
-    status: _Permission = _Permission()
 
 
 async def who_am_i(session: Session) -> str:
     """The user name that the server knows us by. Empty if it does not say so within a few seconds (not allowed,
     slow, older than 1.28): a pause must not wait for it."""
-    body: JSONObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         async with asyncio.timeout(reads.HURRY):
-            answer = await _review(session, REVIEWS, "selfsubjectreviews.authentication.k8s.io", body, _UserReview)
+            answer = await typed(
+                session.sender,
+                Call(verb="create", what="selfsubjectreviews.authentication.k8s.io"),
+                lambda k8s, api: k8s.AuthenticationV1Api(api).create_self_subject_review(
+                    k8s.V1SelfSubjectReview("authentication.k8s.io/v1", "SelfSubjectReview")
+                ),
+            )
     except (ApiError, TimeoutError):
         return ""
-    return answer.status.user_info.username
+    user = answer.status.user_info if answer.status else None
+    return str(user.username or "") if user else ""
 
 
 async def review_right(session: Session, verb: str, group: str, resource: str, namespace: str) -> Right:
     """Whether we have the right, by the server's answer. `namespace`: "" for kinds without namespaces."""
-    named = f"{resource}.{group}" if group else resource
-    attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace}
-    body: JSONObject = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": {key: value for key, value in attributes.items() if value}},
-    }
-    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    answer = await answer_or_reason(_review(session, path, "selfsubjectaccessreviews", body, _AccessReview))
-    allowed = answer if isinstance(answer, NoAnswer) else answer.status.allowed
-    return Right(verb=verb, resource=named, allowed=allowed)
 
+    async def review(k8s: ModuleType, api: Any) -> Any:
+        attributes = k8s.V1ResourceAttributes(
+            verb=verb, group=group or None, resource=resource, namespace=namespace or None
+        )
+        spec = k8s.V1SelfSubjectAccessReviewSpec(resource_attributes=attributes)
+        body = k8s.V1SelfSubjectAccessReview("authorization.k8s.io/v1", "SelfSubjectAccessReview", spec=spec)
+        return await k8s.AuthorizationV1Api(api).create_self_subject_access_review(body)
 
-async def _review(session: Session, path: str, what: str, body: JSONObject, answer: type[T]) -> T:
-    """Post a review, which the server answers and does not store. Raises ApiError."""
-    call = Call(verb="create", what=what)
-    return await session.sender.answer(call, Request(method="POST", path=path, body=as_bytes(body)), answer)
+    call = Call(verb="create", what="selfsubjectaccessreviews")
+    answer = await answer_or_reason(typed(session.sender, call, review))
+    allowed = answer if isinstance(answer, NoAnswer) else bool(answer.status and answer.status.allowed)
+    return Right(verb=verb, resource=f"{resource}.{group}" if group else resource, allowed=allowed)

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
+import kubernetes_asyncio.client  # noqa: F401  # or the first typed request imports it in a thread, which no timer shows
+
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -38,7 +38,9 @@ class Rights(UserTransport):
         what = msgspec.json.decode(request.body)["spec"]["resourceAttributes"]
         self.asked.append((what["verb"], what["resource"], what.get("namespace", "")))
         status = {"allowed": (what["verb"], what["resource"]) not in self.missing}
-        return Response(status=201, body=msgspec.json.encode({"kind": "SelfSubjectAccessReview", "status": status}))
+        return Response(
+            status=201, body=msgspec.json.encode({"kind": "SelfSubjectAccessReview", "spec": {}, "status": status})
+        )
 
 
 @pytest.fixture

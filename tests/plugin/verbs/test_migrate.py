@@ -182,7 +182,7 @@ class Powerless(UserTransport):
         if route(request).plural != "selfsubjectaccessreviews":
             return await super().exchange(request)
         refused = b'"verb":"delete"' in request.body and b'"group":"apps"' in request.body
-        return Response(status=201, body=b'{"status":{"allowed":%s}}' % (b"false" if refused else b"true"))
+        return Response(status=201, body=b'{"spec":{},"status":{"allowed":%s}}' % (b"false" if refused else b"true"))
 
 
 @pytest.mark.parametrize("native", [False, True], ids=["to-ours", "to-native"])

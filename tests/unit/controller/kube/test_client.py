@@ -12,11 +12,12 @@ import pytest
 from controller.api import patch
 from controller.api.objects import Key, Ref
 from controller.kube import errors
-from controller.kube.client import Client, Deleted, Reviewed, Reviews, Written
+from controller.kube.client import Client, Deleted, Written
 from controller.kube.decode import Bookmark, Page, Seen
 from controller.kube.errors import ApiError
 from controller.kube.requests import JSON_PATCH, Request, Response, Stream
 from controller.kube.sender import Sender
+from controller.kube.typed import Reviewed, Reviews
 from tests.beds.api import Object
 from tests.beds.sample_kind import THINGS, Thing, bookmark, error_line, line, page, status, thing
 from tests.beds.scripted import Script, Watch, ok
@@ -228,8 +229,22 @@ class Server:
 
 async def test_an_accepted_token_has_a_user_with_all_the_server_knows() -> None:
     server = Server(
-        (201, {"kind": "TokenReview", "status": {"authenticated": True, "user": PROMETHEUS, "audiences": ["api"]}}),
-        (201, {"kind": "SubjectAccessReview", "status": {"allowed": True, "reason": "RBAC: …"}}),
+        (
+            201,
+            {
+                "kind": "TokenReview",
+                "spec": {"token": "the-token"},
+                "status": {"authenticated": True, "user": PROMETHEUS, "audiences": ["api"]},
+            },
+        ),
+        (
+            201,
+            {
+                "kind": "SubjectAccessReview",
+                "spec": {"token": "the-token"},
+                "status": {"allowed": True, "reason": "RBAC: …"},
+            },
+        ),
     )
     reviews = Reviews(Sender(server))
     user = await reviews.user_of("the-token")
@@ -264,15 +279,17 @@ async def test_an_accepted_token_has_a_user_with_all_the_server_knows() -> None:
     "status", [{"user": {}, "error": "invalid bearer token"}, {"authenticated": False, "user": PROMETHEUS}, {}]
 )
 async def test_a_token_that_the_server_does_not_take_has_no_user(status: Object) -> None:
-    assert await Reviews(Sender(Server((201, {"status": status})))).user_of("wrong") is None
+    assert (
+        await Reviews(Sender(Server((201, {"spec": {"token": "wrong"}, "status": status})))).user_of("wrong") is None
+    )
 
 
-@pytest.mark.parametrize("status", [{"allowed": False}, {"allowed": False, "denied": True}, {}])
+@pytest.mark.parametrize("status", [{"allowed": False}, {"allowed": False, "denied": True}])
 async def test_what_is_not_allowed_is_not_allowed(status: Object) -> None:
-    assert not await Reviews(Sender(Server((201, {"status": status})))).may_get(Reviewed(), "/metrics")
+    assert not await Reviews(Sender(Server((201, {"spec": {}, "status": status})))).may_get(Reviewed(), "/metrics")
 
 
-@pytest.mark.parametrize(("code", "body"), [(403, {"message": "no"}), (500, {}), (201, [])])
+@pytest.mark.parametrize(("code", "body"), [(403, {"message": "no"}), (500, {}), (201, []), (201, {"status": {}})])
 async def test_a_server_that_gives_no_answer_is_an_error_and_no_no(code: int, body: Object) -> None:
     with pytest.raises(ApiError, match="TokenReview"):
         await Reviews(Sender(Server((code, body)))).user_of("token")

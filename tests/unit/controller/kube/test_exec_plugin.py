@@ -30,7 +30,12 @@ OLD = Credential(authorization="old", expiry=100.0)
 
 
 def plugin_of(program: Slow, now: list[float]) -> ExecPlugin:
-    return ExecPlugin(program, OLD, lambda _: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), lambda: now[0])
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+    async def tls_with(credential: Credential) -> ssl.SSLContext:
+        return tls
+
+    return ExecPlugin(program, OLD, tls, tls_with, lambda: now[0])
 
 
 async def turns() -> None:
@@ -94,14 +99,12 @@ async def test_everybody_waits_for_the_run_that_replaces_an_expired_token() -> N
 
 @virtual_time
 async def test_a_certificate_that_does_not_fit_its_key_is_a_failed_run() -> None:
-    def tls_with(credential: Credential) -> ssl.SSLContext:
-        if credential.certificate:
-            raise ssl.SSLError("key values mismatch")
-        return tls
+    async def tls_with(credential: Credential) -> ssl.SSLContext:
+        raise ssl.SSLError("key values mismatch")
 
     program, tls = Slow(), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     program.ends.set()
-    plugin = ExecPlugin(program, OLD, tls_with, lambda: 0.0)
+    plugin = ExecPlugin(program, OLD, tls, tls_with, lambda: 0.0)
     async with plugin.renewing():
         with pytest.raises(ConfigError, match=r"cannot renew the credentials: .*key values mismatch"):
             await plugin.refresh()
@@ -113,18 +116,18 @@ async def test_a_rotated_client_certificate_makes_new_connections() -> None:
     first, second = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made: list[Mapping[str, str]] = []
 
-    def tls_with(credential: Credential) -> ssl.SSLContext:
+    async def tls_with(credential: Credential) -> ssl.SSLContext:
         made.append(credential.certificate)
-        return second if credential.certificate else first
+        return second
 
     program = Slow()
     program.ends.set()
-    plugin = ExecPlugin(program, OLD, tls_with, lambda: 0.0)
+    plugin = ExecPlugin(program, OLD, first, tls_with, lambda: 0.0)
     async with plugin.renewing():
         assert plugin.tls() is first
         await plugin.refresh()
         assert plugin.tls() is second
-        assert made == [{}, {"client-certificate-data": "new.crt"}]
+        assert made == [{"client-certificate-data": "new.crt"}]
 
 
 @virtual_time

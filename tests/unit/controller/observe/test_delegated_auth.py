@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.kube.client import Reviewed
 from controller.kube.errors import ApiError, Unreachable
+from controller.kube.typed import Reviewed
 from controller.observe.http import CACHE_SECONDS, CACHE_SIZE, DelegatedAuth, Refusal
 from tests.beds.virtual_time import virtual_time
 
