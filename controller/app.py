@@ -16,6 +16,7 @@ from pathlib import Path
 import structlog
 
 from controller.api.objects import Value
+from controller.informers import Informers
 from controller.kube.config import load
 from controller.kube.connection import Connection
 from controller.kube.errors import ConfigError
@@ -28,7 +29,7 @@ from controller.runtime.leader_election import Watchdog, innermost, leadership
 from controller.runtime.lease import LeadershipLost
 from controller.runtime.workers import workers
 from controller.settings import Settings
-from controller.wiring import Informers, Parts
+from controller.wiring import Parts
 
 DRAIN_SECONDS = 14.0
 """Seconds that passes in progress get when the process is stopped. Sending events and releasing the Lease get 5 s
@@ -125,10 +126,10 @@ async def _act(
 ) -> None:
     """Fill the caches, wait for the Lease, and reconcile until `stop`; then finish the passes in progress."""
     informers, pulls = parts.informers, parts.pulls
-    caches = informers.filling(parts.client, parts.triggers, parts.instrumentation, pulls)
+    caches = informers.running(parts.client, parts.triggers, parts.instrumentation, pulls)
     async with caches, sparing, leading, parts.recorder.sending():
         if settings.leader_elect:
-            await parts.informers.caught_up()
+            await parts.informers.catch_up()
         readiness.acting = True
         for daemonset in parts.informers.caches.daemonsets.values():
             parts.queue.add(daemonset.key, "start")
@@ -140,7 +141,7 @@ async def _act(
                 around=parts.instrumentation.passes.about,
                 drain=DRAIN_SECONDS,
             ),
-            pulls.working(informers.pulls_caught_up) if pulls is not None else nullcontext(),
+            pulls.working(informers.catch_up_image_pulls) if pulls is not None else nullcontext(),
         ):
             readiness.working = True
             await stop.wait()
@@ -193,7 +194,7 @@ class _Readiness:
         if self._stop.is_set():
             return ""
         found = task_counts()
-        wanted = {"reflector": self._informers.running}
+        wanted = {"reflector": len(self._informers.tasks)}
         if self.working:
             wanted["worker"] = self._workers
         dead = [f"{found[kind]} of {count} {kind}s live" for kind, count in wanted.items() if found[kind] < count]

@@ -391,28 +391,28 @@ class WatchVerdict(Enum):
 
 class RetryVerdict(Value):
     write: WriteVerdict
-    read: WatchVerdict = WatchVerdict.OTHER
+    watch: WatchVerdict = WatchVerdict.OTHER
     resend: Resend = Resend.NEVER
 
 
 RETRY_VERDICTS: Final[Mapping[type[ApiError], RetryVerdict]] = {
-    NotFound: RetryVerdict(write=WriteVerdict.NOT_FOUND, read=WatchVerdict.NOT_SERVED),
+    NotFound: RetryVerdict(write=WriteVerdict.NOT_FOUND, watch=WatchVerdict.NOT_SERVED),
     AlreadyExists: RetryVerdict(write=WriteVerdict.ALREADY_EXISTS),
     Conflict: RetryVerdict(write=WriteVerdict.CONFLICT),
-    Gone: RetryVerdict(write=WriteVerdict.FAILED, read=WatchVerdict.EXPIRED),
+    Gone: RetryVerdict(write=WriteVerdict.FAILED, watch=WatchVerdict.EXPIRED),
     MutatedByWebhook: RetryVerdict(write=WriteVerdict.MUTATED),
-    Invalid: RetryVerdict(write=WriteVerdict.INVALID, read=WatchVerdict.INVALID),
-    UnknownFields: RetryVerdict(write=WriteVerdict.INVALID, read=WatchVerdict.INVALID),
-    Forbidden: RetryVerdict(write=WriteVerdict.FORBIDDEN, read=WatchVerdict.FORBIDDEN),
-    NamespaceTerminating: RetryVerdict(write=WriteVerdict.NAMESPACE_TERMINATING, read=WatchVerdict.FORBIDDEN),
-    QuotaExceeded: RetryVerdict(write=WriteVerdict.QUOTA_EXCEEDED, read=WatchVerdict.FORBIDDEN),
+    Invalid: RetryVerdict(write=WriteVerdict.INVALID, watch=WatchVerdict.INVALID),
+    UnknownFields: RetryVerdict(write=WriteVerdict.INVALID, watch=WatchVerdict.INVALID),
+    Forbidden: RetryVerdict(write=WriteVerdict.FORBIDDEN, watch=WatchVerdict.FORBIDDEN),
+    NamespaceTerminating: RetryVerdict(write=WriteVerdict.NAMESPACE_TERMINATING, watch=WatchVerdict.FORBIDDEN),
+    QuotaExceeded: RetryVerdict(write=WriteVerdict.QUOTA_EXCEEDED, watch=WatchVerdict.FORBIDDEN),
     Unauthorized: RetryVerdict(
-        write=WriteVerdict.FAILED, read=WatchVerdict.UNAUTHORIZED, resend=Resend.WITH_NEW_CREDENTIALS
+        write=WriteVerdict.FAILED, watch=WatchVerdict.UNAUTHORIZED, resend=Resend.WITH_NEW_CREDENTIALS
     ),
     TooManyRequests: RetryVerdict(write=WriteVerdict.UNAVAILABLE, resend=Resend.AFTER_DELAY),
-    ServerError: RetryVerdict(write=WriteVerdict.FAILED, read=WatchVerdict.SERVER_ERROR),
-    Unreadable: RetryVerdict(write=WriteVerdict.FAILED, read=WatchVerdict.SERVER_ERROR),
-    Unreachable: RetryVerdict(write=WriteVerdict.UNAVAILABLE, read=WatchVerdict.UNREACHABLE),
+    ServerError: RetryVerdict(write=WriteVerdict.FAILED, watch=WatchVerdict.SERVER_ERROR),
+    Unreadable: RetryVerdict(write=WriteVerdict.FAILED, watch=WatchVerdict.SERVER_ERROR),
+    Unreachable: RetryVerdict(write=WriteVerdict.UNAVAILABLE, watch=WatchVerdict.UNREACHABLE),
     UnknownOutcome: RetryVerdict(write=WriteVerdict.UNKNOWN_OUTCOME),
 }
 

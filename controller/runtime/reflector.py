@@ -4,39 +4,51 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from typing import Generic, NoReturn, TypeVar
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing, suppress
+from typing import Generic, TypeAlias, TypeVar
 
-from controller.kube.client import Client
-from controller.kube.decode import Malformed
+from controller.api.objects import Value
+from controller.kube.client import Client, Events
+from controller.kube.decode import Malformed, Page
 from controller.kube.errors import ApiError, Unreachable
 from controller.kube.requests import Query, Resource, W
 from controller.runtime import watch
 from controller.runtime.clock import elapsed
 from controller.runtime.store import Change, Record, StoreWriter
-from controller.runtime.watch import Connectivity, ConnectivityState, PauseLength, RestartReason, pause_after
+from controller.runtime.watch import Connectivity, PauseLength, RestartReason
 from controller.runtime.workqueue import Backoff
 
 T = TypeVar("T", bound=Record)
 
-SILENCE = 30.0
+IDLE_SECONDS = 30.0
 """Seconds to wait for the answer to a watch request, and for the next event while the initial state is incomplete."""
-TURN = 128
+SLICE = 128
 """Events, and objects of a list, that are taken in before other tasks may run: some milliseconds of work."""
-CHANGE = 8
-"""A change counts as this many events for `TURN`, because it calls the listeners, and a node is judged for each
-DaemonSet."""
+CHANGE_WEIGHT = 8
+"""A change counts as this many events for `SLICE`, because it is handled, and a node is judged for each DaemonSet."""
+
+
+class Received(Value):
+    """Something came from the server, at least a bookmark."""
+
+
+class Restarted(Value):
+    """An open stream has ended, and is opened again."""
+
+    reason: RestartReason
+
+
+ReflectorEvent: TypeAlias = Change[T] | Malformed | Connectivity | Received | Restarted
+Steps: TypeAlias = Iterator[ReflectorEvent[T] | None]
+"""The events that follow from one answer; None: other tasks may run."""
 
 
 class Reflector(Generic[W, T]):
-    """Lists and watches one resource (in one namespace, or in all) and writes what it sees into one store.
+    """Lists and watches one resource, in one namespace or in all, and is the only writer of that part of a store.
 
-    `on_change` is called for every change, with store and indexes up to date. Readers find a list all at once; its
-    changes are told one by one, and other tasks run in between. `relist` never interrupts that, so no list stays half
-    told. `on_contact` is called once whenever the server becomes reachable, unreachable, missing or forbidden.
-    Callbacks must be quick and must not raise: an error in one is a bug and ends `run`, because a listener that
-    silently misses a change is worse than none.
+    Readers find a complete list all at once; its changes are yielded one by one, and other tasks run in between.
+    `relist` never interrupts that, so no list stays half reported.
     """
 
     def __init__(
@@ -46,151 +58,174 @@ class Reflector(Generic[W, T]):
         writer: StoreWriter[T],
         *,
         namespace: str = "",
-        on_change: Callable[[Change[T]], None] = lambda change: None,
-        on_malformed: Callable[[Malformed], None] = lambda malformed: None,
-        on_contact: Callable[[Connectivity], None] = lambda contact: None,
-        on_heard: Callable[[], None] = lambda: None,
-        on_restart: Callable[[RestartReason], None] = lambda reason: None,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`on_heard` is called when anything comes, a bookmark included; `on_restart` when an open stream ends.
-
-        `chance` returns a number from 0 to 1, for the jitter.
-        """
-        self._on_heard, self._on_restart = on_heard, on_restart
-        self._client, self._resource, self._writer = client, resource, writer
-        self._namespace = namespace
-        self._on_change, self._on_malformed, self._on_contact = on_change, on_malformed, on_contact
-        self._chance = chance
+        """`chance` returns a number from 0 to 1, for the jitter."""
+        self.resource, self.namespace = resource, namespace
+        self._client, self._writer, self._chance = client, writer, chance
         self._backoff = Backoff(*PauseLength.GROWING.seconds, jitter=1.0, chance=chance)
         self._state: watch.State = watch.Empty()
-        self._contact: ConnectivityState | None = None
-        self._relist_asked, self._synced = asyncio.Event(), asyncio.Event()
-        self._waiting: asyncio.Timeout | None = None
-        """The timeout of the open stream, but only while the next event is waited for: `relist` may expire it."""
+        self._connectivity = ""
+        self._end: watch.End | None = None
+        """How the request or stream of now ended; None: it goes on, or brought a page."""
+        self._relist_requested, self._synced = asyncio.Event(), asyncio.Event()
+        self._idle: asyncio.Timeout | None = None
+        """The timeout of the open stream, only while the next event is waited for: `relist` may expire it."""
         self._handled = 0
 
+    @property
+    def name(self) -> str:
+        """The resource in words: `pods in default`."""
+        name = f"{self.resource.name} with {self.resource.only}" if self.resource.only else self.resource.name
+        return f"{name} in {self.namespace}" if self.namespace else name
+
     async def synced(self) -> None:
-        """Wait until a list is complete and its changes have been told: the first one, or the one after `relist`."""
+        """Wait until a list is complete and its changes have been yielded: the first one, or the one after
+        `relist`."""
         await self._synced.wait()
 
     def relist(self) -> None:
         """List again at once, because the store may be wrong. Readers see the old objects until the new list is
         complete."""
-        self._relist_asked.set()
+        self._relist_requested.set()
         self._synced.clear()
-        if self._waiting is not None and not self._waiting.expired():
-            self._waiting.reschedule(asyncio.get_running_loop().time())
+        if self._idle is not None and not self._idle.expired():
+            self._idle.reschedule(asyncio.get_running_loop().time())
 
-    async def run(self) -> NoReturn:
-        """Never returns; raises only for a bug. Cancel it to stop."""
-        loop = asyncio.get_running_loop()
+    async def events(self) -> AsyncGenerator[ReflectorEvent[T]]:
+        """List and watch for ever; every ApiError is retried. A change is yielded once the store and its indexes show
+        it, Connectivity when it changes. The caller handles an event without waiting, and closes the generator."""
+        async with aclosing(self._answers()) as answers:
+            async for steps in answers:
+                for step in steps:
+                    if step is None:
+                        await asyncio.sleep(0)  # other tasks may run
+                    else:
+                        yield step
+
+    async def _answers(self) -> AsyncGenerator[Steps[T]]:
+        """What each answer of the server brings, request after request."""
         while True:
-            if self._relist_asked.is_set():
-                self._relist_asked.clear()
+            if self._relist_requested.is_set():
+                self._relist_requested.clear()
                 self._state = watch.on_end(self._state, watch.RelistRequested())
             if isinstance(self._state, watch.Empty):
-                self._writer.asked(elapsed())
-            wanted = watch.ask(self._state, timeout_seconds=300 + int(300 * self._chance()))
-            began, handled = loop.time(), self._handled
-            end: watch.End | None = None
+                self._writer.list_requested(elapsed())
+            request = watch.next_request(self._state, timeout_seconds=300 + int(300 * self._chance()))
+            began, handled, self._end = elapsed(), self._handled, None
             try:
-                if isinstance(wanted, watch.OpenWatch):
-                    end = await self._stream(wanted.query)
+                if isinstance(request, watch.OpenWatch):
+                    async with aclosing(self._stream(request.query)) as bunches:
+                        async for steps in bunches:
+                            yield steps
                 else:
-                    await self._list(wanted)
+                    limit, token = request.limit, request.token
+                    yield self._page(await self._client.page(self.resource, self.namespace, limit=limit, token=token))
             except ApiError as error:
-                end = watch.Failed(error=error)
-            if end is None:
-                continue
-            lasted, delivered = loop.time() - began, self._handled > handled
-            if pause := await self._after(end, lasted=lasted, delivered=delivered):
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._relist_asked.wait(), pause)  # `relist` does not wait for its end
+                self._end = watch.Failed(error=error)
+            if self._end is not None:
+                lasted, delivered = elapsed() - began, self._handled > handled
+                pause = watch.pause_after(self._state, self._end, lasted=lasted, delivered=delivered)
+                self._state = watch.on_end(self._state, self._end)
+                yield self._report(pause)
+                if seconds := max(self._seconds(pause.length), pause.at_least):
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._relist_requested.wait(), seconds)
 
-    async def _list(self, wanted: watch.ListPage) -> None:
-        page = await self._client.page(self._resource, self._namespace, limit=wanted.limit, token=wanted.token)
-        self._meet(Connectivity(state="reachable"))
-        self._on_heard()
-        self._state, told = watch.on_page(self._state, page)
-        for event in told:
-            await self._tell(event)
-
-    async def _stream(self, query: Query) -> watch.End:
-        """Open a stream and take in its events until it ends. Until the initial state is complete, a silence of
-        `SILENCE` ends it; afterwards only the client's own limit does. `relist` ends every wait for an event."""
-        loop = asyncio.get_running_loop()
-        self._waiting = limit = asyncio.timeout(SILENCE)
+    async def _stream(self, query: Query) -> AsyncGenerator[Steps[T]]:
+        """What each bunch of events of one stream brings; sets `_end`. Until the initial state is complete,
+        `IDLE_SECONDS` without an event end it; afterwards only the client's own limit does. `relist` ends every wait
+        for an event."""
+        self._idle = limit = asyncio.timeout(IDLE_SECONDS)
         try:
-            async with limit, self._client.watch(self._resource, self._namespace, query=query) as bunches:
-                self._waits_no_more(limit)
-                self._state, told = watch.on_open(self._state)
-                for init in told:
-                    await self._tell(init)
-                self._meet(Connectivity(state="reachable"))
-                while not self._relist_asked.is_set():
-                    self._waiting = limit
+            async with limit, self._client.watch(self.resource, self.namespace, query=query) as bunches:
+                self._stop_idle_timer(limit)
+                self._state, inits = watch.on_open(self._state)
+                for init in inits:
+                    self._writer.apply(init)
+                yield self._reachable()
+                while self._end is None:
+                    if self._relist_requested.is_set():
+                        self._end = watch.RelistRequested()
+                        return
+                    self._idle = limit
                     if isinstance(self._state, watch.InitialWatch):
-                        limit.reschedule(loop.time() + SILENCE)
+                        limit.reschedule(elapsed() + IDLE_SECONDS)
                     bunch = await anext(bunches, None)
-                    self._waits_no_more(limit)
+                    self._stop_idle_timer(limit)
                     if bunch is None:
-                        return watch.Closed()
-                    self._on_heard()
-                    for event in bunch:
-                        step = watch.on_event(self._state, event)
-                        if not isinstance(step, watch.Next):
-                            return step
-                        self._state = step.state
-                        await self._tell(step.event)
-                return watch.RelistRequested()
+                        self._end = watch.Closed()
+                    else:
+                        yield self._events(bunch)
         except TimeoutError:
             if not limit.expired():
                 raise
-            if self._relist_asked.is_set():
-                return watch.RelistRequested()
-            if isinstance(self._state, watch.InitialWatch):
-                return watch.Stalled()
-            return watch.Failed(error=Unreachable("watch", self._resource.name, f"no answer within {SILENCE:g} s"))
+            self._end = self._end_of_silence()
         finally:
-            self._waiting = None
+            self._idle = None
 
-    def _waits_no_more(self, limit: asyncio.Timeout) -> None:
-        """The awaited event has come: neither the timeout nor `relist` may interrupt what is done with it."""
-        self._waiting = None
+    def _stop_idle_timer(self, limit: asyncio.Timeout) -> None:
+        """The awaited event has come: neither the timeout nor `relist` may interrupt its handling."""
+        self._idle = None
         if limit.when() is not None:
             limit.reschedule(None)
 
-    async def _tell(self, event: watch.StoreEvent[T]) -> None:
-        """Write the event into the store, and tell listeners each change; after every `TURN` other tasks run."""
-        if isinstance(event, Malformed):
-            self._on_malformed(event)
-        steps: Iterable[Sequence[Change[T]]] = (
-            self._writer.swap(event.version) if isinstance(event, watch.InitDone) else (self._writer.feed(event),)
-        )
-        for changes in steps:
-            for change in changes:
-                self._on_change(change)
-            before = self._handled
-            self._handled += 1 + CHANGE * len(changes)
-            if before // TURN != self._handled // TURN:
-                await asyncio.sleep(0)  # other tasks may run
-        if isinstance(event, watch.InitDone) and not self._relist_asked.is_set():
-            self._synced.set()
+    def _end_of_silence(self) -> watch.End:
+        if self._relist_requested.is_set():
+            return watch.RelistRequested()
+        if isinstance(self._state, watch.InitialWatch):
+            return watch.Stalled()
+        return watch.Failed(error=Unreachable("watch", self.resource.name, f"no answer within {IDLE_SECONDS:g} s"))
 
-    async def _after(self, end: watch.End, *, lasted: float, delivered: bool) -> float:
-        """Go to the next state and call the listeners for restart and contact; returns the seconds to pause."""
-        pause = pause_after(self._state, end, lasted=lasted, delivered=delivered)
-        self._state = watch.on_end(self._state, end)
+    def _events(self, bunch: Events[T]) -> Steps[T]:
+        yield Received()
+        try:
+            for event in bunch:
+                step = watch.on_event(self._state, event)
+                if not isinstance(step, watch.Next):
+                    self._end = step
+                    return
+                self._state = step.state
+                yield from self._store(step.event)
+        except ApiError as error:
+            self._end = watch.Failed(error=error)
+
+    def _page(self, page: Page[T]) -> Steps[T]:
+        yield from self._reachable()
+        yield Received()
+        self._state, events = watch.on_page(self._state, page)
+        for event in events:
+            yield from self._store(event)
+
+    def _reachable(self) -> Steps[T]:
+        if self._is_news(reachable := Connectivity(state="reachable")):
+            yield reachable
+
+    def _report(self, pause: watch.WatchPause) -> Steps[T]:
         if pause.restart is not None:
-            self._on_restart(pause.restart)
-        if pause.contact is not None:
-            self._meet(pause.contact)
-        if pause.emptied and self._resource.custom and self._writer.filled:
-            # only for custom kinds: if a built-in one is unknown, it was not the API server that answered
-            await self._tell(watch.Init())
-            await self._tell(watch.InitDone(version=""))
-        return max(self._seconds(pause.length), pause.at_least)
+            yield Restarted(reason=pause.restart)
+        if pause.connectivity is not None and self._is_news(pause.connectivity):
+            yield pause.connectivity
+        if pause.not_served and self.resource.custom and self._writer.filled:
+            # only for custom kinds: if a built-in one is not served, it was not the API server that answered
+            yield from self._store(watch.Init())
+            yield from self._store(watch.InitDone(version=""))
+
+    def _store(self, event: watch.StoreEvent[T]) -> Steps[T]:
+        """Write the event into the store; yields what that changes, and None after every `SLICE`."""
+        if isinstance(event, Malformed):
+            yield event
+        changed: Iterable[Sequence[Change[T]]] = (
+            self._writer.replace(event.version) if isinstance(event, watch.InitDone) else (self._writer.apply(event),)
+        )
+        for changes in changed:
+            yield from changes
+            before = self._handled
+            self._handled += 1 + CHANGE_WEIGHT * len(changes)
+            if before // SLICE != self._handled // SLICE:
+                yield None
+        if isinstance(event, watch.InitDone) and not self._relist_requested.is_set():
+            self._synced.set()
 
     def _seconds(self, length: PauseLength) -> float:
         if length is PauseLength.GROWING:
@@ -200,7 +235,6 @@ class Reflector(Generic[W, T]):
         least, most = length.seconds
         return least + (most - least) * self._chance()
 
-    def _meet(self, contact: Connectivity) -> None:
-        if contact.state != self._contact:
-            self._contact = contact.state
-            self._on_contact(contact)
+    def _is_news(self, connectivity: Connectivity) -> bool:
+        before, self._connectivity = self._connectivity, connectivity.state
+        return before != connectivity.state

@@ -1,7 +1,4 @@
-"""Finds the objects of a store by one of their values, such as the node of a pod.
-
-The cache of one resource: one reflector writes it for each namespace, everybody reads it.
-"""
+"""The cache of one resource: reflectors write it, one for each namespace; everything else reads it."""
 
 from __future__ import annotations
 
@@ -15,40 +12,7 @@ from controller.kube.decode import Bookmark, Malformed, Seen
 from controller.runtime.expectations import CacheProgress
 from controller.runtime.watch import Init
 
-Item = TypeVar("Item")
 V = TypeVar("V", bound=Hashable)
-
-
-class Index(Generic[V, Item]):
-    """Objects grouped by a value, of which each object has at most one. Made by `Store.index`."""
-
-    def __init__(self, value_of: Callable[[Item], V | None]) -> None:
-        self._value_of = value_of
-        self._groups: dict[V, dict[Key, Item]] = {}
-
-    def get(self, value: V) -> Mapping[Key, Item]:
-        """The objects that have `value`. This is the live group: do not keep it across an await."""
-        return self._groups.get(value) or _NOTHING
-
-    def values(self) -> Sequence[V]:
-        """All values that at least one object has."""
-        return list(self._groups)
-
-    def move(self, key: Key, old: Item | None, new: Item | None) -> None:
-        """Regroup the object of this key, which was `old` and is `new`. Only the store calls this."""
-        was = None if old is None else self._value_of(old)
-        now = None if new is None else self._value_of(new)
-        if was is not None and was != now:
-            group = self._groups[was]
-            del group[key]
-            if not group:
-                del self._groups[was]
-        if now is not None and new is not None:
-            group = self._groups.get(now) or self._groups.setdefault(now, {})
-            group[key] = new
-
-
-_NOTHING: Mapping[Key, Never] = MappingProxyType({})
 
 
 class Record(Protocol):
@@ -64,9 +28,9 @@ T = TypeVar("T", bound=Record)
 
 
 class Change(Value, Generic[T]):
-    """One object changed. `old` None: it is new to us. `new` None: it is gone, or no longer ours.
+    """One object changed. `old` None: it is new to the cache. `new` None: it is gone, or no longer ours.
 
-    `old is new`: it has become malformed, or is so no more. That is told before the change that makes it readable or
+    `old is new`: it has become malformed, or readable again; this comes before the change that makes it readable or
     removes it. Both are None if it was never readable.
 
     `old` is always what readers saw before, even if the deletion itself was missed and a list showed it. Both have
@@ -78,57 +42,41 @@ class Change(Value, Generic[T]):
     new: T | None
 
 
-class _Content(Generic[T]):
-    """What the store and its writers share. Only writers change it."""
-
-    def __init__(self) -> None:
-        self.objects: dict[Key, T] = {}
-        self.movers: list[Callable[[Key, T | None, T | None], None]] = []
-        self.reached: dict[str, CacheProgress] = {}
-        self.unfilled: set[str] = set()
-        self.malformed: dict[Key, str] = {}
-
-    def replace(self, key: Key, old: T | None, new: T | None) -> None:
-        if new is not None:
-            self.objects[key] = new
-        elif old is not None:
-            del self.objects[key]
-        for move in self.movers:
-            move(key, old, new)
-
-
 class Store(Generic[T]):
     """The objects of one resource by key, as the server showed them. The contract:
 
     - The states of one object appear in order, though some may be missing. Between objects no order is promised.
-    - A value is frozen, and may be old. What you have just written is not there yet: see `progress_in`.
+    - A value is frozen, and may be old. Our own latest writes may be missing: see `progress_in`.
     - An incomplete list changes nothing. All of a complete one is found from one moment on, in store and indexes; an
-      object that is missing from it counts as deleted. `Reach.version` becomes that of the list at the same moment.
+      object that is missing from it counts as deleted. `CacheProgress.version` becomes that of the list with it.
     - An object that cannot be decoded keeps its last good state; its key is in `malformed` until it can be again, or
       is gone.
 
     Store and indexes need no locks because nothing awaits while they change. For the same reason, do not keep what
-    `values`, `items` or an index return across an await. Listeners hear of a change after readers find it: of a list
-    object by object, while other tasks run. What a reader must find together with a change is kept by `follow`.
+    `values`, `items` or an index return across an await. A change is reported after readers find it: those of a list
+    one by one, while other tasks run. What a reader must find together with a change is kept by `follow`.
     """
 
-    def __init__(self, content: _Content[T]) -> None:
-        self._content, self._objects = content, content.objects
+    def __init__(self) -> None:
+        self._objects: dict[Key, T] = {}
+        self._malformed: dict[Key, str] = {}
+        self._followers: list[Callable[[Key, T | None, T | None], None]] = []
+        self._progress: dict[str, CacheProgress] = {}
+        self._unfilled: set[str] = set()
 
     def progress_in(self, namespace: str) -> CacheProgress:
         """How far the cache has come for objects of this namespace."""
-        reached = self._content.reached
-        return reached[namespace] if namespace in reached else reached.get("", CacheProgress())
+        return self._progress.get(namespace) or self._progress.get("") or CacheProgress()
 
     @property
     def filled(self) -> bool:
         """Whether the first list is complete, in every namespace."""
-        return not self._content.unfilled
+        return not self._unfilled
 
     @property
     def malformed(self) -> Mapping[Key, str]:
         """The objects whose latest state could not be decoded, each with the reason."""
-        return self._content.malformed
+        return self._malformed
 
     def get(self, key: Key) -> T | None:
         return self._objects.get(key)
@@ -152,62 +100,76 @@ class Store(Generic[T]):
         """
         index: Index[V, T] = Index(value_of)
         for key, obj in self._objects.items():
-            index.move(key, None, obj)
-        self.follow(index.move)
+            index._move(key, None, obj)
+        self.follow(index._move)
         return index
 
     def follow(self, move: Callable[[Key, T | None, T | None], None]) -> None:
-        """Call `move` from now on with the key, the old and the new state of each object that changes, while no
-        reader can find the one without the other. It must be cheap; old and new may differ in their uid."""
-        self._content.movers.append(move)
+        """Call `move` from now on with the key, the old and the new state of each object that changes, in the same
+        moment in which readers find it. It must be cheap; old and new may differ in their uid."""
+        self._followers.append(move)
+
+    def _put(self, item: Seen[T] | Malformed) -> None:
+        key = item.key
+        if isinstance(item, Malformed):
+            self._malformed[key] = item.reason
+            return
+        self._malformed.pop(key, None)
+        old, new = self._objects.get(key), item.obj
+        if _is_same(old, new):
+            return
+        if new is not None:
+            self._objects[key] = new
+        else:
+            del self._objects[key]
+        for move in self._followers:
+            move(key, old, new)
 
 
 class StoreWriter(Generic[T]):
     """The only way to change a store, or its part in one namespace. Only a reflector has one."""
 
-    def __init__(self, content: _Content[T], namespace: str) -> None:
+    def __init__(self, store: Store[T], namespace: str) -> None:
         """With `namespace` "", this writer writes the whole store."""
-        self._content, self._namespace = content, namespace
-        self._filling: dict[Key, Seen[T] | Malformed] | None = None
-        self._asked = float("-inf")
-        content.reached[namespace] = CacheProgress()
-        content.unfilled.add(namespace)
+        self._store, self._namespace = store, namespace
+        self._buffer: dict[Key, Seen[T] | Malformed] | None = None
+        self._requested = float("-inf")
+        store._progress[namespace] = CacheProgress()
+        store._unfilled.add(namespace)
 
-    def asked(self, moment: float) -> None:
-        """A list was requested at `moment` (`elapsed`): the one between the next Init and its `swap`."""
-        self._asked = moment
+    def list_requested(self, moment: float) -> None:
+        """A list was requested at `moment` (`elapsed`): the one between the next Init and its `replace`."""
+        self._requested = moment
 
-    def feed(self, event: Init | Seen[T] | Malformed | Bookmark) -> Sequence[Change[T]]:
-        """Take in one event; returns the changes it made. Between Init and `swap` readers see no change."""
+    def apply(self, event: Init | Seen[T] | Malformed | Bookmark) -> Sequence[Change[T]]:
+        """Take in one event; returns the changes it made. Between Init and `replace` readers see no change."""
         match event:
             case Seen() | Malformed():
-                if self._filling is None:
+                if self._buffer is None:
                     self._advance(event.version)
                     if changes := self._changes_by(event):
-                        self._put(event)
+                        self._store._put(event)
                     return changes
                 if isinstance(event, Seen) and event.obj is None:
-                    self._filling.pop(event.key, None)
+                    self._buffer.pop(event.key, None)
                 else:
-                    self._filling[event.key] = event
-                return ()
+                    self._buffer[event.key] = event
             case Bookmark(version=version):
-                if self._filling is None:
+                if self._buffer is None:
                     self._advance(version)
-                return ()
             case Init():
-                self._filling = {}
-                return ()
+                self._buffer = {}
+        return ()
 
-    def swap(self, version: str) -> Iterator[Sequence[Change[T]]]:
+    def replace(self, version: str) -> Iterator[Sequence[Change[T]]]:
         """Take in the complete list, as of `version`. Iterate to the end: the first steps compare one object each and
         yield nothing, then all that differs is replaced at once, and each further step yields what that changed of
-        one object. Other tasks may run between two steps: nobody else changes objects of this namespace.
+        one object. Other tasks may run between two steps: no other writer changes objects of this namespace.
         """
-        listed, self._filling = self._filling or {}, None
-        content, namespace = self._content, self._namespace
+        listed, self._buffer = self._buffer or {}, None
+        store, namespace = self._store, self._namespace
         absent, differing, changes = list[Seen[T]](), list[Seen[T] | Malformed](), list[Change[T]]()
-        for key in (*content.objects, *(key for key in content.malformed if key not in content.objects)):
+        for key in (*store._objects, *(key for key in store._malformed if key not in store)):
             if key not in listed and (not namespace or key.namespace == namespace):
                 absent.append(Seen(key=key, version="", obj=None))
             yield ()
@@ -217,9 +179,9 @@ class StoreWriter(Generic[T]):
                 changes += found
             yield ()
         for item in differing:
-            self._put(item)
-        content.reached[namespace] = CacheProgress(listed=self._asked)  # may go back, after a backup was restored
-        content.unfilled.discard(namespace)
+            store._put(item)
+        store._progress[namespace] = CacheProgress(listed=self._requested)  # may go back, after a backup was restored
+        store._unfilled.discard(namespace)
         self._advance(version)
         del listed, absent, differing
         for change in changes:
@@ -228,44 +190,63 @@ class StoreWriter(Generic[T]):
     @property
     def filled(self) -> bool:
         """Whether the first list of this namespace is complete."""
-        return self._namespace not in self._content.unfilled
+        return self._namespace not in self._store._unfilled
 
     def _changes_by(self, item: Seen[T] | Malformed) -> tuple[Change[T], ...]:
         """The changes if `item` is put in place of what is known; none if it is the same."""
-        content, key = self._content, item.key
-        old = content.objects.get(key)
+        key, malformed = item.key, self._store._malformed
+        old = self._store.get(key)
         if isinstance(item, Malformed):
-            return () if content.malformed.get(key) == item.reason else (Change(key=key, old=old, new=old),)
+            return () if malformed.get(key) == item.reason else (Change(key=key, old=old, new=old),)
         new = item.obj
-        turned = (Change(key=key, old=old, new=old),) if key in content.malformed else ()
+        readable = (Change(key=key, old=old, new=old),) if key in malformed else ()
         if _is_same(old, new):
-            return turned
+            return readable
         if old is not None and new is not None and old.uid != new.uid:
-            return (*turned, Change(key=key, old=old, new=None), Change(key=key, old=None, new=new))
-        return (*turned, Change(key=key, old=old, new=new))
-
-    def _put(self, item: Seen[T] | Malformed) -> None:
-        content, key = self._content, item.key
-        if isinstance(item, Malformed):
-            content.malformed[key] = item.reason
-            return
-        content.malformed.pop(key, None)
-        old, new = content.objects.get(key), item.obj
-        if not _is_same(old, new):
-            content.replace(key, old, new)
+            return (*readable, Change(key=key, old=old, new=None), Change(key=key, old=None, new=new))
+        return (*readable, Change(key=key, old=old, new=new))
 
     def _advance(self, version: str) -> None:
         if version.isdigit():
-            reached, number = self._content.reached, int(version)
-            before = reached[self._namespace]
-            if number > before.version:
-                reached[self._namespace] = CacheProgress(version=number, listed=before.listed)
+            before = self._store._progress[self._namespace]
+            if int(version) > before.version:
+                self._store._progress[self._namespace] = CacheProgress(version=int(version), listed=before.listed)
 
 
 def _is_same(old: Record | None, new: Record | None) -> bool:
     if old is None or new is None:
         return old is new
     return (old.uid, old.version) == (new.uid, new.version)
+
+
+class Index(Generic[V, T]):
+    """Objects grouped by a value, of which each object has at most one. Made by `Store.index`."""
+
+    def __init__(self, value_of: Callable[[T], V | None]) -> None:
+        self._value_of = value_of
+        self._groups: dict[V, dict[Key, T]] = {}
+
+    def get(self, value: V) -> Mapping[Key, T]:
+        """The objects that have `value`. This is the live group: do not keep it across an await."""
+        return self._groups.get(value) or _NOTHING
+
+    def values(self) -> Sequence[V]:
+        """All values that at least one object has."""
+        return list(self._groups)
+
+    def _move(self, key: Key, old: T | None, new: T | None) -> None:
+        was = None if old is None else self._value_of(old)
+        now = None if new is None else self._value_of(new)
+        if was is not None and was != now:
+            group = self._groups[was]
+            del group[key]
+            if not group:
+                del self._groups[was]
+        if now is not None and new is not None:
+            self._groups.setdefault(now, {})[key] = new
+
+
+_NOTHING: Mapping[Key, Never] = MappingProxyType({})
 
 
 class ScopedStore(NamedTuple, Generic[T]):
@@ -280,5 +261,5 @@ def open_scoped_store(of: type[T], namespaces: Sequence[str]) -> ScopedStore[T]:
     namespace has one writer: ValueError if it is there twice."""
     if len(set(namespaces)) < len(namespaces):
         raise ValueError(f"a namespace is there twice: {', '.join(namespaces)}")
-    content: _Content[T] = _Content()
-    return ScopedStore({namespace: StoreWriter(content, namespace) for namespace in namespaces}, Store(content))
+    store: Store[T] = Store()
+    return ScopedStore({namespace: StoreWriter(store, namespace) for namespace in namespaces}, store)

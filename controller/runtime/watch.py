@@ -1,23 +1,25 @@
 """The list/watch protocol as states and transitions. No I/O, no clock, no randomness.
 
-    Start ──open──▶ Filling ──initial-events-end──▶ Streaming ◀──open── Listed
-      │                                                │                  ▲ ▲
-      └──page──▶ Listing ──last page───────────────────│──────────────────┘ │
-                                                       └──end───────────────┘
+    Empty ──open──▶ InitialWatch ──initial-events-end──▶ Watching ◀──open── Listed
+      │                                                     │                 ▲ ▲
+      └──page──▶ Listing ──last page────────────────────────│─────────────────┘ │
+                                                            └───────end─────────┘
 
-`ask` returns the next request in a state. The `on_…` functions return the next state after an answer, and the event
-for the store. How a request or a stream ended is an `End`; only `on_end` may discard what is known and go back to
-Start. The initial state comes as a stream where the server supports it (WatchList; only with `allowWatchBookmarks`
-does it send the bookmark that ends the initial state), else as a list in pages; a server that refuses this stream, or
-never ends it, is asked for pages from then on. If this stream breaks off, the next list comes in pages, and the one
-after it as a stream again, as client-go does it: something on the way may cut the stream each time, but one lost
-connection is no reason to burden the server with pages for good. Both are consistent reads: from a stale start, pods
-could be created twice.
+| what comes | next state | pause |
+|---|---|---|
+| a page, and more follow | Listing | none |
+| the last page | Listed | none |
+| an object, or a malformed one | the same, at its version | none |
+| a bookmark | Watching at its version; a lower one: Empty | none; growing |
+| the stream is closed or cut, or idle for 150 s | Listed at the last version | short |
+| 410 Gone | Empty | growing |
+| 404: the kind is not served | Empty | a few seconds |
+| any other error | the same; Empty after `MAX_FAILURES` in a row | growing |
 
-The Contact of a reflector with its server, as it is reported: whether it can be reached, and why a stream
-ended.
-
-The pause between the end of a request or a stream and the next request. No I/O, no clock, no randomness.
+The initial state comes as a stream where the server supports that (WatchList; only with `allowWatchBookmarks` does it
+send the bookmark that ends the initial state), else as a list in pages. A server that refuses this stream, or never
+ends it, is asked for pages from then on. If the stream breaks off, only the next list comes in pages, as in
+client-go. Both are consistent reads: from a stale start, pods could be created twice.
 """
 
 from __future__ import annotations
@@ -32,57 +34,62 @@ from controller.kube.requests import PAGE_SIZE, Query
 
 T = TypeVar("T")
 
-MOST_STRIKES = 5
-"""After so many failures of the watch from one version, not counting lost connections, everything is listed again."""
+MAX_FAILURES = 5
+"""Failures of the watch from one version, not counting lost connections, after which everything is listed again."""
+MIN_STREAM_SECONDS = 1.0
+"""A stream that ends sooner, without an event, counts as one that did not open: otherwise a failing server would get
+request after request."""
 
 
 class ListMode(Enum):
     """How the initial state is fetched."""
 
-    STREAMED = "stream"
-    PAGED = "pages"
-    PAGED_ONCE = "pages once"
+    STREAMED = "streamed"
+    PAGED = "paged"
+    PAGED_ONCE = "paged once"
     """One list in pages, because the stream of the initial state broke off."""
-    UNPAGED = "whole"
-    """One list without pages, once, because the pages' token expired on the way."""
+    UNPAGED = "unpaged"
+    """One list without pages, because the token of a page expired."""
 
     @property
-    def later(self) -> ListMode:
-        """How everything is listed again, after a list in this manner is complete."""
+    def next(self) -> ListMode:
+        """The mode of the list after this one."""
         return {ListMode.PAGED_ONCE: ListMode.STREAMED, ListMode.UNPAGED: ListMode.PAGED}.get(self, self)
 
 
 class Empty(Value):
-    """Nothing is known: at the beginning, or because what was known is discarded."""
+    """Nothing is known: at the start, or because what was known is discarded."""
 
-    manner: ListMode = ListMode.STREAMED
+    mode: ListMode = ListMode.STREAMED
 
 
 class InitialWatch(Value):
     """A stream of the initial state is open; the bookmark that ends the initial state has not come yet."""
+
+    mode: ListMode = ListMode.STREAMED
 
 
 class Listing(Value):
     """Some pages of a list have come, and more follow."""
 
     token: str
-    manner: ListMode
+    mode: ListMode
 
 
 class Listed(Value):
     """Everything is known as of `version`; no stream is open."""
 
     version: str
-    manner: ListMode
-    strikes: int = 0
+    mode: ListMode
+    failures: int = 0
 
 
 class Watching(Value):
     """Everything is known as of `version`, and a stream of changes is open."""
 
     version: str
-    manner: ListMode
-    strikes: int = 0
+    mode: ListMode
+    failures: int = 0
 
 
 State: TypeAlias = Empty | InitialWatch | Listing | Listed | Watching
@@ -99,11 +106,11 @@ class OpenWatch(Value):
 
 
 class Init(Value):
-    """Tells the store to forget what has come since the last Init; all objects follow."""
+    """The store starts a new buffer; all objects follow."""
 
 
 class InitDone(Value):
-    """Tells the store that all objects have come, as of `version`."""
+    """All objects have come, as of `version`: the buffer replaces the content of the store."""
 
     version: str
 
@@ -121,8 +128,8 @@ class Failed(Value, gc=True):
     error: ApiError
 
     @property
-    def means(self) -> WatchVerdict:
-        return classify(self.error).read
+    def verdict(self) -> WatchVerdict:
+        return classify(self.error).watch
 
 
 class Stalled(Value):
@@ -134,7 +141,7 @@ class InitialEventsIgnored(Value):
 
 
 class VersionWentBack(Value):
-    """The server's versions are older than those we know: its storage was restored from a backup."""
+    """The server's versions are lower than the known one: its storage was restored from a backup."""
 
 
 class RelistRequested(Value):
@@ -152,20 +159,19 @@ class Next(Value, Generic[T]):
     event: StoreEvent[T]
 
 
-def ask(state: State, timeout_seconds: int) -> ListPage | OpenWatch:
-    """The next request. `timeout_seconds`: after so long the server ends a watch; random, 300 to 600 (as client-go
-    does it), so that not all watches end at once.
+def next_request(state: State, timeout_seconds: int) -> ListPage | OpenWatch:
+    """The request that a state asks for. `timeout_seconds`: after so long the server ends a watch; random, 300 to 600
+    as in client-go, so that not all watches end at once.
 
     Raises AssertionError while a stream is open.
     """
     common = (("allowWatchBookmarks", "true"), ("timeoutSeconds", str(timeout_seconds)))
     match state:
-        case Empty(manner=ListMode.STREAMED):
+        case Empty(mode=ListMode.STREAMED):
             return OpenWatch(query=(("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan"), *common))
-        case Empty(manner=manner):
-            return ListPage(limit=0 if manner is ListMode.UNPAGED else PAGE_SIZE, token="")
-        case Listing(token=token, manner=manner):
-            return ListPage(limit=0 if manner is ListMode.UNPAGED else PAGE_SIZE, token=token)
+        case Empty() | Listing():
+            token = state.token if isinstance(state, Listing) else ""
+            return ListPage(limit=0 if state.mode is ListMode.UNPAGED else PAGE_SIZE, token=token)
         case Listed(version=version):
             return OpenWatch(query=(("resourceVersion", version), *common))
         case InitialWatch() | Watching():
@@ -175,9 +181,9 @@ def ask(state: State, timeout_seconds: int) -> ListPage | OpenWatch:
 def on_open(state: State) -> tuple[State, tuple[Init, ...]]:
     """The server accepted the watch. Raises AssertionError in a state that asks for none."""
     match state:
-        case Listed(version=version, manner=manner, strikes=strikes):
-            return Watching(version=version, manner=manner, strikes=strikes), ()
-        case Empty(manner=ListMode.STREAMED):
+        case Listed(version=version, mode=mode, failures=failures):
+            return Watching(version=version, mode=mode, failures=failures), ()
+        case Empty(mode=ListMode.STREAMED):
             return InitialWatch(), (Init(),)
         case Empty() | InitialWatch() | Listing() | Watching():
             raise AssertionError("no stream was asked for")
@@ -185,161 +191,106 @@ def on_open(state: State) -> tuple[State, tuple[Init, ...]]:
 
 def on_page(state: State, page: Page[T]) -> tuple[State, tuple[StoreEvent[T], ...]]:
     """The next state, and events for the store, after a page of a list: Init first, InitDone after the last page."""
-    manner = _manner(state)
     first: tuple[StoreEvent[T], ...] = () if isinstance(state, Listing) else (Init(),)
     if page.token:
-        return Listing(token=page.token, manner=manner), (*first, *page.items)
+        return Listing(token=page.token, mode=state.mode), (*first, *page.items)
     done = InitDone(version=page.version)
-    return Listed(version=page.version, manner=manner.later), (*first, *page.items, done)
+    return Listed(version=page.version, mode=state.mode.next), (*first, *page.items, done)
 
 
 def on_event(state: State, event: WatchEvent[T]) -> Next[T] | InitialEventsIgnored | VersionWentBack:
-    """What follows from an event of the open stream; an `End`: close it. Raises AssertionError while none is open."""
+    """The result of an event of the open stream; an `End` closes it. Raises AssertionError while none is open."""
     if isinstance(state, Watching):
         if isinstance(event, Bookmark) and _went_back(state.version, event.version):
             return VersionWentBack()
-        return Next(state=Watching(version=event.version or state.version, manner=state.manner), event=event)
+        return Next(state=Watching(version=event.version or state.version, mode=state.mode), event=event)
     if not isinstance(state, InitialWatch):
         raise AssertionError("no stream is open")
     if not isinstance(event, Bookmark):
         return Next(state=state, event=event)
     if event.initial_end:
-        streaming = Watching(version=event.version, manner=ListMode.STREAMED)
-        return Next(state=streaming, event=InitDone(version=event.version))
+        return Next(state=Watching(version=event.version, mode=state.mode), event=InitDone(version=event.version))
     return InitialEventsIgnored()
 
 
+def _went_back(known: str, received: str) -> bool:
+    return known.isdigit() and received.isdigit() and int(received) < int(known)
+
+
 def on_end(state: State, end: End) -> State:
-    """The next state after `end`: it keeps what is still known."""
+    """The next state after `end`. What was known stays known, except after 410 and the like."""
     match end:
         case RelistRequested() | VersionWentBack():
-            return Empty(manner=_manner(state))
+            return Empty(mode=state.mode)
         case Stalled() | InitialEventsIgnored() if isinstance(state, InitialWatch):
-            return Empty(manner=ListMode.PAGED)
+            return Empty(mode=ListMode.PAGED)
         case Closed() | Stalled() | InitialEventsIgnored():
-            return _kept(state)
-        case Failed(means=means):
-            return _on_failure(state, means)
+            return _disconnected(state)
+        case Failed(verdict=verdict):
+            return _failed(state, verdict)
 
 
-def _on_failure(state: State, means: WatchVerdict) -> State:
-    was_stream = isinstance(state, InitialWatch) or state == Empty(manner=ListMode.STREAMED)
-    match means:
-        case WatchVerdict.INVALID | WatchVerdict.FORBIDDEN if was_stream:
-            return Empty(manner=ListMode.PAGED)
+def _failed(state: State, verdict: WatchVerdict) -> State:
+    is_streamed_list = isinstance(state, InitialWatch) or state == Empty(mode=ListMode.STREAMED)
+    match verdict:
+        case WatchVerdict.INVALID | WatchVerdict.FORBIDDEN if is_streamed_list:
+            return Empty(mode=ListMode.PAGED)
         case WatchVerdict.EXPIRED | WatchVerdict.INVALID | WatchVerdict.NOT_SERVED:
-            return _from_the_beginning(state)
+            return _discarded(state)
         case WatchVerdict.SERVER_ERROR if isinstance(state, Listed | Watching):
-            strikes = state.strikes + 1
-            if strikes >= MOST_STRIKES:
-                return _from_the_beginning(state)
-            return Listed(version=state.version, manner=state.manner, strikes=strikes)
-        case (
-            WatchVerdict.FORBIDDEN
-            | WatchVerdict.UNAUTHORIZED
-            | WatchVerdict.SERVER_ERROR
-            | WatchVerdict.UNREACHABLE
-            | WatchVerdict.OTHER
-        ):
-            return _kept(state)
+            failures = state.failures + 1
+            if failures >= MAX_FAILURES:
+                return _discarded(state)
+            return Listed(version=state.version, mode=state.mode, failures=failures)
+        case _:
+            return _disconnected(state)
 
 
-def _from_the_beginning(state: State) -> State:
-    """The start state: everything has to be listed again."""
+def _discarded(state: State) -> State:
     match state:
-        case Listed(manner=manner) | Watching(manner=manner):
-            return Empty(manner=manner)
+        case Listed(mode=mode) | Watching(mode=mode):
+            return Empty(mode=mode)
         case Listing():
-            return Empty(manner=ListMode.UNPAGED)
+            return Empty(mode=ListMode.UNPAGED)
         case Empty() | InitialWatch():
-            return _kept(state)
+            return _disconnected(state)
 
 
-def _kept(state: State) -> State:
-    """The state after the stream or request has ended: what was known stays known, but not what has come of a stream
-    of the initial state."""
+def _disconnected(state: State) -> State:
     match state:
-        case Watching(version=version, manner=manner, strikes=strikes):
-            return Listed(version=version, manner=manner, strikes=strikes)
+        case Watching(version=version, mode=mode, failures=failures):
+            return Listed(version=version, mode=mode, failures=failures)
         case InitialWatch():
-            return Empty(manner=ListMode.PAGED_ONCE)
+            return Empty(mode=ListMode.PAGED_ONCE)
         case Empty() | Listing() | Listed():
             return state
 
 
-def _manner(state: State) -> ListMode:
-    return ListMode.STREAMED if isinstance(state, InitialWatch) else state.manner
-
-
-def _went_back(known: str, told: str) -> bool:
-    return known.isdigit() and told.isdigit() and int(told) < int(known)
-
-
 RestartReason: TypeAlias = Literal["closed", "gone", "error", "timeout"]
-"""Why an open stream ended: by the server in order, as too old, by an error, or because nothing came for long."""
-ConnectivityState: TypeAlias = Literal["reachable", "unreachable", "missing", "forbidden"]
-"""missing: the server does not know this kind, because its CRD is not installed."""
+"""Why an open stream ended: closed by the server, version too old, an error, or no byte for too long."""
 
 
 class Connectivity(Value):
-    """Whether one reflector can reach what it watches."""
+    """Whether one reflector reaches what it watches."""
 
-    state: ConnectivityState
+    state: Literal["reachable", "unreachable", "missing", "forbidden"]
+    """missing: the server does not serve the kind, because its CRD is not installed."""
     error: ApiError | None = None
     """None while reachable."""
 
 
-def restart_reason(end: End) -> RestartReason | None:
-    """Why an open stream ended, for the metric; None if its end says nothing about the connection."""
-    match end:
-        case Closed():
-            return "closed"
-        case VersionWentBack():
-            return "gone"
-        case Failed(means=WatchVerdict.EXPIRED):
-            return "gone"
-        case Failed(error=error) if not isinstance(error.__cause__, TimeoutError):
-            return "error"
-        case Failed() | Stalled():
-            return "timeout"
-        case InitialEventsIgnored() | RelistRequested():
-            return None
-
-
-def connectivity_after(error: ApiError) -> Connectivity:
-    """The contact that a failed request shows."""
-    match classify(error).read:
-        case WatchVerdict.NOT_SERVED:
-            return Connectivity(state="missing", error=error)
-        case WatchVerdict.FORBIDDEN | WatchVerdict.UNAUTHORIZED:
-            return Connectivity(state="forbidden", error=error)
-        case (
-            WatchVerdict.EXPIRED
-            | WatchVerdict.INVALID
-            | WatchVerdict.SERVER_ERROR
-            | WatchVerdict.UNREACHABLE
-            | WatchVerdict.OTHER
-        ):
-            return Connectivity(state="unreachable", error=error)
-
-
-TOO_SHORT = 1.0
-"""Seconds. A stream that ends sooner, without an event, counts as one that did not open: otherwise a sick server
-would get request after request."""
-
-
 class PauseLength(Enum):
-    """The length of a pause: a random number of seconds between two bounds, so that clients do not come at once."""
+    """Seconds of a pause, random between two bounds, so that clients do not come at once."""
 
     NONE = (0.0, 0.0)
-    """No pause: the initial state is asked for in the other way, or `relist` was called."""
+    """The initial state is asked for in another mode, or `relist` was called."""
     SHORT = (0.0, 1.0)
-    """The stream lasted or delivered, so earlier failures are forgotten. It does not matter how it ended: load
-    balancers cut idle connections, and a new one is needed soon."""
-    AWAY = (1.0, 2.0)
-    """The server cannot be reached: asking often costs it nothing, and work waits for it."""
-    MISSING = (2.0, 4.0)
-    """The kind is not there: somebody is probably about to install its CRD."""
+    """The stream lasted or delivered, so earlier failures are forgotten. How it ended does not matter: load balancers
+    cut idle connections, and a new one is needed soon."""
+    UNREACHABLE = (1.0, 2.0)
+    """A try costs the server nothing, and work waits for it."""
+    NOT_SERVED = (2.0, 4.0)
+    """The CRD is probably about to be installed."""
     GROWING = (0.8, 30.0)
     """Any other failure: the first number at first, twice as long each time, at most the second; a random share of up
     to 100 % is added (client-go's reflector: 0.8 s to 30 s)."""
@@ -355,11 +306,11 @@ class WatchPause(Value):
     at_least: float = 0.0
     """Seconds that a busy or failing server asks for."""
     restart: RestartReason | None = None
-    """The reason why an open stream ended, for the metric; None: none was open, or it is no news."""
-    contact: Connectivity | None = None
-    """The contact that the request showed. None after an open stream: the next request will show it."""
-    emptied: bool = False
-    """The server does not know the kind, so there are no such objects any more."""
+    """Why an open stream ended, for the metric; None: none was open, or its end was expected."""
+    connectivity: Connectivity | None = None
+    """What the request showed; None after an open stream, because the next request will show it."""
+    not_served: bool = False
+    """The server does not serve the kind, so there are no such objects any more."""
 
 
 def pause_after(before: State, end: End, *, lasted: float, delivered: bool) -> WatchPause:
@@ -368,35 +319,60 @@ def pause_after(before: State, end: End, *, lasted: float, delivered: bool) -> W
     `lasted`: seconds from the request to the end; `delivered`: whether anything came.
     """
     length = _length(before, end, lasted=lasted, delivered=delivered)
-    restart = restart_reason(end) if isinstance(before, InitialWatch | Watching) else None
+    is_stream = isinstance(before, InitialWatch | Watching)
+    restart = _restart_reason(end) if is_stream else None
     if not isinstance(end, Failed):
         return WatchPause(length=length, restart=restart)
-    is_news = isinstance(before, Empty | Listing | Listed) and length is not PauseLength.NONE
+    shows = not is_stream and length is not PauseLength.NONE and end.verdict is not WatchVerdict.EXPIRED
     return WatchPause(
         length=length,
         at_least=(end.error.retry_after or 0.0) if length in (PauseLength.SHORT, PauseLength.GROWING) else 0.0,
         restart=restart,
-        contact=connectivity_after(end.error) if is_news and end.means is not WatchVerdict.EXPIRED else None,
-        emptied=end.means is WatchVerdict.NOT_SERVED,
+        connectivity=_connectivity_after(end) if shows else None,
+        not_served=end.verdict is WatchVerdict.NOT_SERVED,
     )
 
 
 def _length(before: State, end: End, *, lasted: float, delivered: bool) -> PauseLength:
-    """A stream that lasted or delivered earns a short pause. If everything has to be listed again, only one that
-    lasted does: a list is expensive, and always delivers something."""
+    """A stream that lasted or delivered is followed by a short pause. If everything has to be listed again, only one
+    that lasted is: a list is expensive, and always delivers something."""
     after = on_end(before, end)
     if isinstance(before, Empty) and after != before:
         return PauseLength.NONE
     match end:
         case RelistRequested() | Stalled() | InitialEventsIgnored():
             return PauseLength.NONE
-        case Failed(means=WatchVerdict.NOT_SERVED):
-            return PauseLength.MISSING
-        case Failed(means=WatchVerdict.UNREACHABLE) if not isinstance(before, InitialWatch | Watching):
-            return PauseLength.AWAY
+        case Failed(verdict=WatchVerdict.NOT_SERVED):
+            return PauseLength.NOT_SERVED
+        case Failed(verdict=WatchVerdict.UNREACHABLE) if not isinstance(before, InitialWatch | Watching):
+            return PauseLength.UNREACHABLE
         case Closed() | Failed() if isinstance(before, Watching) and (
-            lasted >= TOO_SHORT or (delivered and isinstance(after, Listed))
+            lasted >= MIN_STREAM_SECONDS or (delivered and isinstance(after, Listed))
         ):
             return PauseLength.SHORT
         case Closed() | Failed() | VersionWentBack():
             return PauseLength.GROWING
+
+
+def _restart_reason(end: End) -> RestartReason | None:
+    match end:
+        case Closed():
+            return "closed"
+        case VersionWentBack() | Failed(verdict=WatchVerdict.EXPIRED):
+            return "gone"
+        case Failed(error=error) if not isinstance(error.__cause__, TimeoutError):
+            return "error"
+        case Failed() | Stalled():
+            return "timeout"
+        case InitialEventsIgnored() | RelistRequested():
+            return None
+
+
+def _connectivity_after(end: Failed) -> Connectivity:
+    match end.verdict:
+        case WatchVerdict.NOT_SERVED:
+            return Connectivity(state="missing", error=end.error)
+        case WatchVerdict.FORBIDDEN | WatchVerdict.UNAUTHORIZED:
+            return Connectivity(state="forbidden", error=end.error)
+        case _:
+            return Connectivity(state="unreachable", error=end.error)

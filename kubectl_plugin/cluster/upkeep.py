@@ -159,7 +159,7 @@ class Upkeep:
                     pause = FIRST_PAUSE
                     continue
             except ApiError as error:
-                meaning = classify(error).read
+                meaning = classify(error).watch
                 if meaning is WatchVerdict.FORBIDDEN and watched.state is not State.STALE:
                     polls = True
                     continue
@@ -181,7 +181,7 @@ class Upkeep:
         """Whether to try again. An error that only an administrator can end is retried for `PATIENCE` seconds."""
         self._interruptions[watched] = str(error)
         now = asyncio.get_running_loop().time()
-        return classify(error).read not in PERMANENT or now - self._refused.setdefault(watched, now) < PATIENCE
+        return classify(error).watch not in PERMANENT or now - self._refused.setdefault(watched, now) < PATIENCE
 
 
 async def is_set_within(event: asyncio.Event, seconds: float) -> bool:

@@ -77,9 +77,12 @@ class Run:
         writer, self.store = open_store(Thing)
         self.by_size = self.store.index(lambda thing: thing.size)
         self.follower = Follower(self.store)
-        self.reflector = Reflector[ThingView, Thing](
-            Client(Sender(self.server)), THINGS, writer, on_change=self.follower, chance=lambda: 0.5
-        )
+        self.reflector = Reflector[ThingView, Thing](Client(Sender(self.server)), THINGS, writer, chance=lambda: 0.5)
+
+    async def run(self) -> None:
+        async for event in self.reflector.events():
+            if isinstance(event, Change):
+                self.follower(event)
 
     def make(self, move: str, what: object) -> None:
         server = self.server
@@ -131,7 +134,7 @@ class Run:
 
     async def play(self, script: list[Move]) -> None:
         async with asyncio.TaskGroup() as group:
-            running = group.create_task(self.reflector.run())
+            running = group.create_task(self.run())
             for move, what in script:
                 if move == "wait":
                     assert isinstance(what, float)
@@ -172,7 +175,7 @@ def test_in_the_end_the_store_is_what_the_server_has(script: list[Move]) -> None
 async def test_a_server_that_ends_every_stream_is_not_hammered(script: list[Move], fault: str) -> None:
     run = Run()
     async with asyncio.TaskGroup() as group:
-        running = group.create_task(run.reflector.run())
+        running = group.create_task(run.run())
         for move, what in script:
             if move != "wait":
                 run.make(move, what)

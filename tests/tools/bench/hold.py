@@ -71,13 +71,13 @@ def _pods(nodes: int, pods: int) -> Iterator[JSON]:
 
 
 def _fill(writer: StoreWriter[R], decoder: Decoder[W, R], found: Iterator[JSON]) -> None:
-    writer.feed(Init())
+    writer.apply(Init())
     for one in found:
         seen = decoder.line(wire.event(one))
         if isinstance(seen, ErrorEvent):
             raise TypeError(f"an error instead of an event: {seen.body!r}")
-        writer.feed(seen)
-    for _ in writer.swap("1000000"):
+        writer.apply(seen)
+    for _ in writer.replace("1000000"):
         pass
 
 

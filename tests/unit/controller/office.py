@@ -29,26 +29,26 @@ class Office:
         informers = self.parts.informers
         self.daemonsets, self.nodes = informers.daemonsets.writers[""], informers.nodes.writers[""]
         for one in daemonsets:
-            self.daemonsets.feed(Seen(key=one.key, version=one.version, obj=one))
+            self.daemonsets.apply(Seen(key=one.key, version=one.version, obj=one))
         for machine in nodes:
-            self.nodes.feed(Seen(key=Key("", machine.name), version=machine.version, obj=machine))
+            self.nodes.apply(Seen(key=Key("", machine.name), version=machine.version, obj=machine))
         for each in pods:
-            informers.pods.writers[""].feed(Seen(key=Key(each.namespace, each.name), version=each.version, obj=each))
+            informers.pods.writers[""].apply(Seen(key=Key(each.namespace, each.name), version=each.version, obj=each))
 
     def acted(self, daemonset: DaemonSet, *actions: Any) -> None:
         for action in actions:
             self.parts.instrumentation.action_done(daemonset, action, None)
 
     def lose(self, machine: Node) -> None:
-        for change in self.nodes.feed(Seen(key=Key("", machine.name), version="9", obj=None)):
+        for change in self.nodes.apply(Seen(key=Key("", machine.name), version="9", obj=None)):
             self.parts.triggers.on_node(change)
 
     def lose_daemonset(self, daemonset: DaemonSet) -> None:
-        for change in self.daemonsets.feed(Seen(key=daemonset.key, version="9", obj=None)):
+        for change in self.daemonsets.apply(Seen(key=daemonset.key, version="9", obj=None)):
             self.parts.triggers.on_daemonset(change)
 
     def put_back(self, daemonset: DaemonSet) -> None:
-        self.daemonsets.feed(Seen(key=daemonset.key, version="10", obj=daemonset))
+        self.daemonsets.apply(Seen(key=daemonset.key, version="10", obj=daemonset))
 
     def count(self, name: str, **labels: str) -> float:
         """The sum over all children that have these labels."""

@@ -18,6 +18,7 @@ from controller.api.daemonset import DaemonSetStatus, Rollout
 from controller.api.in_place import Underway
 from controller.api.names import InPlaceRefusal
 from controller.api.objects import Key, Ref, rfc3339
+from controller.informers import Informers
 from controller.inplace.change import InPlaceChange
 from controller.kube.errors import ApiError, Conflict, Forbidden, NotFound, Unreachable, redacted
 from controller.kube.requests import Request
@@ -29,7 +30,6 @@ from controller.planner.actions import CreatePod, CreateRevision, DeleteReason, 
 from controller.runtime.watch import Connectivity
 from controller.runtime.workers import Done, Outcome, Pass, Requeue, Retry, workers
 from controller.runtime.workqueue import WorkItem, WorkQueue
-from controller.wiring import Informers
 from tests.beds.worlds import NOW, ago, ds, everywhere, node, pod, revision
 from tests.unit.controller.office import DELETE, Office
 

@@ -72,7 +72,7 @@ class Jobs:
         return await self.reconciler(taken, self.passes.woken.append)
 
     def stored(self, job: ImagePullJob) -> None:
-        self._jobs.feed(Seen(key=job.key, version=job.version, obj=job))
+        self._jobs.apply(Seen(key=job.key, version=job.version, obj=job))
 
 
 @virtual_time
@@ -111,7 +111,7 @@ async def test_nothing_is_woken_after_a_start_that_failed() -> None:
     parts = Parts(settings, Script(), server="", refresh=None, clock=lambda: NOW)
     assert parts.pulls is not None
     waiting = ds(annotations={"kruise-ds/image-predownload-wait": "true"})
-    parts.informers.daemonsets.writers[""].feed(Seen(key=waiting.key, version="1", obj=waiting))
+    parts.informers.daemonsets.writers[""].apply(Seen(key=waiting.key, version="1", obj=waiting))
     with pytest.RaisesGroup(KeyError):
         async with parts.pulls.working(never):
             raise KeyError("lease")
@@ -130,7 +130,7 @@ async def test_a_list_of_other_pods_costs_a_rollout_no_job() -> None:
     asked = wanted(daemonset, compiled(daemonset), revisions, pods)
     assert asked is not None
     ours = replace(job(), name=asked.jobs[0].name, owner_uid=OURS, hash="v2")
-    writer.feed(Seen(key=ours.key, version="7", obj=ours))
+    writer.apply(Seen(key=ours.key, version="7", obj=ours))
     rollouts = Rollouts(
         passes.acting.dependencies.client,
         passes.reconciler._caches,

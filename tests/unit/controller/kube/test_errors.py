@@ -271,12 +271,12 @@ def test_every_error_has_a_row_of_its_own() -> None:
 @pytest.mark.parametrize("kind", RETRY_VERDICTS, ids=lambda kind: kind.__name__)
 def test_what_an_error_means(kind: type[ApiError]) -> None:
     write, read, resend = MEANS[kind]
-    assert classify(kind("create", "pods default/a", "no")) == RetryVerdict(write=write, read=read, resend=resend)
+    assert classify(kind("create", "pods default/a", "no")) == RetryVerdict(write=write, watch=read, resend=resend)
 
 
 def test_the_design_tells_the_same() -> None:
     assert rows_of_the_design() == {
-        kind.__name__: (OF_A_WRITE[meaning.write], OF_A_READ[meaning.read], OF_A_CALL[meaning.resend])
+        kind.__name__: (OF_A_WRITE[meaning.write], OF_A_READ[meaning.watch], OF_A_CALL[meaning.resend])
         for kind, meaning in RETRY_VERDICTS.items()
     }
 

@@ -245,7 +245,7 @@ def test_since_when_it_is_paused() -> None:
 def caches_of(*daemonsets: DaemonSet) -> Caches:
     writer, store = open_store(DaemonSet)
     for one in daemonsets:
-        writer.feed(Seen(key=one.key, version=one.version, obj=one))
+        writer.apply(Seen(key=one.key, version=one.version, obj=one))
     return Caches(store, open_store(Pod)[1], open_store(Node)[1], open_store(Revision)[1])
 
 

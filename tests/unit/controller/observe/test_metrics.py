@@ -73,11 +73,11 @@ def test_caches_are_read_at_the_scrape() -> None:
     metrics.watch_caches({"pods": store})
     assert value(metrics, "kruise_ds_informer_synced", {"resource": "pods"}) == 0
     for one in everywhere(5):
-        writer.feed(Seen(key=one.key, version=one.version, obj=one))
+        writer.apply(Seen(key=one.key, version=one.version, obj=one))
     for name in ("one", "another"):
-        writer.feed(Malformed(key=Key("shop", name), version="1", reason="no number"))
+        writer.apply(Malformed(key=Key("shop", name), version="1", reason="no number"))
     assert value(metrics, "kruise_ds_informer_objects", {"resource": "pods"}) == 5
     assert value(metrics, "kruise_ds_informer_unreadable_objects", {"resource": "pods"}) == 2
-    writer.feed(Init())
-    list(writer.swap("9"))
+    writer.apply(Init())
+    list(writer.replace("9"))
     assert value(metrics, "kruise_ds_informer_synced", {"resource": "pods"}) == 1

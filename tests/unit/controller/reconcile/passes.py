@@ -53,9 +53,9 @@ class Passes:
         self.pods_are(pods)
         for number in range(nodes):
             listed = node(f"node-{number}")
-            node_writer.feed(Seen(key=listed.key, version="1", obj=listed))
+            node_writer.apply(Seen(key=listed.key, version="1", obj=listed))
         for stored in revisions:
-            history.feed(Seen(key=stored.key, version="1", obj=stored))
+            history.apply(Seen(key=stored.key, version="1", obj=stored))
         self.acting = Acting(daemonset=self.daemonset)
         self.states, self.pacer = DaemonSetStates(), Pacer[Key]()
         state = self.states.of(OURS)
@@ -73,10 +73,10 @@ class Passes:
         )
 
     def stored(self, daemonset: DaemonSet) -> None:
-        self._ours.feed(Seen(key=daemonset.key, version=daemonset.version, obj=daemonset))
+        self._ours.apply(Seen(key=daemonset.key, version=daemonset.version, obj=daemonset))
 
     def is_gone(self) -> None:
-        self._ours.feed(Seen(key=self.daemonset.key, version="99", obj=None))
+        self._ours.apply(Seen(key=self.daemonset.key, version="99", obj=None))
 
     def pods_are(self, pods: Iterable[Pod], *, version: int = 1) -> None:
         for _ in self.pods_become(pods, version=version):
@@ -84,13 +84,13 @@ class Passes:
 
     def pods_become(self, pods: Iterable[Pod], *, version: int) -> Iterator[object]:
         """The list is complete; it is taken in while you walk through it."""
-        self._pods.feed(Init())
+        self._pods.apply(Init())
         for one in pods:
-            self._pods.feed(Seen(key=one.key, version=str(version), obj=replace(one, version=str(version))))
-        return self._pods.swap(str(version))
+            self._pods.apply(Seen(key=one.key, version=str(version), obj=replace(one, version=str(version))))
+        return self._pods.replace(str(version))
 
     def pods_seen_until(self, version: int) -> None:
-        self._pods.feed(Bookmark(version=str(version)))
+        self._pods.apply(Bookmark(version=str(version)))
 
     async def __call__(self, *answers: Answer) -> Outcome:
         script = self.acting.script

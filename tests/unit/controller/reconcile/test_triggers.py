@@ -94,7 +94,7 @@ class Woken:
 
     def malformed_pod(self, name: str) -> None:
         bad = Malformed(key=Key("default", name), version=str(next(_versions)), reason="labels")
-        for change in self.pods.feed(bad):
+        for change in self.pods.apply(bad):
             self.triggers.on_pod(change)
 
     def node(self, new: Node | None, key: Key = NODE) -> None:
@@ -113,9 +113,9 @@ def _fed(writer: StoreWriter[T], new: T | None, key: Key | None) -> Sequence[Cha
     version = str(next(_versions))
     if new is None:
         assert key is not None
-        return writer.feed(Seen(key=key, version=version, obj=None))
+        return writer.apply(Seen(key=key, version=version, obj=None))
     new = replace(new, version=version)
-    return writer.feed(Seen(key=key or new.key, version=version, obj=new))
+    return writer.apply(Seen(key=key or new.key, version=version, obj=new))
 
 
 def test_a_wish_that_changes_is_urgent_and_what_only_counts_is_not() -> None:
@@ -231,8 +231,8 @@ def test_a_pod_that_is_gone_is_remembered_as_long_as_its_node_is_there() -> None
 
 def test_who_finds_a_pod_gone_in_a_list_finds_what_it_was() -> None:
     woken = Woken(nodes=[node("node-0")], pods=[RUNNING])
-    woken.pods.feed(Init())
-    for _ in woken.pods.swap("9999"):
+    woken.pods.apply(Init())
+    for _ in woken.pods.replace("9999"):
         there = RUNNING.key in woken.caches.pods
         assert ("node-0" in woken.states.of(OURS).predecessors) is not there
     assert not there

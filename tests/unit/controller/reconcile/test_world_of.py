@@ -30,11 +30,11 @@ def caches_with(
     pods: Iterable[Pod] = (), *, malformed: Key | None = None, daemonset: DaemonSet | None = None
 ) -> Caches:
     (daemonsets, ours), (writer, theirs) = open_store(DaemonSet), open_store(Pod)
-    daemonsets.feed(Seen(key=ds().key, version="1", obj=daemonset or ds()))
+    daemonsets.apply(Seen(key=ds().key, version="1", obj=daemonset or ds()))
     for one in pods:
-        writer.feed(Seen(key=one.key, version="1", obj=one))
+        writer.apply(Seen(key=one.key, version="1", obj=one))
     if malformed is not None:
-        writer.feed(Malformed(key=malformed, version="2", reason="too deep"))
+        writer.apply(Malformed(key=malformed, version="2", reason="too deep"))
     return Caches(ours, theirs, open_store(Node)[1], open_store(Revision)[1])
 
 

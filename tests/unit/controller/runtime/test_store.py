@@ -30,13 +30,13 @@ def bad(name: str, version: int) -> Malformed:
 
 def taken(writer: StoreWriter[Thing], version: int | str) -> list[Change[Thing]]:
     """Everything that the list changes, as of `version`."""
-    return [change for changes in writer.swap(str(version)) for change in changes]
+    return [change for changes in writer.replace(str(version)) for change in changes]
 
 
 def listed(writer: StoreWriter[Thing], *items: Seen[Thing] | Malformed, version: int | str) -> list[Change[Thing]]:
-    writer.feed(Init())
+    writer.apply(Init())
     for item in items:
-        assert writer.feed(item) == (), "readers must not see half a list"
+        assert writer.apply(item) == (), "readers must not see half a list"
     return taken(writer, version)
 
 
@@ -63,8 +63,8 @@ def words(changes: Sequence[Change[Thing]]) -> list[str]:
 def test_nothing_is_known_before_the_first_list_is_complete() -> None:
     writer, store = open_store(Thing)
     assert (store.progress_in("").version, store.filled) == (0, False)
-    writer.feed(Init())
-    writer.feed(at("a", 3))
+    writer.apply(Init())
+    writer.apply(at("a", 3))
     assert (store.progress_in("").version, store.filled, len(store)) == (0, False, 0)
     assert words(taken(writer, 10)) == ["a: - -> 3"]
     assert (store.progress_in("").version, store.filled, A in store) == (10, True, True)
@@ -72,33 +72,33 @@ def test_nothing_is_known_before_the_first_list_is_complete() -> None:
 
 def test_changes_come_with_old_and_new(writer_and_store: Both) -> None:
     writer, store = writer_and_store
-    assert words(writer.feed(at("a", 11))) == ["a: 3 -> 11"]
-    assert words(writer.feed(at("c", 12))) == ["c: - -> 12"]
-    assert words(writer.feed(gone("b", 13))) == ["b: 4 -> -"]
+    assert words(writer.apply(at("a", 11))) == ["a: 3 -> 11"]
+    assert words(writer.apply(at("c", 12))) == ["c: - -> 12"]
+    assert words(writer.apply(gone("b", 13))) == ["b: 4 -> -"]
     assert sorted(key.name for key, _ in store.items()) == ["a", "c"]
     assert store.progress_in("").version == 13
 
 
 def test_an_unknown_object_that_goes_changes_nothing_but_the_version(writer_and_store: Both) -> None:
     writer, store = writer_and_store
-    assert writer.feed(gone("foreign", 14)) == ()
+    assert writer.apply(gone("foreign", 14)) == ()
     assert store.progress_in("").version == 14
 
 
 def test_bookmarks_move_the_version(writer_and_store: Both) -> None:
     writer, store = writer_and_store
-    assert writer.feed(Bookmark(version="20")) == ()
+    assert writer.apply(Bookmark(version="20")) == ()
     assert store.progress_in("").version == 20
 
 
 def test_the_same_version_told_again_is_no_change(writer_and_store: Both) -> None:
     writer, _ = writer_and_store
-    assert writer.feed(at("a", 3)) == ()
+    assert writer.apply(at("a", 3)) == ()
 
 
 def test_a_successor_of_the_same_name_is_a_deletion_and_a_creation(writer_and_store: Both) -> None:
     writer, store = writer_and_store
-    assert words(writer.feed(at("a", 11, uid="other"))) == ["a: 3 -> -", "a: - -> 11"]
+    assert words(writer.apply(at("a", 11, uid="other"))) == ["a: 3 -> -", "a: - -> 11"]
     found = store.get(A)
     assert found is not None
     assert found.uid == "other"
@@ -113,26 +113,26 @@ def test_a_list_tells_only_what_differs_and_what_vanished_unseen(writer_and_stor
 
 def test_readers_see_the_old_world_until_the_list_is_complete(writer_and_store: Both) -> None:
     writer, store = writer_and_store
-    writer.feed(Init())
-    writer.feed(at("c", 15))
-    writer.feed(Bookmark(version="30"))
+    writer.apply(Init())
+    writer.apply(at("c", 15))
+    writer.apply(Bookmark(version="30"))
     assert {key.name for key, _ in store.items()} == {"a", "b"}
     assert store.progress_in("").version == 10
 
 
 def test_a_list_that_was_broken_off_leaves_no_trace(writer_and_store: Both) -> None:
     writer, store = writer_and_store
-    writer.feed(Init())
-    writer.feed(at("half", 15))
+    writer.apply(Init())
+    writer.apply(at("half", 15))
     assert words(listed(writer, at("a", 3), at("b", 4), version=20)) == []
     assert Key("default", "half") not in store
 
 
 def test_an_object_deleted_while_the_list_fills_is_not_in_it() -> None:
     writer, store = open_store(Thing)
-    writer.feed(Init())
-    writer.feed(at("a", 3))
-    writer.feed(gone("a", 5))
+    writer.apply(Init())
+    writer.apply(at("a", 3))
+    writer.apply(gone("a", 5))
     assert words(taken(writer, 6)) == []
     assert len(store) == 0
 
@@ -141,21 +141,21 @@ def test_a_malformed_object_keeps_its_last_good_state_and_is_named(
     writer_and_store: Both,
 ) -> None:
     writer, store = writer_and_store
-    assert words(writer.feed(bad("a", 11))) == ["a: 3 -> 3"]
-    assert writer.feed(bad("a", 11)) == (), "it is told once"
+    assert words(writer.apply(bad("a", 11))) == ["a: 3 -> 3"]
+    assert writer.apply(bad("a", 11)) == (), "it is told once"
     assert dict(store.malformed) == {A: "size"}
     found = store.get(A)
     assert found is not None
     assert found.version == "3"
     assert store.progress_in("").version == 11
-    assert words(writer.feed(at("a", 12))) == ["a: 3 -> 3", "a: 3 -> 12"]
+    assert words(writer.apply(at("a", 12))) == ["a: 3 -> 3", "a: 3 -> 12"]
     assert not store.malformed
 
 
 def test_a_malformed_object_is_forgotten_when_it_is_deleted(writer_and_store: Both) -> None:
     writer, store = writer_and_store
-    assert words(writer.feed(bad("c", 11))) == ["c: - -> -"]
-    assert words(writer.feed(gone("c", 12))) == ["c: - -> -"], "nobody saw it, but they heard of it"
+    assert words(writer.apply(bad("c", 11))) == ["c: - -> -"]
+    assert words(writer.apply(gone("c", 12))) == ["c: - -> -"], "nobody saw it, but they heard of it"
     assert not store.malformed
 
 
@@ -164,7 +164,7 @@ def test_a_list_too_forgets_a_malformed_object_that_is_gone_or_mended(
 ) -> None:
     writer, store = writer_and_store
     for name, version in (("a", 11), ("b", 12), ("c", 13)):
-        writer.feed(bad(name, version))
+        writer.apply(bad(name, version))
     changes = words(listed(writer, at("a", 3), version=20))
     assert changes == ["b: 4 -> 4", "b: 4 -> -", "c: - -> -", "a: 3 -> 3"], "a comes from a backup, as it was"
     assert not store.malformed
@@ -172,14 +172,14 @@ def test_a_list_too_forgets_a_malformed_object_that_is_gone_or_mended(
 
 def test_a_list_keeps_malformed_objects_of_other_namespaces() -> None:
     writers, store = open_scoped_store(Thing, ("x", "default"))
-    writers["default"].feed(bad("a", 11))
+    writers["default"].apply(bad("a", 11))
     assert words(listed(writers["x"], version=20)) == []
     assert set(store.malformed) == {A}
 
 
 def test_in_a_list_too_a_malformed_object_keeps_its_last_good_state(writer_and_store: Both) -> None:
     writer, store = writer_and_store
-    writer.feed(bad("b", 11))
+    writer.apply(bad("b", 11))
     changes = listed(writer, bad("a", 15), at("b", 16), version=20)
     assert words(changes) == ["a: 3 -> 3", "b: 4 -> 4", "b: 4 -> 16"]
     assert dict(store.malformed) == {A: "size"}
@@ -206,10 +206,10 @@ def test_a_list_is_found_at_once_and_told_object_by_object(writer_and_store: Bot
     by_uid, followed = store.index(lambda thing: thing.uid), list[Key]()
     store.follow(lambda key, old, new: followed.append(key))
     before, told = set(by_uid.values()), list[Change[Thing]]()
-    writer.feed(Init())
+    writer.apply(Init())
     for name, version in (("b", 15), ("c", 16)):
-        writer.feed(at(name, version))
-    for changes in writer.swap("20"):
+        writer.apply(at(name, version))
+    for changes in writer.replace("20"):
         assert len(changes) <= 1, "each step is about one object"
         told += changes
         found = {"uid-b", "uid-c"} if told else before
@@ -224,10 +224,10 @@ def test_lists_of_two_namespaces_may_be_taken_in_side_by_side() -> None:
     for version in ("10", "20"):
         steps = []
         for namespace, writer in writers.items():
-            writer.feed(Init())
+            writer.apply(Init())
             for name in "abc":
-                writer.feed(at(name + version, version, namespace=namespace))
-            steps.append(writer.swap(version))
+                writer.apply(at(name + version, version, namespace=namespace))
+            steps.append(writer.replace(version))
         told = [change for both in zip_longest(*steps, fillvalue=()) for changes in both for change in changes]
         assert sum(change.new is not None for change in told) == 6
         assert {key.name for key, _ in store.items()} == {name + version for name in "abc"}
@@ -237,24 +237,24 @@ def test_an_index_follows_every_change(writer_and_store: Both) -> None:
     writer, store = writer_and_store
     by_color = store.index(lambda thing: thing.color or None)
     assert by_color.get("red") == {}
-    writer.feed(at("a", 11, color="red"))
-    writer.feed(at("b", 12, color="red"))
+    writer.apply(at("a", 11, color="red"))
+    writer.apply(at("b", 12, color="red"))
     assert set(by_color.get("red")) == {A, B}
-    writer.feed(at("a", 13, color="blue"))
+    writer.apply(at("a", 13, color="blue"))
     assert (set(by_color.get("red")), set(by_color.get("blue"))) == ({B}, {A})
-    writer.feed(gone("b", 14))
+    writer.apply(gone("b", 14))
     assert by_color.values() == ["blue"], "empty groups are pruned"
-    writer.feed(at("a", 15))
+    writer.apply(at("a", 15))
     assert by_color.values() == []
 
 
 def test_an_index_has_the_latest_object(writer_and_store: Both) -> None:
     writer, store = writer_and_store
     by_color = store.index(lambda thing: thing.color or None)
-    writer.feed(at("a", 11, color="red"))
-    writer.feed(at("a", 12, color="red"))
+    writer.apply(at("a", 11, color="red"))
+    writer.apply(at("a", 12, color="red"))
     assert by_color.get("red")[A].version == "12"
-    writer.feed(at("a", 13, color="red", uid="other"))
+    writer.apply(at("a", 13, color="red", uid="other"))
     assert by_color.get("red")[A].uid == "other"
 
 

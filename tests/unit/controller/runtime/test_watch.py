@@ -12,7 +12,7 @@ from controller.kube.decode import Bookmark, Malformed, Page, Seen
 from controller.kube.errors import ApiError
 from controller.runtime import watch
 from controller.runtime.watch import (
-    MOST_STRIKES,
+    MAX_FAILURES,
     Closed,
     Connectivity,
     Empty,
@@ -42,8 +42,8 @@ SEEN = Seen[str](key=A, version="12", obj="a at 12")
 BAD = Malformed(key=A, version="12", reason="size")
 
 STREAM, PAGES, PAGES_ONCE, WHOLE = ListMode.STREAMED, ListMode.PAGED, ListMode.PAGED_ONCE, ListMode.UNPAGED
-LISTED = Listed(version="10", manner=STREAM)
-STREAMING = Watching(version="10", manner=STREAM)
+LISTED = Listed(version="10", mode=STREAM)
+STREAMING = Watching(version="10", mode=STREAM)
 
 
 def failed(kind: type[ApiError]) -> Failed:
@@ -66,7 +66,7 @@ def failed(kind: type[ApiError]) -> Failed:
     ],
 )
 def test_which_watch_is_asked_for(state: watch.State, query: dict[str, str]) -> None:
-    wanted = watch.ask(state, 400)
+    wanted = watch.next_request(state, 400)
     assert isinstance(wanted, OpenWatch)
     assert dict(wanted.query) == query
 
@@ -74,28 +74,28 @@ def test_which_watch_is_asked_for(state: watch.State, query: dict[str, str]) -> 
 @pytest.mark.parametrize(
     ("state", "page"),
     [
-        (Empty(manner=PAGES), ListPage(limit=500, token="")),
-        (Listing(token="t", manner=PAGES), ListPage(limit=500, token="t")),
-        (Empty(manner=PAGES_ONCE), ListPage(limit=500, token="")),
-        (Empty(manner=WHOLE), ListPage(limit=0, token="")),
+        (Empty(mode=PAGES), ListPage(limit=500, token="")),
+        (Listing(token="t", mode=PAGES), ListPage(limit=500, token="t")),
+        (Empty(mode=PAGES_ONCE), ListPage(limit=500, token="")),
+        (Empty(mode=WHOLE), ListPage(limit=0, token="")),
     ],
 )
 def test_which_page_is_asked_for(state: watch.State, page: ListPage) -> None:
-    assert watch.ask(state, 400) == page
+    assert watch.next_request(state, 400) == page
 
 
 def test_nothing_is_asked_for_while_a_stream_is_open() -> None:
     with pytest.raises(AssertionError):
-        watch.ask(STREAMING, 400)
+        watch.next_request(STREAMING, 400)
 
 
-@pytest.mark.parametrize("state", [Empty(), Listing(token="t", manner=PAGES), LISTED])
+@pytest.mark.parametrize("state", [Empty(), Listing(token="t", mode=PAGES), LISTED])
 def test_without_a_stream_there_are_no_events(state: watch.State) -> None:
     with pytest.raises(AssertionError):
         watch.on_event(state, SEEN)
 
 
-@pytest.mark.parametrize("state", [Empty(manner=PAGES), Listing(token="t", manner=PAGES), InitialWatch(), STREAMING])
+@pytest.mark.parametrize("state", [Empty(mode=PAGES), Listing(token="t", mode=PAGES), InitialWatch(), STREAMING])
 def test_what_was_not_asked_for_is_not_opened(state: watch.State) -> None:
     with pytest.raises(AssertionError):
         watch.on_open(state)
@@ -112,9 +112,9 @@ def test_opening_fills_at_the_start_and_goes_on_after_a_list() -> None:
         (InitialWatch(), SEEN, InitialWatch(), SEEN),
         (InitialWatch(), BAD, InitialWatch(), BAD),
         (InitialWatch(), Bookmark(version="10", initial_end=True), STREAMING, InitDone(version="10")),
-        (STREAMING, SEEN, Watching(version="12", manner=STREAM), SEEN),
-        (STREAMING, BAD, Watching(version="12", manner=STREAM), BAD),
-        (STREAMING, Bookmark(version="15"), Watching(version="15", manner=STREAM), Bookmark(version="15")),
+        (STREAMING, SEEN, Watching(version="12", mode=STREAM), SEEN),
+        (STREAMING, BAD, Watching(version="12", mode=STREAM), BAD),
+        (STREAMING, Bookmark(version="15"), Watching(version="15", mode=STREAM), Bookmark(version="15")),
         (STREAMING, Malformed(key=A, version="", reason="x"), STREAMING, Malformed(key=A, version="", reason="x")),
     ],
     ids=[
@@ -134,9 +134,9 @@ def test_events(state: watch.State, event: Any, after: InitialWatch | Watching, 
 @pytest.mark.parametrize(
     ("state", "event", "end", "after"),
     [
-        (InitialWatch(), Bookmark(version="10"), InitialEventsIgnored(), Empty(manner=PAGES)),
+        (InitialWatch(), Bookmark(version="10"), InitialEventsIgnored(), Empty(mode=PAGES)),
         (STREAMING, Bookmark(version="9"), VersionWentBack(), Empty()),
-        (Watching(version="10", manner=PAGES), Bookmark(version="9"), VersionWentBack(), Empty(manner=PAGES)),
+        (Watching(version="10", mode=PAGES), Bookmark(version="9"), VersionWentBack(), Empty(mode=PAGES)),
     ],
     ids=[
         "a plain bookmark instead of the end mark: the server ignores sendInitialEvents",
@@ -152,66 +152,66 @@ def test_events_that_show_that_a_stream_is_of_no_use(
 
 
 def test_a_change_forgives_earlier_failures() -> None:
-    assert watch.on_event(Watching(version="10", manner=STREAM, strikes=3), SEEN) == Next(
-        state=Watching(version="12", manner=STREAM, strikes=0), event=SEEN
+    assert watch.on_event(Watching(version="10", mode=STREAM, failures=3), SEEN) == Next(
+        state=Watching(version="12", mode=STREAM, failures=0), event=SEEN
     )
 
 
 def test_the_pages_of_a_list_are_one_init() -> None:
     a, b = Seen(key=A, version="3", obj="a"), Seen(key=Key("default", "b"), version="4", obj="b")
-    state, told = watch.on_page(Empty(manner=PAGES), Page(items=(a,), version="9", token="t"))
-    assert (state, told) == (Listing(token="t", manner=PAGES), (Init(), a))
+    state, told = watch.on_page(Empty(mode=PAGES), Page(items=(a,), version="9", token="t"))
+    assert (state, told) == (Listing(token="t", mode=PAGES), (Init(), a))
     state, told = watch.on_page(state, Page(items=(b,), version="9"))
-    assert (state, told) == (Listed(version="9", manner=PAGES), (b, InitDone(version="9")))
+    assert (state, told) == (Listed(version="9", mode=PAGES), (b, InitDone(version="9")))
 
 
 def test_after_one_whole_list_it_is_pages_again() -> None:
-    state, told = watch.on_page(Empty(manner=WHOLE), Page[str](items=(), version="9"))
-    assert (state, told) == (Listed(version="9", manner=PAGES), (Init(), InitDone(version="9")))
+    state, told = watch.on_page(Empty(mode=WHOLE), Page[str](items=(), version="9"))
+    assert (state, told) == (Listed(version="9", mode=PAGES), (Init(), InitDone(version="9")))
 
 
 def test_after_a_broken_initial_stream_and_a_list_it_streams_again() -> None:
-    state, _ = watch.on_page(Empty(manner=PAGES_ONCE), Page[str](items=(), version="9", token="t"))
-    assert state == Listing(token="t", manner=PAGES_ONCE)
+    state, _ = watch.on_page(Empty(mode=PAGES_ONCE), Page[str](items=(), version="9", token="t"))
+    assert state == Listing(token="t", mode=PAGES_ONCE)
     state, _ = watch.on_page(state, Page[str](items=(), version="10"))
     assert state == LISTED
 
 
 def test_a_stream_that_does_not_end_its_filling_is_not_tried_again() -> None:
-    assert watch.on_end(InitialWatch(), Stalled()) == Empty(manner=PAGES)
+    assert watch.on_end(InitialWatch(), Stalled()) == Empty(mode=PAGES)
 
 
 @pytest.mark.parametrize(
     ("state", "error", "after"),
     [
-        (Empty(), errors.Invalid, Empty(manner=PAGES)),
-        (Empty(), errors.Forbidden, Empty(manner=PAGES)),
+        (Empty(), errors.Invalid, Empty(mode=PAGES)),
+        (Empty(), errors.Forbidden, Empty(mode=PAGES)),
         (Empty(), errors.Unauthorized, Empty()),
         (Empty(), errors.NotFound, Empty()),
         (Empty(), errors.Unreachable, Empty()),
         (Empty(), errors.TooManyRequests, Empty()),
-        (Empty(manner=PAGES), errors.Forbidden, Empty(manner=PAGES)),
-        (InitialWatch(), None, Empty(manner=PAGES_ONCE)),
-        (InitialWatch(), errors.Unreachable, Empty(manner=PAGES_ONCE)),
-        (InitialWatch(), errors.Gone, Empty(manner=PAGES_ONCE)),
-        (InitialWatch(), errors.ServerError, Empty(manner=PAGES_ONCE)),
-        (InitialWatch(), errors.TooManyRequests, Empty(manner=PAGES_ONCE)),
-        (InitialWatch(), errors.NotFound, Empty(manner=PAGES_ONCE)),
-        (InitialWatch(), errors.Invalid, Empty(manner=PAGES)),
-        (InitialWatch(), errors.Forbidden, Empty(manner=PAGES)),
-        (InitialWatch(), errors.Unauthorized, Empty(manner=PAGES_ONCE)),
-        (Empty(manner=PAGES_ONCE), errors.Unreachable, Empty(manner=PAGES_ONCE)),
-        (Listing(token="t", manner=PAGES), errors.Unreachable, Listing(token="t", manner=PAGES)),
-        (Listing(token="t", manner=PAGES), errors.Forbidden, Listing(token="t", manner=PAGES)),
-        (Listing(token="t", manner=PAGES), errors.ServerError, Listing(token="t", manner=PAGES)),
-        (Listing(token="t", manner=PAGES), errors.Gone, Empty(manner=WHOLE)),
-        (Listing(token="t", manner=PAGES), errors.Invalid, Empty(manner=WHOLE)),
-        (Listing(token="t", manner=PAGES), errors.NotFound, Empty(manner=WHOLE)),
+        (Empty(mode=PAGES), errors.Forbidden, Empty(mode=PAGES)),
+        (InitialWatch(), None, Empty(mode=PAGES_ONCE)),
+        (InitialWatch(), errors.Unreachable, Empty(mode=PAGES_ONCE)),
+        (InitialWatch(), errors.Gone, Empty(mode=PAGES_ONCE)),
+        (InitialWatch(), errors.ServerError, Empty(mode=PAGES_ONCE)),
+        (InitialWatch(), errors.TooManyRequests, Empty(mode=PAGES_ONCE)),
+        (InitialWatch(), errors.NotFound, Empty(mode=PAGES_ONCE)),
+        (InitialWatch(), errors.Invalid, Empty(mode=PAGES)),
+        (InitialWatch(), errors.Forbidden, Empty(mode=PAGES)),
+        (InitialWatch(), errors.Unauthorized, Empty(mode=PAGES_ONCE)),
+        (Empty(mode=PAGES_ONCE), errors.Unreachable, Empty(mode=PAGES_ONCE)),
+        (Listing(token="t", mode=PAGES), errors.Unreachable, Listing(token="t", mode=PAGES)),
+        (Listing(token="t", mode=PAGES), errors.Forbidden, Listing(token="t", mode=PAGES)),
+        (Listing(token="t", mode=PAGES), errors.ServerError, Listing(token="t", mode=PAGES)),
+        (Listing(token="t", mode=PAGES), errors.Gone, Empty(mode=WHOLE)),
+        (Listing(token="t", mode=PAGES), errors.Invalid, Empty(mode=WHOLE)),
+        (Listing(token="t", mode=PAGES), errors.NotFound, Empty(mode=WHOLE)),
         (STREAMING, None, LISTED),
         (STREAMING, errors.Unreachable, LISTED),
         (STREAMING, errors.Gone, Empty()),
-        (STREAMING, errors.ServerError, Listed(version="10", manner=STREAM, strikes=1)),
-        (STREAMING, errors.Unreadable, Listed(version="10", manner=STREAM, strikes=1)),
+        (STREAMING, errors.ServerError, Listed(version="10", mode=STREAM, failures=1)),
+        (STREAMING, errors.Unreadable, Listed(version="10", mode=STREAM, failures=1)),
         (LISTED, errors.Unreachable, LISTED),
         (LISTED, errors.TooManyRequests, LISTED),
         (LISTED, errors.Forbidden, LISTED),
@@ -219,8 +219,8 @@ def test_a_stream_that_does_not_end_its_filling_is_not_tried_again() -> None:
         (LISTED, errors.Gone, Empty()),
         (LISTED, errors.Invalid, Empty()),
         (LISTED, errors.NotFound, Empty()),
-        (Listed(version="10", manner=PAGES), errors.Gone, Empty(manner=PAGES)),
-        (Listed(version="10", manner=STREAM, strikes=MOST_STRIKES - 1), errors.ServerError, Empty()),
+        (Listed(version="10", mode=PAGES), errors.Gone, Empty(mode=PAGES)),
+        (Listed(version="10", mode=STREAM, failures=MAX_FAILURES - 1), errors.ServerError, Empty()),
     ],
 )
 def test_ends(state: watch.State, error: type[ApiError] | None, after: watch.State) -> None:
@@ -232,15 +232,15 @@ def test_ends(state: watch.State, error: type[ApiError] | None, after: watch.Sta
     [
         (STREAMING, Empty()),
         (InitialWatch(), Empty()),
-        (Watching(version="1", manner=PAGES), Empty(manner=PAGES)),
-        (Listing(token="t", manner=WHOLE), Empty(manner=WHOLE)),
+        (Watching(version="1", mode=PAGES), Empty(mode=PAGES)),
+        (Listing(token="t", mode=WHOLE), Empty(mode=WHOLE)),
     ],
 )
 def test_a_doubted_state_starts_over_in_the_manner_that_works(state: watch.State, after: watch.State) -> None:
     assert watch.on_end(state, RelistRequested()) == after
 
 
-FILLING, LISTING = InitialWatch(), Listing(token="t", manner=PAGES)
+FILLING, LISTING = InitialWatch(), Listing(token="t", mode=PAGES)
 
 
 @pytest.mark.parametrize(
@@ -248,41 +248,41 @@ FILLING, LISTING = InitialWatch(), Listing(token="t", manner=PAGES)
     [
         (Empty(), errors.Invalid, PauseLength.NONE, {}),
         (Empty(), errors.Forbidden, PauseLength.NONE, {}),
-        (Empty(), errors.Unauthorized, PauseLength.GROWING, {"contact": "forbidden"}),
-        (Empty(), errors.ServerError, PauseLength.GROWING, {"contact": "unreachable"}),
-        (Empty(), errors.TooManyRequests, PauseLength.GROWING, {"contact": "unreachable"}),
-        (Empty(), errors.Unreachable, PauseLength.AWAY, {"contact": "unreachable"}),
-        (Empty(), errors.NotFound, PauseLength.MISSING, {"contact": "missing", "emptied": True}),
-        (Empty(manner=PAGES), errors.Invalid, PauseLength.GROWING, {"contact": "unreachable"}),
-        (Empty(manner=PAGES), errors.Forbidden, PauseLength.GROWING, {"contact": "forbidden"}),
+        (Empty(), errors.Unauthorized, PauseLength.GROWING, {"connectivity": "forbidden"}),
+        (Empty(), errors.ServerError, PauseLength.GROWING, {"connectivity": "unreachable"}),
+        (Empty(), errors.TooManyRequests, PauseLength.GROWING, {"connectivity": "unreachable"}),
+        (Empty(), errors.Unreachable, PauseLength.UNREACHABLE, {"connectivity": "unreachable"}),
+        (Empty(), errors.NotFound, PauseLength.NOT_SERVED, {"connectivity": "missing", "not_served": True}),
+        (Empty(mode=PAGES), errors.Invalid, PauseLength.GROWING, {"connectivity": "unreachable"}),
+        (Empty(mode=PAGES), errors.Forbidden, PauseLength.GROWING, {"connectivity": "forbidden"}),
         (FILLING, Stalled(), PauseLength.NONE, {"restart": "timeout"}),
         (FILLING, InitialEventsIgnored(), PauseLength.NONE, {}),
         (FILLING, Closed(), PauseLength.GROWING, {"restart": "closed"}),
         (FILLING, errors.Unreachable, PauseLength.GROWING, {"restart": "error"}),
         (FILLING, errors.Invalid, PauseLength.GROWING, {"restart": "error"}),
         (LISTING, errors.Gone, PauseLength.GROWING, {}),
-        (LISTING, errors.Unreachable, PauseLength.AWAY, {"contact": "unreachable"}),
-        (LISTING, errors.NotFound, PauseLength.MISSING, {"contact": "missing", "emptied": True}),
+        (LISTING, errors.Unreachable, PauseLength.UNREACHABLE, {"connectivity": "unreachable"}),
+        (LISTING, errors.NotFound, PauseLength.NOT_SERVED, {"connectivity": "missing", "not_served": True}),
         (LISTED, errors.Gone, PauseLength.GROWING, {}),
-        (LISTED, errors.Invalid, PauseLength.GROWING, {"contact": "unreachable"}),
-        (LISTED, errors.Forbidden, PauseLength.GROWING, {"contact": "forbidden"}),
-        (LISTED, errors.Unreadable, PauseLength.GROWING, {"contact": "unreachable"}),
-        (LISTED, errors.Unreachable, PauseLength.AWAY, {"contact": "unreachable"}),
-        (LISTED, errors.NotFound, PauseLength.MISSING, {"contact": "missing", "emptied": True}),
+        (LISTED, errors.Invalid, PauseLength.GROWING, {"connectivity": "unreachable"}),
+        (LISTED, errors.Forbidden, PauseLength.GROWING, {"connectivity": "forbidden"}),
+        (LISTED, errors.Unreadable, PauseLength.GROWING, {"connectivity": "unreachable"}),
+        (LISTED, errors.Unreachable, PauseLength.UNREACHABLE, {"connectivity": "unreachable"}),
+        (LISTED, errors.NotFound, PauseLength.NOT_SERVED, {"connectivity": "missing", "not_served": True}),
         (STREAMING, Closed(), PauseLength.GROWING, {"restart": "closed"}),
         (STREAMING, VersionWentBack(), PauseLength.GROWING, {"restart": "gone"}),
         (STREAMING, RelistRequested(), PauseLength.NONE, {}),
         (STREAMING, errors.Gone, PauseLength.GROWING, {"restart": "gone"}),
         (STREAMING, errors.Unreachable, PauseLength.GROWING, {"restart": "error"}),
         (STREAMING, errors.ServerError, PauseLength.GROWING, {"restart": "error"}),
-        (STREAMING, errors.NotFound, PauseLength.MISSING, {"restart": "error", "emptied": True}),
+        (STREAMING, errors.NotFound, PauseLength.NOT_SERVED, {"restart": "error", "not_served": True}),
     ],
 )
 def test_pauses(before: watch.State, end: End | type[ApiError], length: PauseLength, told: dict[str, Any]) -> None:
     """Of a stream: one that ended at once, and brought nothing."""
     ended = failed(end) if isinstance(end, type) else end
-    if isinstance(ended, Failed) and "contact" in told:
-        told = told | {"contact": Connectivity(state=told["contact"], error=ended.error)}
+    if isinstance(ended, Failed) and "connectivity" in told:
+        told = told | {"connectivity": Connectivity(state=told["connectivity"], error=ended.error)}
     assert pause_after(before, ended, lasted=0.9, delivered=False) == WatchPause(length=length, **told)
 
 
@@ -293,7 +293,7 @@ def test_pauses(before: watch.State, end: End | type[ApiError], length: PauseLen
         (failed(errors.Unreachable), PauseLength.SHORT, PauseLength.SHORT),
         (failed(errors.ServerError), PauseLength.SHORT, PauseLength.SHORT),
         (failed(errors.Gone), PauseLength.GROWING, PauseLength.SHORT),
-        (failed(errors.NotFound), PauseLength.MISSING, PauseLength.MISSING),
+        (failed(errors.NotFound), PauseLength.NOT_SERVED, PauseLength.NOT_SERVED),
         (VersionWentBack(), PauseLength.GROWING, PauseLength.GROWING),
         (RelistRequested(), PauseLength.NONE, PauseLength.NONE),
     ],
@@ -302,7 +302,7 @@ def test_pauses(before: watch.State, end: End | type[ApiError], length: PauseLen
 def test_a_stream_that_was_of_use_is_opened_again_soon(end: End, delivered: PauseLength, lasted: PauseLength) -> None:
     assert pause_after(STREAMING, end, lasted=0.9, delivered=True).length is delivered
     assert pause_after(STREAMING, end, lasted=1.0, delivered=False).length is lasted
-    for nothing_known in (Empty(manner=PAGES), FILLING, LISTING):
+    for nothing_known in (Empty(mode=PAGES), FILLING, LISTING):
         long = pause_after(nothing_known, end, lasted=9.0, delivered=True)
         assert long.length is not PauseLength.SHORT, "a list delivers by itself"
 
