@@ -137,6 +137,8 @@ class Rollout(Part):
     """The most nodes since start_time that had a pod of the current revision, available or not."""
     stable_revision: str | None = None
     """Hash of the last revision that was rolled out completely; None: none has been, as far as is recorded."""
+    previous_stable_revision: str | None = None
+    """Hash of the stable one before it; see `planner.stable`. None: not known."""
 
 
 class Counts(Part):
@@ -160,10 +162,6 @@ class DaemonSetStatus(Counts):
     rollout: Rollout | None = None
     conditions: tuple[JSONObject, ...] | None = None
     """Complete entries, because those of others must be written back unchanged."""
-
-    @property
-    def stable_revision(self) -> str | None:
-        return self.rollout.stable_revision if self.rollout is not None else None
 
 
 class DaemonSetMeta(ObjectMeta):

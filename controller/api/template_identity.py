@@ -14,7 +14,8 @@ import hashlib
 from typing import Final
 
 from controller.api.formats import canonical_quantity
-from controller.api.objects import JSON, JSONObject, as_bytes
+from controller.api.names import RESTARTED_AT
+from controller.api.objects import JSON, JSONObject, as_bytes, fields_of
 
 _DEFAULTS: Final[dict[str, JSON]] = {
     # containers
@@ -100,6 +101,13 @@ def identity(template: JSONObject) -> str:
         raise ValueError(f"the pod template has more than {MOST_VALUES:,} values")
     meaning = canonical(template)
     return hashlib.sha256(as_bytes(meaning, ordered=True)).hexdigest()
+
+
+def without_restart(template: JSONObject) -> str:
+    """The same for two templates that differ in nothing but a restart that was asked for."""
+    metadata = fields_of(template.get("metadata"))
+    notes = {key: text for key, text in fields_of(metadata.get("annotations")).items() if key != RESTARTED_AT}
+    return identity({**template, "metadata": {**metadata, "annotations": notes}})
 
 
 def canonical(template: JSONObject) -> JSON:

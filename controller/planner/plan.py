@@ -73,7 +73,7 @@ def settle_history(rollout: RolloutState) -> Step:
 
 def trim_history(rollout: RolloutState) -> Step:
     """The stage that records which revisions pods have, and deletes the oldest beyond revisionHistoryLimit, but never
-    one that a pod has, nor the stable one: `rollback` goes back to that.
+    one that a pod has, nor the stable one or the one before it, unless the limit is 0: `rollback` goes back to these.
 
     While partition, selector or pause keep nodes on older revisions, the revisions are kept from which pods may be
     recreated there: the one with the most pods, and the last one of each empty node.
@@ -90,8 +90,9 @@ def _surplus(rollout: RolloutState) -> Sequence[DeleteRevision]:
     if surplus <= 0:
         return ()
     in_use = {pod.hash for pod in rollout.world.pods}
-    if daemonset.status is not None and daemonset.status.stable_revision is not None:
-        in_use.add(daemonset.status.stable_revision)
+    if daemonset.status is not None and (record := daemonset.status.rollout) is not None:
+        kept = [one for one in (record.stable_revision, record.previous_stable_revision) if one is not None]
+        in_use |= {*kept} if daemonset.spec.history_limit else {*kept[:1]}
     if rollout.holds_back:
         in_use |= {node.last for node in rollout.nodes if node.fit is Fit.RUN and node.last is not None}
         if rollout.fallback.most_run is not None:
@@ -158,6 +159,8 @@ def plan(world: World) -> Plan:
         wakes.append(rollout.next_available + _CLOCK_GRAIN)
     explainer = Explainer(rollout)
     status = status_of(explainer, observed=observed)
+    if status.stable_at is not None:
+        wakes.append(status.stable_at + _CLOCK_GRAIN)
     due = due_at(status.rollout, daemonset.progress_deadline)
     if status.rollout.phase == Phase.PROGRESSING and due > world.now:  # else it waits for unreachable nodes
         wakes.append(due + _CLOCK_GRAIN)

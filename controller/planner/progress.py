@@ -224,13 +224,15 @@ def advance(
             last_transition_time=last.last_transition_time,
             start_time=stamp,
             stable_revision=last.stable_revision,
+            previous_stable_revision=last.previous_stable_revision,
         )
     awaits = bool(standing.awaited)
     done = standing.done >= standing.target and not standing.leaving
     completed = last.completion_time or (stamp if done else None)
+    begun = not standing.target or last.most_done or standing.done  # else it was over only for want of nodes
     record = replace(
         last,
-        completion_time=None if standing.outdated else completed,
+        completion_time=completed if begun and not standing.outdated else None,
         target=standing.target,
         done=standing.done,
         most_done=max(last.most_done, standing.done),

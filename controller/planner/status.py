@@ -30,8 +30,8 @@ from controller.planner.conditions import conditions_of, refused_conditions, unr
 from controller.planner.explanation import Explainer
 from controller.planner.node_fit import Fit
 from controller.planner.progress import Condition, advance, halted, standing_of
-from controller.planner.revisions import of_template
 from controller.planner.rollout_state import RolloutState
+from controller.planner.stable import with_stable
 
 
 class Status(Value):
@@ -44,11 +44,16 @@ class Status(Value):
     columns: Columns
     rollout: Rollout
     conditions: tuple[Condition, ...]
+    stable_at: float | None = None
+    """When another revision becomes stable, if nothing happens (seconds since 1970); None: not by waiting."""
 
     @property
     def settled(self) -> bool:
         """Whether every node has an available pod of the current revision; such good news is written at once."""
-        return self.counts is None or _all_updated(self.counts)
+        counts = self.counts
+        return counts is None or (
+            counts.desired_number_scheduled == counts.number_available == counts.updated_number_scheduled
+        )
 
     @property
     def misscheduled(self) -> int:
@@ -76,6 +81,7 @@ def status_of(explainer: Explainer, *, observed: bool) -> Status:
         completed=record.completion_time is not None,
         overdue=record.phase == Phase.STALLED and not standing.refused,
     )
+    recorded, stable_at = with_stable(rollout, record, observed=observed)
     counts = _counts(rollout)
     return Status(
         observed_generation=daemonset.generation if observed else None,
@@ -83,29 +89,10 @@ def status_of(explainer: Explainer, *, observed: bool) -> Status:
         revision_hash=rollout.revision.hash,
         collision_count=world.collisions or None,
         columns=columns_of(daemonset),
-        rollout=replace(record, stable_revision=_stable_revision(rollout, record, counts, observed=observed)),
+        rollout=recorded,
         conditions=_bounded(conditions_of(explainer, counts, known, Phase(record.phase))),
+        stable_at=stable_at,
     )
-
-
-def _stable_revision(rollout: RolloutState, record: Rollout, counts: Counts, *, observed: bool) -> str | None:
-    """The hash of the last revision that was rolled out completely: the current one once every node that should run
-    it has it available, else the recorded one.
-
-    Nothing is concluded from what is incomplete: own writes that are not seen yet, a pod that cannot be decoded, a
-    revision that is not stored, no nodes at all.
-    """
-    world, current, known = rollout.world, rollout.revision, record.stable_revision
-    complete = observed and not world.unreadable and current.uid != "" and counts.desired_number_scheduled > 0
-    if complete and record.phase == Phase.HEALTHY and _all_updated(counts):
-        return current.hash
-    if known is not None and any(one.hash == known for one in of_template(world.daemonset, rollout.history)):
-        return current.hash  # the recorded one is its duplicate, and about to be deleted
-    return known
-
-
-def _all_updated(counts: Counts) -> bool:
-    return counts.desired_number_scheduled == counts.number_available == counts.updated_number_scheduled
 
 
 def _counts(rollout: RolloutState) -> Counts:

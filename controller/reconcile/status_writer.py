@@ -171,6 +171,7 @@ def _words(status: Status) -> tuple[object, ...]:
         record.most_done,
         record.most_updated,
         record.stable_revision,
+        record.previous_stable_revision,
     )
     rest = (status.observed_generation, status.revision_hash, status.collision_count, status.columns)
     return rollout, rest, status.counts, status.conditions

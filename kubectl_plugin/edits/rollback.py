@@ -6,11 +6,11 @@ revision use up the quota, and the bad nodes stay bad. So the partition and the 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
-from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
+from controller.api.daemonset import DaemonSet, Phase, Rollout
 from controller.api.objects import Value
+from controller.api.template_identity import without_restart
 from controller.planner.nodes import NodeInfo
 from kubectl_plugin.commands import command
 from kubectl_plugin.durations import short_duration
@@ -36,16 +36,12 @@ class RollbackWish(Value):
 
 def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
     """The revision to go back to: the one with that number. Without a number it is the last one that was rolled out
-    completely, by the controller's record; where that is the live one, and complete, the one before.
-
-    Without a record it is the newest that has run, unless most of the nodes that are still to be updated run another
-    one: then the newest never got beyond a few nodes. Nothing is concluded from what could not be read.
+    completely, by the controller's record; where that is the live one, the one that was before it.
 
     Raises CommandError where there is no such revision, or no longer; with exit code 6, and the revisions to choose
-    from, where the target cannot be known.
+    from, where the target cannot be known: it is never guessed from numbers or from what some pods run.
     """
-    daemonset, status = snapshot.daemonset, snapshot.daemonset.status
-    kept, others = kept_revisions(snapshot), other_revisions(snapshot)
+    daemonset, kept, others = snapshot.daemonset, kept_revisions(snapshot), _different_ones(snapshot)
     if to_revision is not None:
         found = next((one for one in kept if one.revision.number == to_revision), None)
         if found is None:
@@ -53,22 +49,38 @@ def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
         return found
     if not others:
         raise _nothing_earlier(daemonset, kept)
-    if status is None or status.stable_revision is None:
-        return others[0] if len(others) == 1 else _most_run(snapshot, others)
-    stable = next((one for one in kept if one.revision.hash == status.stable_revision), None)
+    record = _record(snapshot)
+    by_hash = {one.revision.hash: one for one in kept}
+    stable, former = by_hash.get(record.stable_revision or ""), by_hash.get(record.previous_stable_revision or "")
+    if record.stable_revision is None and former in others:
+        return former
+    if record.stable_revision is None:
+        raise _unknown(snapshot, "no revision is known to have been rolled out completely")
     if stable is None:
         raise _unknown(snapshot, "the last revision that was rolled out completely is not kept")
-    if stable.revision.identity != daemonset.identity:
+    if former is not None and former not in others:
+        raise _unknown(snapshot, f"nodes are on their way back to revision {former.revision.number}")
+    if stable in others:
         return stable
-    if not _is_everywhere(status):
+    if not _is_everywhere(snapshot, stable):
         raise _unknown(snapshot, f"nodes are on their way back to revision {stable.revision.number}")
-    return next((one for one in others if not one.revision.never_ran), others[0])
+    if former is None:
+        raise _unknown(snapshot, f"none is known to have been rolled out before revision {stable.revision.number}")
+    return former
 
 
-def _is_everywhere(status: DaemonSetStatus) -> bool:
-    """Whether the stable revision is the one that was rolled out last, and no node keeps another."""
-    record = status.rollout or Rollout()
-    is_last = status.update_revision == record.stable_revision
+def _record(snapshot: Snapshot) -> Rollout:
+    status = snapshot.daemonset.status
+    return (status.rollout if status is not None else None) or Rollout()
+
+
+def _is_everywhere(snapshot: Snapshot, stable: RevisionDetail) -> bool:
+    """Whether no node keeps another revision than the stable one, which is live: it was rolled out last, or restarted
+    with no other in between."""
+    status, record = snapshot.daemonset.status, _record(snapshot)
+    if stable.revision.identity != snapshot.daemonset.identity:
+        return all(one.revision.number < stable.revision.number for one in _different_ones(snapshot))
+    is_last = status is not None and status.update_revision == record.stable_revision
     return is_last and record.completion_time is not None and record.phase != Phase.HELD
 
 
@@ -77,22 +89,10 @@ def other_revisions(snapshot: Snapshot) -> list[RevisionDetail]:
     return [one for one in kept_revisions(snapshot) if one.revision.identity != snapshot.daemonset.identity]
 
 
-def depends_on_nodes(snapshot: Snapshot) -> bool:
-    """Whether `target_of`, without a number, needs all pods and nodes."""
-    status = snapshot.daemonset.status
-    return (status is None or status.stable_revision is None) and len(other_revisions(snapshot)) > 1
-
-
-def _most_run(snapshot: Snapshot, others: list[RevisionDetail]) -> RevisionDetail:
-    read = {"pods": snapshot.pods_readable, "nodes": snapshot.nodes is not None}
-    unread = [what for what, readable in read.items() if not readable]
-    if unread or rollout_after(snapshot) is None:
-        why = f"{' and '.join(unread)} could not be read" if unread else "its spec cannot be used"
-        raise _unknown(snapshot, f"no revision is known to have been rolled out completely, and {why}")
-    run = {one.pod.hash for one in snapshot.pods}
-    others = [one for one in others if not one.revision.never_ran or one.revision.hash in run] or others
-    left = _nodes_left(snapshot)
-    return next((one for one in others if left[one.revision.hash] * 2 > left.total()), others[0])
+def _different_ones(snapshot: Snapshot) -> list[RevisionDetail]:
+    """Those of them that differ in more than a restart: to go back from a restart changes nothing."""
+    live = without_restart(snapshot.daemonset.spec.template)
+    return [one for one in other_revisions(snapshot) if without_restart(one.revision.template) != live]
 
 
 def age_and_images(snapshot: Snapshot, one: RevisionDetail) -> str:
@@ -105,24 +105,14 @@ def age_and_images(snapshot: Snapshot, one: RevisionDetail) -> str:
 
 def choice_explained(snapshot: Snapshot, target: RevisionDetail) -> str:
     """Why `target_of` chose this revision; empty if it is the one that everybody would expect."""
-    left, number, status = _nodes_left(snapshot), target.revision.number, snapshot.daemonset.status
-    newer = [one.revision.number for one in other_revisions(snapshot) if one.revision.number > number]
-    if newer and status is not None and status.stable_revision == target.revision.hash:
-        return f"it is the last one that was rolled out completely; revision {max(newer)} was not"
-    if newer and left:
-        run = "nodes left to update runs it" if left.total() == 1 else "nodes left to update run it"
-        return f"{left[target.revision.hash]} of {left.total()} {run}, not revision {max(newer)}"
+    stable = _record(snapshot).stable_revision
+    newer = [one for one in _different_ones(snapshot) if one.revision.number > target.revision.number]
     if newer:
-        return f"no pod has had revision {max(newer)}"
+        which = "the last one" if target.revision.hash == stable else "the one before"
+        return f"it is {which} that was rolled out completely; revision {newer[0].revision.number} was not"
     older = len(nodes_going_forward(snapshot, target))
     run = "1 node runs an older one" if older == 1 else f"{older} nodes run older ones"
     return f"it is the one before; {run}" if older else ""
-
-
-def _nodes_left(snapshot: Snapshot) -> Counter[str]:
-    """The nodes that this update may still move, counted by the hash of the revision that they run."""
-    free = (node for node in _eligible_slots(snapshot) if node.only_old and node.selected and not node.unreachable)
-    return Counter(node.old.hash for node in free if node.old is not None)
 
 
 def already_back(snapshot: Snapshot) -> RevisionDetail | None:
@@ -178,7 +168,7 @@ def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) ->
 
 
 def _unknown(snapshot: Snapshot, why: str) -> CommandError:
-    others = other_revisions(snapshot)
+    others = _different_ones(snapshot)
     return CommandError(
         f"it cannot be told which revision {snapshot.key.name} is to go back to: {why}",
         hints=tuple(_way_to(snapshot, one) for one in others),

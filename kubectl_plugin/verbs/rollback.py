@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from controller.kube.errors import ApiError
 from kubectl_plugin.change_options import RollbackOptions as Asked
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.reads import HURRY, PREVIEW, revisions_of
-from kubectl_plugin.cluster.reads import snapshot as read_again
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.rollback import (
     RollbackWish,
     already_back,
-    depends_on_nodes,
     other_revisions,
     roll_back,
     target_of,
@@ -42,7 +39,7 @@ async def rollback(invocation: Invocation, asked: Asked) -> int:
         if wish.to_revision is not None and len(chosen) > 1:
             words = f"--to-revision is for one DaemonSet, not for {len(chosen)}: each counts its revisions by itself"
             raise UsageError(words)
-        found = [await _with_what_decides(invocation, one, wish) for one in chosen]
+        found = [await _with_revisions(invocation, one) for one in chosen]
     checked = await guard_of_pauses(
         invocation, asked, found, by_flag=asked.lift_pause, what="a rollback", instead="--keep-paused"
     )
@@ -55,20 +52,12 @@ async def rollback(invocation: Invocation, asked: Asked) -> int:
     )
 
 
-async def _with_what_decides(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish) -> Snapshot:
-    """Revisions are optional for other verbs but not for this one, nor are pods and nodes where the target depends on
-    them: these are then read without a limit. Raises ApiError where the revisions cannot be read."""
-    if not snapshot.revisions_readable:
-        others = tuple(one for one in snapshot.unread if one.what != "controllerrevisions")
-        revisions = await revisions_of(invocation, snapshot.daemonset)
-        snapshot = replace(snapshot, revisions=revisions, unread=others)
-    late = any(not one.is_forbidden for one in snapshot.unread)
-    if not late or wish.to_revision is not None or not depends_on_nodes(snapshot):
+async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapshot:
+    """Revisions are optional for other verbs but not for this one. Raises ApiError where they cannot be read."""
+    if snapshot.revisions_readable:
         return snapshot
-    try:
-        return await read_again(invocation, snapshot.key.name, namespace=snapshot.key.namespace)
-    except ApiError:
-        return snapshot  # and refused, with the revisions to choose from
+    others = tuple(one for one in snapshot.unread if one.what != "controllerrevisions")
+    return replace(snapshot, revisions=await revisions_of(invocation, snapshot.daemonset), unread=others)
 
 
 def _change_of(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, asked: Asked) -> EditOfOne:

@@ -106,7 +106,7 @@ async def test_native_to_ours_rollback_and_back(bed: Workspace, plugin: Plugin, 
         printed = await plugin.ok("history", "demo")
         assert "image demo v1 → v2" in printed, "the history came along"
         witness.most_pairs = limits.get("maxSurge", 0)
-        await plugin.ok("rollback", "demo", "-y", "--wait", "--timeout=60s")
+        await plugin.ok("rollback", "demo", "--to-revision=1", "-y", "--wait", "--timeout=60s")
         await bed.settled(len(NODES))
         assert await versions(bed) == ["v1"] * len(NODES), "on the first day"
         async with untouched(bed, witness):

@@ -270,7 +270,7 @@ async def test_pods_and_history_of_openkruise_are_taken_over_as_they_are(
         await bed.settled(len(NODES), NAME)
         assert await site.pods() == before, "the same template in the form that its user wrote"
 
-        await site.sh(f"kubectl kruise-ds rollback {NAME} -y -n {bed.namespace}")
+        await site.sh(f"kubectl kruise-ds rollback {NAME} --to-revision 1 -y -n {bed.namespace}")
         after = await bed.serves(*NODES, labels={"controller-revision-hash": HASHES["v1"]})
         assert {pod["spec"]["containers"][0]["image"] for pod in after.values()} == {"agent:v1"}
         await bed.settled(len(NODES), NAME)

@@ -130,6 +130,17 @@ async def test_the_stable_revision_outlasts_the_controller_and_is_never_guessed(
     (first,) = await bed.revisions()
     good = first["metadata"]["labels"][HASH]
 
+    async def stable() -> str | None:
+        found: str | None = (await bed.daemonset())["status"]["rollout"].get("stableRevision")
+        return found
+
+    async def becomes_stable(wanted: str) -> None:
+        def missing(found: list[Object]) -> str:
+            known = found[0]["status"]["rollout"].get("stableRevision")
+            return "" if known == wanted else f"it is {known}"
+
+        await bed.until(DAEMONSETS, missing, f"{wanted} is stable")
+
     async def rolled_out(image: str, partition: int) -> str | None:
         """The stable revision after that, while the partition keeps so many nodes old."""
         await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": partition}}})
@@ -137,9 +148,9 @@ async def test_the_stable_revision_outlasts_the_controller_and_is_never_guessed(
         await bed.seen()
         await bed.status(desired=3, updated=3 - partition, available=3)
         await bed.idle()
-        found: str | None = (await bed.daemonset())["status"]["rollout"].get("stableRevision")
-        return found
+        return await stable()
 
+    await becomes_stable(good)
     assert await rolled_out(V2, 2) == good
     await bed.controller.kill()
     bed.controller.start()
@@ -148,4 +159,7 @@ async def test_the_stable_revision_outlasts_the_controller_and_is_never_guessed(
     await bed.api.patch(DAEMONSETS, "agent", {"status": {"rollout": None}}, sub="status")
     bed.controller.start()
     assert await rolled_out(V4, 1) is None, "it was lost, and nothing is complete"
-    assert await rolled_out(V2, 0) == (await bed.daemonset())["status"]["updateRevision"] != good
+    await rolled_out(V2, 0)
+    newest = (await bed.daemonset())["status"]["updateRevision"]
+    assert newest != good
+    await becomes_stable(newest)

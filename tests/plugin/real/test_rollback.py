@@ -95,6 +95,40 @@ async def test_a_dry_run_is_something_for_kubectl_diff(bed: Bed, plane: ControlP
     assert (await bed.api.get(DAEMONSETS, "agent"))["spec"] == before["spec"]
 
 
+async def test_from_a_restart_it_goes_to_the_one_that_was_stable_before_and_not_to_the_canary(
+    bed: Bed, plane: ControlPlane
+) -> None:
+    """Two are rolled out completely, then a canary is put back, and all pods are restarted."""
+
+    async def stable(number: int) -> None:
+        name = {one["revision"]: one["metadata"]["name"] for one in await bed.revisions()}[number]
+
+        def missing(found: list[Object]) -> str:
+            known = found[0]["status"]["rollout"].get("stableRevision")
+            return "" if known == name.removeprefix("agent-") else f"stable is {known}"
+
+        await bed.until(DAEMONSETS, missing, name)
+
+    for name in FLEET[:4]:
+        await bed.nodes.add(name)
+    await bed.deploy(daemonset())
+    await stable(1)
+    await bed.set_image(V2)
+    await stable(2)
+    await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": 3}}})
+    await bed.set_image(V3)
+    await bed.status(desired=4, updated=1, available=4)
+    await bed.set_image(V2)
+    await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": 0}}})
+    await bed.settled()
+    assert (await kruise_ds(bed, plane, "restart", "agent", "-y")).code == 0
+    await bed.settled()
+    ran = await kruise_ds(bed, plane, "rollback", "agent", "-y")
+    assert (ran.code, "rolled back to revision 1 " in ran.out) == (0, True), ran
+    await bed.settled()
+    await bed.runs_on(*FLEET[:4], image=V1)
+
+
 async def test_without_pods_and_nodes_it_goes_back_to_the_stable_revision(bed: Bed, plane: ControlPlane) -> None:
     """Of a bad and a worse canary; the user may neither list pods nor nodes."""
     for name in FLEET[:4]:

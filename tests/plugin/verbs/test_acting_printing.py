@@ -153,6 +153,7 @@ def test_the_question_tells_what_would_happen_to_each(three: Scene) -> None:
 
 
 def test_a_rollback_of_several_shows_the_preview_of_each(three: Scene) -> None:
+    three.pass_time(60.0)
     for name in NAMES:
         three.do(three.edit({"spec": {"template": {"spec": template("1.9.0")["spec"]}}}, name))
     three.pass_time(600.0)

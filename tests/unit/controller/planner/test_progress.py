@@ -183,6 +183,16 @@ def test_completion_is_the_first_time_that_all_are_available() -> None:
     assert story.after(86400).phase == Phase.DEGRADED, "the deadline is for rollouts"
 
 
+def test_a_rollout_to_no_node_does_not_complete_that_to_the_nodes_after_it() -> None:
+    """As of pods that were taken over and have never been ready."""
+    story = Story(Standing())
+    assert story.after().completion_time == rfc3339(NOW)
+    came = story.after(10, desired=4, target=4, updated=4)
+    assert (came.phase, came.completion_time) == (Phase.PROGRESSING, None)
+    assert story.after(DEADLINE).phase == Phase.STALLED
+    assert story.after(10, done=4, available=4).completion_time == rfc3339(NOW + DEADLINE + 20)
+
+
 def test_a_lower_partition_takes_the_completion_back_and_starts_the_clock() -> None:
     story = Story(Standing(desired=5, target=2, updated=2, done=2, available=5, kept=3))
     assert story.after().phase == Phase.HELD
@@ -229,7 +239,9 @@ def test_a_first_deployment_is_pending_then_progressing_then_healthy() -> None:
     cluster.ready()
     cluster.step()
     assert [*phases, phase(cluster)] == ["Pending", "Progressing", "Healthy"]
-    assert cluster.plan.wake_at is None
+    cluster.pass_time(31.0)
+    cluster.step()
+    assert cluster.plan.wake_at is None, "the revision is stable"
 
 
 def test_a_lost_pod_makes_no_observed_generation_pending_again() -> None:

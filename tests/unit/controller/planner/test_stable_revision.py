@@ -1,18 +1,23 @@
-"""The last revision that was rolled out completely: when it is recorded, that it is never guessed, nor trimmed."""
+"""The last revision that was rolled out completely, and the one before: when they are recorded, that they are never
+guessed, nor trimmed."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
+from controller.api.names import RESTARTED_AT
+from controller.api.template_identity import identity
 from controller.planner.plan import plan
 from controller.planner.world import World
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import NOW, ago, ds, everywhere, node, numbered, pod, revision, served, taint, template, world
+
+Recorded: TypeAlias = tuple[str | None, str | None]
 
 
 def recorded(found: World) -> str | None:
@@ -33,23 +38,116 @@ def remembering(stable: str | None, daemonset: DaemonSet, **fields: Any) -> Worl
     return world(with_record(daemonset, stable), **{"nodes": 3, **fields})
 
 
-def test_it_is_recorded_once_every_node_has_it() -> None:
-    assert recorded(world(nodes=3, pods=everywhere(3))) == "v1"
-    cluster = ToyCluster(world(nodes=3, pods=everywhere(3)))
+def rolled(cluster: ToyCluster, wanted: DaemonSet, *nodes: str, seconds: float = 60.0) -> Recorded:
+    """`wanted` is rolled out; its pods get ready on these nodes (default: on all), and that was so long ago."""
+    cluster.edit(wanted)
+    for _ in range(9):
+        cluster.settle()
+        cluster.ready(*nodes)
+    cluster.pass_time(seconds)
+    cluster.step()
+    status = cluster.world.daemonset.status
+    assert status is not None
+    assert status.rollout is not None
+    return status.rollout.stable_revision, status.rollout.previous_stable_revision
+
+
+def begun(nodes: int = 8, *, seconds: float = 60.0) -> ToyCluster:
+    """v1 on every node, ready since so long."""
+    cluster = ToyCluster(world(nodes=nodes, pods=everywhere(nodes, ready=ago(seconds))))
     cluster.settle()
-    cluster.edit(ds("v2", partition=1))
-    cluster.settle()
-    cluster.ready("node-2")
-    cluster.settle()
-    cluster.ready("node-1")
-    cluster.settle()
-    assert recorded(cluster.world) == "v1", "held: node-0 has the old one"
-    cluster.edit(ds("v2"))
-    cluster.settle()
-    assert recorded(cluster.world) == "v1"
-    cluster.ready("node-0")
-    cluster.settle()
+    return cluster
+
+
+def test_it_is_recorded_once_every_node_has_had_it_for_a_while() -> None:
+    cluster = begun(3)
+    assert rolled(cluster, ds("v2", partition=1)) == ("v1", None), "held: node-0 has the old one"
+    assert rolled(cluster, ds("v2"), seconds=29.0) == ("v1", None)
+    assert cluster.plan.wake_at is not None, "nothing else may happen"
+    cluster.pass_time(1.0)
+    cluster.step()
     assert recorded(cluster.world) == "v2"
+    assert cluster.plan.wake_at is None
+
+
+def test_one_that_was_ready_for_a_moment_replaces_none() -> None:
+    cluster = begun()
+    assert rolled(cluster, ds("v2"), seconds=1.0) == ("v1", None)
+    assert rolled(cluster, ds("v3"), "node-7") == ("v1", None)
+
+
+def test_the_one_before_is_remembered_and_no_canary_is() -> None:
+    cluster = begun()
+    assert rolled(cluster, ds("v2", partition=6)) == ("v1", None)
+    assert rolled(cluster, ds("v3")) == ("v3", "v1")
+    assert rolled(cluster, ds("v4", partition=6)) == ("v3", "v1")
+    assert rolled(cluster, ds("v3")) == ("v3", "v1"), "put back"
+
+
+def test_from_one_that_was_gone_back_to_none_is_the_one_before() -> None:
+    cluster = begun()
+    assert rolled(cluster, ds("v2")) == ("v2", "v1")
+    assert rolled(cluster, ds("v3")) == ("v3", "v2")
+    assert rolled(cluster, ds("v2")) == ("v2", None), "v3 was abandoned"
+    assert rolled(cluster, ds("v4")) == ("v4", "v2")
+
+
+def test_a_restart_is_not_another_one() -> None:
+    again: Any = template("v2")
+    again["metadata"]["annotations"] = {RESTARTED_AT: "2027-01-15T08:00:00Z"}
+    restarted = replace(ds("v2"), spec=replace(ds("v2").spec, template=again), identity=identity(again))
+    cluster = begun()
+    rolled(cluster, ds("v2"))
+    stable, former = rolled(cluster, restarted)
+    assert (stable != "v2", former) == (True, "v1")
+
+
+def test_before_one_is_stable_the_first_that_was_everywhere_stands_in() -> None:
+    cluster = begun(seconds=1.0)
+    assert rolled(cluster, ds("v2"), seconds=1.0) == (None, "v1")
+    assert rolled(cluster, ds("v3"), seconds=60.0) == ("v3", None)
+
+
+# what would freeze it: a few nodes that never get it
+
+
+GONE = taint("node.kubernetes.io/unreachable", "NoExecute")
+
+
+def test_nodes_that_cannot_be_reached_are_not_waited_for() -> None:
+    cluster = begun()
+    cluster.set_nodes(node("node-3", GONE))
+    cluster.dead = {"node-3"}
+    assert rolled(cluster, ds("v2", max_unavailable=2, tolerations=[{"operator": "Exists"}])) == ("v2", "v1")
+
+
+def test_unless_they_are_half_of_all() -> None:
+    cluster = begun()
+    cluster.dead = {f"node-{number}" for number in range(4)}
+    cluster.set_nodes(*(node(name, GONE) for name in cluster.dead))
+    assert rolled(cluster, ds("v2", max_unavailable=8)) == ("v1", None)
+
+
+HELD: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "a standing partition": ({"partition": 1}, ()),
+    "a pod that never gets ready": ({"max_unavailable": 2}, tuple(f"node-{number}" for number in range(1, 8))),
+}
+
+
+@pytest.mark.parametrize(("settings", "ready"), HELD.values(), ids=HELD.keys())
+def test_one_that_most_nodes_had_is_stable_once_another_is_wanted(
+    settings: dict[str, Any], ready: tuple[str, ...]
+) -> None:
+    cluster = begun()
+    assert rolled(cluster, ds("v2", **settings), *ready) == ("v1", None)
+    assert rolled(cluster, ds("v3", **settings), *ready) == ("v2", "v1")
+    assert rolled(cluster, ds("v4", **settings), "node-0") == ("v3", "v2")
+
+
+def test_one_that_three_quarters_had_is_not() -> None:
+    cluster = begun()
+    rolled(cluster, ds("v2", partition=2))
+    assert rolled(cluster, ds("v3", partition=2)) == ("v1", None)
 
 
 NOT_COMPLETE = {
@@ -67,8 +165,9 @@ NOT_COMPLETE = {
         nodes=(node("node-0"), node("node-1", labels={"track": "canary"})),
         pods=(*served("node-1", rev="v2"), *served("node-0")),
     ),
-    "a pause holds it": world(ds("v2", paused=True), nodes=2, pods=everywhere(2)),
-    "with OnDelete, old pods are left": world(ds("v2", on_delete=True), nodes=2, pods=everywhere(2)),
+    "a pod is ready for a moment": world(ds(min_ready=0), nodes=2, pods=everywhere(2, ready=ago(29.0))),
+    "a pause holds it": world(ds("v2", paused=True), nodes=2, pods=everywhere(2, ready=ago(29.0))),
+    "with OnDelete, old pods are left": world(ds("v2", on_delete=True), nodes=2, pods=everywhere(2, ready=ago(1.0))),
     "a node cannot be reached": world(
         nodes=(node("node-0"), node("node-1", taint("node.kubernetes.io/unreachable", "NoExecute"))),
         pods=(*served("node-0"), pod("node-1", ready=None)),
@@ -97,13 +196,11 @@ def test_a_spec_that_cannot_be_used_changes_nothing() -> None:
     assert recorded(remembering("v1", broken, pods=everywhere(3))) == "v1"
 
 
-def test_a_lost_record_is_made_again_by_the_next_complete_rollout() -> None:
-    cluster = ToyCluster(world(ds("v2"), nodes=1, pods=everywhere(1)))
-    cluster.settle()
-    assert recorded(cluster.world) is None
-    cluster.ready("node-0")
-    cluster.settle()
-    assert recorded(cluster.world) == "v2"
+def test_a_lost_record_is_made_again_from_what_more_than_half_have_had() -> None:
+    half = (*everywhere(2), *served("node-2", "node-3", rev="v2"))
+    assert recorded(world(ds("v3", partition=4), nodes=4, pods=half)) is None
+    most = (*half[:-1], *served("node-3"))
+    assert recorded(world(ds("v3", partition=4), nodes=4, pods=most)) == "v1"
 
 
 def test_a_selector_that_left_no_node_out_does_not_matter() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from controller.api.daemonset import DaemonSetView, project
+from controller.api.daemonset import DaemonSetStatus, DaemonSetView, Rollout, project
 from controller.api.objects import JSONObject
 from controller.api.pod import Pod
 from controller.api.revision import Revision
@@ -74,13 +74,27 @@ def seen(
     pods: Iterable[Pod] = (),
     revisions: Iterable[Revision | str] = ("v2", "v1"),
     unread: tuple[Unread, ...] = (),
+    stable: str = "",
+    previous: str = "",
 ) -> Snapshot:
-    """With node-0 to node-3 unless told; `nodes=None` is without the right to list them."""
+    """With node-0 to node-3 unless told; `nodes=None` is without the right to list them. `stable` and
+    `previous` are what the controller has recorded; it has seen everything, and nothing is left to update."""
     document = live() if document is None else document
     stored = [revision(one) if isinstance(one, str) else one for one in revisions]
     ordered = sorted(stored, key=lambda one: one.number, reverse=True)
+    daemonset = project(msgspec.convert(document, DaemonSetView))
+    if stable or previous:
+        live_hash = next((one.hash for one in ordered if one.identity == daemonset.identity), "")
+        record = Rollout(
+            phase="Healthy",
+            completion_time="2027-01-15T07:00:00Z",
+            stable_revision=stable or None,
+            previous_stable_revision=previous or None,
+        )
+        status = DaemonSetStatus(observed_generation=1, update_revision=live_hash, rollout=record)
+        daemonset = msgspec.structs.replace(daemonset, status=status)
     return Snapshot(
-        daemonset=project(msgspec.convert(document, DaemonSetView)),
+        daemonset=daemonset,
         document=document,
         owners=(),
         revisions=tuple(RevisionDetail(revision=one, created=NOW, change_cause="") for one in ordered),

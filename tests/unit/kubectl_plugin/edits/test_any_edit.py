@@ -44,9 +44,9 @@ def _rights(snapshot: Snapshot) -> dict[str, Any]:
 
 @pytest.mark.parametrize("verb", sorted(EDITS.keys() - {"resume"}))
 def test_of_an_object_that_is_being_deleted_it_is_said(verb: str) -> None:
-    dying = EDITS[verb](seen(_document(dying=True), pods=PODS))
+    dying = EDITS[verb](seen(_document(dying=True), pods=PODS, stable="v1"))
     assert dying.warnings[0] == Caution(text="demo is being deleted")
-    assert dying.warnings[1:] == EDITS[verb](seen(_document(), pods=PODS)).warnings
+    assert dying.warnings[1:] == EDITS[verb](seen(_document(), pods=PODS, stable="v1")).warnings
 
 
 @pytest.mark.parametrize("verb", sorted(EDITS.keys() - {"pause", "rollback"}))

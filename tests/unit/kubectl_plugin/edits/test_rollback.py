@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
-from controller.api.node import Node
+from controller.api.names import RESTARTED_AT
 from controller.api.objects import JSONObject, fields_of
+from controller.api.pod import Pod
 from controller.api.revision import Revision
 from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.rollback import RollbackWish, choice_explained, roll_back, target_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import Snapshot
-from tests.beds.worlds import OURS, node, pod, revision, taint, template
+from tests.beds.snapshots import detail
+from tests.beds.worlds import OURS, numbered, pod, revision, template
 from tests.unit.kubectl_plugin.edits.documents import seen
 
 
@@ -31,9 +34,12 @@ def live(rev: str = "v7", *, history: int | None = None, on_delete: bool = False
     return {"metadata": {"name": "demo", "namespace": "default", "uid": OURS, "resourceVersion": "9"}, "spec": spec}
 
 
-def snapshot(document: JSONObject | None = None, *revisions: Revision | str) -> Snapshot:
-    """With revisions 5, 6 and 7 unless told; `v6` is the sixth."""
-    return seen(document or live(), nodes=0, revisions=revisions or ("v7", "v6", "v5"))
+def snapshot(
+    document: JSONObject | None = None, *revisions: Revision | str, stable: str = "v6", previous: str = ""
+) -> Snapshot:
+    """With revisions 5, 6 and 7 unless told; `v6` is the sixth, and the stable one."""
+    found = revisions or ("v7", "v6", "v5")
+    return seen(document or live(), nodes=0, revisions=found, stable=stable, previous=previous)
 
 
 def target(seen: Snapshot, to_revision: int | None = None) -> int:
@@ -54,22 +60,58 @@ def rolling_of(document: JSONObject) -> JSONObject:
 # which revision
 
 
-def test_left_out_it_is_the_one_before() -> None:
-    assert target(snapshot()) == 6
+def restarted(*revisions: str, stable: str) -> Snapshot:
+    """A restart of v6 is live, as revision 8."""
+    again: Any = template("v6")
+    again["metadata"]["annotations"] = {RESTARTED_AT: "2027-01-15T08:00:00Z"}
+    document = {**live(), "spec": {**fields_of(live()["spec"]), "template": again}}
+    return snapshot(document, revision("v8", of=again), *revisions, stable=stable, previous="v5")
 
 
-def test_a_template_that_no_revision_has_yet_goes_back_to_the_newest() -> None:
-    assert target(snapshot(live("v8"))) == 7
+NOT_KEPT = "the last revision that was rolled out completely is not kept"
+UNKNOWN = "no revision is known to have been rolled out completely"
+NONE_BEFORE = "none is known to have been rolled out before revision {}"
+ON_THE_WAY = "nodes are on their way back to revision {}"
 
 
-def test_the_one_before_is_one_that_means_another_pod() -> None:
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        pytest.param(snapshot(), 6, id="the stable one"),
+        pytest.param(snapshot(live("v8")), 6, id="from a template that is not stored yet"),
+        pytest.param(snapshot(stable="v5"), 5, id="though another is newer"),
+        pytest.param(snapshot(stable="v7", previous="v5"), 5, id="from the stable one the one before"),
+        pytest.param(snapshot(stable="v7"), NONE_BEFORE.format(7), id="none is recorded before"),
+        pytest.param(snapshot(stable="v7", previous="v1"), NONE_BEFORE.format(7), id="the one before is not kept"),
+        pytest.param(snapshot(live("v5"), stable="v6", previous="v5"), ON_THE_WAY.format(5), id="being reverted"),
+        pytest.param(snapshot(live("v6"), stable="v6"), NONE_BEFORE.format(6), id="reverted"),
+        pytest.param(snapshot(stable="", previous="v5"), 5, id="none is stable, and one stands in"),
+        pytest.param(snapshot(stable="", previous="v7"), UNKNOWN, id="none is stable, and the live one stands in"),
+        pytest.param(snapshot(stable=""), UNKNOWN, id="no record"),
+        pytest.param(snapshot(live(), "v7", "v6", stable=""), UNKNOWN, id="no record, and only one other"),
+        pytest.param(snapshot(stable="v1"), NOT_KEPT, id="the stable one is not kept"),
+        pytest.param(restarted("v6", "v5", stable="v6"), 5, id="from a restart of the stable one"),
+        pytest.param(restarted("v6", "v5", stable="v8"), 5, id="from a restart that is stable"),
+        pytest.param(
+            restarted("v7", "v6", "v5", stable="v6"), ON_THE_WAY.format(6), id="a restart that leaves another one"
+        ),
+    ],
+)
+def test_left_out_it_is_one_that_was_stable(found: Snapshot, wanted: int | str) -> None:
+    if isinstance(wanted, int):
+        assert target(found) == wanted
+        return
+    with pytest.raises(CommandError) as refused:
+        target(found)
+    name = "it cannot be told which revision demo is to go back to"
+    assert (refused.value.message, refused.value.exit_code) == (f"{name}: {wanted}", 6)
+    assert refused.value.hints, "the revisions to choose from"
+
+
+def test_a_revision_that_means_the_same_pod_is_none_to_go_back_to() -> None:
     """Revision 6 only spells out what the API server fills in."""
     spelled = revision("v6", of=template("v7", restartPolicy="Always", dnsPolicy="ClusterFirst"))
-    assert target(snapshot(live("v7"), "v7", spelled, "v5")) == 5
-
-
-def test_a_template_that_went_back_already_but_is_not_renumbered() -> None:
-    assert target(snapshot(live("v6"))) == 7
+    assert target(snapshot(live("v7"), "v7", spelled, "v5", stable="v7", previous="v5")) == 5
 
 
 def test_a_revision_may_be_named() -> None:
@@ -77,7 +119,8 @@ def test_a_revision_may_be_named() -> None:
 
 
 def test_a_revision_that_is_being_deleted_is_none() -> None:
-    assert target(snapshot(live(), "v7", revision("v6", dying=True), "v5")) == 5
+    with pytest.raises(CommandError, match="is not kept"):
+        target(snapshot(live(), "v7", revision("v6", dying=True), "v5"))
     with pytest.raises(CommandError, match="revision 6 of demo is not kept"):
         target(snapshot(live(), "v7", revision("v6", dying=True), "v5"), 6)
 
@@ -110,54 +153,19 @@ def test_a_revision_that_is_not_kept(history: int | None, limit: int) -> None:
     assert (refused.value.message, refused.value.exit_code) == (words, 1)
 
 
-@pytest.mark.parametrize(
-    ("nodes", "number"),
-    [
-        ({"v3": 5}, 2),
-        ({"v1": 3, "v2": 1, "v3": 1}, 1),
-        ({"v1": 1, "v2": 3, "v3": 1}, 2),
-        ({"v1": 2, "v2": 2, "v3": 1}, 2),
-    ],
-    ids=[
-        "nobody has an older one",
-        "a canary that was fixed forward",
-        "a few were left behind",
-        "as many: the newer",
-    ],
-)
-def test_it_is_the_one_that_most_of_the_nodes_left_to_update_run(nodes: dict[str, int], number: int) -> None:
-    assert target(running(nodes)) == number
-
-
-def running(nodes: dict[str, int], *straggling: Node, selected: bool = False) -> Snapshot:
-    """v3 is rolled out: so many nodes run each; `straggling` ones run v1, and are not among the `selected` ones."""
-    names = [f"node-{place}" for place in range(sum(nodes.values()))]
-    tags = iter(names)
-    pods = [pod(next(tags), tag) for tag, count in nodes.items() for _ in range(count)]
-    pods += [pod(one.name, "v1") for one in straggling]
-    fleet = (*(node(name, labels={"track": "canary"}) for name in names), *straggling)
-    settings: Any = {"selector": {"matchLabels": {"track": "canary"}}} if selected else {}
-    found = seen(live("v3", **settings), pods=pods, revisions=("v3", "v2", "v1"))
-    return msgspec.structs.replace(found, nodes=fleet)
-
-
-def test_a_node_that_the_update_may_not_move_has_no_say() -> None:
-    assert target(running({"v3": 5}, node("z"), selected=True)) == 2
-
-
-def test_neither_has_one_that_cannot_be_reached() -> None:
-    gone = node("z", taint("node.kubernetes.io/unreachable", "NoExecute"))
-    assert target(running({"v3": 5}, gone)) == 2
-
-
 def test_why_it_is_this_one_is_told_where_another_might_be_expected() -> None:
-    fixed, straggling = running({"v1": 3, "v2": 1, "v3": 1}), running({"v2": 3, "v3": 1, "v1": 1})
-    assert choice_explained(fixed, target_of(fixed, None)) == "3 of 4 nodes left to update run it, not revision 2"
+    def why(stable: str, previous: str = "", pods: Sequence[Pod] = ()) -> str:
+        fleet = numbered(len(pods)) if pods else ()
+        found = snapshot(live("v3"), "v3", "v2", "v1", stable=stable, previous=previous)
+        found = msgspec.structs.replace(found, pods=tuple(detail(one) for one in pods), nodes=fleet)
+        return choice_explained(found, target_of(found, None))
+
+    assert why("v1") == "it is the last one that was rolled out completely; revision 2 was not"
+    assert why("v3", "v1") == "it is the one before that was rolled out completely; revision 2 was not"
     assert (
-        choice_explained(straggling, target_of(straggling, None)) == "it is the one before; 1 node runs an older one"
+        why("v2", pods=(pod("node-0", "v1"), pod("node-1", "v2"))) == "it is the one before; 1 node runs an older one"
     )
-    plain = running({"v2": 3, "v3": 2})
-    assert choice_explained(plain, target_of(plain, None)) == ""
+    assert why("v2", pods=(pod("node-0", "v2"),)) == ""
 
 
 # what is written
@@ -231,7 +239,7 @@ def test_with_on_delete_only_the_template_is_written_with_a_caution() -> None:
     [
         pytest.param(snapshot(), None, "rolled back to revision 6 (now revision 8)", id="renumbered"),
         pytest.param(snapshot(), 5, "rolled back to revision 5 (now revision 8)", id="further-back"),
-        pytest.param(snapshot(live("v8")), None, "rolled back to revision 7", id="the-newest-keeps-its-number"),
+        pytest.param(snapshot(live("v8"), stable="v7"), None, "rolled back to revision 7", id="newest"),
     ],
 )
 def test_the_number_that_the_controller_will_give_it(seen: Snapshot, to_revision: int | None, result: str) -> None:

@@ -27,7 +27,9 @@ def lines(snapshot: Snapshot, *, width: int = 200, **wish: Any) -> list[str]:
 
 def canary(*pods: Pod, nodes: int = 4, **settings: Any) -> Snapshot:
     """Back from v2 to v1: node-3 and node-2 have v2 unless told."""
-    return seen(live(rolling(**{"maxUnavailable": 1, **settings})), pods=pods or (*CANARY, *LEFT), nodes=nodes)
+    return seen(
+        live(rolling(**{"maxUnavailable": 1, **settings})), pods=pods or (*CANARY, *LEFT), nodes=nodes, stable="v1"
+    )
 
 
 def test_the_headline_has_the_number_the_age_and_the_images_that_come_back() -> None:
@@ -115,7 +117,7 @@ def test_what_is_not_set_is_not_told() -> None:
 
 
 def test_with_on_delete_each_is_told_to_be_deleted() -> None:
-    snapshot = seen(live(ON_DELETE), pods=(*CANARY, *LEFT))
+    snapshot = seen(live(ON_DELETE), pods=(*CANARY, *LEFT), stable="v1")
     assert lines(snapshot) == [
         "move back   no node",
         "stay        2 nodes already on it",
@@ -125,7 +127,7 @@ def test_with_on_delete_each_is_told_to_be_deleted() -> None:
 
 def test_without_the_right_to_read_pods_only_what_is_written_is_told() -> None:
     settings = rolling(partition=3, paused=True, selector={"matchLabels": {"track": "canary"}})
-    snapshot = seen(live(settings), unread=(Unread(what="pods"),))
+    snapshot = seen(live(settings), unread=(Unread(what="pods"),), stable="v1")
     assert lines(snapshot, drop_selector=True) == [
         "who moves   cannot be told: the pods could not be read",
         "also set    partition 3 -> 0",
