@@ -171,9 +171,9 @@ class Targets(Value, gc=True):
     """The nodes of a job, in order of update: by name, descending."""
 
     nodes: Sequence[str] = ()
-    silent: frozenset[str] = frozenset()
+    not_ready: frozenset[str] = frozenset()
     """Nodes on which no pod starts now."""
-    having: frozenset[str] = frozenset()
+    with_image: frozenset[str] = frozenset()
     """Nodes whose kubelet reports that it has the image."""
 
 
@@ -202,8 +202,8 @@ def targets(
     first = parse(updated or LabelSelector())
     return Targets(
         nodes=[node.name for node in sorted(chosen, key=lambda one: (first(one.labels), one.name), reverse=True)],
-        silent=frozenset(node.name for node in chosen if node.silent),
-        having=frozenset(node.name for node in chosen if not job.spec.asks_registry and image in node.images),
+        not_ready=frozenset(node.name for node in chosen if node.silent),
+        with_image=frozenset(node.name for node in chosen if not job.spec.asks_registry and image in node.images),
     )
 
 

@@ -1,169 +1,184 @@
-"""Reads the results off the pullers: who has the image now, where pulling failed, which pullers can go.
-
-Decides what to do next for one ImagePullJob, from what there is and the results of its nodes so far. Pure.
-"""
+"""Decides what to do next for one ImagePullJob: a JobWorld in, a JobPlan out. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, islice
 from math import inf
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from controller.api.formats import shortened
-from controller.api.image_pull_job import ImagePullJobStatus, Puller, Pulling
-from controller.api.objects import epoch, rfc3339
-from controller.imagepull.jobs import (
-    PULLED,
-    DeleteJob,
-    EndPuller,
-    JobAction,
-    JobPlan,
-    JobWorld,
-    StartPuller,
-    Try,
-    may_end,
-)
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, Pulling
+from controller.api.objects import Ref, Value, epoch, rfc3339
 from controller.planner.actions import Note
 
-FIRST_WAIT = 1.0
-LONGEST_WAIT = 30.0
+FIRST_DELAY = 1.0
+MAX_DELAY = 30.0
 """Seconds between two attempts on one node, at first and at most. They double in between."""
-DOUBLINGS = 5
-"""Doublings until the longest wait; doubling further would overflow at some time."""
-HOPELESS = "InvalidImageName"
+PERMANENT = "InvalidImageName"
 """The beginning of a failure that no node and no retry can avoid."""
 LOST = "its pod was deleted, or sent to another node, by somebody else"
-IMAGE_PULL_FAILED = "ImagePullFailed"
-
-
-def failed(nodes: Mapping[str, str]) -> tuple[Note, ...]:
-    """Notes about nodes where it will not be tried again."""
-    said = (f"{node}: {why}" for node, why in nodes.items())
-    return tuple(Note(warning=True, reason=IMAGE_PULL_FAILED, message=one) for one in said)
-
-
-class PullerResults:
-    """The results that the pullers show."""
-
-    def __init__(self, world: JobWorld) -> None:
-        self.settled: dict[str, str | None] = {}
-        self.tries: dict[str, Try] = {}
-        self.active: set[str] = set()
-        """Nodes whose puller goes on."""
-        self.ends: list[EndPuller] = []
-        self.timeouts: list[float] = []
-        self._world = world
-        self._due = {node for node, due in world.retried.items() if due <= world.moment}
-        for puller in world.pullers:
-            if self._is_asked(puller.node) and puller.job_uid == world.job.uid and self._goes_on(puller):
-                self.active.add(puller.node)
-            elif may_end(world, puller):
-                self.ends.append(EndPuller(pod=puller.ref))
-        for node, uid in world.lost.items():
-            if self._is_asked(node) and node not in world.silent:
-                self._failed(node, uid, LOST)
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        return failed({node: why for node, why in self.settled.items() if why is not PULLED})
-
-    def _is_asked(self, node: str) -> bool:
-        return node in self._world.left or node in self._due
-
-    def _goes_on(self, puller: Puller) -> bool:
-        world, node = self._world, puller.node
-        if puller.dying or puller.uid in world.awaited:
-            return False
-        if puller.state is Pulling.DONE:
-            self.settled[node] = PULLED
-            return False
-        if puller.state is Pulling.FAILED:
-            self._failed(node, puller.uid, puller.why)
-            return False
-        if node in world.silent:
-            return False  # nobody waits for it; the node gets another one when it is back
-        timeout = world.job.spec.timeout
-        until = world.since.get(puller.uid, world.moment) + timeout
-        if until > world.moment:
-            self.timeouts.append(until)
-            return True
-        self._failed(node, puller.uid, f"not pulled within {timeout} s" + (f": {puller.why}" if puller.why else ""))
-        return False
-
-    def _failed(self, node: str, puller: str, why: str) -> None:
-        known = self._world.tries.get(node)
-        if known is not None and known.puller == puller:
-            return  # known already; its puller could not be deleted yet
-        failures = 1 + (known.failures if known is not None else 0)
-        if node in self._due or failures > self._world.job.spec.retries or why.startswith(HOPELESS):
-            self.settled[node] = why
-            return
-        wait = min(FIRST_WAIT * 2.0 ** min(failures - 1, DOUBLINGS), LONGEST_WAIT)
-        self.tries[node] = Try(failures=failures, due=self._world.moment + wait, why=why, puller=puller)
-
-
-FAILED_NODES_KEPT = 500
-"""Names in the status, at most; 253 characters each, they take up to 125 KiB."""
 NEVER_BEGUN = "its turn did not come, or its kubelet is not ready"
 UNFINISHED = "it was still being pulled"
 RUNNING, COMPLETED = "job is running", "job has completed"
 EXCEEDED = "job exceeds activeDeadlineSeconds"
+IMAGE_PULL_FAILED = "ImagePullFailed"
 IMAGE_PULL_JOB_COMPLETED = "ImagePullJobCompleted"
+FAILED_NODES_KEPT = 500
+"""Names in the status, at most; 253 characters each, they take up to 125 KiB."""
+
+PULLED: Final = None
+Result: TypeAlias = str | None
+"""The result of a node: `PULLED`, or why pulling failed."""
+
+
+class Attempt(Value):
+    """A failed attempt on a node, which will be repeated at `due` (`elapsed`)."""
+
+    failures: int
+    due: float
+    why: str
+    puller: str
+    """The uid of the puller that failed last."""
+
+
+class StartPuller(Value):
+    node: str
+
+
+class EndPuller(Value):
+    pod: Ref
+
+
+class DeleteJob(Value):
+    job: Ref
+
+
+JobAction: TypeAlias = StartPuller | EndPuller | DeleteJob
+
+
+class JobWorld(Value, gc=True):
+    """Everything that one decision may look at. Writes are known by their backoff keys: names of nodes for creates,
+    uids for deletes."""
+
+    job: ImagePullJob
+    status: ImagePullJobStatus
+    """The newest known status."""
+    pending: Mapping[str, None]
+    """Nodes that should have the image and have no result yet, in order of update."""
+    pulled: Collection[str]
+    """Nodes that have the image."""
+    failed: Mapping[str, str]
+    """Nodes that have used up their attempts, with the reason."""
+    retry_at: Mapping[str, float]
+    """When each failed node of a job that never completes is tried again (`elapsed`). A failed node that is missing
+    here may be tried now."""
+    not_ready: Collection[str]
+    """Nodes on which no pod would start now."""
+    attempts: Mapping[str, Attempt]
+    """The last attempt on pending nodes where one has failed."""
+    pullers: Sequence[Puller]
+    first_seen: Mapping[str, float]
+    """When each puller was first seen (`elapsed`), by uid."""
+    lost_pullers: Mapping[str, str]
+    """Nodes whose puller is gone without our deleting it, or is on another node now; with the uid of the puller."""
+    in_flight: Collection[str]
+    """Keys of writes that are not answered yet."""
+    failing: Collection[str]
+    """Keys of writes that failed last time."""
+    in_backoff: Collection[str]
+    """Keys in `failing` that may not be tried again yet."""
+    only_not_ready_since: float
+    """Since when all pending nodes are in `not_ready` (`elapsed`); `inf`: they are not."""
+    max_creates: int
+    """How many pullers may be created in this pass."""
+    refusal: str
+    """Why the server refuses pullers; empty: it does not."""
+    now: float
+    """The time of this pass (seconds since 1970)."""
+    moment: float
+    """The same time by `elapsed`, the clock of all durations."""
+
+    @property
+    def desired(self) -> int:
+        return len(self.pending) + len(self.pulled) + len(self.failed)
+
+    @property
+    def retried(self) -> Mapping[str, float]:
+        """When each failed node is tried again; empty unless the job never completes."""
+        return {node: self.retry_at.get(node, -inf) for node in self.failed} if self.job.spec.keeps_on else {}
+
+    def may_write(self, key: str) -> bool:
+        return key not in self.in_flight and key not in self.in_backoff
+
+    def may_end(self, puller: Puller) -> bool:
+        """Whether the deletion of the puller should be requested now."""
+        return not puller.dying and self.may_write(puller.uid)
+
+
+class JobPlan(Value, gc=True):
+    actions: tuple[JobAction, ...]
+    status: ImagePullJobStatus
+    results: Mapping[str, Result] = {}
+    """The results of nodes that are done in this pass."""
+    attempts: Mapping[str, Attempt] = {}
+    """Failed attempts that will be repeated."""
+    only_not_ready: bool = False
+    """Whether all pending nodes are not ready; they may come back."""
+    wake_at: float = inf
+    """When the next pass is needed even without an event (`elapsed`)."""
+    notes: tuple[Note, ...] = ()
 
 
 def plan(world: JobWorld) -> JobPlan:
     if world.job.dying or world.job.is_left_behind or world.status.completion_time:
         return _after_the_end(world)
-    events = PullerResults(world)
-    tries = {node: one for node, one in {**world.tries, **events.tries}.items() if node not in events.settled}
+    found = PullerResults(world)
+    attempts = {node: one for node, one in {**world.attempts, **found.attempts}.items() if node not in found.results}
     deadline = _deadline(world)
     if deadline <= world.now:
-        return _end(world, events, tries, EXCEEDED)
-    awake = any(node not in events.settled and node not in world.silent for node in world.left)
-    only_silent = not awake and len(events.settled) < len(world.left)
-    patience_ends = min(world.silent_since, world.moment) + world.job.spec.timeout
-    if not awake and not world.job.spec.keeps_on and (not only_silent or patience_ends <= world.moment):
-        return _end(world, events, tries, COMPLETED)
-    starts = _starts(world, events, tries)
+        return _end(world, found, attempts, EXCEEDED)
+    some_ready = any(node not in found.results and node not in world.not_ready for node in world.pending)
+    only_not_ready = not some_ready and len(found.results) < len(world.pending)
+    gives_up_at = min(world.only_not_ready_since, world.moment) + world.job.spec.timeout
+    if not some_ready and not world.job.spec.keeps_on and (not only_not_ready or gives_up_at <= world.moment):
+        return _end(world, found, attempts, COMPLETED)
+    starts = _starts(world, found, attempts)
     wakes = chain(
-        (one.due for one in tries.values()),
+        (one.due for one in attempts.values()),
         world.retried.values(),
-        events.timeouts,
+        found.timeouts,
         [world.moment + deadline - world.now],
-        [patience_ends] if only_silent else (),
+        [gives_up_at] if only_not_ready else (),
     )
     return JobPlan(
-        actions=(*events.ends, *starts),
-        settled=events.settled,
-        tries=events.tries,
-        status=_status(world, events.settled, len(events.active) + (0 if world.refusal else len(starts)), RUNNING),
-        only_silent=only_silent,
+        actions=(*found.ends, *starts),
+        results=found.results,
+        attempts=found.attempts,
+        status=_status(world, found.results, len(found.active) + (0 if world.refusal else len(starts)), RUNNING),
+        only_not_ready=only_not_ready,
         wake_at=min((at for at in wakes if at > world.moment), default=inf),
-        notes=events.notes,
+        notes=found.notes,
     )
 
 
-def _starts(world: JobWorld, events: PullerResults, tries: Mapping[str, Try]) -> list[StartPuller]:
+def _starts(world: JobWorld, found: PullerResults, attempts: Mapping[str, Attempt]) -> list[StartPuller]:
     """The nodes that get a puller now. Nodes where nothing has failed come first: a faulty node delays no other."""
     taken = {puller.node for puller in world.pullers}  # the name is free once that pod is gone
-    starting = sum((place in world.left or place in world.failed) and place not in taken for place in world.awaited)
-    free = min(world.job.spec.at_once(world.desired) - len(events.active) - starting, world.room)
-    others = (taken, events.settled, world.silent, world.awaited, world.held_back)
-    again = sorted((one.due, node) for node, one in tries.items() if one.due <= world.moment)
-    once_more = sorted((due, node) for node, due in world.retried.items() if due <= world.moment)
+    starting = sum((key in world.pending or key in world.failed) and key not in taken for key in world.in_flight)
+    free = min(world.job.spec.at_once(world.desired) - len(found.active) - starting, world.max_creates)
+    excluded = (taken, found.results, world.not_ready, world.in_flight, world.in_backoff)
+    again = sorted((one.due, node) for node, one in attempts.items() if one.due <= world.moment)
+    retried = sorted((due, node) for node, due in world.retried.items() if due <= world.moment)
     nodes: Iterable[str] = chain(
-        (node for node in world.left if node not in tries), (node for _, node in chain(again, once_more))
+        (node for node in world.pending if node not in attempts), (node for _, node in chain(again, retried))
     )
     if world.failing:
         nodes = sorted(nodes, key=lambda node: node in world.failing)
-    may_start = (node for node in nodes if not any(node in some for some in others))
+    may_start = (node for node in nodes if not any(node in some for some in excluded))
     return [StartPuller(node=node) for node in islice(may_start, max(free, 0))]
-
-
-def _all_ends(world: JobWorld) -> tuple[EndPuller, ...]:
-    return tuple(EndPuller(pod=puller.ref) for puller in world.pullers if may_end(world, puller))
 
 
 def _deadline(world: JobWorld) -> float:
@@ -174,36 +189,39 @@ def _deadline(world: JobWorld) -> float:
     return (epoch(world.status.start_time) or world.now) + seconds
 
 
-def _end(world: JobWorld, events: PullerResults, tries: Mapping[str, Try], words: str) -> JobPlan:
+def _end(world: JobWorld, found: PullerResults, attempts: Mapping[str, Attempt], message: str) -> JobPlan:
     """The plan that ends the job. A node without the image has failed; a note names it if it was tried."""
-    unfinished = (one for one in world.pullers if one.node in events.active)
+    unfinished = (one for one in world.pullers if one.node in found.active)
     cut_off = {one.node: f"{UNFINISHED}: {one.why}" if one.why else UNFINISHED for one in unfinished}
-    cut_off |= {node: one.why for node, one in tries.items()}
-    missing = {node: cut_off.get(node, NEVER_BEGUN) for node in world.left if node not in events.settled}
-    status = _status(world, {**events.settled, **missing}, 0, words)
+    cut_off |= {node: one.why for node, one in attempts.items()}
+    missing = {node: cut_off.get(node, NEVER_BEGUN) for node in world.pending if node not in found.results}
+    status = _status(world, {**found.results, **missing}, 0, message)
     over = Note(warning=status.failed > 0, reason=IMAGE_PULL_JOB_COMPLETED, message=status.message)
     return JobPlan(
         actions=_all_ends(world),
-        settled=events.settled,
-        tries={},
+        results=found.results,
         status=replace(status, completion_time=rfc3339(world.now)),
-        notes=(*events.notes, *failed({node: why for node, why in missing.items() if node in cut_off}), over),
+        notes=(*found.notes, *_failure_notes({node: why for node, why in missing.items() if node in cut_off}), over),
     )
 
 
 def _after_the_end(world: JobWorld) -> JobPlan:
-    """The plan after the end: no puller stays, and the job is deleted in its time."""
+    """The plan after the end: no puller stays, and the job is deleted after its TTL."""
     actions: tuple[JobAction, ...] = _all_ends(world)
-    left, wake_at = _stays(world), inf
+    ttl, wake_at = _remaining_ttl(world), inf
     if not world.job.dying and not world.pullers:
-        if left > 0:
-            wake_at = world.moment + left
-        elif world.job.uid not in world.awaited and world.job.uid not in world.held_back:
+        if ttl > 0:
+            wake_at = world.moment + ttl
+        elif world.may_write(world.job.uid):
             actions = (DeleteJob(job=world.job.ref),)
-    return JobPlan(actions=actions, settled={}, tries={}, status=world.status, wake_at=wake_at)
+    return JobPlan(actions=actions, status=world.status, wake_at=wake_at)
 
 
-def _stays(world: JobWorld) -> float:
+def _all_ends(world: JobWorld) -> tuple[EndPuller, ...]:
+    return tuple(EndPuller(pod=puller.ref) for puller in world.pullers if world.may_end(puller))
+
+
+def _remaining_ttl(world: JobWorld) -> float:
     """Seconds until the job is deleted; infinite: it stays."""
     if world.job.is_left_behind:
         return 0.0
@@ -211,21 +229,89 @@ def _stays(world: JobWorld) -> float:
     return inf if completed is None or ttl is None else completed + ttl - world.now
 
 
-def _status(world: JobWorld, settled: Mapping[str, str | None], active: int, words: str) -> ImagePullJobStatus:
-    """The status. `settled` are the results found in this pass."""
-    failed = {node: why for node, why in {**world.failed, **settled}.items() if why is not PULLED}
+def _status(world: JobWorld, results: Mapping[str, Result], active: int, message: str) -> ImagePullJobStatus:
+    """The status; `results` are those of this pass."""
+    failed = {node: why for node, why in {**world.failed, **results}.items() if why is not PULLED}
     names = sorted(failed)
-    succeeded = len(world.pulled) + sum(why is PULLED for why in settled.values())
-    if words == RUNNING:
-        words = f"{words}, progress {100 * succeeded / max(world.desired, 1):.1f}%"
-    told = [f"{names[0]}: {failed[names[0]]}"] if names else []
+    succeeded = len(world.pulled) + sum(why is PULLED for why in results.values())
+    if message == RUNNING:
+        message += f", progress {100 * succeeded / max(world.desired, 1):.1f}%"
+    if problem := world.refusal or (f"{names[0]}: {failed[names[0]]}" if names else ""):
+        message += f"; {problem}"
     return ImagePullJobStatus(
         desired=world.desired,
         active=active,
         succeeded=succeeded,
         failed=len(failed),
         failed_nodes=tuple(names[:FAILED_NODES_KEPT]) or None,
-        message=shortened("; ".join([words, *([world.refusal] if world.refusal else told)])),
+        message=shortened(message),
         start_time=world.status.start_time or rfc3339(world.now),
         completion_time=world.status.completion_time,
     )
+
+
+def _failure_notes(nodes: Mapping[str, str]) -> tuple[Note, ...]:
+    """Notes about nodes where it will not be tried again."""
+    messages = (f"{node}: {why}" for node, why in nodes.items())
+    return tuple(Note(warning=True, reason=IMAGE_PULL_FAILED, message=message) for message in messages)
+
+
+class PullerResults:
+    """The results that the pullers show: which nodes have the image now, where pulling failed, and which pullers can
+    go."""
+
+    def __init__(self, world: JobWorld) -> None:
+        self.results: dict[str, Result] = {}
+        self.attempts: dict[str, Attempt] = {}
+        self.active: set[str] = set()
+        """Nodes whose puller goes on."""
+        self.ends: list[EndPuller] = []
+        self.timeouts: list[float] = []
+        self._world = world
+        self._due = {node for node, due in world.retried.items() if due <= world.moment}
+        for puller in world.pullers:
+            if self._is_wanted(puller.node) and puller.job_uid == world.job.uid and self._goes_on(puller):
+                self.active.add(puller.node)
+            elif world.may_end(puller):
+                self.ends.append(EndPuller(pod=puller.ref))
+        for node, uid in world.lost_pullers.items():
+            if self._is_wanted(node) and node not in world.not_ready:
+                self._failed(node, uid, LOST)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        return _failure_notes({node: why for node, why in self.results.items() if why is not PULLED})
+
+    def _is_wanted(self, node: str) -> bool:
+        return node in self._world.pending or node in self._due
+
+    def _goes_on(self, puller: Puller) -> bool:
+        world, node = self._world, puller.node
+        if puller.dying or puller.uid in world.in_flight:
+            return False
+        if puller.state is Pulling.DONE:
+            self.results[node] = PULLED
+            return False
+        if puller.state is Pulling.FAILED:
+            self._failed(node, puller.uid, puller.why)
+            return False
+        if node in world.not_ready:
+            return False  # the node gets another one when it is back
+        timeout = world.job.spec.timeout
+        until = world.first_seen.get(puller.uid, world.moment) + timeout
+        if until > world.moment:
+            self.timeouts.append(until)
+            return True
+        self._failed(node, puller.uid, f"not pulled within {timeout} s" + (f": {puller.why}" if puller.why else ""))
+        return False
+
+    def _failed(self, node: str, puller: str, why: str) -> None:
+        last = self._world.attempts.get(node)
+        if last is not None and last.puller == puller:
+            return  # known already; its puller could not be deleted yet
+        failures = 1 + (last.failures if last is not None else 0)
+        if node in self._due or failures > self._world.job.spec.retries or why.startswith(PERMANENT):
+            self.results[node] = why
+            return
+        delay = min(FIRST_DELAY * 2.0 ** min(failures - 1, 10), MAX_DELAY)  # a larger power would overflow some day
+        self.attempts[node] = Attempt(failures=failures, due=self._world.moment + delay, why=why, puller=puller)

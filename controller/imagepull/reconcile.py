@@ -1,197 +1,65 @@
-"""Carries out the writes of a pass, each with its guard, and notes what the answers teach.
-
-One pass over one job: check that the caches are fresh, plan, carry out, write the status.
-"""
+"""One pass over one ImagePullJob: check that the caches are fresh, plan, carry out, write the status."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Mapping
 from math import inf
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import Literal
 
-from controller.api import patch
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, keeps_images, targets
-from controller.api.names import FAILED_CREATE
-from controller.api.objects import JSONObject, Key, Ref, as_json
-from controller.api.selector import LabelSelector
-from controller.imagepull import puller
-from controller.imagepull.jobs import (
-    PULLED,
-    DeleteJob,
-    EndPuller,
-    JobAction,
-    JobCached,
-    JobCaches,
-    JobPlan,
-    JobWorld,
-    StartPuller,
-    nodes_of_pods,
-)
-from controller.imagepull.plan import plan
-from controller.imagepull.state import STATUS, JobState, begin, lacking
+from controller.api.objects import Key
+from controller.api.pod import PodView
+from controller.api.selector import LabelSelector, as_text
+from controller.imagepull.execute import JobExecution
+from controller.imagepull.plan import PULLED, EndPuller, JobPlan, JobWorld, plan
+from controller.imagepull.rollouts import nodes_with_old_pod
+from controller.imagepull.state import STATUS, JobState, new_state, nodes_without_image
 from controller.kube.client import Client
-from controller.kube.errors import ApiError, WriteVerdict, classify
-from controller.kube.requests import IMAGE_PULL_JOBS, PULLERS
+from controller.kube.decode import Seen
+from controller.kube.errors import ApiError
+from controller.kube.requests import Resource
 from controller.kube.sender import CEILING
 from controller.observe.instrumentation import Instrumentation
 from controller.planner.actions import Note
 from controller.planner.world import Unpulled
+from controller.reconcile.caches import Caches
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.expectations import OF_PODS, Expectations
 from controller.runtime.pacing import PacedPass, Pacer
-from controller.runtime.workers import (
-    AT_ONCE,
-    LOOK_AGAIN_SECONDS,
-    Answers,
-    ComeBack,
-    Done,
-    Outcome,
-    Requeue,
-    outcome,
-)
+from controller.runtime.store import Store
+from controller.runtime.workers import AT_ONCE, LOOK_AGAIN_SECONDS, ComeBack, Done, Outcome, Requeue, outcome
 from controller.runtime.workqueue import WorkItem
-
-Work: TypeAlias = Callable[[], Coroutine[None, None, object]]
-
-_GONE: Final = (WriteVerdict.NOT_FOUND, WriteVerdict.CONFLICT)
-"""The answers to a write guarded only by the uid which mean that the object is gone or was replaced."""
-
-
-class JobExecution:
-    def __init__(
-        self,
-        client: Client,
-        expectations: Expectations,
-        key: Key,
-        state: JobState,
-        requeue: Requeue,
-        say: Callable[[ImagePullJob, Note], None],
-        did: Callable[[str], None],
-    ) -> None:
-        self._client, self._expectations, self._key, self._state = client, expectations, key, state
-        self._requeue, self._say, self._did = requeue, say, did
-
-    async def carry_out(self, actions: Sequence[JobAction], job: ImagePullJob | None = None) -> bool:
-        """Carry out each action on its own; returns whether the answers came in time. If not, another pass has begun
-        meanwhile. `job` is needed for StartPuller."""
-        return await self._answered([self._begin(action, job) for action in actions])
-
-    async def _answered(self, works: Sequence[Work]) -> bool:
-        async def one(work: Work) -> None:
-            await work()
-            answers.came()
-
-        with Answers(self._requeue) as answers:
-            async with asyncio.TaskGroup() as group:
-                for work in works:
-                    group.create_task(one(work))
-        return not answers.is_late
-
-    async def write_status(
-        self, job: ImagePullJob, before: ImagePullJobStatus | None, wanted: ImagePullJobStatus
-    ) -> None:
-        async def write() -> None:
-            operations = patch.guarded_by_uid(job.uid, *_changes(before, wanted))
-            written = await self._client.with_reserved_permit().patch(
-                IMAGE_PULL_JOBS, job.ref, operations, sub="status"
-            )
-            self._state.wrote = (written.version, wanted)
-            self._state.pacer.wrote(elapsed())
-
-        await self._answered([self._at_place(STATUS, "status_written", write, over=_GONE)])
-
-    def _begin(self, action: JobAction, job: ImagePullJob | None) -> Work:
-        what = type(action).__name__
-        match action:
-            case StartPuller(node=node):
-                assert job is not None
-                failed = partial(self._not_started, job)
-                return self._at_place(node, what, partial(self._start, job, node), failed=failed)
-            case EndPuller(pod=ref):
-                self._state.ended.add(ref.uid)
-                return self._at_place(ref.uid, what, partial(self._end, ref), over=_GONE)
-            case DeleteJob(job=ref):  # as it was when it was decided: not one that was edited since
-                write = partial(
-                    self._client.delete, IMAGE_PULL_JOBS, ref, version=ref.version, propagation="Background"
-                )
-                return self._at_place(ref.uid, what, write, over=(WriteVerdict.NOT_FOUND,))
-            case _:
-                assert_never(action)
-
-    def _at_place(
-        self,
-        place: str,
-        what: str,
-        write: Work,
-        *,
-        over: Collection[WriteVerdict] = (),
-        failed: Callable[[ApiError, bool], None] = lambda error, counts: None,
-    ) -> Work:
-        """The write at one place. `over` are errors after which nothing is left to do. `failed` is called after any
-        other error, with whether it counts as a failure of the place."""
-        state = self._state
-        state.awaited.add(place)
-
-        async def work() -> None:
-            try:
-                await write()
-            except ApiError as error:
-                means = classify(error).write
-                if means in over:
-                    state.places.went_well(place)
-                else:
-                    state.errors.append(error)
-                    self._did(f"{what}_failed")
-                    failed(error, state.places.learn_failure(place, means, elapsed()))
-            else:
-                self._did(what)
-                state.places.went_well(place)
-            finally:
-                state.awaited.discard(place)
-
-        return work
-
-    async def _start(self, job: ImagePullJob, node: str) -> None:
-        name = puller.pod_name(job, node)
-        written = await self._client.create(PULLERS, job.namespace, puller.body(job, node), name=name)
-        self._state.accepted()
-        self._state.here[written.uid] = node
-        self._expectations.expect_version(str(self._key), PULLERS.name, written.version, elapsed())
-
-    def _not_started(self, job: ImagePullJob, error: ApiError, counts: bool) -> None:
-        """Decide how long no puller is created anywhere. A server that is away or busy refuses none. A name that is
-        taken is that of our own puller, which the cache does not show yet, unless it stays taken."""
-        means = classify(error).write
-        if counts and not means.undecided:
-            if means is not WriteVerdict.NAMESPACE_TERMINATING:
-                self._state.refused(str(error), elapsed())
-                self._say(job, Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {error.message}"))
-        elif means is not WriteVerdict.ALREADY_EXISTS:
-            self._state.unanswered(elapsed())
-
-    async def _end(self, ref: Ref) -> None:
-        deleted = await self._client.delete(PULLERS, ref)
-        self._expectations.expect_deletion(str(self._key), ref.uid, elapsed(), deleted.version)
-
-
-def _changes(before: ImagePullJobStatus | None, wanted: ImagePullJobStatus) -> list[JSONObject]:
-    """The operations that change the status. Only we write it, so the uid is enough as a guard."""
-    after = _fields(wanted)
-    if before is None:
-        return [patch.add(after, "status")]
-    old = _fields(before)
-    gone = [patch.remove("status", name) for name in old if name not in after]
-    return [patch.add(value, "status", name) for name, value in after.items() if old.get(name) != value] + gone
-
-
-def _fields(status: ImagePullJobStatus) -> JSONObject:
-    return {name: value for name, value in as_json(status).items() if value is not None}
-
 
 PODS_LISTED_SECONDS = 30.0
 """Seconds after which the pods that a podSelector selects are listed again."""
+
+
+class JobCaches:
+    """The caches of jobs and of their pullers, beside those of DaemonSets."""
+
+    def __init__(self, jobs: Store[ImagePullJob], pullers: Store[Puller], daemonsets: Caches) -> None:
+        self.jobs, self.pullers, self.daemonsets = jobs, pullers, daemonsets
+        self._by_job = pullers.index(lambda puller: Key(puller.namespace, puller.job))
+
+    def unfinished(self) -> list[ImagePullJob]:
+        return [job for job in self.jobs.values() if job.status is None or job.status.completion_time is None]
+
+    def pullers_of(self, job: Key) -> tuple[Puller, ...]:
+        """The pullers of the job with this key, also of one that is gone."""
+        return tuple(self._by_job.get(job).values())
+
+    def nodes_of_rollout(self, job: ImagePullJob) -> frozenset[str] | None:
+        """The nodes for which a rollout created the job; None: no rollout is known."""
+        owner = self.daemonsets.daemonset_of(job)
+        if owner is None or not job.hash:
+            return None
+        return frozenset(nodes_with_old_pod(self.daemonsets.pods_of(owner), job.hash))
+
+    def rollout_selector(self, job: ImagePullJob) -> LabelSelector | None:
+        """Selects the nodes that the rollout of the job updates; None: all."""
+        owner = self.daemonsets.daemonset_of(job)
+        rolling = owner.rolling_update if owner is not None else None
+        return rolling.selector if rolling is not None else None
 
 
 class JobReconciler:
@@ -215,8 +83,8 @@ class JobReconciler:
         self._on_progress, self._relist, self._expectations = on_progress, relist, Expectations()
         self._states: dict[Key, JobState] = {}
 
-    async def __call__(self, taken: WorkItem[Key], requeue: Requeue) -> Outcome:
-        key = taken.key
+    async def __call__(self, item: WorkItem[Key], requeue: Requeue) -> Outcome:
+        key = item.key
         try:
             await self._gather(key)
         except ApiError as error:
@@ -227,17 +95,16 @@ class JobReconciler:
         state = self._state_of(key, job)
         if self._is_stale(key):
             return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
-        cached = self._caches.snapshot(key, job)
         if job is None:
-            return await self._clear_up(key, cached.pullers, state, requeue)
+            return await self._clear_up(key, state, requeue)
         with PacedPass(self._pacer, key, requeue) as paced:
-            decided = self._decide(job, cached, state)
+            decided = self._decide(job, state)
             paced.decided()
             return await self._do(job, state, decided, paced.requeue)
 
-    def lacking(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, Unpulled]:
-        """Those of `nodes` that lack the image; see `state.lacking`."""
-        return lacking(job, self._states.get(job.key), nodes, self._keeps_images)
+    def without_image(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, Unpulled]:
+        """Those of `nodes` that lack the image; see `state.nodes_without_image`."""
+        return nodes_without_image(job, self._states.get(job.key), nodes, self._keeps_images)
 
     def is_moved(self, job: ImagePullJob) -> bool:
         """Whether nodes have its image under another name, because admission changed its pullers."""
@@ -245,7 +112,7 @@ class JobReconciler:
         return state is not None and state.uid == job.uid and state.moved
 
     def _keeps_images(self, name: str) -> bool:
-        node = self._caches.nodes.get(Key("", name))
+        node = self._caches.daemonsets.nodes.get(Key("", name))
         return node is None or keeps_images(node)
 
     def server_back(self) -> None:
@@ -254,12 +121,12 @@ class JobReconciler:
 
     def node_gone(self, name: str) -> None:
         for state in self._states.values():
-            state.forget_node(name)
+            state.forget_result(name)
 
     def _state_of(self, key: Key, job: ImagePullJob | None) -> JobState:
         known = self._states.get(key)
         if known is None or (job is not None and known.uid != job.uid):
-            known = self._states[key] = begin(job) if job is not None else JobState(uid="")
+            known = self._states[key] = new_state(job) if job is not None else JobState(uid="")
         return known
 
     def _is_stale(self, key: Key) -> bool:
@@ -284,63 +151,64 @@ class JobReconciler:
             if job is None or _is_over(job, state):
                 return
             state.forget_other_selector(job.spec.pod_selector)
-            is_recent = state.with_pods is not None and elapsed() - state.pods_listed < PODS_LISTED_SECONDS
+            is_recent = state.pod_nodes is not None and elapsed() - state.pods_listed < PODS_LISTED_SECONDS
             if job.spec.pod_selector is None or is_recent:
                 return
             await self._list_pods(job, job.spec.pod_selector, state)
 
-    async def _list_pods(self, job: ImagePullJob, chosen: LabelSelector, state: JobState) -> None:
+    async def _list_pods(self, job: ImagePullJob, selector: LabelSelector, state: JobState) -> None:
         found = self._caches.nodes_of_rollout(job)
         if found is None:
             try:
-                found = await nodes_of_pods(self._client, job.namespace, chosen)
+                found = await _nodes_of_pods(self._client, job.namespace, selector)
             except ApiError:
-                if (found := state.with_pods) is None:  # else use the older list
+                if (found := state.pod_nodes) is None:  # else use the older list
                     raise
-        state.with_pods, state.pods_listed = found, elapsed()
+        state.pod_nodes, state.pods_listed = found, elapsed()
 
-    def _decide(self, job: ImagePullJob, cached: JobCached, state: JobState) -> JobPlan:
-        moment = elapsed()
-        chosen_at = (cached.fleet, job.generation, state.with_pods, cached.updated)
+    def _decide(self, job: ImagePullJob, state: JobState) -> JobPlan:
+        moment, caches, pullers = elapsed(), self._caches, self._caches.pullers_of(job.key)
+        first = caches.rollout_selector(job)
+        key = (caches.daemonsets.fleet, job.generation, state.pod_nodes, first)
         if _is_over(job, state):
             state.clear()
-        elif state.chosen_at != chosen_at:
-            served = state.pulled.intersection(node.name for node in cached.nodes) if job.owner_uid else ()
-            state.choose(targets(job, cached.nodes, state.with_pods, cached.updated), chosen_at, served)
-        state.see(job.spec.image, cached.pullers, moment)
-        held_back = state.places.held_back(moment)
+        elif state.targets_key != key:
+            nodes = tuple(caches.daemonsets.nodes.values())
+            updated = state.pulled.intersection(node.name for node in nodes) if job.owner_uid else ()
+            state.set_targets(targets(job, nodes, state.pod_nodes, first), key, updated)
+        state.observe_pullers(job.spec.image, pullers, moment)
         decided = plan(
             JobWorld(
                 job=job,
                 status=state.latest_status(job) or ImagePullJobStatus(),
-                left=state.left,
+                pending=state.pending,
                 pulled=state.pulled,
                 failed=state.failed,
-                again=state.again,
-                silent=state.silent,
-                tries=state.tries,
-                pullers=cached.pullers,
-                since=state.since,
-                lost=state.lost,
-                awaited=state.awaited,
+                retry_at=state.retry_at,
+                not_ready=state.not_ready,
+                attempts=state.attempts,
+                pullers=pullers,
+                first_seen=state.first_seen,
+                lost_pullers=state.lost_pullers,
+                in_flight=state.in_flight,
                 failing=state.places.failing.keys() | state.places.inconclusive.keys(),
-                held_back=held_back,
-                silent_since=state.silent_since,
-                room=state.room(moment),
+                in_backoff=state.places.held_back(moment),
+                only_not_ready_since=state.only_not_ready_since,
+                max_creates=state.max_creates(moment),
                 refusal=state.refusal,
                 now=self._clock(),
                 moment=moment,
             )
         )
-        state.learn(decided, moment)
+        state.apply_plan(decided, moment)
         return decided
 
     async def _do(self, job: ImagePullJob, state: JobState, decided: JobPlan, requeue: Requeue) -> Outcome:
-        if decided.settled:
+        if decided.results:
             self._on_progress(job)
-        for how in decided.settled.values():
-            self._attempted("pulled" if how is PULLED else "failed")
-        for _ in decided.tries:
+        for result in decided.results.values():
+            self._attempted("pulled" if result is PULLED else "failed")
+        for _ in decided.attempts:
             self._attempted("failed")
         for note in decided.notes:
             self._say(job, note)
@@ -350,17 +218,17 @@ class JobReconciler:
                 self._say(job, note)
 
         execution = self._execution(job.key, state, requeue, warned)
-        room = max(CEILING - len(state.awaited), 0)
+        room = max(CEILING - len(state.in_flight), 0)
         if not await execution.carry_out(decided.actions[:room], job):
-            return _outcome(state, AT_ONCE)
-        later = await self._settle_status(job, state, decided.status, execution)
+            return outcome(execution.errors, AT_ONCE)
+        later = await self._write_status(job, state, decided.status, execution)
         moment = elapsed()
-        if state.look_whether_stuck(job, moment):
+        if state.update_stuck(job, moment):
             self._on_progress(job)
         wakes = [
             decided.wake_at,
             later,
-            state.rests_until,
+            state.no_creates_before,
             state.refused_since + job.spec.timeout,
             *state.places.held_back(moment).values(),
         ]
@@ -369,35 +237,36 @@ class JobReconciler:
             wakes.append(max(due, moment + AT_ONCE))  # a timer may fire a rounding error too early
         if len(decided.actions) > room:
             wakes.append(moment + AT_ONCE)
-        return _outcome(state, min((at for at in wakes if at > moment), default=inf) - moment)
+        return _outcome(execution, min((at for at in wakes if at > moment), default=inf) - moment)
 
-    async def _clear_up(self, key: Key, pullers: Sequence[Puller], state: JobState, requeue: Requeue) -> Outcome:
+    async def _clear_up(self, key: Key, state: JobState, requeue: Requeue) -> Outcome:
         """Delete the pullers of a job that is gone. The garbage collector also does that, if one runs."""
-        if not pullers and not state.awaited:
+        pullers = self._caches.pullers_of(key)
+        if not pullers and not state.in_flight:
             self._states.pop(key, None)
             self._pacer.forget(key)
             self._expectations.forget(str(key))
             return Done()
-        held_back = state.places.held_back(elapsed())
-        ends = [one for one in pullers if not one.dying and one.uid not in {*state.awaited, *held_back}]
-        await self._execution(key, state, requeue).carry_out([EndPuller(pod=one.ref) for one in ends[:CEILING]])
-        return _outcome(state, AT_ONCE if len(ends) > CEILING else min(held_back.values(), default=inf) - elapsed())
+        in_backoff = state.places.held_back(elapsed())
+        ends = [one for one in pullers if not one.dying and one.uid not in {*state.in_flight, *in_backoff}]
+        execution = self._execution(key, state, requeue)
+        await execution.carry_out([EndPuller(pod=one.ref) for one in ends[:CEILING]])
+        later = AT_ONCE if len(ends) > CEILING else min(in_backoff.values(), default=inf) - elapsed()
+        return _outcome(execution, later)
 
     def _execution(
         self, key: Key, state: JobState, requeue: Requeue, warned: Callable[[str], None] | None = None
     ) -> JobExecution:
-        did = self._instrumentation.job_passes.count_write
-        return JobExecution(
-            self._client.with_reserved_permit(warned), self._expectations, key, state, requeue, self._say, did
-        )
+        client = self._client.with_reserved_permit(warned)
+        return JobExecution(client, self._expectations, key, state, requeue, self._say)
 
-    async def _settle_status(
+    async def _write_status(
         self, job: ImagePullJob, state: JobState, wanted: ImagePullJobStatus, execution: JobExecution
     ) -> float:
         """Write the status if it may be written now. Returns when the remaining changes may be written; `inf`: none
         remain."""
         before = state.latest_status(job)
-        if wanted == before or STATUS in state.awaited or job.dying:
+        if wanted == before or STATUS in state.in_flight or job.dying:
             return inf
         now = elapsed()
         if (until := state.places.held_back(now).get(STATUS)) is not None:
@@ -414,6 +283,22 @@ def _is_over(job: ImagePullJob, state: JobState) -> bool:
     return job.dying or (status is not None and status.completion_time is not None)
 
 
-def _outcome(state: JobState, after: float) -> Outcome:
-    errors, state.errors = state.errors, []
-    return outcome(errors, None if after == inf else max(after, AT_ONCE))
+def _outcome(execution: JobExecution, after: float) -> Outcome:
+    return outcome(execution.errors, None if after == inf else max(after, AT_ONCE))
+
+
+def _node(view: PodView) -> str | None:
+    over = view.metadata.deletion_timestamp is not None or view.status.phase in ("Failed", "Succeeded")
+    return None if over else view.spec.node_name or None
+
+
+RUNNING_PODS = Resource(plural="pods", wire=PodView, project=_node)
+
+
+async def _nodes_of_pods(client: Client, namespace: str, selector: LabelSelector) -> frozenset[str]:
+    """The nodes where a pod with these labels runs or will run, whatever controls it. Raises ApiError."""
+    query = () if selector.empty else (("labelSelector", as_text(selector)),)
+    found: set[str] = set()
+    async for page in client.with_reserved_permit().pages(RUNNING_PODS, namespace, query=query):
+        found.update(item.obj for item in page.items if isinstance(item, Seen) and item.obj is not None)
+    return frozenset(found)

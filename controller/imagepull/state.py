@@ -1,4 +1,4 @@
-"""Remembers a job between passes. It is lost with the process; see the docstring of the package."""
+"""What is remembered of a job between passes. It is lost with the process; see the docstring of the package."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import msgspec
 from controller.api.containers import same_image
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, Targets
 from controller.api.selector import LabelSelector
-from controller.imagepull.jobs import PULLED, JobPlan, Try
-from controller.kube.errors import ApiError
+from controller.imagepull.plan import PULLED, Attempt, JobPlan
 from controller.kube.sender import CEILING
 from controller.planner.world import BeingPulled, Unpulled, unpulled
 from controller.reconcile.events import ServerWarnings
@@ -20,50 +19,47 @@ from controller.runtime.pacing import StatusPacer
 from controller.runtime.workqueue import Backoff
 
 FAILED_BEFORE = "it failed before this controller began"
-AGAIN_SECONDS = 600.0
-"""Seconds after which a failed node gets one more attempt, again and again, in a job that never completes."""
-AWAY_SECONDS = 1.0
-"""Seconds without another create after one to which the server said neither yes nor no."""
+RETRY_SECONDS = 600.0
+"""Seconds after which a failed node of a job that never completes gets one more attempt."""
+UNKNOWN_OUTCOME_SECONDS = 1.0
+"""Seconds without another create after one that was neither accepted nor refused."""
 STATUS = "/status"
-"""The place of writes to the job itself; no node can have this name, and no object this uid."""
+"""The backoff key of writes to the status; no node can have this name, and no object this uid."""
 
 
 class JobState(msgspec.Struct):
     uid: str
-    left: dict[str, None] = msgspec.field(default_factory=dict)
+    pending: dict[str, None] = msgspec.field(default_factory=dict)
     pulled: set[str] = msgspec.field(default_factory=set)
     failed: dict[str, str] = msgspec.field(default_factory=dict)
-    again: dict[str, float] = msgspec.field(default_factory=dict)
-    """As in `JobWorld`."""
-    tries: dict[str, Try] = msgspec.field(default_factory=dict)
-    since: dict[str, float] = msgspec.field(default_factory=dict)
-    lost: dict[str, str] = msgspec.field(default_factory=dict)
-    here: dict[str, str] = msgspec.field(default_factory=dict)
+    retry_at: dict[str, float] = msgspec.field(default_factory=dict)
+    """As in `JobWorld`; and so are other fields with the same name."""
+    attempts: dict[str, Attempt] = msgspec.field(default_factory=dict)
+    first_seen: dict[str, float] = msgspec.field(default_factory=dict)
+    lost_pullers: dict[str, str] = msgspec.field(default_factory=dict)
+    node_of: dict[str, str] = msgspec.field(default_factory=dict)
     """The nodes of its pullers by uid: those seen in the last pass, and those created since."""
-    ended: set[str] = msgspec.field(default_factory=set)
+    deleted: set[str] = msgspec.field(default_factory=set)
     """Uids of pullers whose deletion we have requested."""
-    silent: Collection[str] = ()
-    chosen_at: tuple[object, ...] = ()
-    """The inputs from which its nodes were worked out."""
+    not_ready: Collection[str] = ()
+    targets_key: tuple[object, ...] = ()
+    """The inputs from which its nodes were computed."""
     pods_listed: float = -inf
-    with_pods: frozenset[str] | None = None
+    pod_nodes: frozenset[str] | None = None
     pod_selector: LabelSelector | None = None
     """The podSelector that `with_pods` belongs to."""
-    silent_since: float = inf
-    awaited: set[str] = msgspec.field(default_factory=set)
+    only_not_ready_since: float = inf
+    in_flight: set[str] = msgspec.field(default_factory=set)
     places: Places[str] = msgspec.field(default_factory=Places)
     server_warnings: ServerWarnings = msgspec.field(default_factory=ServerWarnings)
-    errors: list[ApiError] = msgspec.field(default_factory=list)
-    """Errors of the pass in progress."""
     refusal: str = ""
-    """As in `JobWorld`."""
     refused_since: float = inf
     moved: bool = False
     """Whether admission gave a puller another image than the job asks for."""
     stuck: str = ""
-    """Why no node gets the image until somebody acts; empty: nothing is wrong."""
-    rests_until: float = -inf
-    rest: Backoff = msgspec.field(default_factory=lambda: Backoff(1.0, 300.0))
+    """Why no node gets the image until a person acts; empty: nothing is wrong."""
+    no_creates_before: float = -inf
+    create_backoff: Backoff = msgspec.field(default_factory=lambda: Backoff(1.0, 300.0))
     wrote: tuple[str, ImagePullJobStatus] | None = None
     """The resourceVersion and the status of our last write; None: there was none."""
     pacer: StatusPacer = msgspec.field(default_factory=StatusPacer)
@@ -71,31 +67,31 @@ class JobState(msgspec.Struct):
     def forget_other_selector(self, pod_selector: LabelSelector | None) -> None:
         """Forget the nodes of the pods if the podSelector has changed."""
         if pod_selector != self.pod_selector:
-            self.with_pods, self.pod_selector = None, pod_selector
+            self.pod_nodes, self.pod_selector = None, pod_selector
 
-    def choose(self, targets: Targets, chosen_at: tuple[object, ...], served: Collection[str] = ()) -> None:
-        """Set the nodes of the job, and forget all others. Nodes in `served` keep the result that they have the
+    def set_targets(self, targets: Targets, key: tuple[object, ...], updated: Collection[str] = ()) -> None:
+        """Set the nodes of the job, and forget all others. Nodes in `updated` keep the result that they have the
         image: they left the job because their pod was updated."""
-        self.silent, self.chosen_at = targets.silent, chosen_at
+        self.not_ready, self.targets_key = targets.not_ready, key
         kept = set(targets.nodes)
-        self.pulled = (self.pulled & kept.union(served)) | targets.having
+        self.pulled = (self.pulled & kept.union(updated)) | targets.with_image
         self.failed = {node: why for node, why in self.failed.items() if node in kept - self.pulled}
-        self.left = {node: None for node in targets.nodes if node not in self.pulled and node not in self.failed}
-        self.again = {node: due for node, due in self.again.items() if node in self.failed}
-        self.tries = {node: tried for node, tried in self.tries.items() if node in self.left}
+        self.pending = {node: None for node in targets.nodes if node not in self.pulled and node not in self.failed}
+        self.retry_at = {node: due for node, due in self.retry_at.items() if node in self.failed}
+        self.attempts = {node: tried for node, tried in self.attempts.items() if node in self.pending}
 
-    def forget_node(self, name: str) -> None:
-        """Forget a node that is gone: a new node of that name has none of its images."""
-        self.pulled.discard(name)
-        self.failed.pop(name, None)
-        self.again.pop(name, None)
-        self.tries.pop(name, None)
+    def forget_result(self, node: str) -> None:
+        """Forget the result of a node, as when it is gone: a new node of that name has none of its images."""
+        self.pulled.discard(node)
+        self.failed.pop(node, None)
+        self.retry_at.pop(node, None)
+        self.attempts.pop(node, None)
 
     def clear(self) -> None:
         """Forget what a finished job does not need, except why nodes failed."""
         self.failed = {node: why for node, why in self.failed.items() if why != FAILED_BEFORE}
-        self.left, self.pulled, self.again, self.tries = {}, set(), {}, {}
-        self.silent, self.chosen_at = (), ()
+        self.pending, self.pulled, self.retry_at, self.attempts = {}, set(), {}, {}
+        self.not_ready, self.targets_key = (), ()
 
     def latest_status(self, job: ImagePullJob) -> ImagePullJobStatus | None:
         """The newest known status: the cache may not show our last one yet."""
@@ -103,51 +99,53 @@ class JobState(msgspec.Struct):
             return self.wrote[1]
         return job.status
 
-    def see(self, image: str, pullers: tuple[Puller, ...], moment: float) -> None:
-        """Take in the pullers that there are now, of a job for `image`."""
-        self.since = {one.uid: self.since.get(one.uid, moment) for one in pullers}
+    def observe_pullers(self, image: str, pullers: tuple[Puller, ...], moment: float) -> None:
+        """Note the pullers that there are now, of a job for `image`."""
+        self.first_seen = {one.uid: self.first_seen.get(one.uid, moment) for one in pullers}
         here = {one.uid: one.node for one in pullers if one.job_uid == self.uid}
-        gone = ((uid, node) for uid, node in self.here.items() if here.get(uid) != node and uid not in self.ended)
-        self.lost = {node: uid for uid, node in gone}
+        gone = (
+            (uid, node) for uid, node in self.node_of.items() if here.get(uid) != node and uid not in self.deleted
+        )
+        self.lost_pullers = {node: uid for uid, node in gone}
         ours = (one.image for one in pullers if one.job_uid == self.uid)
         self.moved = self.moved or any(one and not same_image(one, image) for one in ours)
-        self.here = here
-        self.ended &= here.keys()
+        self.node_of = here
+        self.deleted &= here.keys()
         if self.places.failing or self.places.inconclusive:
-            self.places.keep({STATUS, self.uid, *self.since, *self.awaited, *self.left, *self.failed}.__contains__)
+            known = {STATUS, self.uid, *self.first_seen, *self.in_flight, *self.pending, *self.failed}
+            self.places.keep(known.__contains__)
 
-    def learn(self, decided: JobPlan, moment: float) -> None:
-        self.tries |= decided.tries
-        for node, why in decided.settled.items():
-            self.left.pop(node, None)
-            self.tries.pop(node, None)
-            self.failed.pop(node, None)
-            self.again.pop(node, None)
-            if why is not PULLED:
-                self.failed[node], self.again[node] = why, moment + AGAIN_SECONDS
-            else:
+    def apply_plan(self, plan: JobPlan, moment: float) -> None:
+        """Remember the results and the attempts of a plan."""
+        self.attempts |= plan.attempts
+        for node, why in plan.results.items():
+            self.forget_result(node)
+            self.pending.pop(node, None)
+            if why is PULLED:
                 self.pulled.add(node)
-        self.silent_since = min(self.silent_since, moment) if decided.only_silent else inf
+            else:
+                self.failed[node], self.retry_at[node] = why, moment + RETRY_SECONDS
+        self.only_not_ready_since = min(self.only_not_ready_since, moment) if plan.only_not_ready else inf
 
-    def room(self, moment: float) -> int:
+    def max_creates(self, moment: float) -> int:
         """How many pullers may be created now: after a refusal only one, to find out whether it is refused too."""
-        if self.rests_until > moment:
+        if self.no_creates_before > moment:
             return 0
         return 1 if self.refusal else CEILING
 
-    def refused(self, why: str, moment: float) -> None:
+    def create_refused(self, why: str, moment: float) -> None:
         self.refusal, self.refused_since = why, min(self.refused_since, moment)
-        self.rests_until = moment + self.rest.next()
+        self.no_creates_before = moment + self.create_backoff.next()
 
-    def unanswered(self, moment: float) -> None:
-        """The server has not said whether it accepts a puller: it is away or busy, or something was in the way."""
-        self.rests_until = max(self.rests_until, moment + AWAY_SECONDS)
+    def create_unanswered(self, moment: float) -> None:
+        """The server is away or busy, or something was in the way."""
+        self.no_creates_before = max(self.no_creates_before, moment + UNKNOWN_OUTCOME_SECONDS)
 
-    def accepted(self) -> None:
+    def create_accepted(self) -> None:
         self.refusal, self.refused_since = "", inf
-        self.rest.reset()
+        self.create_backoff.reset()
 
-    def look_whether_stuck(self, job: ImagePullJob, moment: float) -> bool:
+    def update_stuck(self, job: ImagePullJob, moment: float) -> bool:
         """Update `stuck`; returns whether it has changed. If pullers are refused for as long as one attempt may take,
         the attempt counts as failed."""
         before, self.stuck = self.stuck, ""
@@ -158,13 +156,13 @@ class JobState(msgspec.Struct):
         return self.stuck != before
 
 
-def begin(job: ImagePullJob) -> JobState:
+def new_state(job: ImagePullJob) -> JobState:
     """The state of a job that this process sees for the first time."""
     known = job.status.failed_nodes if job.status is not None else None
     return JobState(uid=job.uid, failed=dict.fromkeys(known or (), FAILED_BEFORE))
 
 
-def lacking(
+def nodes_without_image(
     job: ImagePullJob, state: JobState | None, nodes: Collection[str], keeps_images: Callable[[str], bool]
 ) -> Mapping[str, Unpulled]:
     """Those of `nodes` that lack the image. A node counts as being pulled until a pass has looked at the job with
@@ -173,14 +171,15 @@ def lacking(
         state = None
     status = state.latest_status(job) if state is not None else job.status
     if status is not None and status.completion_time:
-        heard = state.failed if state is not None else {}
-        return {node: unpulled(heard.get(node, f"see ImagePullJob {job.name}")) for node in status.failed_nodes or ()}
-    if state is None or not state.chosen_at:
+        reasons = state.failed if state is not None else {}
+        return {
+            node: unpulled(reasons.get(node, f"see ImagePullJob {job.name}")) for node in status.failed_nodes or ()
+        }
+    if state is None or not state.targets_key:
         return dict.fromkeys(nodes, BeingPulled())
-    pulled, left, failed = state.pulled, state.left, state.failed
-    lacking = (node for node in nodes if node not in pulled)
+    pending, failed = state.pending, state.failed
     return {
         node: unpulled(failed.get(node, state.stuck))
-        for node in lacking
-        if node in left or node in failed or keeps_images(node)
+        for node in nodes
+        if node not in state.pulled and (node in pending or node in failed or keeps_images(node))
     }

@@ -1,4 +1,4 @@
-"""Makes and connects the parts that carry out ImagePullJobs. They run inside the scopes of `app`."""
+"""Makes and runs the parts that carry out ImagePullJobs, and turns changes in caches into keys of their queues."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from controller.api.image_pull_job import JOB_KIND, ImagePullJob, Puller
 from controller.api.node import Node
 from controller.api.objects import Key
 from controller.api.revision import Revision
-from controller.imagepull.jobs import JobCaches
-from controller.imagepull.reconcile import JobReconciler
-from controller.imagepull.rollouts import Rollouts
+from controller.imagepull.reconcile import JobCaches, JobReconciler
+from controller.imagepull.rollouts import RolloutJobs
 from controller.kube.client import Client
 from controller.observe.instrumentation import Instrumentation, PassLog
 from controller.observe.metrics import Metrics
@@ -30,17 +29,17 @@ from controller.runtime.workers import Handle, workers
 from controller.runtime.workqueue import WorkQueue
 
 WORKERS = 1
-"""Workers for each queue: a pass that waits for answers occupies none, and deciding takes a millisecond."""
-STARTING_SECONDS = 10.0
+"""Workers for each queue: deciding takes a millisecond, and any number of passes may wait for answers."""
+STARTUP_SECONDS = 10.0
 """Seconds for which rollouts wait for these caches: a new leader does not know where images are."""
-SETTLES_SECONDS = 0.2
+BATCH_SECONDS = 0.2
 """Seconds from a change of a DaemonSet to the pass over its jobs, because several changes come together."""
 DRAIN_SECONDS = 0.5
 """Seconds that running passes get when the process stops. Names and owners make unanswered writes safe."""
 
 
 class ImagePullParts:
-    """The stores, queues and reconcilers. They exist from the start and run inside `working`. The informers call the
+    """The stores, queues and reconcilers. They exist from the start and run inside `working`; the informers call the
     `on_…` methods with each change."""
 
     def __init__(
@@ -58,8 +57,8 @@ class ImagePullParts:
         rules_of: Callable[[DaemonSet], Rules],
         relist: Callable[[], None],
     ) -> None:
-        """`wake` makes a rollout look again which nodes wait. `rules_of` returns the compiled
-        rules of a DaemonSet. `relist` lists jobs and pullers again."""
+        """`wake` makes a rollout look again which nodes wait. `rules_of` returns the compiled rules of a DaemonSet.
+        `relist` lists jobs and pullers again."""
         self.jobs = open_scoped_store(ImagePullJob, namespaces)
         self.pullers = open_scoped_store(Puller, namespaces)
         self.caches = JobCaches(self.jobs.store, self.pullers.store, daemonsets)
@@ -70,7 +69,7 @@ class ImagePullParts:
         self._wake = wake
         self._caught_up = False
         self._waits_until = inf
-        """The end of `STARTING_SECONDS` (`elapsed`): from then on, no rollout waits for caches that lag."""
+        """The end of `STARTUP_SECONDS` (`elapsed`): from then on, no rollout waits for caches that lag."""
         attempts = metrics.count_image_pulls(lambda: len(self.caches.unfinished()), lambda: len(self.caches.pullers))
         self._reconciler = JobReconciler(
             client,
@@ -83,27 +82,24 @@ class ImagePullParts:
             on_progress=self._wake_owner,
             relist=relist,
         )
-        did = instrumentation.image_passes.count_write
-        self._rollouts = Rollouts(
+        self._rollouts = RolloutJobs(
             client,
             daemonsets,
             self.jobs.store,
-            say,
-            wake,
-            rules_of,
-            self._reconciler.lacking,
-            self._reconciler.is_moved,
-            did,
+            say=say,
+            wake=wake,
+            rules_of=rules_of,
+            without_image=self._reconciler.without_image,
+            is_moved=self._reconciler.is_moved,
         )
 
     @asynccontextmanager
     async def working(self, caught_up: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
         """Carry out jobs while the block runs, as soon as the caches are `caught_up`. That may be never, if the kind
-        is not installed or may not be read; nobody waits for it.
-        """
+        is not installed or may not be read."""
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        self._waits_until = loop.time() + STARTING_SECONDS
-        timer = loop.call_later(STARTING_SECONDS, self._wake_waiting)
+        self._waits_until = loop.time() + STARTUP_SECONDS
+        timer = loop.call_later(STARTUP_SECONDS, self._wake_waiting)
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self._work(caught_up, stop), name="image-pulls")
             try:
@@ -131,7 +127,7 @@ class ImagePullParts:
             await stop.wait()
 
     def unpulled(self, daemonset: DaemonSet, cached: Cached) -> Mapping[str, Unpulled]:
-        """The nodes whose update waits for images, as in `World`: all nodes while that is not known yet, no nodes if
+        """The nodes whose update waits for images, as in `World`: all nodes while that is not known yet, none if
         there are no jobs."""
         if not daemonset.waits_for_images:
             return {}
@@ -154,13 +150,13 @@ class ImagePullParts:
         old, new = change.old, change.new
         if old is not None and new is None:
             self._recorder.forget(old.uid)
-            self._rollouts.gone(old)
+            self._rollouts.job_gone(old)
         if new is not None:
-            self._rollouts.saw(new)
+            self._rollouts.job_seen(new)
         if (job := new or old) is not None and (old is None or new is None or old.status != new.status):
             self._wake_owner(job)
-        same_wish = old is not None and new is not None and (old.generation, old.dying) == (new.generation, new.dying)
-        self.queue.enqueue(change.key, "lazy" if same_wish else "urgent", "job changed")
+        same_spec = old is not None and new is not None and (old.generation, old.dying) == (new.generation, new.dying)
+        self.queue.enqueue(change.key, "lazy" if same_spec else "urgent", "job changed")
 
     def on_puller(self, change: Change[Puller]) -> None:
         for job in {puller.job for puller in (change.old, change.new) if puller is not None}:
@@ -170,7 +166,6 @@ class ImagePullParts:
         old, new = change.old, change.new
         if old is not None and new is not None and old.same_placement(new):
             return
-        self.caches.fleet += 1
         if new is None:
             self._reconciler.node_gone(change.key.name)
         for job in self.caches.unfinished():
@@ -179,13 +174,13 @@ class ImagePullParts:
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
         if change.old is not None and change.new is None:
             self._rollouts.forget(change.old.uid)
-        self.rollout_queue.add_after(change.key, SETTLES_SECONDS, "daemonset changed")
+        self.rollout_queue.add_after(change.key, BATCH_SECONDS, "daemonset changed")
 
     def on_revision(self, change: Change[Revision]) -> None:
         revision = change.new or change.old
         owner = self._daemonsets.daemonset_of(revision) if revision is not None else None
         if owner is not None:
-            self.rollout_queue.add_after(owner.key, SETTLES_SECONDS, "revision changed")
+            self.rollout_queue.add_after(owner.key, BATCH_SECONDS, "revision changed")
 
     def on_server_back(self) -> None:
         self._reconciler.server_back()
@@ -193,7 +188,7 @@ class ImagePullParts:
             self.queue.enqueue(job.key, "urgent", "server back")
 
     def _wake_owner(self, job: ImagePullJob) -> None:
-        daemonset = self.caches.owner_of(job)
+        daemonset = self._daemonsets.daemonset_of(job)
         if daemonset is not None and daemonset.waits_for_images:
             self._wake(daemonset)
 

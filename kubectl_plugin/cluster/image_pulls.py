@@ -42,7 +42,7 @@ class PullFollowing(Upkeep):
         super().__init__()
         session, only = invocation.session, pullers_of(made)
         self._made, self._targets = made, targets(made, nodes, None)
-        self._having, self._words = {*self._targets.having}, dict[str, str]()
+        self._having, self._words = {*self._targets.with_image}, dict[str, str]()
         named = (("fieldSelector", f"metadata.name={made.name}"),)
         self.job = WatchedObjects(session.client, IMAGE_PULL_JOBS, made.namespace, named, self._news.set)
         self.pullers = WatchedObjects(session.client, only, made.namespace, (), self._learn, dispensable=True)

@@ -116,7 +116,7 @@ class ImagesAhead:
         pull = PullProgress(
             job=job,
             nodes=meant.nodes or sorted(with_pods, reverse=True),
-            having=meant.having,
+            having=meant.with_image,
             joined={node.name for node in nodes if began is not None and node.created > began},
         )
         if not pull.over:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from controller.imagepull.puller import body
+from controller.imagepull.execute import puller_manifest
 from tests.beds.api import CRDS, PODS, STRATEGIC_MERGE_PATCH, Api, Object, Refusal
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.process import running
@@ -71,7 +71,7 @@ async def test_the_controllers_account_starts_pods_of_our_daemonsets(account: Ap
 
 async def test_the_controllers_account_starts_pullers_that_run_nothing(account: Api, administrator: Api) -> None:
     await refused(lambda: account.create(PODS, pod("tried"), dryRun="All"), "kruise-ds-pod-guard")
-    puller: Object = {**body(job(), "node-1")}
+    puller: Object = {**puller_manifest(job(), "node-1")}
     puller["metadata"].pop("namespace")
     await account.create(PODS, puller, dryRun="All")
     (container,) = puller["spec"]["containers"]

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from controller.api.image_pull_job import PULLER_LABEL, ImagePullJobView, project
+from controller.imagepull.execute import puller_name
 from controller.imagepull.plan import LOST
-from controller.imagepull.puller import pod_name
 from tests.beds.api import IMAGE_PULL_JOBS, PODS, Object, Refusal
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
@@ -260,7 +260,7 @@ async def test_a_pod_with_a_pullers_name_is_told_and_the_job_goes_on_later(pulls
     (made,) = await pulls.until(
         IMAGE_PULL_JOBS, lambda found: "" if found[0].get("status") else "not seen", "is seen"
     )
-    name = pod_name(project(msgspec.convert(made, ImagePullJobView)), "node-1")
+    name = puller_name(project(msgspec.convert(made, ImagePullJobView)), "node-1")
     await pulls.api.create(PODS, pod(name, on="node-0"))
     await pulls.api.patch(IMAGE_PULL_JOBS, "pull", {"spec": {"parallelism": 1}})
     await pulls.event("FailedCreate", f'pods "{name}" already exists')

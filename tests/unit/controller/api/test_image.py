@@ -124,13 +124,13 @@ def test_a_node_without_a_machine_is_none() -> None:
 
 def test_nodes_on_which_nothing_starts_are_known() -> None:
     away = (node("a", taint(TAINT_UNREACHABLE)), node("b", taint(TAINT_NOT_READY)), node("c", taint("dedicated")))
-    assert targets(job(), away, None).silent == {"a", "b"}
+    assert targets(job(), away, None).not_ready == {"a", "b"}
 
 
 def test_nodes_that_list_the_image_have_it_unless_always_is_asked() -> None:
     there = replace(node("a"), images=("docker.io/library/agent:v2",))
-    assert targets(job(), [there, node("b")], None).having == {"a"}
-    assert targets(job(imagePullPolicy="Always"), [there], None).having == frozenset()
+    assert targets(job(), [there, node("b")], None).with_image == {"a"}
+    assert targets(job(imagePullPolicy="Always"), [there], None).with_image == frozenset()
 
 
 OWNER = {"apiVersion": "apps.kruise.io/v1alpha1", "kind": JOB_KIND, "name": "pull", "uid": "j1", "controller": True}

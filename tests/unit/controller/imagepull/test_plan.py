@@ -10,17 +10,25 @@ from msgspec.structs import replace
 
 from controller.api.image_pull_job import ImagePullJobStatus, Pulling, Targets
 from controller.api.objects import rfc3339
-from controller.imagepull.jobs import PULLED, DeleteJob, EndPuller, StartPuller, Try
-from controller.imagepull.plan import FAILED_NODES_KEPT, LOST, plan
-from controller.imagepull.state import JobState, begin, lacking
+from controller.imagepull.plan import (
+    FAILED_NODES_KEPT,
+    LOST,
+    PULLED,
+    Attempt,
+    DeleteJob,
+    EndPuller,
+    StartPuller,
+    plan,
+)
+from controller.imagepull.state import JobState, new_state, nodes_without_image
 from controller.planner.world import Unpullable, Unpulled
 from tests.unit.controller.imagepull.worlds import BEGUN, MOMENT, NOW, having, job, puller, started, world
 
 DONE, FAILED = Pulling.DONE, Pulling.FAILED
 
 
-def failed_once(node: str, *, due: float = MOMENT, failures: int = 1) -> Try:
-    return Try(failures=failures, due=due, why="ErrImagePull", puller=f"old-{node}")
+def failed_once(node: str, *, due: float = MOMENT, failures: int = 1) -> Attempt:
+    return Attempt(failures=failures, due=due, why="ErrImagePull", puller=f"old-{node}")
 
 
 def test_as_many_start_as_are_free() -> None:
@@ -30,7 +38,7 @@ def test_as_many_start_as_are_free() -> None:
 
 
 def test_a_node_whose_create_is_not_answered_takes_a_place() -> None:
-    assert started(plan(world(job(parallelism=2), "b", "a", "c", awaited={"b"}))) == ["a"]
+    assert started(plan(world(job(parallelism=2), "b", "a", "c", in_flight={"b"}))) == ["a"]
 
 
 def test_there_is_never_more_than_one_puller_on_a_node() -> None:
@@ -41,20 +49,20 @@ def test_there_is_never_more_than_one_puller_on_a_node() -> None:
 def test_once_pulled_the_puller_goes_and_the_next_one_comes() -> None:
     decided = plan(world(job(), "b", "a", pullers=(puller("b", DONE),)))
     assert decided.actions == (EndPuller(pod=puller("b").ref), StartPuller(node="a"))
-    assert decided.settled == {"b": PULLED}
+    assert decided.results == {"b": PULLED}
 
 
 def test_a_failure_is_tried_again_later_and_others_come_first() -> None:
     decided = plan(world(job(), "b", "a", pullers=(puller("b", FAILED, "ErrImagePull"),)))
     assert started(decided) == ["a"]
-    assert decided.tries == {"b": Try(failures=1, due=MOMENT + 1, why="ErrImagePull", puller="p-b")}
+    assert decided.attempts == {"b": Attempt(failures=1, due=MOMENT + 1, why="ErrImagePull", puller="p-b")}
     assert decided.wake_at == MOMENT + 1
 
 
 def test_a_failure_is_counted_once_however_often_its_puller_is_seen() -> None:
-    known = Try(failures=1, due=MOMENT + 1, why="ErrImagePull", puller="p-b")
-    decided = plan(world(job(), "b", tries={"b": known}, pullers=(puller("b", FAILED, "ErrImagePull"),)))
-    assert (decided.tries, decided.settled) == ({}, {})
+    known = Attempt(failures=1, due=MOMENT + 1, why="ErrImagePull", puller="p-b")
+    decided = plan(world(job(), "b", attempts={"b": known}, pullers=(puller("b", FAILED, "ErrImagePull"),)))
+    assert (decided.attempts, decided.results) == ({}, {})
     assert decided.actions == (EndPuller(pod=puller("b").ref),)
 
 
@@ -62,14 +70,14 @@ def test_a_failure_is_counted_once_however_often_its_puller_is_seen() -> None:
 def test_the_waits_between_attempts_grow(failures: int, wait: float) -> None:
     known = {"a": failed_once("a", failures=failures)}
     asked = job(pullPolicy={"backoffLimit": 2**31 - 1})
-    decided = plan(world(asked, "a", "b", tries=known, pullers=(puller("a", FAILED, "x"),)))
-    assert decided.tries["a"].due == MOMENT + wait
+    decided = plan(world(asked, "a", "b", attempts=known, pullers=(puller("a", FAILED, "x"),)))
+    assert decided.attempts["a"].due == MOMENT + wait
 
 
 def test_after_the_last_attempt_the_node_has_failed() -> None:
     known = {"a": failed_once("a", failures=3)}
-    decided = plan(world(job(), "a", "b", tries=known, pullers=(puller("a", FAILED, "ErrImagePull: no"),)))
-    assert decided.settled == {"a": "ErrImagePull: no"}
+    decided = plan(world(job(), "a", "b", attempts=known, pullers=(puller("a", FAILED, "ErrImagePull: no"),)))
+    assert decided.results == {"a": "ErrImagePull: no"}
     assert (decided.status.failed, decided.status.failed_nodes) == (1, ("a",))
     assert decided.status.message == "job is running, progress 0.0%; a: ErrImagePull: no"
     (note,) = decided.notes
@@ -78,58 +86,58 @@ def test_after_the_last_attempt_the_node_has_failed() -> None:
 
 def test_a_name_that_no_kubelet_can_read_is_not_tried_again() -> None:
     decided = plan(world(job(), "a", "b", pullers=(puller("a", FAILED, "InvalidImageName: no"),)))
-    assert decided.settled == {"a": "InvalidImageName: no"}
+    assert decided.results == {"a": "InvalidImageName: no"}
 
 
 def test_a_failure_without_words_is_none_the_less_one() -> None:
     decided = plan(world(job(pullPolicy={"backoffLimit": 0}), "a", "b", pullers=(puller("a", FAILED, ""),)))
-    assert (decided.settled, decided.status.succeeded, decided.status.failed) == ({"a": ""}, 0, 1)
+    assert (decided.results, decided.status.succeeded, decided.status.failed) == ({"a": ""}, 0, 1)
 
 
 def test_a_node_is_tried_again_only_when_its_time_has_come() -> None:
-    assert started(plan(world(job(), "a", tries={"a": failed_once("a", due=MOMENT + 0.5)}))) == []
-    assert started(plan(world(job(), "a", tries={"a": failed_once("a")}))) == ["a"]
+    assert started(plan(world(job(), "a", attempts={"a": failed_once("a", due=MOMENT + 0.5)}))) == []
+    assert started(plan(world(job(), "a", attempts={"a": failed_once("a")}))) == ["a"]
 
 
 def test_nodes_on_which_creates_failed_come_last_and_not_before_their_time() -> None:
-    several = world(job(parallelism=2), "c", "b", "a", failing={"c": 1}, held_back={})
+    several = world(job(parallelism=2), "c", "b", "a", failing={"c": 1}, in_backoff={})
     assert started(plan(several)) == ["b", "a"]
-    assert started(plan(replace(several, left=dict.fromkeys("cb")))) == ["b", "c"]
-    assert started(plan(replace(several, left=dict.fromkeys("cb"), held_back={"c"}))) == ["b"]
-    assert started(plan(world(job(), "c", failing={"c": 1}, tries={"c": failed_once("c")}))) == ["c"]
+    assert started(plan(replace(several, pending=dict.fromkeys("cb")))) == ["b", "c"]
+    assert started(plan(replace(several, pending=dict.fromkeys("cb"), in_backoff={"c"}))) == ["b"]
+    assert started(plan(world(job(), "c", failing={"c": 1}, attempts={"c": failed_once("c")}))) == ["c"]
 
 
 def test_an_attempt_that_takes_too_long_has_failed() -> None:
     asked = job(pullPolicy={"timeoutSeconds": 60})
     slow = puller("a", why="the scheduler has not bound the pod")
-    decided = plan(world(asked, "a", pullers=(slow,), since={"p-a": MOMENT - 59}))
-    assert (decided.tries, decided.wake_at) == ({}, MOMENT + 1)
-    decided = plan(world(asked, "a", pullers=(slow,), since={"p-a": MOMENT - 60}))
-    assert decided.tries["a"].why == "not pulled within 60 s: the scheduler has not bound the pod"
+    decided = plan(world(asked, "a", pullers=(slow,), first_seen={"p-a": MOMENT - 59}))
+    assert (decided.attempts, decided.wake_at) == ({}, MOMENT + 1)
+    decided = plan(world(asked, "a", pullers=(slow,), first_seen={"p-a": MOMENT - 60}))
+    assert decided.attempts["a"].why == "not pulled within 60 s: the scheduler has not bound the pod"
 
 
 @pytest.mark.parametrize(
     "stray", [puller("gone"), puller("a", job_uid="another"), puller("b", DONE), puller("silent")]
 )
 def test_a_puller_that_is_of_no_use_ends(stray: object) -> None:
-    decided = plan(world(job(parallelism=0), "a", "b", "silent", silent={"silent"}, pullers=(stray,)))
+    decided = plan(world(job(parallelism=0), "a", "b", "silent", not_ready={"silent"}, pullers=(stray,)))
     assert [type(action) for action in decided.actions] == [EndPuller]
-    assert decided.tries == {}
+    assert decided.attempts == {}
 
 
 def test_a_puller_that_ends_already_is_left_alone() -> None:
     pullers = (puller("a", dying=True), puller("b", DONE), puller("c", DONE))
-    decided = plan(world(job(), "a", "b", "c", pullers=pullers, awaited={"p-b"}, held_back={"p-c"}))
+    decided = plan(world(job(), "a", "b", "c", pullers=pullers, in_flight={"p-b"}, in_backoff={"p-c"}))
     assert decided.actions == ()
 
 
 def test_it_is_over_when_every_node_is_done_with() -> None:
     settled = {"a": PULLED, "b": "ErrImagePull"}
-    decided = plan(world(job(), "a", "b", "c", settled=settled, pullers=(puller("c", DONE),)))
+    decided = plan(world(job(), "a", "b", "c", results=settled, pullers=(puller("c", DONE),)))
     assert decided.status.completion_time == rfc3339(NOW)
     assert (decided.status.succeeded, decided.status.failed, decided.status.active) == (2, 1, 0)
     assert decided.actions == (EndPuller(pod=puller("c").ref),)
-    assert decided.settled == {"c": PULLED}, "or another puller would come, were the status not stored"
+    assert decided.results == {"c": PULLED}, "or another puller would come, were the status not stored"
     assert decided.notes[-1].message == "job has completed; b: ErrImagePull"
 
 
@@ -138,7 +146,7 @@ def test_a_job_without_nodes_is_over_at_once() -> None:
 
 
 def test_a_job_of_type_never_is_never_over() -> None:
-    decided = plan(world(job(completionPolicy={"type": "Never"}), "a", settled=having("a")))
+    decided = plan(world(job(completionPolicy={"type": "Never"}), "a", results=having("a")))
     assert (decided.status.completion_time, decided.actions, decided.wake_at) == (None, (), inf)
 
 
@@ -147,45 +155,45 @@ ON = {"completionPolicy": {"type": "Never"}}
 
 def test_a_failed_node_of_an_endless_job_has_its_turn_after_all_others() -> None:
     settled, due = {"a": "not found"}, {"a": MOMENT}
-    assert started(plan(world(job(**ON), "b", "a", settled=settled, again=due))) == ["b"]
-    assert started(plan(world(job(parallelism=2, **ON), "b", "a", settled=settled, again=due))) == ["b", "a"]
-    assert started(plan(world(job(**ON), "a", settled=settled))) == ["a"], "who begins to lead does not know when"
-    early = plan(world(job(**ON), "a", settled=settled, again={"a": MOMENT + 1}))
+    assert started(plan(world(job(**ON), "b", "a", results=settled, retry_at=due))) == ["b"]
+    assert started(plan(world(job(parallelism=2, **ON), "b", "a", results=settled, retry_at=due))) == ["b", "a"]
+    assert started(plan(world(job(**ON), "a", results=settled))) == ["a"], "who begins to lead does not know when"
+    early = plan(world(job(**ON), "a", results=settled, retry_at={"a": MOMENT + 1}))
     assert (early.actions, early.wake_at) == ((), MOMENT + 1)
-    assert started(plan(world(job(), "b", "a", settled=settled, again=due))) == ["b"], "any other job ends"
+    assert started(plan(world(job(), "b", "a", results=settled, retry_at=due))) == ["b"], "any other job ends"
 
 
 def test_a_node_counts_as_failed_until_it_has_the_image() -> None:
-    tried = world(job(**ON), "a", settled={"a": "not found"}, pullers=(puller("a"),), again={"a": MOMENT})
+    tried = world(job(**ON), "a", results={"a": "not found"}, pullers=(puller("a"),), retry_at={"a": MOMENT})
     assert (plan(tried).status.failed, plan(tried).status.active, plan(tried).actions) == (1, 1, ())
     done = plan(replace(tried, pullers=(puller("a", DONE),)))
-    assert (done.settled, done.status.failed, done.status.succeeded) == ({"a": PULLED}, 0, 1)
+    assert (done.results, done.status.failed, done.status.succeeded) == ({"a": PULLED}, 0, 1)
     failed = plan(replace(tried, pullers=(puller("a", FAILED, "denied"),)))
-    assert (failed.settled, failed.status.failed, failed.status.succeeded) == ({"a": "denied"}, 1, 0)
+    assert (failed.results, failed.status.failed, failed.status.succeeded) == ({"a": "denied"}, 1, 0)
     assert [note.message for note in failed.notes] == ["a: denied"]
-    seen = plan(replace(tried, pullers=(puller("a", FAILED, "denied"),), again={"a": MOMENT + 600}))
-    assert (seen.settled, seen.notes, seen.actions) == ({}, (), (EndPuller(pod=puller("a").ref),))
-    assert plan(replace(tried, pullers=(), lost={"a": "p-a"})).settled == {"a": LOST}
+    seen = plan(replace(tried, pullers=(puller("a", FAILED, "denied"),), retry_at={"a": MOMENT + 600}))
+    assert (seen.results, seen.notes, seen.actions) == ({}, (), (EndPuller(pod=puller("a").ref),))
+    assert plan(replace(tried, pullers=(), lost_pullers={"a": "p-a"})).results == {"a": LOST}
 
 
 def test_silent_nodes_are_waited_for_as_long_as_one_attempt_may_take() -> None:
-    alone = world(job(), "a", "b", settled=having("a"), silent={"b"})
-    assert (plan(alone).only_silent, plan(alone).wake_at) == (True, MOMENT + 600)
-    assert plan(replace(alone, silent_since=MOMENT - 600)).status.failed_nodes == ("b",)
-    busy = world(job(), "a", "b", silent={"b"}, pullers=(puller("a"),))
-    assert plan(busy).only_silent is False
+    alone = world(job(), "a", "b", results=having("a"), not_ready={"b"})
+    assert (plan(alone).only_not_ready, plan(alone).wake_at) == (True, MOMENT + 600)
+    assert plan(replace(alone, only_not_ready_since=MOMENT - 600)).status.failed_nodes == ("b",)
+    busy = world(job(), "a", "b", not_ready={"b"}, pullers=(puller("a"),))
+    assert plan(busy).only_not_ready is False
     assert plan(replace(busy, pullers=())).actions == (StartPuller(node="a"),)
 
 
 def test_at_the_deadline_who_does_not_have_it_has_failed() -> None:
     asked = job(completionPolicy={"activeDeadlineSeconds": 100})
     late = ImagePullJobStatus(start_time=rfc3339(NOW - 100))
-    decided = plan(world(asked, "a", "b", settled=having("a"), status=late, pullers=(puller("b"),)))
+    decided = plan(world(asked, "a", "b", results=having("a"), status=late, pullers=(puller("b"),)))
     assert decided.status.completion_time == rfc3339(NOW)
     assert decided.status.failed_nodes == ("b",)
     assert decided.status.message.startswith("job exceeds activeDeadlineSeconds")
     assert decided.actions == (EndPuller(pod=puller("b").ref),)
-    early = plan(world(asked, "a", "b", settled=having("a"), pullers=(puller("b"),)))
+    early = plan(world(asked, "a", "b", results=having("a"), pullers=(puller("b"),)))
     assert (early.status.completion_time, early.wake_at) == (None, MOMENT + 100)
 
 
@@ -194,8 +202,8 @@ def test_at_the_deadline_each_node_is_told_of_by_what_it_did_last() -> None:
     late = ImagePullJobStatus(start_time=rfc3339(NOW - 100))
     pullers = (puller("done", DONE), puller("now", FAILED, "ErrImagePull: no"), puller("pulls", why="unbound"))
     nodes = ("done", "now", "pulls", "before", "never")
-    decided = plan(world(asked, *nodes, status=late, pullers=pullers, tries={"before": failed_once("before")}))
-    assert (decided.settled, decided.status.succeeded) == ({"done": PULLED}, 1), "what is there is there"
+    decided = plan(world(asked, *nodes, status=late, pullers=pullers, attempts={"before": failed_once("before")}))
+    assert (decided.results, decided.status.succeeded) == ({"done": PULLED}, 1), "what is there is there"
     assert [note.message for note in decided.notes if note.reason == "ImagePullFailed"] == [
         "now: ErrImagePull: no",
         "pulls: it was still being pulled: unbound",
@@ -213,7 +221,7 @@ def test_what_is_over_leaves_no_puller_and_goes_in_its_time() -> None:
     assert plan(world(asked, "a", status=ended)).actions == ()
     ended = replace(BEGUN, completion_time=rfc3339(NOW - 60))
     assert plan(world(asked, "a", status=ended)).actions == (DeleteJob(job=asked.ref),)
-    assert plan(world(asked, "a", status=ended, awaited={"j1"})).actions == ()
+    assert plan(world(asked, "a", status=ended, in_flight={"j1"})).actions == ()
     assert plan(world(job(), "a", status=ended)).actions == (), "without ttl it stays"
 
 
@@ -233,14 +241,14 @@ def test_a_job_that_is_being_deleted_starts_nothing() -> None:
 
 
 def test_what_keeps_pullers_from_being_made_is_told() -> None:
-    decided = plan(world(job(), "a", refusal="create pods: exceeded quota", room=0))
+    decided = plan(world(job(), "a", refusal="create pods: exceeded quota", max_creates=0))
     assert decided.status.message == "job is running, progress 0.0%; create pods: exceeded quota"
     assert started(decided) == []
 
 
 def test_the_status_has_a_bound() -> None:
     nodes = [f"{number:05}" + "x" * 248 for number in range(5000)]
-    decided = plan(world(job(), *nodes, settled=dict.fromkeys(nodes, "y" * 200)))
+    decided = plan(world(job(), *nodes, results=dict.fromkeys(nodes, "y" * 200)))
     assert decided.status.failed == 5000
     assert len(decided.status.failed_nodes or ()) == FAILED_NODES_KEPT
     assert len(decided.status.message) <= 1024
@@ -261,7 +269,7 @@ class Walked(dict[str, None]):
 def test_a_pass_looks_at_as_many_nodes_as_pull_at_a_time(state: Pulling) -> None:
     left = Walked({f"{number:05}": None for number in range(10_000)})
     pullers = tuple(puller(f"{number:05}", state, "ErrImagePull") for number in range(50))
-    plan(world(job(parallelism=50), left=left, pullers=pullers))
+    plan(world(job(parallelism=50), pending=left, pullers=pullers))
     assert left.steps <= 200
 
 
@@ -271,52 +279,52 @@ SEE = Unpullable(why=f"see ImagePullJob {OVER.name}")
 
 
 def found(memory: JobState | None) -> dict[str, Unpulled]:
-    return dict(lacking(OVER, memory, ("a", "b", "c"), lambda node: True))
+    return dict(nodes_without_image(OVER, memory, ("a", "b", "c"), lambda node: True))
 
 
 def test_of_a_finished_job_the_registrys_words_are_told_as_heard() -> None:
-    memory = begin(job())
+    memory = new_state(job())
     memory.failed = {"a": "ErrImagePull: not found"}
     memory.clear()
     assert found(memory) == {"a": Unpullable(why="ErrImagePull: not found"), "b": SEE}
 
 
 def test_who_has_not_heard_them_points_to_the_job() -> None:
-    memory = begin(OVER)
+    memory = new_state(OVER)
     memory.clear()
     assert found(memory) == found(None) == {"a": SEE, "b": SEE}
 
 
-AGAIN = Try(failures=1, due=0.0, why="ErrImagePull", puller="p")
+AGAIN = Attempt(failures=1, due=0.0, why="ErrImagePull", puller="p")
 
 
 def chosen(*nodes: str, having: frozenset[str] = frozenset()) -> JobState:
-    memory = begin(job())
-    memory.choose(Targets(nodes=nodes, having=having), (1,))
+    memory = new_state(job())
+    memory.set_targets(Targets(nodes=nodes, with_image=having), (1,))
     return memory
 
 
 def test_nothing_is_known_of_a_node_that_has_the_name_of_one_that_is_gone() -> None:
     memory = chosen("d", "c", "b", "a")
-    memory.left.clear()
-    memory.pulled, memory.failed, memory.tries = {"d", "a"}, {"c": "not found"}, {"b": AGAIN}
-    memory.again = {"c": 600.0}
+    memory.pending.clear()
+    memory.pulled, memory.failed, memory.attempts = {"d", "a"}, {"c": "not found"}, {"b": AGAIN}
+    memory.retry_at = {"c": 600.0}
     for node in ("d", "c", "b"):
-        memory.forget_node(node)
-    memory.choose(Targets(nodes=("d", "c", "b", "a")), (2,))
-    assert (list(memory.left), memory.pulled, memory.failed, memory.tries) == (["d", "c", "b"], {"a"}, {}, {})
-    assert memory.again == {}
+        memory.forget_result(node)
+    memory.set_targets(Targets(nodes=("d", "c", "b", "a")), (2,))
+    assert (list(memory.pending), memory.pulled, memory.failed, memory.attempts) == (["d", "c", "b"], {"a"}, {}, {})
+    assert memory.retry_at == {}
 
 
 def test_a_failed_node_that_tells_of_the_image_has_it() -> None:
     memory = chosen("b", "a")
     memory.failed = {"b": "not found", "a": "not found"}
-    memory.choose(Targets(nodes=("b", "a"), having=frozenset("b")), (2,))
-    assert (memory.pulled, memory.failed, memory.left) == ({"b"}, {"a": "not found"}, {})
+    memory.set_targets(Targets(nodes=("b", "a"), with_image=frozenset("b")), (2,))
+    assert (memory.pulled, memory.failed, memory.pending) == ({"b"}, {"a": "not found"}, {})
 
 
 def test_what_was_tried_on_a_node_that_is_not_meant_any_more_is_forgotten() -> None:
     memory = chosen("c", "b", "a")
-    memory.failed, memory.tries = {"c": "not found"}, {"b": AGAIN}
-    memory.choose(Targets(nodes=("a",)), (2,))
-    assert (memory.failed, memory.tries, list(memory.left)) == ({}, {}, ["a"])
+    memory.failed, memory.attempts = {"c": "not found"}, {"b": AGAIN}
+    memory.set_targets(Targets(nodes=("a",)), (2,))
+    assert (memory.failed, memory.attempts, list(memory.pending)) == ({}, {}, ["a"])

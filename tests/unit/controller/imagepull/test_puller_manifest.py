@@ -6,17 +6,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from controller.imagepull.puller import body, pod_name
+from controller.imagepull.execute import puller_manifest, puller_name
 from tests.unit.controller.imagepull.worlds import job
 
 
 def spec_of(**fields: Any) -> Any:
-    return body(job(**fields), "node-1")["spec"]
+    return puller_manifest(job(**fields), "node-1")["spec"]
 
 
 def test_a_name_is_stable_for_job_and_node_and_fits_a_host_name() -> None:
-    assert pod_name(job(), "a") == pod_name(job(), "a") != pod_name(job(), "b")
-    assert len(pod_name(replace(job(), name="x" * 253), "a")) <= 63
+    assert puller_name(job(), "a") == puller_name(job(), "a") != puller_name(job(), "b")
+    assert len(puller_name(replace(job(), name="x" * 253), "a")) <= 63
 
 
 def test_it_asks_for_secrets_only_where_the_job_does() -> None:
@@ -26,11 +26,11 @@ def test_it_asks_for_secrets_only_where_the_job_does() -> None:
 
 def test_it_runs_under_the_account_of_the_job_else_the_servers_choice() -> None:
     named = {"kruise-ds/service-account-name": "agent"}
-    spec: Any = body(job(named, pullSecrets=["one"]), "node-1")["spec"]
+    spec: Any = puller_manifest(job(named, pullSecrets=["one"]), "node-1")["spec"]
     assert (spec["serviceAccountName"], spec["automountServiceAccountToken"]) == ("agent", False)
     assert spec["imagePullSecrets"] == [{"name": "one"}], "as for a pod of the template: the account's are not added"
     assert "serviceAccountName" not in spec_of()
-    nameless: Any = body(job({"kruise-ds/service-account-name": ""}), "node-1")["spec"]
+    nameless: Any = puller_manifest(job({"kruise-ds/service-account-name": ""}), "node-1")["spec"]
     assert "serviceAccountName" not in nameless
 
 
@@ -41,7 +41,7 @@ def test_a_puller_that_nobody_looks_after_any_more_ends_by_itself() -> None:
 
 def test_what_a_user_adds_replaces_nothing_of_ours() -> None:
     config = {"labels": {"kruise-ds/image-pull-job": "mine", "a": "b"}, "annotations": {"c": "d"}}
-    metadata: Any = body(job(sandboxConfig=config), "node-1")["metadata"]
+    metadata: Any = puller_manifest(job(sandboxConfig=config), "node-1")["metadata"]
     assert (metadata["labels"]["kruise-ds/image-pull-job"], metadata["labels"]["a"]) == ("j1", "b")
     assert metadata["annotations"]["c"] == "d"
     assert metadata["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "true"
@@ -49,12 +49,12 @@ def test_what_a_user_adds_replaces_nothing_of_ours() -> None:
 
 def test_it_takes_no_annotation_of_a_container_that_it_does_not_have() -> None:
     annotations = {"container.apparmor.security.beta.kubernetes.io/agent": "runtime/default", "c": "d"}
-    metadata: Any = body(job(sandboxConfig={"annotations": annotations}), "node-1")["metadata"]
+    metadata: Any = puller_manifest(job(sandboxConfig={"annotations": annotations}), "node-1")["metadata"]
     assert {"c"} == metadata["annotations"].keys() & annotations.keys()
 
 
 def test_it_gets_to_every_node_asks_for_next_to_nothing_and_keeps_no_node() -> None:
-    made: Any = body(job(), "node-1")
+    made: Any = puller_manifest(job(), "node-1")
     spec, metadata = made["spec"], made["metadata"]
     assert spec["tolerations"] == [{"operator": "Exists"}], "cordoned nodes, and those with taints of their own"
     (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]

@@ -11,10 +11,9 @@ from msgspec.structs import replace
 
 from controller.api.image_pull_job import ImagePullJob, Puller
 from controller.api.objects import Key
-from controller.imagepull.jobs import JobCaches
-from controller.imagepull.reconcile import JobReconciler
-from controller.imagepull.rollouts import Rollouts, wanted
-from controller.imagepull.wiring import STARTING_SECONDS
+from controller.imagepull.reconcile import JobCaches, JobReconciler
+from controller.imagepull.rollouts import RolloutJobs, wanted_images
+from controller.imagepull.wiring import STARTUP_SECONDS
 from controller.kube.decode import Seen
 from controller.observe.instrumentation import Instrumentation
 from controller.observe.metrics import Metrics
@@ -86,7 +85,7 @@ async def test_a_pass_that_cannot_decide_is_over_all_the_same() -> None:
 
 
 @virtual_time
-async def test_a_puller_that_was_created_while_pods_are_listed_is_not_lost() -> None:
+async def test_a_puller_created_while_pods_are_listed_is_not_lost() -> None:
     jobs = Jobs(Passes(nodes=1), job(podSelector={}), lambda: NOW + now())
     pods = ok(
         b'{"metadata":{"resourceVersion":"15"},"items":[{"metadata":{"name":"x","uid":"x","resourceVersion":"3"},'
@@ -115,7 +114,7 @@ async def test_nothing_is_woken_after_a_start_that_failed() -> None:
     with pytest.RaisesGroup(KeyError):
         async with parts.pulls.working(never):
             raise KeyError("lease")
-    await asyncio.sleep(STARTING_SECONDS + 1)
+    await asyncio.sleep(STARTUP_SECONDS + 1)
     assert (parts.queue.depth, parts.queue.later) == (0, 0)
 
 
@@ -127,20 +126,19 @@ async def test_a_list_of_other_pods_costs_a_rollout_no_job() -> None:
     pods = [pod(node, "v1") for node in nodes]
     passes = Passes(daemonset, pods=pods, revisions=revisions)
     writer, jobs = open_store(ImagePullJob)
-    asked = wanted(daemonset, compiled(daemonset), revisions, pods)
-    assert asked is not None
-    ours = replace(job(), name=asked.jobs[0].name, owner_uid=OURS, hash="v2")
+    wanted = wanted_images(daemonset, compiled(daemonset), revisions, pods)
+    assert wanted is not None
+    ours = replace(job(), name=wanted.jobs[0].name, owner_uid=OURS, hash="v2")
     writer.apply(Seen(key=ours.key, version="7", obj=ours))
-    rollouts = Rollouts(
+    rollouts = RolloutJobs(
         passes.acting.dependencies.client,
         passes.reconciler._caches,
         jobs,
         say=lambda about, note: None,
         wake=lambda about: None,
         rules_of=compiled,
-        lacking=lambda one, some: {},
+        without_image=lambda one, some: {},
         is_moved=lambda one: False,
-        did=lambda what: None,
     )
     others = [replace(one, name=f"other-{one.name}", uid=f"other-{one.uid}") for one in pods]
     for _ in passes.pods_become(others, version=9):

@@ -11,8 +11,7 @@ from controller.api.daemonset import DaemonSet
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.selector import LabelSelector
-from controller.imagepull.rollouts import WantedImages, body, images_of, notes_on
-from controller.imagepull.rollouts import wanted as wanted_by
+from controller.imagepull.rollouts import WantedImages, annotation_notes, images_of, manifest, wanted_images
 from controller.planner.plan import plan
 from controller.planner.validation import compiled
 from tests.beds.worlds import ds, pod, revision, world
@@ -21,7 +20,7 @@ NODES = tuple(f"node-{number}" for number in range(4))
 
 
 def wanted(daemonset: DaemonSet, revisions: list[Revision], pods: list[Pod]) -> WantedImages | None:
-    return wanted_by(daemonset, compiled(daemonset), revisions, pods)
+    return wanted_images(daemonset, compiled(daemonset), revisions, pods)
 
 
 def asked(daemonset: DaemonSet, *old: str, known: tuple[str, ...] = ("v1", "v2")) -> WantedImages | None:
@@ -101,7 +100,7 @@ def test_it_waits_for_as_many_updated_pods_as_are_asked_for() -> None:
     for threshold, waits in (("1", False), ("2", True), ("25%", False), ("26%", True)):
         found = asked(annotated(min_updated_ready_pods=threshold), *NODES[:3])
         assert found is not None
-        assert found.waits is waits, threshold
+        assert found.deferred is waits, threshold
 
 
 def test_updated_pods_that_are_not_ready_bring_it_no_nearer() -> None:
@@ -110,7 +109,7 @@ def test_updated_pods_that_are_not_ready_bring_it_no_nearer() -> None:
         daemonset = annotated(min_updated_ready_pods=threshold)
         found = wanted(daemonset, [revision("v1"), revision("v2", number=1)], [pod("node-0", "v1"), *updated])
         assert found is not None
-        assert found.waits is waits, threshold
+        assert found.deferred is waits, threshold
 
 
 @pytest.mark.parametrize(
@@ -134,20 +133,20 @@ def test_annotations_that_cannot_be_read_are_told_and_the_default_is_taken(
     daemonset = annotated(**{name: text})
     found = asked(daemonset, "node-0")
     assert found is not None
-    spec: Any = body(daemonset, found, found.jobs[0])["spec"]
+    spec: Any = manifest(daemonset, found, found.jobs[0])["spec"]
     assert (spec["parallelism"] if name == "parallelism" else spec["pullPolicy"]["timeoutSeconds"]) == wanted
-    notes = notes_on(daemonset)
+    notes = annotation_notes(daemonset)
     assert bool(notes) == (str(wanted) != text)
     assert all(note.warning and len(note.message) < 500 for note in notes)
 
 
 def test_each_note_says_what_is_taken_instead() -> None:
     daemonset = replace(ds(rev="v2"), annotations={"kruise-ds/image-predownload-wait": "True"})
-    (note,) = notes_on(daemonset)
+    (note,) = annotation_notes(daemonset)
     assert note.message.endswith("image-predownload-wait: 'True' is not true or false, so false is used")
-    (note,) = notes_on(annotated(parallelism="200%"))
+    (note,) = annotation_notes(annotated(parallelism="200%"))
     assert note.message.endswith("'200%' is not a whole number or a percentage up to 100%, so 1 is used")
-    (note,) = notes_on(annotated(timeout_seconds="ten"))
+    (note,) = annotation_notes(annotated(timeout_seconds="ten"))
     assert note.message.endswith("'ten' is not a number of seconds from 1 to 86400, so 300 is used")
 
 
@@ -155,8 +154,8 @@ def test_a_percentage_is_of_all_nodes_and_not_of_those_that_are_left() -> None:
     daemonset = annotated(parallelism="60%")
     found = asked(daemonset, "node-0")
     assert found is not None
-    spec: Any = body(daemonset, found, found.jobs[0])["spec"]
-    assert (spec["parallelism"], notes_on(daemonset)) == (3, ())
+    spec: Any = manifest(daemonset, found, found.jobs[0])["spec"]
+    assert (spec["parallelism"], annotation_notes(daemonset)) == (3, ())
 
 
 def test_the_job_names_nodes_of_old_pods_and_takes_from_the_template() -> None:
@@ -166,7 +165,7 @@ def test_the_job_names_nodes_of_old_pods_and_takes_from_the_template() -> None:
     daemonset = replace(daemonset, spec=replace(daemonset.spec, template=template))
     found = asked(ds(rev="v2"), "node-0")
     assert found is not None
-    made: Any = body(daemonset, found, found.jobs[0])["spec"]
+    made: Any = manifest(daemonset, found, found.jobs[0])["spec"]
     assert made["pullSecrets"] == ["key"]
     assert made["sandboxConfig"] == {"annotations": {"x": "y"}}, "no labels: budgets and services would select them"
     hash_ = {"key": "controller-revision-hash", "operator": "NotIn", "values": ["v2"]}
@@ -186,7 +185,7 @@ def test_the_job_names_nodes_of_old_pods_and_takes_from_the_template() -> None:
 def test_the_job_names_the_account_of_the_template(spec: dict[str, Any], account: dict[str, str] | None) -> None:
     daemonset, found = ds(rev="v2", **spec), asked(ds(rev="v2"), "node-0")
     assert found is not None
-    made: Any = body(daemonset, found, found.jobs[0])["metadata"]
+    made: Any = manifest(daemonset, found, found.jobs[0])["metadata"]
     assert made.get("annotations") == account
 
 

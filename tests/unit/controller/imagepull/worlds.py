@@ -10,7 +10,7 @@ import msgspec
 
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, Pulling
 from controller.api.objects import rfc3339
-from controller.imagepull.jobs import PULLED, JobPlan, JobWorld, StartPuller
+from controller.imagepull.plan import PULLED, JobPlan, JobWorld, StartPuller
 from controller.kube.decode import Decoder
 from controller.kube.requests import IMAGE_PULL_JOBS
 
@@ -46,24 +46,24 @@ def puller(node: str, state: Pulling = Pulling.UNDERWAY, why: str = "", **fields
 
 
 def world(job: ImagePullJob, *nodes: str, **fields: Any) -> JobWorld:
-    settled: Mapping[str, str | None] = fields.pop("settled", {})
+    results: Mapping[str, str | None] = fields.pop("results", {})
     known: dict[str, Any] = {
         "job": job,
         "status": BEGUN,
-        "left": dict.fromkeys(node for node in nodes if node not in settled),
-        "pulled": {node for node, why in settled.items() if why is PULLED},
-        "failed": {node: why for node, why in settled.items() if why is not PULLED},
-        "again": {},
-        "silent": frozenset(),
-        "tries": {},
+        "pending": dict.fromkeys(node for node in nodes if node not in results),
+        "pulled": {node for node, why in results.items() if why is PULLED},
+        "failed": {node: why for node, why in results.items() if why is not PULLED},
+        "retry_at": {},
+        "not_ready": frozenset(),
+        "attempts": {},
         "pullers": (),
-        "since": {},
-        "lost": {},
-        "awaited": frozenset(),
+        "first_seen": {},
+        "lost_pullers": {},
+        "in_flight": frozenset(),
         "failing": {},
-        "held_back": {},
-        "silent_since": inf,
-        "room": 50,
+        "in_backoff": {},
+        "only_not_ready_since": inf,
+        "max_creates": 50,
         "refusal": "",
         "now": NOW,
         "moment": MOMENT,
