@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
 from controller.api.objects import Value, epoch
-from controller.planner.blockers import BlockReason
+from controller.planner.blocker_texts import METRIC_LABELS, WaitReason
 from controller.planner.summary import Summary
 from controller.reconcile.caches import Caches
 from controller.reconcile.state import DaemonSetState, DaemonSetStates
@@ -27,7 +27,7 @@ OF_DAEMONSET = ("namespace", "daemonset")
 WITHOUT_ZONE = "none"
 """The zone under which nodes without a zone label are counted."""
 
-SHOWN_BY_INFO = (BlockReason.ON_DELETE,)
+SHOWN_BY_INFO = (METRIC_LABELS[WaitReason.ON_DELETE],)
 """Block reasons that are not shown, because `info` has them: the type of the strategy."""
 
 Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]

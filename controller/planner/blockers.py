@@ -1,207 +1,271 @@
-"""Every blocker, that is, every reason why the planner does not act on a node, with its texts and what ends it.
-
-All texts about waiting nodes come from here; `explanation` finds which blocker a node has.
+"""What keeps the planner from acting on a pod or a node. Every stage asks here before it acts, and so does the
+explanation for users. A node where writes fail is tried again later, after those where nothing failed.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections.abc import Callable, Iterable
+from math import inf
+from zlib import crc32
 
-from controller.api.objects import Value
+from controller.api.daemonset import LifecycleHook
+from controller.api.in_place import Resize
+from controller.api.names import ENV_GATE, IN_PLACE_UPDATE_READY, KRUISE_POD_READY, InPlaceRefusal
+from controller.api.pod import Pod
+from controller.inplace.change import InPlaceChange, NotPossible
+from controller.planner.blocker_texts import Blocker
+from controller.planner.limits import awaits_retry, only_held
+from controller.planner.node_fit import Fit
+from controller.planner.nodes import NodeInfo
+from controller.planner.rollout_state import RolloutState
+from controller.planner.world import POD_QUOTA, BackoffKey, Unpullable, World
 
-
-class BlockReason(StrEnum):
-    """The reasons, by the names of metrics, why nodes that should run the current revision do not."""
-
-    PAUSED = "Paused"
-    PARTITION = "Partition"
-    SELECTOR = "Selector"
-    BUDGET = "Budget"
-    """maxUnavailable or maxSurge is used up."""
-    PRE_DELETE_HOOK = "PreDeleteHook"
-    EXPECTATIONS = "Expectations"
-    """The caches have not shown our own writes for a second, or the server has not answered one."""
-    TEMPLATE_REFUSED = "TemplateRefused"
-    ON_DELETE = "OnDelete"
-    """Somebody has to delete the old pods."""
+_SWITCHED_OFF = "the controller may not change cpu and memory in place any more"
 
 
-class Row(Value):
-    """The texts of one blocker, with `{partition}`, the `{older}` revision that a node would get, and `{limit}`."""
-
-    name: str
-    why: str
-    """The reason why one node waits."""
-    ends: str
-    """The event that ends the wait."""
-    block: BlockReason | None = None
-    """The block reason of the metrics; None: they do not count it."""
-    planned: str = ""
-    """Text of a forecast: several nodes, `{who}`, are left out in the end. `{are}`: "is" or "are". If empty,
-    `why`."""
-    edited: str = ""
-    """Text for an edit that does not move several nodes, `{who}`. If empty, `planned`."""
-    rollback: str = ""
-    """Text for a rollback that does not move several nodes. If empty, `why` and `ends`."""
-    tells_more: bool = False
-    """Whether a problem of the old pod is shown as well."""
-
-    @property
-    def of_planned(self) -> str:
-        return self.planned or f"{self.why}: {{who}}"
-
-    @property
-    def of_edited(self) -> str:
-        return self.edited or self.of_planned
-
-    @property
-    def of_rollback(self) -> str:
-        return self.rollback or f"{self.why}; what ends it: {self.ends}"
+def handlers(pod: Pod, hook: LifecycleHook | None) -> tuple[str, ...]:
+    """The labels and finalizers by which the hook holds the pod, in words. Taken from the pod: there they are few."""
+    if hook is None:
+        return ()
+    labels, finalizers = hook.labels_handler or {}, hook.finalizers_handler or ()
+    found = [f"label {key}={value}" for key, value in pod.labels.items() if labels.get(key) == value]
+    return (*found, *(f"finalizer {one}" for one in pod.finalizers if one in finalizers))
 
 
-class Blocker(StrEnum):
-    """All blockers, in order of precedence: of several, the first one is shown."""
+def is_prepared(pod: Pod, hook: LifecycleHook) -> bool:
+    """Whether the pod is fully prepared for its deletion."""
+    gated = any(gate.type == KRUISE_POD_READY and not gate.foreign for gate in pod.gates)
+    return pod.held_by_hook and pod.marked is (hook.mark_pod_not_ready and gated)
 
-    row: Row
-    __hash__ = str.__hash__  # the hash of Enum is slow, and `explanation` groups many nodes by blocker
 
-    def __new__(cls, row: Row) -> Blocker:
-        one = str.__new__(cls, row.name)
-        one._value_, one.row = row.name, row
-        return one
+def waits_for_hook(rollout: RolloutState, pod: Pod) -> bool:
+    """Whether the pod is fully prepared for its deletion, and the preDelete hook still matches it."""
+    hook = rollout.world.daemonset.pre_delete
+    return hook is not None and bool(handlers(pod, hook)) and is_prepared(pod, hook)
 
-    PARTITION = Row(
-        name="partition",
-        why="kept by partition {partition}",
-        ends="a smaller partition",
-        block=BlockReason.PARTITION,
-        planned="partition {partition} keeps the old revision on {who}",
-        edited="partition {partition} keeps {who} old",
-        tells_more=True,
+
+def is_given_up(rollout: RolloutState, pod: Pod) -> bool:
+    """Whether the last write towards the pod's deletion failed, so that it gets traffic until an attempt succeeds.
+    False while only its hook is waited for: no write is due then."""
+    world, place = rollout.world, BackoffKey.of_object(pod.uid)
+    return (place in world.in_backoff or place in world.due_again) and not waits_for_hook(rollout, pod)
+
+
+def write_blocker(world: World, *places: BackoffKey) -> Blocker | None:
+    """The blocker of a write with any of these keys: one is in backoff, or not answered yet."""
+    if not world.in_backoff or all(place not in world.in_backoff for place in places):
+        return None
+    return Blocker.UNANSWERED if is_unanswered(world, *places) else Blocker.IN_BACKOFF
+
+
+def deletion_blocker(rollout: RolloutState, pod: Pod) -> Blocker | None:
+    """The blocker of deleting the pod for any reason."""
+    if waits_for_hook(rollout, pod):
+        return Blocker.HOOK
+    if pod.node in rollout.world.restored and waits_for_back_off(rollout.world, pod.node):
+        return Blocker.BACK_OFF
+    return write_blocker(rollout.world, BackoffKey.of_object(pod.uid))
+
+
+def waits_for_back_off(world: World, node: str) -> bool:
+    """Whether pods do not last on the node, and the next one is not due yet."""
+    return world.now < world.not_before.get(node, 0.0)
+
+
+def removal_blocker(rollout: RolloutState, pod: Pod) -> Blocker | None:
+    """The blocker of deleting a pod to make room for another one. A pod that has ended stays until its node's
+    back-off is over, so that its log can be read."""
+    waits = pod.ended and waits_for_back_off(rollout.world, pod.node)
+    return Blocker.BACK_OFF if waits else deletion_blocker(rollout, pod)
+
+
+def rollout_blocker(rollout: RolloutState) -> Blocker | None:
+    """The setting that keeps every old pod: OnDelete or a pause."""
+    if rollout.rolling_update is None:
+        return Blocker.ON_DELETE
+    return Blocker.PAUSED if rollout.rolling_update.paused else None
+
+
+def update_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
+    """The blocker of the first write of a node's update."""
+    old = node.old
+    if (
+        old is not None
+        and not rollout.surging
+        and waits_for_hook(rollout, old)
+        and not is_updated_in_place(rollout, old)
+    ):
+        return Blocker.HOOK
+    if node.name in rollout.taken and (old is None or not is_updated_in_place(rollout, old)):
+        return rollout.taken[node.name]  # a new pod would be a second one
+    if waits_for_back_off(rollout.world, node.name) and not (old is not None and is_updated_in_place(rollout, old)):
+        return Blocker.BACK_OFF
+    found = write_blocker(rollout.world, BackoffKey.of_node(node.name), first_write_of_update(rollout, node))
+    found = found or image_blocker(rollout, node)
+    if found is None and drained_until(rollout, node) is not None:
+        return Blocker.DRAINING
+    return found
+
+
+def image_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
+    """The blocker while the new image is not on the node; None if pulling costs nothing, because the old pod has no
+    traffic and will get none meanwhile. A pod that was drained for an update does, and one that restarts."""
+    found, old = rollout.world.unpulled.get(node.name), node.old
+    if isinstance(found, Unpullable):
+        return Blocker.UNPULLED
+    if found is None or old is None:
+        return None
+    restarts = old.underway is not None and old.underway.lasts(rollout.world.now) and old.problem is None
+    traffic = old.ready or old.drained_for_update or restarts or only_held(node)
+    return Blocker.PULLING if traffic else None
+
+
+def drained_until(rollout: RolloutState, node: NodeInfo) -> float | None:
+    """When the grace period before an update in place ends (seconds since 1970); None: it is over. Its start is in
+    whole seconds; one that is far ahead comes from a wrong clock and does not count."""
+    grace, now = rollout.world.daemonset.in_place_grace, rollout.world.now
+    underway = None if node.old is None else node.old.underway
+    had_traffic = underway is None or underway.only_resizes
+    if not grace or node.old is None or not had_traffic:
+        return None
+    ends = [gate.since + 1 + grace for gate in node.old.gates if gate.draining and gate.since is not None]
+    return max((moment for moment in ends if now < moment <= now + 1 + 2 * grace), default=None)
+
+
+def creation_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
+    """The blocker of creating a pod of any revision on a node without a live one."""
+    world = rollout.world
+    if node.pods and not rollout.surging:
+        asked = is_unanswered(world, *(BackoffKey.of_object(pod.uid) for pod in node.pods))
+        return Blocker.UNANSWERED if asked else Blocker.TERMINATING
+    if node.name in rollout.taken:
+        return rollout.taken[node.name]
+    if waits_for_back_off(world, node.name):
+        return Blocker.BACK_OFF
+    if not world.in_backoff:
+        return None
+    found = write_blocker(world, BackoffKey.of_node(node.name))
+    return found or (Blocker.RESOURCE_QUOTA if POD_QUOTA in world.in_backoff else None)
+
+
+def first_write_of_update(rollout: RolloutState, node: NodeInfo) -> BackoffKey:
+    """The key of the first write of a node's update: creating a pod while surging, else a write to the old one."""
+    return (
+        BackoffKey.of_node(node.name) if rollout.surging or node.old is None else BackoffKey.of_object(node.old.uid)
     )
-    SELECTOR = Row(
-        name="selector",
-        why="rollingUpdate.selector leaves it out",
-        ends="a selector that matches",
-        block=BlockReason.SELECTOR,
-        planned="rollingUpdate.selector leaves out {who}",
-        tells_more=True,
-    )
-    PAUSED = Row(
-        name="paused",
-        why="paused",
-        ends="resume",
-        block=BlockReason.PAUSED,
-        planned="paused: resume updates {who}",
-        tells_more=True,
-    )
-    ON_DELETE = Row(
-        name="on_delete",
-        why="OnDelete: when its pod is deleted",
-        ends="whoever deletes the pod",
-        block=BlockReason.ON_DELETE,
-        planned="OnDelete: each gets it when its pod is deleted, {who}",
-        rollback="OnDelete: each goes back when you delete its pod",
-        tells_more=True,
-    )
-    SCALING = Row(
-        name="scaling",
-        why="partitionedScaling: not before its turn",
-        ends="a smaller partition",
-        block=BlockReason.PARTITION,
-        planned="partitionedScaling keeps without a pod {who}",
-    )
-    PLACEMENT = Row(
-        name="placement",
-        why="stays empty: revision {older} does not run there",
-        ends="its turn to get the current revision",
-        planned="the older revision does not run on {who}, which get no pod yet",
-    )
-    TAINTED = Row(
-        name="tainted",
-        why="tainted: only the old pod may stay",
-        ends="a toleration",
-        edited="taints keep new pods from {who}",
-        rollback="tainted NoSchedule: no pod is started there, the one that is there stays",
-    )
-    HOOK = Row(
-        name="hook",
-        why="the preDelete hook holds its pod",
-        ends="removing its label or finalizer",
-        block=BlockReason.PRE_DELETE_HOOK,
-        planned="the preDelete hook holds {who}",
-        edited="the preDelete hook holds the pods of {who}",
-        rollback="the preDelete hook holds the pod; remove its label or finalizer",
-    )
-    UNREACHABLE = Row(
-        name="unreachable",
-        why="the node is unreachable",
-        ends="contact with the node",
-        planned="not before it can be reached, {who}",
-        edited="not before it can be reached: {who}",
-        rollback="unreachable: they go back once they are reachable",
-    )
-    REFUSED = Row(
-        name="refused",
-        why="the server refuses pods of the new template",
-        ends="a template that the server accepts",
-        block=BlockReason.TEMPLATE_REFUSED,
-        planned="the server refuses its pods: nothing moves on {who}",
-    )
-    ADOPTABLE = Row(
-        name="adoptable",
-        why="a pod without a controller is there, which has to be adopted first",
-        ends="its adoption, or its deletion",
-        planned="pods without a controller have to be adopted first on {who}",
-    )
-    STRAY = Row(
-        name="stray",
-        why="a webhook changed the labels of its pod, which does not match spec.selector and has to go first",
-        ends="its deletion",
-    )
-    IN_BACKOFF = Row(name="in_backoff", why="a write failed there, and is tried again later", ends="the next attempt")
-    UNANSWERED = Row(
-        name="unanswered",
-        why="the server has not answered a write there yet",
-        ends="its answer",
-        block=BlockReason.EXPECTATIONS,
-    )
-    RESOURCE_QUOTA = Row(name="quota", why="a ResourceQuota is used up", ends="room in the quota")
-    UNSTORED = Row(name="unstored", why="the new revision is not stored yet", ends="storing it")
-    BACK_OFF = Row(
-        name="back_off", why="its pods do not last, so it waits for its back-off", ends="the end of the back-off"
-    )
-    TERMINATING = Row(name="terminating", why="old pod is terminating", ends="the end of that pod")
-    STARTING = Row(name="starting", why="its new pod is not available yet", ends="that pod becoming available")
-    STALE = Row(
-        name="stale", why="the caches are behind", ends="seeing our own writes", block=BlockReason.EXPECTATIONS
-    )
-    PULLING = Row(
-        name="pulling",
-        why="its image is pulled ahead of the update",
-        ends="the image on the node",
-        planned="the new image is being pulled on {who}",
-    )
-    UNPULLED = Row(
-        name="unpulled",
-        why="its new image cannot be pulled",
-        ends="another image, or deleting the ImagePullJob",
-        planned="the new image cannot be pulled on {who}",
-    )
-    DRAINING = Row(
-        name="draining",
-        why="not ready, so that its traffic goes elsewhere before its container restarts",
-        ends="the end of its grace period",
-    )
-    RESTARTING = Row(
-        name="restarting", why="its container does not run the new image yet", ends="the start of that container"
-    )
-    RESIZING = Row(name="resizing", why="the kubelet has not resized its pod yet", ends="the kubelet resizing it")
-    UNRESIZED = Row(name="unresized", why="its pod cannot be resized", ends="other resources, or room on the node")
-    BUDGET = Row(
-        name="budget",
-        why="waits for budget",
-        ends="room in {limit}",
-        block=BlockReason.BUDGET,
-        planned="{limit} is used up, still to be updated {are} {who}",
-    )
+
+
+def in_the_way(rollout: RolloutState, node: NodeInfo) -> list[Pod]:
+    """While surging: pods beside a live old one that are deleted before a new one is created: a second old one, and
+    a failed new one once its back-off is over."""
+    if len(node.pods) == 1:
+        return []
+    ended = awaits_retry(node, rollout.revision.hash)
+    if len(node.live) <= 1 and not ended:
+        return []
+    return [pod for pod in node.pods if not pod.dying and pod is not node.old and (ended or not pod.ended)]
+
+
+def outgoing(rollout: RolloutState, node: NodeInfo) -> Pod | None:
+    """Which of an old and a current live pod is deleted; None: neither. While surging it is the old one, once the
+    current one is available or the old one not ready. On an unreachable node a deletion would change nothing."""
+    current, old = node.current, node.old
+    if current is None or old is None or node.unreachable:
+        return None
+    if node.fit is Fit.STAY and not current.bound:
+        return current  # no pod can start there any more
+    if rollout.surging:
+        return old if node.current_available or not old.ready_ignoring_hook else None
+    better = (node.old_available, old.ready_ignoring_hook) > (node.current_available, current.ready_ignoring_hook)
+    return current if better else old
+
+
+def resize_refusal(world: World, pod: Pod) -> str:
+    """Why the kubelet or the server refuses to resize the pod; empty: no resize is needed, or none refused."""
+    if pod.underway is None or pod.underway.resize is None:
+        return ""
+    if pod.underway.resize is Resize.REFUSED:
+        return pod.underway.problem
+    known = world.refused_resizes.get(pod.uid, "")
+    if known or pod.underway.resize is not Resize.WANTED or world.resizable:
+        return known
+    return world.no_resize or _SWITCHED_OFF
+
+
+def resize_deferral(pod: Pod) -> str:
+    """Why the kubelet defers the resize of the pod; empty: it does not."""
+    if pod.underway is None or pod.underway.resize is not Resize.DEFERRED:
+        return ""
+    return pod.underway.problem or Resize.DEFERRED
+
+
+def is_recreated(world: World, pod: Pod) -> bool:
+    """Whether the pod is replaced because its resize is refused."""
+    return bool(resize_refusal(world, pod)) and (world.daemonset.recreates_unresized or not world.resizable)
+
+
+def is_updated_in_place(rollout: RolloutState, pod: Pod) -> bool:
+    """Whether the update of this old pod is done in place."""
+    return rollout.in_place and isinstance(in_place_change_of(rollout, pod), InPlaceChange)
+
+
+def in_place_change_of(rollout: RolloutState, pod: Pod) -> InPlaceChange | NotPossible:
+    """The update in place of an old pod to the current revision; or why it needs a new pod."""
+    change = rollout.world.changes.get(pod.hash)
+    if change is None:
+        return NotPossible(why="their revision is not stored any more", refusal=InPlaceRefusal.OTHER)
+    if isinstance(change, NotPossible):
+        return change
+    if why := rollout.world.unmapped.get(pod.uid):
+        return NotPossible(why=why, refusal=InPlaceRefusal.ADMISSION)
+    if not pod.bound:
+        return NotPossible(why="they are on no node yet", refusal=InPlaceRefusal.OTHER)
+    if change.restarts and all(gate.type != IN_PLACE_UPDATE_READY for gate in pod.gates):
+        why = f"they were made without the readiness gate {IN_PLACE_UPDATE_READY}"
+        return NotPossible(why=why, refusal=InPlaceRefusal.READINESS_GATE)
+    if change.rereads and not (rollout.world.reads_env and pod.has_node_agent):
+        lacking = f"the feature gate {ENV_GATE} is off" if pod.has_node_agent else "no node agent restarts it"
+        why = f"container {change.rereads[0]} reads a changed label or annotation from its environment, and {lacking}"
+        return NotPossible(why=why, refusal=InPlaceRefusal.NODE_AGENT)
+    return change
+
+
+RETRIES = 5
+"""Failed nodes that one pass tries again at most."""
+NEXT_RETRIES = 1.0
+"""Seconds between passes that only retry failed writes."""
+
+
+def has_failed(world: World) -> bool:
+    """Whether a write has failed and has not succeeded since."""
+    return bool(world.in_backoff or world.due_again)
+
+
+def is_unanswered(world: World, *places: BackoffKey) -> bool:
+    awaited = world.awaited
+    return bool(awaited) and any(place in awaited for place in places)
+
+
+def others_first(
+    world: World, nodes: Iterable[NodeInfo], place_of: Callable[[NodeInfo], BackoffKey], *, scattered: bool = False
+) -> list[NodeInfo]:
+    """`nodes` in order, then at most `RETRIES` of those where a write failed, the longest due first: a node that
+    always fails takes no budget from others. `scattered`: while something fails, the others are ordered by a checksum
+    of their names, because nodes of one kind fail together and have similar names.
+    """
+    due = world.due_again
+    if not due and not (scattered and world.in_backoff):
+        return list(nodes)
+    others = [node for node in nodes if place_of(node) not in due]
+    again = sorted((node for node in nodes if place_of(node) in due), key=lambda node: due[place_of(node)])
+    if scattered:
+        others.sort(key=lambda node: crc32(node.name.encode()))
+    return others + again[:RETRIES]
+
+
+def next_retry(world: World) -> float | None:
+    """When the first backoff of a write or of a node ends (seconds since 1970); None: there is none."""
+    held = [until for until in world.in_backoff.values() if until < inf]
+    retry = [max(min(held), world.now + NEXT_RETRIES)] if held else []
+    ends = (end for ends in (world.not_before, world.short_lived) for end in ends.values() if end > world.now)
+    return min([*retry, *ends], default=None)

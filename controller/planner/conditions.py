@@ -1,59 +1,82 @@
-"""Makes the conditions of the status: what the rollout waits for, as a reason for programs and in words for
-people.
+"""The conditions of the status: what a rollout waits for, as a reason for programs and as a sentence for people.
+
+Ready, Reconciling and Stalled are for tools that know no DaemonSet but follow kstatus: `kubectl wait`, Flux, Helm and
+Argo CD (https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md). All three always exist, so
+that `Reconciling=False` can be waited for: the rollout has come to an end, good or bad.
 """
 
 from __future__ import annotations
 
-from controller.api.daemonset import Counts, DaemonSet, Phase
-from controller.api.formats import joined
-from controller.api.names import (
-    AVAILABLE,
-    DEGRADED,
-    INVALID_ANNOTATION,
-    INVALID_SPEC,
-    LONGEST_PROGRESS_DEADLINE,
-    PARTITION_REACHED,
-    PODS_DO_NOT_LAST,
-    PODS_UNAVAILABLE,
-    PROGRESS_DEADLINE_ANNOTATION,
-    PROGRESS_DEADLINE_EXCEEDED,
-    PROGRESS_DEADLINE_SECONDS,
-    PROGRESSING,
-    ROLLOUT_COMPLETE,
-    SELECTOR_REACHED,
-    STALLED,
-    TEMPLATE_REFUSED,
-    WRITES_FAIL,
-)
-from controller.planner.blockers import Blocker
-from controller.planner.explanation import Explainer, WaitReason, holding, some, unmatched_hook, wait_reason
-from controller.planner.progress import Condition, Standing, phase_of, readiness
-from controller.planner.rollout_state import RolloutState
-from controller.planner.world import TemplateRefused
+from collections.abc import Collection, Iterable
+from typing import Final
 
-_SHOWN = 40
-"""Characters of an unreadable value that are shown: enough to find it."""
+from controller.api import names
+from controller.api.daemonset import Counts, DaemonSet, Phase
+from controller.api.formats import joined, listed
+from controller.api.names import AVAILABLE, DEGRADED, HOOK_UNMATCHED, PROGRESSING, READY, RECONCILING, STALLED
+from controller.api.objects import Value, rfc3339
+from controller.planner.blocker_texts import Blocker, WaitReason
+from controller.planner.blockers import handlers, resize_deferral, resize_refusal
+from controller.planner.explanation import Explainer
+from controller.planner.progress import Standing, phase_of
+from controller.planner.rollout_state import RolloutState
+from controller.planner.world import TemplateRefused, Unpullable
+
+WAITS_FOR: Final = "waits for "
+"""How `awaiting` begins."""
+READ_AS: Final = {
+    Phase.PENDING: RECONCILING,
+    Phase.PROGRESSING: RECONCILING,
+    Phase.HELD: READY,
+    Phase.PAUSED: READY,
+    Phase.STALLED: STALLED,
+    Phase.MANUAL: READY,
+    Phase.DEGRADED: "",
+    Phase.HEALTHY: READY,
+    Phase.TERMINATING: "",
+}
+"""Which of the three conditions is True in each phase; empty: none. Held, Paused and Manual are Ready: the cluster is
+as the spec wants it, and waiting longer changes nothing. Degraded is none of them: nothing is left to roll out, but
+pods are missing."""
+
+
+class Condition(Value):
+    """A condition without its times, which depend on the condition that was written before."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+class Wait(Value):
+    """What a rollout waits for: the reason of the condition, and its text."""
+
+    reason: WaitReason
+    text: str
+
+
+_SHOWN: Final = 40
+"""Characters of an unreadable value that are shown."""
 
 
 def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phase: Phase) -> tuple[Condition, ...]:
     """All conditions. `standing` is what is known of the rollout, even while `phase` is Pending."""
-    rollout, wait = explainer.rollout, wait_reason(explainer, standing)
+    rollout, wait = explainer.rollout, wait_of(explainer, standing)
     progressing = _progressing(explainer, counts, standing, wait)
     why = wait.reason if wait is not None else phase.value
-    aside = unreadable_deadline(rollout.world.daemonset)
+    sentence = _sentence(explainer, counts, standing, phase, wait)
     return (
         progressing,
         _available(counts),
         _degraded(rollout),
-        *readiness(
+        *_readiness(
             phase,
-            _sentence(explainer, counts, standing, phase, wait),
+            sentence,
             why=progressing.reason if phase is Phase.STALLED else why,
-            aside=Condition(type=STALLED, status="False", reason=INVALID_ANNOTATION, message=aside)
-            if aside
-            else None,
+            deadline=unreadable_deadline(rollout.world.daemonset),
         ),
-        *unmatched_hook(rollout),
+        *_unmatched_hook(rollout),
     )
 
 
@@ -61,17 +84,29 @@ def refused_conditions(problem: str) -> tuple[Condition, ...]:
     """The conditions for a spec that cannot be used."""
     text = "nothing is done until it is fixed"
     return (
-        Condition(type=PROGRESSING, status="False", reason=INVALID_SPEC, message=text),
-        Condition(type=DEGRADED, status="True", reason=INVALID_SPEC, message=problem),
-        *readiness(Phase.STALLED, problem, why=INVALID_SPEC),
+        Condition(type=PROGRESSING, status="False", reason=names.INVALID_SPEC, message=text),
+        Condition(type=DEGRADED, status="True", reason=names.INVALID_SPEC, message=problem),
+        *_readiness(Phase.STALLED, problem, why=names.INVALID_SPEC),
     )
 
 
-def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: Phase, wait: WaitReason | None) -> str:
-    """One sentence for people on how the rollout stands: what it waits for, and on how many nodes.
+def _readiness(phase: Phase, message: str, *, why: str, deadline: str = "") -> tuple[Condition, ...]:
+    """The conditions Ready, Reconciling and Stalled. `why` is the reason to wait; `deadline` is what is wrong with
+    the annotation of the deadline, which Stalled says while it is False."""
+    true = READ_AS[phase]
+    busy = (why, message) if true == RECONCILING else (phase.value, "")
+    stalled = (names.INVALID_ANNOTATION if deadline else "AsExpected", deadline)
+    if true == STALLED:
+        stalled = (why, message)
+    return (
+        Condition(type=READY, status=str(true == READY), reason=phase.value, message=message),
+        Condition(type=RECONCILING, status=str(true == RECONCILING), reason=busy[0], message=busy[1]),
+        Condition(type=STALLED, status=str(true == STALLED), reason=stalled[0], message=stalled[1]),
+    )
 
-    It depends on the record, the counts and the revisions of nodes only, so it does not change because time passes.
-    """
+
+def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: Phase, wait: Wait | None) -> str:
+    """How the rollout stands, in one sentence that does not change because time passes."""
     rollout = explainer.rollout
     revision = f"an available pod of revision {rollout.revision.hash}"
     waiting, unavailable = standing.target - standing.done, counts.number_unavailable
@@ -88,7 +123,7 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
             parts = [f"OnDelete: {standing.outdated} nodes wait for their old pod to be deleted"]
             parts += [lacking] if unavailable else []
         case Phase.STALLED:
-            parts = [_refused(standing) if standing.refused else _stuck(rollout, wait)]
+            parts = [_refused(standing) if standing.refused else _stalled(rollout, wait)]
             parts += [unreadable_deadline(rollout.world.daemonset)]
         case Phase.DEGRADED if not waiting:
             parts = [lacking]
@@ -104,7 +139,7 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
 
 
 def staying_empty(rollout: RolloutState) -> str:
-    """How many nodes stay empty for now, and why; empty if none does."""
+    """How many nodes are `unplaceable`, and why; empty: none."""
     if not rollout.unplaceable:
         return ""
     hashes = sorted({older.hash for older in rollout.unplaceable.values()})
@@ -114,7 +149,7 @@ def staying_empty(rollout: RolloutState) -> str:
 
 
 def _unadopted(rollout: RolloutState) -> str:
-    """On how many nodes a pod has to be adopted before they get one of the current revision; empty if on none."""
+    """The nodes where a pod has to be adopted before they get one of the current revision; empty: none."""
     orphans = {node for node, why in rollout.taken.items() if why is Blocker.ADOPTABLE}
     nodes = [node.name for node in rollout.eligible if node.name in orphans and node.current is None]
     if not nodes:
@@ -124,18 +159,18 @@ def _unadopted(rollout: RolloutState) -> str:
 
 
 def unreadable_deadline(daemonset: DaemonSet) -> str:
-    """The mistake in the annotation of the deadline, and what is used instead; empty if it can be read."""
+    """The mistake in the annotation of the progress deadline, and what is used instead; empty: it can be read."""
     found = daemonset.unreadable_deadline
     if found is None:
         return ""
     shown = found if len(found) <= _SHOWN else f"{found[:_SHOWN]}…"
     return (
-        f"annotation {PROGRESS_DEADLINE_ANNOTATION}: {shown!r} is not a whole number of seconds from 1 to "
-        f"{LONGEST_PROGRESS_DEADLINE}, so {PROGRESS_DEADLINE_SECONDS} are used"
+        f"annotation {names.PROGRESS_DEADLINE_ANNOTATION}: {shown!r} is not a whole number of seconds from 1 to "
+        f"{names.LONGEST_PROGRESS_DEADLINE}, so {names.PROGRESS_DEADLINE_SECONDS} are used"
     )
 
 
-def _progressing(explainer: Explainer, counts: Counts, standing: Standing, wait: WaitReason | None) -> Condition:
+def _progressing(explainer: Explainer, counts: Counts, standing: Standing, wait: Wait | None) -> Condition:
     rollout = explainer.rollout
     updated, desired = counts.updated_number_scheduled, counts.desired_number_scheduled
     status, reason, why = _how_it_stands(explainer, counts, standing, wait)
@@ -145,35 +180,34 @@ def _progressing(explainer: Explainer, counts: Counts, standing: Standing, wait:
 
 
 def _how_it_stands(
-    explainer: Explainer, counts: Counts, standing: Standing, wait: WaitReason | None
+    explainer: Explainer, counts: Counts, standing: Standing, wait: Wait | None
 ) -> tuple[str, str, str]:
-    """Status and reason of the condition Progressing, and what its message says beyond the progress."""
+    """Status and reason of the condition Progressing, and what its message adds to the progress."""
     match phase_of(standing):
         case Phase.MANUAL:
-            return "True", "OnDelete", "delete pods to update"
+            return "True", WaitReason.ON_DELETE, "delete pods to update"
         case Phase.PAUSED:
-            return "Unknown", "Paused", "paused"
+            return "Unknown", WaitReason.PAUSED, "paused"
         case Phase.STALLED if standing.refused:
-            return "False", TEMPLATE_REFUSED, _refused(standing)
+            return "False", WaitReason.TEMPLATE_REFUSED, _refused(standing)
         case Phase.STALLED:
-            return "False", PROGRESS_DEADLINE_EXCEEDED, _stuck(explainer.rollout, wait)
+            return "False", names.PROGRESS_DEADLINE_EXCEEDED, _stalled(explainer.rollout, wait)
         case Phase.HELD | Phase.DEGRADED if standing.kept:
             return "True", *_held_by(explainer, counts, standing)
         case Phase.HEALTHY | Phase.DEGRADED:
-            return "True", ROLLOUT_COMPLETE, ""
+            return "True", names.ROLLOUT_COMPLETE, ""
         case Phase.PENDING | Phase.PROGRESSING | Phase.HELD | Phase.TERMINATING if wait is not None:
             return "True", wait.reason, wait.text
         case Phase.PENDING | Phase.PROGRESSING | Phase.HELD | Phase.TERMINATING:
-            return "True", "Updating", _used_up(explainer.rollout)
+            return "True", limit_in_use(explainer.rollout) or WaitReason.UPDATING, _used_up(explainer.rollout)
 
 
 def _refused(standing: Standing) -> str:
     return f"the server refuses pods of the new template: {standing.refused}"
 
 
-def _stuck(rollout: RolloutState, wait: WaitReason | None) -> str:
-    """The message of a stalled rollout. Nothing in it changes with time alone, because each change would be written
-    to the status."""
+def _stalled(rollout: RolloutState, wait: Wait | None) -> str:
+    """The message of a stalled rollout. It does not change because time passes."""
     missing = [one.name for one in rollout.target if one.old is None and not one.current_available]
     beside = [one.name for one in rollout.target if one.paired]
     parts = [f"no progress for {rollout.world.daemonset.progress_deadline} seconds"]
@@ -183,8 +217,15 @@ def _stuck(rollout: RolloutState, wait: WaitReason | None) -> str:
     return joined(*parts)
 
 
+def limit_in_use(rollout: RolloutState) -> WaitReason | None:
+    """The limit that is used up while nodes are left to update; None: there is room, or nothing is left."""
+    if rollout.room or not rollout.outdated:
+        return None
+    return WaitReason.MAX_SURGE if rollout.surging else WaitReason.MAX_UNAVAILABLE
+
+
 def _used_up(rollout: RolloutState) -> str:
-    """Which limit the update waits for; empty if there is room."""
+    """How many nodes use the limit; empty if it has room."""
     if rollout.room:
         return ""
     who = "are in the middle of their surge" if rollout.surging else "count as unavailable"
@@ -192,20 +233,19 @@ def _used_up(rollout: RolloutState) -> str:
 
 
 def _held_by(explainer: Explainer, counts: Counts, standing: Standing) -> tuple[str, str]:
-    """The reason and text that name what keeps nodes from the current revision."""
+    """The reason and text for partition or selector, which keep nodes from the current revision."""
     rollout = explainer.rollout
     if keeper_of(rollout) is Blocker.SELECTOR:
-        return SELECTOR_REACHED, f"rollingUpdate.selector leaves out {standing.kept} old ones"
+        return WaitReason.SELECTOR, f"rollingUpdate.selector leaves out {standing.kept} old ones"
     partition = f"partition {rollout.budget.partition}"
     waiting = counts.desired_number_scheduled - counts.current_number_scheduled
     if not rollout.progressive or not waiting:
-        return PARTITION_REACHED, f"{partition} keeps the others on the old revision"
-    return PARTITION_REACHED, f"{partition} with partitionedScaling leaves {waiting} without a pod"
+        return WaitReason.PARTITION, f"{partition} keeps the others on the old revision"
+    return WaitReason.PARTITION, f"{partition} with partitionedScaling leaves {waiting} without a pod"
 
 
 def keeper_of(rollout: RolloutState) -> Blocker:
-    """Whether to name partition or selector as what keeps nodes old: the partition, if as many nodes as it allows are
-    in the target."""
+    """What keeps nodes old: the partition if the target has as many nodes as it allows, else the selector."""
     used_up = rollout.budget.partition and len(rollout.target) >= rollout.quota
     return Blocker.PARTITION if used_up else Blocker.SELECTOR
 
@@ -217,17 +257,111 @@ def _available(counts: Counts) -> Condition:
             type=AVAILABLE, status="True", reason="AllAvailable", message=f"{desired} of {desired} nodes are served"
         )
     text = f"{missing} of {desired} nodes have no available pod"
-    return Condition(type=AVAILABLE, status="False", reason=PODS_UNAVAILABLE, message=text)
+    return Condition(type=AVAILABLE, status="False", reason=names.PODS_UNAVAILABLE, message=text)
 
 
 def _degraded(rollout: RolloutState) -> Condition:
     if isinstance(rollout.verdict, TemplateRefused):
-        return Condition(type=DEGRADED, status="True", reason=TEMPLATE_REFUSED, message=rollout.verdict.words)
+        return Condition(
+            type=DEGRADED, status="True", reason=WaitReason.TEMPLATE_REFUSED, message=rollout.verdict.words
+        )
     write_failure = rollout.world.write_failure or rollout.world.unreadable
     if write_failure:
-        return Condition(type=DEGRADED, status="True", reason=WRITES_FAIL, message=write_failure)
+        return Condition(type=DEGRADED, status="True", reason=names.WRITES_FAIL, message=write_failure)
     if rollout.world.short_lived:
         nodes = some(sorted(rollout.world.short_lived))
         text = f"pods do not last on {nodes}: they end or are deleted, and each next one comes after a longer wait"
-        return Condition(type=DEGRADED, status="True", reason=PODS_DO_NOT_LAST, message=text)
+        return Condition(type=DEGRADED, status="True", reason=names.PODS_DO_NOT_LAST, message=text)
     return Condition(type=DEGRADED, status="False", reason="AsExpected", message="")
+
+
+def wait_of(explainer: Explainer, standing: Standing) -> Wait | None:
+    """Why nodes that should be updated now wait, if not for a pod or the budget; None: the rollout goes on."""
+    rollout = explainer.rollout
+    if standing.awaited:
+        return Wait(reason=WaitReason.UNREACHABLE, text=awaiting(standing.awaited))
+    held = {pod.node for pod in explainer.held_by_hook}
+    if Blocker.HOOK in explainer.waiting or any(
+        node.name in held and explainer.blocker(node) is Blocker.HOOK for node in rollout.nodes
+    ):
+        return Wait(reason=WaitReason.HOOK, text=holding(explainer))
+    return (_stuck_in_place(rollout) if rollout.in_place else None) or _all_wait(explainer)
+
+
+def awaiting(nodes: Collection[str]) -> str:
+    """Such as `waits for 3 unreachable nodes: node-2, node-1, node-0`."""
+    return f"{WAITS_FOR}{len(nodes)} unreachable {'node' if len(nodes) == 1 else 'nodes'}: {some(nodes)}"
+
+
+_ALL_WAIT: Final = (Blocker.UNPULLED, Blocker.UNANSWERED, Blocker.PULLING, Blocker.UNREACHABLE)
+"""Blockers that something else than the controller removes. The reason is that of the first one found."""
+
+
+def _all_wait(explainer: Explainer) -> Wait | None:
+    """The wait if every node that is left has one of `_ALL_WAIT`, and not all of them are unreachable."""
+    rollout, waiting = explainer.rollout, explainer.waiting
+    found = [(one, waiting[one]) for one in _ALL_WAIT if one in waiting]
+    if {one for one, _ in found} <= {Blocker.UNREACHABLE}:
+        return None
+    if sum(len(nodes) for _, nodes in found) < len(rollout.outdated):
+        return None
+    parts = []
+    for blocker, nodes in found:
+        first = rollout.world.unpulled.get(nodes[0].name)
+        why = f": {first.why}" if blocker is Blocker.UNPULLED and isinstance(first, Unpullable) else ""
+        parts.append(f"{blocker.text.all_wait} {some(node.name for node in nodes)}{why}")
+    reason = found[0][0].text.reason
+    return None if reason is None else Wait(reason=reason, text=joined(*parts))
+
+
+def _stuck_in_place(rollout: RolloutState) -> Wait | None:
+    """The wait for pods that were updated in place and do not become what the revision asks for."""
+    updated = [node.current for node in rollout.nodes if node.current is not None and not node.current_available]
+    pods = [pod for pod in updated if pod.underway is not None]
+    for reason, text, problem in (
+        (
+            WaitReason.RESIZE_REFUSED,
+            "the resize of pods is refused on",
+            lambda pod: resize_refusal(rollout.world, pod),
+        ),
+        (WaitReason.RESIZE_DEFERRED, "the resize of pods is deferred on", resize_deferral),
+        (WaitReason.NOT_STARTING, "containers do not start again on", lambda pod: pod.problem or ""),
+    ):
+        found = {pod.node: why for pod in pods if (why := problem(pod))}
+        if found:
+            return Wait(reason=reason, text=f"{text} {some(found)}: {next(iter(found.values()))}")
+    return None
+
+
+def holding(explainer: Explainer) -> str:
+    """Which pods the preDelete hook holds, by what and since when; empty: none."""
+    pods, hook = explainer.held_by_hook, explainer.rollout.world.daemonset.pre_delete
+    if not pods:
+        return ""
+    held_by = listed(dict.fromkeys(one for pod in pods for one in handlers(pod, hook)), separator=" and ")
+    since = min((pod.held_since for pod in pods if pod.held_since is not None), default=None)
+    when = "" if since is None else f" since {rfc3339(since)}"
+    return f"the preDelete hook holds {some(pod.name for pod in pods)} by {held_by}{when}"
+
+
+def _unmatched_hook(rollout: RolloutState) -> tuple[Condition, ...]:
+    """A warning while no pod has what the hook looks for. Dying pods, and pods that it released, do not count."""
+    hook = rollout.world.daemonset.pre_delete
+    if hook is None:
+        return ()
+    live = [pod for node in rollout.nodes for pod in node.live]
+    if all(pod.held_by_hook for pod in live) or any(handlers(pod, hook) for pod in live):
+        return ()
+    labels = [f"label {key}={value}" for key, value in (hook.labels_handler or {}).items()]
+    finalizers = [f"finalizer {one}" for one in sorted(hook.finalizers_handler or ())]
+    text = (
+        f"no pod has {listed([*labels, *finalizers], separator=' or ')}: the preDelete hook holds none of them back"
+    )
+    return (Condition(type=HOOK_UNMATCHED, status="True", reason="NoPodMatches", message=text),)
+
+
+def some(given: Iterable[str]) -> str:
+    """The first three names, and how many more follow."""
+    known = list(given)
+    shown = ", ".join(known[:3])
+    return f"{shown} and {len(known) - 3} more" if len(known) > 3 else shown

@@ -1,8 +1,4 @@
-"""The Budget: the limits of one pass as numbers.
-
-While surging: the nodes that use up maxSurge, and those that lose an old pod they could keep.
-
-Chooses the nodes that may hold the current revision.
+"""The limits of a rollout: maxUnavailable, maxSurge, partition and burst as numbers, and the nodes that they allow.
 
 Partition, selector and pause are one promise: docs/design/decisions.md#rollouts.
 """
@@ -22,7 +18,7 @@ DEFAULT_BURST = 250
 
 
 class Budget(Value):
-    """All limits of a pass, in nodes or pods. Percentages are of the desired number counted in this pass."""
+    """The limits of a pass, in nodes or pods. Percentages are of `desired`."""
 
     desired: int
     max_unavailable: int
@@ -36,7 +32,7 @@ class Budget(Value):
 
     @property
     def limit(self) -> str:
-        """Which limit the strategy uses, by its name in the spec."""
+        """The limit that the strategy uses, by its name in the spec."""
         return "maxSurge" if self.surging else "maxUnavailable"
 
     @property
@@ -46,12 +42,11 @@ class Budget(Value):
 
 
 def budget_of(daemonset: DaemonSet, desired: int) -> Budget:
-    """The limits in the spec as numbers: maxUnavailable and maxSurge round up, partition and burst round down, and
-    burst is at least 1.
+    """The limits of the spec as numbers. maxUnavailable and maxSurge round up, partition and burst round down.
 
-    If neither limit is set, maxUnavailable is 1; with type `Surging`, maxSurge is 1. If both come to 0,
-    maxUnavailable is 1, so that a rollout can always go on. Even with no desired node, a percentage of maxSurge
-    decides whether the strategy surges.
+    maxUnavailable is 1 if both limits are unset or come to 0, so that a rollout can go on; maxSurge is 1 if it is
+    unset and the type is `Surging`. burst is at least 1. With no desired node, a percentage of maxSurge still means
+    that the strategy surges.
     """
     rolling = daemonset.rolling_update or RollingUpdate()
     surge, unavailable = rolling.max_surge, rolling.max_unavailable
@@ -76,11 +71,10 @@ def budget_of(daemonset: DaemonSet, desired: int) -> Budget:
 def mid_surge_of(
     nodes: Sequence[NodeInfo], current: str, coming: Collection[str], leaving: Collection[str]
 ) -> list[str]:
-    """The nodes that use up maxSurge: those with two live pods, as far as we know, or with an old pod while a failed
-    new one waits for its back-off.
+    """The nodes that use maxSurge: with two live pods, or with a live old pod and a failed new one in its back-off.
 
-    `current` is the hash of the current revision. On nodes in `coming` a pod is created, on nodes in `leaving` one is
-    deleted, and the caches do not show it yet.
+    `current` is the hash of the current revision. `coming` and `leaving` are nodes where a pod was created or deleted
+    and the caches do not show it yet.
     """
     return [
         node.name
@@ -96,18 +90,18 @@ def mid_surge_of(
 
 
 def awaits_retry(node: NodeInfo, current: str) -> bool:
-    """Whether the new pod beside a live old one has failed and is kept until its back-off is over."""
+    """Whether the new pod beside a live old one has failed, and is kept until its back-off is over."""
     if node.old is None or not node.had_current:
         return False
     return any(pod.ended and pod.hash == current for pod in node.pods)
 
 
 def surplus_of(nodes: Sequence[NodeInfo], desired: int) -> tuple[NodeInfo, ...]:
-    """While surging: nodes that may only keep their old pod, and now lose it, in update order.
+    """Nodes that may only keep a pod (`Fit.STAY`) and lose their old one while the strategy surges, in update order.
 
-    Such a node gets no new pod. Its old pod goes if it serves nobody, or if more pods are available than desired: an
-    application that moves to other nodes always has enough pods. Without surge such pods stay. A pod that is already
-    prepared for its deletion goes first, but stays if the available pods have become too few.
+    Such a node gets no new pod. Its old pod is deleted if it is not available, or if more pods are available than
+    desired, so that an application that moves to other nodes always has enough pods. A pod that is already prepared
+    for its deletion goes first, but stays if the available pods have become too few.
     """
     tainted = [node for node in reversed(nodes) if node.fit is Fit.STAY and not node.unreachable]
     leaving = [node for node in tainted if node.only_old and node.selected]
@@ -121,39 +115,33 @@ def surplus_of(nodes: Sequence[NodeInfo], desired: int) -> tuple[NodeInfo, ...]:
 
 
 def only_held(node: NodeInfo) -> bool:
-    """Whether the old pod would serve if it were not prepared for its deletion."""
+    """Whether the old pod would be ready if it were not prepared for its deletion."""
     return node.old is not None and node.old.ready_ignoring_hook and (node.old.held_by_hook or node.old.marked)
 
 
 def nodes_for_current(
     eligible: Sequence[NodeInfo], rolling: RollingUpdate | None, quota: int, coming: Collection[str]
 ) -> tuple[NodeInfo, ...]:
-    """Those of the `eligible` nodes (ascending) that may hold the current revision, in update order: by node name,
-    descending.
+    """The nodes that may hold the current revision, at most `quota`, in update order: by name, descending.
 
-    `quota` is the desired number less the partition, in nodes. First come nodes that have the current revision, then
-    those whose last pod had it, so that a lost pod comes back as it was and moves no other node. Selected nodes fill
-    the rest, unless an incomplete rollout is paused. Other empty nodes get what `Fallback` says. With OnDelete
-    (`rolling` is None) all eligible nodes may. Nodes in `coming` may have the current revision already.
+    First come nodes that have it or may have it (`coming`), then those whose last pod had it, so that a lost pod
+    comes back as it was and moves no other node. Selected nodes fill the rest, unless an incomplete rollout is
+    paused. With OnDelete (`rolling` is None) all `eligible` nodes may hold it.
     """
     in_order = eligible[::-1]
     if rolling is None:
         return tuple(in_order)
     having = [node for node in in_order if node.current is not None or node.name in coming]
     lacking = [node for node in in_order if node.current is None and node.name not in coming]
-    had = [node for node in lacking if _lost_current(node)]
-    rest = [node for node in lacking if node.selected and not _lost_current(node)]
+    had = [node for node in lacking if node.had_current and node.old is None]
+    rest = [node for node in lacking if node.selected and not (node.had_current and node.old is None)]
     if is_frozen(lacking, rolling):
         rest = []
     return tuple((having + had + rest)[:quota])
 
 
 def is_frozen(eligible: Iterable[NodeInfo], rolling: RollingUpdate) -> bool:
-    """Whether the rollout is paused while an eligible node has only a pod of an older revision, or had one last."""
+    """Whether the rollout is paused while some node has only a pod of an older revision, or had one last."""
     if not rolling.paused:
         return False
     return any(node.current is None and node.had_old for node in eligible)
-
-
-def _lost_current(node: NodeInfo) -> bool:
-    return node.had_current and node.old is None

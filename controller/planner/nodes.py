@@ -1,4 +1,4 @@
-"""A NodeInfo is one node with our pods on it. This is the only place that knows what a pod on a node counts for."""
+"""One node with the pods of the DaemonSet on it: which pod counts as current, as old, as available."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from controller.planner.node_fit import Fit
 from controller.planner.world import World
 
 PROVEN_SECONDS = 3.0
-"""Seconds that a restarted container must run, in a pod that was updated in place, before the pod counts as
-available. A kubelet calls a container without a readiness probe ready as soon as it starts, even if it ends at once;
-within this time its end is known, and no further node is updated. In fact it is 2 to 3 s, because starts are given in
-whole seconds."""
+"""Seconds that a restarted container must run before a pod that was updated in place counts as available. A kubelet
+calls a container without a readiness probe ready as soon as it starts, even if it ends at once. In fact 2 to 3 s,
+because start times are whole seconds."""
 
 
 class NodeInfo(Value):
@@ -29,45 +28,40 @@ class NodeInfo(Value):
     """Whether `rollingUpdate.selector` allows updates here."""
     unreachable: bool
     pods: tuple[Pod, ...]
-    """Our pods here: bound before unbound, then oldest first; without those that are both dying and ended."""
+    """The DaemonSet's pods here, without `removed`: bound before unbound, then oldest first."""
     removed: tuple[Pod, ...]
-    """Pods that are both dying and ended: they hold nothing up, but their names are still taken."""
+    """Pods that are both dying and ended: nothing waits for them, but their names are still taken."""
     current: Pod | None
-    """The live pod of the current revision; of several an available one, else the first; None: there is none. Live
-    means neither dying nor ended."""
+    """The live pod of the current revision, available ones first. Live means neither dying nor ended."""
     old: Pod | None
-    """The live pod of another revision, chosen in the same way."""
+    """The live pod of another revision, available ones first."""
     current_available: bool
-    """Whether `current` is available: ready for minReadySeconds, not held by a hook nor in the middle of an
-    update."""
+    """Ready for minReadySeconds, not held by a hook, and not in the middle of an update in place."""
     old_available: bool
     had_current: bool
-    """Whether a pod of the current revision is here, live or not; if no pod is here, whether the last one was of
-    it."""
+    """Whether a pod of the current revision is here, live or not; on an empty node, whether the last one was."""
     had_old: bool
-    """The same for any other revision. If `had_current` is False too, no pod was ever seen here."""
+    """The same for any other revision. Both False: no pod was ever seen here."""
     last: str | None
-    """The revision hash of the last pod, if none is live: dying, ended or gone. None: not known, or one is live."""
+    """The revision hash of the last pod, if none is live. None: not known."""
 
     @property
     def available(self) -> bool:
-        """Whether the node has an available pod."""
         return self.current_available or self.old_available
 
     @property
     def old_ready(self) -> bool:
-        """Whether the old pod gets traffic: it is available, or Ready and only younger than minReadySeconds."""
+        """Whether the old pod gets traffic: available, or Ready and only younger than minReadySeconds."""
         old = self.old
         return self.old_available or (old is not None and old.ready and not old.held_by_hook and old.underway is None)
 
     @property
     def only_old(self) -> bool:
-        """Whether a live old pod is here and no live current one."""
         return self.old is not None and self.current is None
 
     @property
     def paired(self) -> bool:
-        """Whether the node is in the middle of a surge: it has a live pod of each kind."""
+        """Whether the node has a live pod of each kind, as in the middle of a surge."""
         return self.current is not None and self.old is not None
 
     @property
@@ -76,22 +70,17 @@ class NodeInfo(Value):
 
     @property
     def ended(self) -> list[Pod]:
-        """Pods that have ended and are not being deleted: no other pod is created before they are gone."""
+        """Pods that have ended and are not being deleted. They go before another pod is created."""
         return [pod for pod in self.pods if pod.ended]
 
     @property
-    def single(self) -> bool:
-        """Whether there is at most one live pod; a second old one that a hook holds leaves no room for a third."""
-        return len(self.live) <= 1
-
-    @property
     def uids(self) -> tuple[str, ...]:
-        """The uids of all our pods here, including `removed`: they go into the name of the next pod."""
+        """The uids of all pods here, `removed` ones too. They go into the name of the next pod."""
         return tuple([pod.uid for pod in (*self.pods, *self.removed)])
 
 
 class NodeReader:
-    """Makes nodes, and remembers the earliest moment at which a pod becomes available."""
+    """Makes a `NodeInfo` of each node, and notes when the next pod becomes available."""
 
     def __init__(self, world: World, current_hash: str) -> None:
         self._hash = current_hash
@@ -100,8 +89,7 @@ class NodeReader:
         self._ready_seen, self._restarts_seen = world.ready_seen, world.restarts_seen
         self._gone = {node: gone.pod for node, gone in world.predecessors.items() if gone.pod is not None}
         self.next_available: float | None = None
-        """When the next pod that is ready now becomes available by minReadySeconds (seconds since 1970); None: none
-        waits."""
+        """When the next pod that is ready now becomes available (seconds since 1970); None: none waits."""
 
     def node(
         self,
@@ -112,7 +100,6 @@ class NodeReader:
         fit: Fit | None = None,
         selected: bool = False,
     ) -> NodeInfo:
-        """The `NodeInfo` of a node, by its name and our pods there. Without `node` the node is gone."""
         removed: Sequence[Pod] = ()
         if len(pods) > 1 or (pods and pods[0].dying):
             pods, removed = _without_removed(pods)
@@ -153,8 +140,7 @@ class NodeReader:
         )
 
     def _last(self, node: str, pods: Sequence[Pod], removed: Sequence[Pod]) -> str | None:
-        """The revision hash of the youngest pod here, or of the one that is gone if that was younger; None:
-        unknown."""
+        """The revision hash of the youngest pod, be it here or gone; None: unknown."""
         youngest = max(pods or removed, key=lambda pod: (pod.created, pod.name), default=None)
         gone = None if pods else self._gone.get(node)
         if gone is not None and (youngest is None or gone.created > youngest.created):
@@ -162,8 +148,8 @@ class NodeReader:
         return youngest.hash if youngest is not None else None
 
     def _is_available(self, live: Pod) -> bool:
-        """Whether a live pod is available. With minReadySeconds that is *after* the moment at which it has been ready
-        for so long: the native controller compares strictly."""
+        """Whether a live pod is available. As in the native controller, `minReadySeconds` must have passed, not only
+        be reached."""
         if not live.ready or live.held_by_hook:
             return False
         if live.underway is not None and live.underway.lasts(self._now):
@@ -179,11 +165,11 @@ class NodeReader:
         return moment < self._now or self._awaits(moment)
 
     def _seen(self, live: Pod, said: float) -> float:
-        """Since when the pod is ready, but not later than we saw it: the clock of the node may be ahead."""
+        """When the pod became ready, at the latest when it was seen so: the clock of the node may be ahead."""
         return min(said, self._ready_seen.get(live.uid, said)) if self._ready_seen else said
 
     def _restarted(self, live: Pod, said: float) -> float:
-        """When its container restarted, at most a second (rounding) before we saw it: the node may be behind."""
+        """When its container restarted, at the earliest a second before it was seen: the node may be behind."""
         seen = self._restarts_seen.get(live.uid)
         return self._seen(live, said) if seen is None else max(min(said, seen), seen - 1)
 

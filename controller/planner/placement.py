@@ -1,12 +1,10 @@
-"""The stage that claims pods and revisions: adopts those that match the selector and have no controller, and releases
-those that no longer match. Pods that a webhook has taken from us are deleted.
-
-The stage that places pods: one daemon pod on each node that should run it, none where it must not run.
+"""Places pods: one on each node that should run it, none where it must not run; and says which revision an empty node
+gets, and which pods and revisions are adopted or released.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Sequence
 
 from controller.api.names import FAILED_DAEMON_POD, SUCCEEDED_DAEMON_POD
 from controller.api.pod import Pod
@@ -26,127 +24,25 @@ from controller.planner.actions import (
     Step,
     refusal_note,
 )
-from controller.planner.blocker_checks import (
+from controller.planner.blocker_texts import Blocker
+from controller.planner.blockers import (
     NEXT_RETRIES,
-    fillable,
+    creation_blocker,
     has_failed,
-    in_order,
+    others_first,
     outgoing,
-    refills,
     removal_blocker,
 )
-from controller.planner.blockers import Blocker
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
 from controller.planner.pod_template import hides_fields
-from controller.planner.rolling_update import asked, new_pod, retire
+from controller.planner.rolling_update import dry_run, new_pod, retire
 from controller.planner.rollout_state import RolloutState
 from controller.planner.world import BackoffKey, TemplateRefused, World
 
 
-def claim(rollout: RolloutState) -> Step:
-    """Adopt and release pods, adopt revisions, and create pods beside adoptions.
-
-    At most `burst` of them in one pass. An orphan that is being deleted is never adopted. Before the first adoption,
-    the DaemonSet itself is read from the server.
-    """
-    world = rollout.world
-    unmatched = [pod for pod in rollout.unmatched if BackoffKey.of_object(pod.uid) not in world.in_backoff]
-    lost = [
-        retire(pod, DeleteReason.STRAY, rollout) if pod.uid in world.strays else _release(pod, world.in_backoff)
-        for pod in unmatched
-        if not pod.dying
-    ]
-    releases = [one for one in lost if one is not None]
-    adopted = [
-        AdoptPod(pod=pod.ref, owners=pod.owner_index)
-        for pod in rollout.adoptable
-        if BackoffKey.of_object(pod.uid) not in world.in_backoff
-    ]
-    histories = [
-        _adopt(revision, world)
-        for revision in world.orphan_revisions
-        if not revision.dying
-        and world.rules.owns(revision.labels)
-        and BackoffKey.of_object(revision.uid) not in world.in_backoff
-    ]
-    actions: tuple[Action, ...] = (
-        *sorted(releases, key=lambda one: one.pod.name),
-        *sorted(adopted, key=lambda one: one.pod.name),
-        *sorted(histories, key=lambda one: one.revision.name),
-    )
-    claims = actions[: rollout.budget.burst]
-    return Step(actions=(*claims, *_creates_beside(rollout, claims)), more=bool(actions))
-
-
-def _adopt(revision: Revision, world: World) -> AdoptRevision:
-    """The adoption of a revision, with a record if no pod has it. A pod has the revision with its hash that was
-    adopted or created first."""
-    ran = any(pod.hash == revision.hash for pod in (*world.pods, *world.orphans))
-    ran = ran and all(one.hash != revision.hash for one in world.revisions)
-    return AdoptRevision(
-        revision=revision.ref,
-        owners=revision.owner_index,
-        annotated=revision.annotated,
-        never_ran=not ran,
-    )
-
-
-def _creates_beside(rollout: RolloutState, claims: tuple[Action, ...]) -> list[CreatePod]:
-    """Creates that go together with adoptions: lost pods need not wait for adoptions on other nodes, however often
-    somebody removes our owner reference there.
-
-    Empty until the history is settled: before that, the revision of the new pods is not known.
-    """
-    if not (claims and rollout.revision.uid and all(isinstance(action, AdoptPod) for action in claims)):
-        return []
-    return [one for one in place_pods(rollout).actions if isinstance(one, CreatePod)]
-
-
-def _release(pod: Pod, in_backoff: Collection[BackoffKey]) -> CancelDelete | OpenGates | ReleasePod:
-    """The next step to release a pod. A readiness gate that we have closed is opened first, because nobody else will.
-    If that write is held back, the pod is released nevertheless."""
-    if not pod.ended:
-        if pod.held_by_hook or pod.marked:
-            return CancelDelete(pod=pod.ref)
-        opening = OpenGates(pod=pod.ref, gates=pod.due_gates)
-        if pod.bound and opening.gates and opening.backoff_key not in in_backoff:
-            return opening
-    return ReleasePod(pod=pod.ref, owner_index=pod.owner_index)
-
-
-class _Needs:
-    """Collects what the nodes that were looked at so far need."""
-
-    def __init__(self, rollout: RolloutState) -> None:
-        self.rollout = rollout
-        self.deletes: list[DeletePod | PrepareDelete] = []
-        self.notes: list[Note] = []
-        self.wake_at: float | None = None
-        self.ask_about: list[str] = []
-        """Nodes that wait for the verdict on the current revision."""
-
-    def delete(self, pod: Pod, why: DeleteReason) -> bool:
-        """Delete the pod, or prepare that; returns False if something keeps it, such as a hook."""
-        action = retire(pod, why, self.rollout)
-        if action is not None:
-            self.deletes.append(action)
-        return action is not None
-
-    def leave(self, pod: Pod) -> None:
-        """Delete a pod from a node that the current revision leaves, unless the server has to be asked about that
-        revision first: what it says of its nodes may be in a misspelt field."""
-        if pod.hash != self.rollout.revision.hash and self.rollout.must_ask:
-            self.ask_about.append(pod.node)
-        else:
-            self.delete(pod, DeleteReason.UNWANTED)
-
-    def wake(self, moment: float) -> None:
-        self.wake_at = moment if self.wake_at is None else min(self.wake_at, moment)
-
-
 def place_pods(rollout: RolloutState) -> Step:
-    """The stage. It creates in ascending order of nodes, and deletes; at most `burst` of each, the rest later."""
+    """The stage that creates and deletes pods, at most `burst` of each, in ascending order of nodes."""
     needs, run = _Needs(rollout), Fit.RUN
     for node in rollout.nodes:
         if (len(node.pods) == 1 and node.fit is run and (node.current or node.old)) or not node.pods:
@@ -160,38 +56,88 @@ def place_pods(rollout: RolloutState) -> Step:
                 if not pod.dying:
                     needs.leave(pod)
         else:
-            _replace_ended(node, needs)
-            _settle_several(node, needs)
+            _delete_ended(node, needs)
+            _delete_excess(node, needs)
     burst = rollout.budget.burst
     creates, left_out = _creates(rollout, needs)
     updates_wait = bool(needs.deletes or creates) and rollout.rolling_update is not None and bool(rollout.outdated)
-    if creates and has_failed(rollout.world):
-        needs.wake(rollout.world.now + NEXT_RETRIES)  # a refused create ends the batches of this pass
     if rollout.must_ask and not rollout.eligible:
         needs.ask_about += [node.name for node in rollout.nodes]
-    dry_run = _dry_run(rollout, needs.ask_about)
+    asked = _dry_run(rollout, needs.ask_about)
+    wakes = [] if asked.wake_at is None else [asked.wake_at]
+    if creates and has_failed(rollout.world):
+        wakes.append(rollout.world.now + NEXT_RETRIES)  # a refused create ends the batches of this pass
     return Step(
-        actions=(*needs.deletes[:burst], *creates, *dry_run.actions),
-        notes=(*dry_run.notes, *needs.notes[:burst]),
-        wake_at=min((one for one in (needs.wake_at, dry_run.wake_at) if one is not None), default=None),
+        actions=(*needs.deletes[:burst], *creates, *asked.actions),
+        notes=(*asked.notes, *needs.notes[:burst]),
+        wake_at=min(wakes, default=None),
         more=left_out or len(needs.deletes) > burst or updates_wait,
-        again=dry_run.again,
+        again=asked.again,
     )
 
 
+class _Needs:
+    """What the nodes need that were looked at so far."""
+
+    def __init__(self, rollout: RolloutState) -> None:
+        self.rollout = rollout
+        self.deletes: list[DeletePod | PrepareDelete] = []
+        self.notes: list[Note] = []
+        self.ask_about: list[str] = []
+        """Nodes that wait for a dry run of the current revision."""
+
+    def delete(self, pod: Pod, why: DeleteReason) -> bool:
+        """Returns False if something keeps the pod, such as a hook."""
+        action = retire(pod, why, self.rollout)
+        if action is not None:
+            self.deletes.append(action)
+        return action is not None
+
+    def leave(self, pod: Pod) -> None:
+        """Delete a pod from a node that the current revision leaves; after a dry run of that revision where one is
+        needed, because what the template says of nodes may be in a misspelt field."""
+        if pod.hash != self.rollout.revision.hash and self.rollout.must_ask:
+            self.ask_about.append(pod.node)
+        else:
+            self.delete(pod, DeleteReason.UNWANTED)
+
+
+def _delete_ended(node: NodeInfo, needs: _Needs) -> None:
+    """Delete pods that have ended, once the back-off of the node is over."""
+    for pod in node.ended:
+        if removal_blocker(needs.rollout, pod) is Blocker.BACK_OFF:
+            continue
+        failed = pod.phase != "Succeeded"
+        if needs.delete(pod, DeleteReason.FAILED if failed else DeleteReason.SUCCEEDED):
+            word = "failed" if failed else "succeeded"
+            text = f"Found {word} daemon pod {pod.key} on node {node.name}, will try to delete it"
+            reason = FAILED_DAEMON_POD if failed else SUCCEEDED_DAEMON_POD
+            needs.notes.append(Note(warning=failed, reason=reason, message=text))
+
+
+def _delete_excess(node: NodeInfo, needs: _Needs) -> None:
+    """Delete pods until one is left; while surging one of each kind, until the old one is not needed any more."""
+    for pod in node.live:
+        if pod is not node.current and pod is not node.old:
+            needs.delete(pod, DeleteReason.EXCESS)
+    going = outgoing(needs.rollout, node)
+    if going is not None:
+        surged = going is node.old and needs.rollout.surging
+        needs.delete(going, DeleteReason.SURGED if surged else DeleteReason.EXCESS)
+
+
 def _dry_run(rollout: RolloutState, nodes: Sequence[str]) -> Step:
-    """The dry run for one of these nodes, which wait for it; or the note that the last one found unknown fields, and
-    when the next is due."""
+    """The dry run for one of these nodes, which wait for it; or a note that the last one found unknown fields."""
     if not nodes:
         return Step()
     if rollout.refused_for_unknown_fields and isinstance(rollout.verdict, TemplateRefused):
         return Step(notes=(refusal_note(rollout.verdict),), wake_at=rollout.world.ask_at)
-    return asked(rollout, nodes[0], nodes)
+    return dry_run(rollout, nodes[0], nodes)
 
 
 def _creates(rollout: RolloutState, needs: _Needs) -> tuple[list[CreatePod], bool]:
-    """The creates for all `fillable` nodes, by `refills`; and whether nodes are left out by burst or `in_order`. None
-    is of a revision that the server has to be asked about first."""
+    """The creates for all `fillable` nodes, except of a revision that needs a dry run first; and whether nodes are
+    left out by burst or `in_order`."""
     empty = fillable(rollout)
     if not empty:
         return [], False
@@ -206,27 +152,123 @@ def _creates(rollout: RolloutState, needs: _Needs) -> tuple[list[CreatePod], boo
     return [new_pod(rollout, node, revision) for node, revision in accepted[:burst]], left_out
 
 
-def _replace_ended(node: NodeInfo, needs: _Needs) -> None:
-    """Delete pods that have ended, once the back-off of the node is over."""
-    for pod in node.ended:
-        if removal_blocker(needs.rollout, pod) is Blocker.BACK_OFF:
+def fillable(rollout: RolloutState) -> list[NodeInfo]:
+    """The nodes without a pod that may get one of any revision, ascending."""
+    return [node for node in rollout.without_pod if creation_blocker(rollout, node) is None]
+
+
+def in_order(rollout: RolloutState, empty: Sequence[NodeInfo]) -> list[NodeInfo]:
+    """`empty` in the order of creation, without the nodes that are left for a later pass."""
+    return others_first(rollout.world, empty, lambda node: BackoffKey.of_node(node.name), scattered=True)
+
+
+def refills(rollout: RolloutState, empty: Sequence[NodeInfo]) -> list[tuple[NodeInfo, Revision | Blocker]]:
+    """The revision that each of these `fillable` nodes gets, or its blocker.
+
+    It is the current revision if the node may hold that and it is stored, else what `Fallback` says. The node stays
+    empty if that revision does not run there, or the server does not know all of its fields. With partitionedScaling,
+    nodes that never had a pod wait for their turn.
+    """
+    refused = Blocker.REFUSED if rollout.refused_for_unknown_fields else None
+    if rollout.fills_with_current:
+        return [(node, refused or rollout.revision) for node in empty]
+    may_hold = rollout.holders
+    waiting: Container[str] = ()
+    if rollout.progressive:
+        waiting, started = _in_turn(rollout, empty, may_hold)
+        may_hold |= started
+    current, fallback, replaced = rollout.revision, rollout.fallback, rollout.fallback.replaces_current
+    found: list[tuple[NodeInfo, Revision | Blocker]] = []
+    for node in empty:
+        if node.name in waiting:
+            found.append((node, Blocker.SCALING))
             continue
-        succeeded = pod.phase == "Succeeded"
-        reason, why = (
-            (SUCCEEDED_DAEMON_POD, DeleteReason.SUCCEEDED) if succeeded else (FAILED_DAEMON_POD, DeleteReason.FAILED)
-        )
-        if needs.delete(pod, why):
-            word = "failed" if why is DeleteReason.FAILED else "succeeded"
-            text = f"Found {word} daemon pod {pod.key} on node {node.name}, will try to delete it"
-            needs.notes.append(Note(warning=why is DeleteReason.FAILED, reason=reason, message=text))
+        may = node.name in may_hold
+        revision = current if may and not replaced else fallback.revision(node)
+        if revision is current and refused:
+            found.append((node, refused))
+        elif fallback.accepts(node, revision):
+            found.append((node, revision))
+        else:
+            found.append((node, Blocker.UNSTORED if may else Blocker.PLACEMENT))
+    return found
 
 
-def _settle_several(node: NodeInfo, needs: _Needs) -> None:
-    """Delete pods until one is left; while surging one of each kind, until the old one is not needed any more."""
-    current, old = node.current, node.old
-    for pod in node.live:
-        if pod is not current and pod is not old:
-            needs.delete(pod, DeleteReason.EXCESS)
-    going = outgoing(needs.rollout, node)
-    if going is not None:
-        needs.delete(going, DeleteReason.SURGED if going is old and needs.rollout.surging else DeleteReason.EXCESS)
+def _in_turn(rollout: RolloutState, empty: Sequence[NodeInfo], may_hold: Container[str]) -> tuple[set[str], set[str]]:
+    """New nodes that wait because the quota is used up, and new nodes that get the current revision.
+
+    Nodes that lost their pod never wait; OpenKruise does not even replace a lost pod while the quota is used up. A
+    pod counts as lost only if this process has seen it. Nodes that selector or pause keep do not count.
+    """
+    returning = [node for node in rollout.eligible if node.had_old and not node.live and node.name in may_hold]
+    room = rollout.quota - sum(1 for node in rollout.eligible if node.had_current) - len(returning)
+    frozen = rollout.frozen
+    waiting: set[str] = set()
+    started: set[str] = set()
+    for node in empty:
+        if node.had_current or node.had_old:
+            continue
+        if room <= 0:
+            waiting.add(node.name)
+        elif not rollout.older or (node.selected and not frozen):
+            started.add(node.name)
+            room -= 1
+    return waiting, started
+
+
+def claim(rollout: RolloutState) -> Step:
+    """The stage that adopts pods and revisions that match the selector, and releases pods that no longer match; at
+    most `burst` in one pass. Pods whose labels a webhook changed are deleted. Orphans that are being deleted are
+    not adopted."""
+    world = rollout.world
+    unmatched = [pod for pod in rollout.unmatched if _may_write(world, pod.uid) and not pod.dying]
+    lost = [
+        retire(pod, DeleteReason.STRAY, rollout) if pod.uid in world.strays else _release(pod, world.in_backoff)
+        for pod in unmatched
+    ]
+    releases = [one for one in lost if one is not None]
+    adopted = [
+        AdoptPod(pod=pod.ref, owners=pod.owner_index) for pod in rollout.adoptable if _may_write(world, pod.uid)
+    ]
+    histories = [
+        _adopt(revision, world)
+        for revision in world.orphan_revisions
+        if not revision.dying and world.rules.owns(revision.labels) and _may_write(world, revision.uid)
+    ]
+    actions: tuple[Action, ...] = (
+        *sorted(releases, key=lambda one: one.pod.name),
+        *sorted(adopted, key=lambda one: one.pod.name),
+        *sorted(histories, key=lambda one: one.revision.name),
+    )
+    claims = actions[: rollout.budget.burst]
+    creates = []
+    if claims and rollout.revision.uid and all(isinstance(action, AdoptPod) for action in claims):
+        # lost pods do not wait for adoptions on other nodes, however often an owner reference is removed there
+        creates = [one for one in place_pods(rollout).actions if isinstance(one, CreatePod)]
+    return Step(actions=(*claims, *creates), more=bool(actions))
+
+
+def _may_write(world: World, uid: str) -> bool:
+    return BackoffKey.of_object(uid) not in world.in_backoff
+
+
+def _adopt(revision: Revision, world: World) -> AdoptRevision:
+    """The adoption of a revision, with a record if no pod has it. Of revisions with one hash, a pod has the one that
+    was adopted or created first."""
+    ran = any(pod.hash == revision.hash for pod in (*world.pods, *world.orphans))
+    ran = ran and all(one.hash != revision.hash for one in world.revisions)
+    return AdoptRevision(
+        revision=revision.ref, owners=revision.owner_index, annotated=revision.annotated, never_ran=not ran
+    )
+
+
+def _release(pod: Pod, in_backoff: Collection[BackoffKey]) -> CancelDelete | OpenGates | ReleasePod:
+    """The next step to release a pod. A readiness gate that the controller closed is opened first, unless that write
+    is in backoff."""
+    if not pod.ended:
+        if pod.held_by_hook or pod.marked:
+            return CancelDelete(pod=pod.ref)
+        opening = OpenGates(pod=pod.ref, gates=pod.due_gates)
+        if pod.bound and opening.gates and opening.backoff_key not in in_backoff:
+            return opening
+    return ReleasePod(pod=pod.ref, owner_index=pod.owner_index)

@@ -25,7 +25,7 @@ from controller.planner.actions import (
     RenumberRevision,
     Step,
 )
-from controller.planner.blocker_checks import has_failed, next_retry
+from controller.planner.blockers import has_failed, next_retry
 from controller.planner.explanation import Explainer
 from controller.planner.node_fit import Fit
 from controller.planner.placement import claim, place_pods

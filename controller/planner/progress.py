@@ -1,15 +1,7 @@
-"""The phase of a rollout: one word for status, conditions, metrics and the plugin.
+"""How far a rollout is, its phase, and whether it is stalled: decided here, kept in `status.rollout`.
 
-Makes the conditions Ready, Reconciling and Stalled, for tools that know no DaemonSet but follow kstatus
-(https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md).
-
-`kubectl wait`, Flux, Helm and Argo CD look at nothing else. All three conditions always exist, so that one can wait
-for `Reconciling=False`: the rollout has come to an end, good or bad.
-
-Keeps the record of a rollout: since when it runs, how far it is, and whether it makes progress.
-
-Times in the record change only together with counts or the phase. Two passes over the same world make the same
-record, so that a status is never written only because time has passed.
+Times in `status.rollout` change only together with counts or the phase. Two passes over the same world make the same
+status, so it is never written only because time has passed.
 """
 
 from __future__ import annotations
@@ -17,9 +9,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
-from controller.api.names import READY, RECONCILING, STALLED
 from controller.api.objects import Value, epoch, rfc3339
-from controller.planner.blocker_checks import update_blocker
+from controller.planner.blockers import update_blocker
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
 from controller.planner.rollout_state import RolloutState
@@ -27,18 +18,18 @@ from controller.planner.world import TemplateRefused
 
 
 class Standing(Value):
-    """Everything that a phase depends on. Numbers count nodes that should run a pod."""
+    """Everything that the phase depends on. Numbers count eligible nodes."""
 
     dying: bool = False
     observed: bool = True
-    """Whether the controller has acted on the newest spec."""
+    """Whether the controller has acted on the newest generation."""
     on_delete: bool = False
     paused: bool = False
     refused: str = ""
-    """Why the rollout cannot go on: the spec is unusable, or the server refuses the new template; empty: it can."""
+    """Why the spec or its template is refused; empty: it is not."""
     desired: int = 0
     target: int = 0
-    """Nodes that may have the current revision now, or could if it were not paused."""
+    """Nodes that may hold the current revision, or could if the rollout were not paused."""
     updated: int = 0
     """Nodes with a pod of the current revision, available or not."""
     done: int = 0
@@ -48,20 +39,19 @@ class Standing(Value):
     outdated: int = 0
     """Nodes of the target that are left to update: with only an old pod, or kept empty by a pause."""
     leaving: int = 0
-    """Old pods that are being removed from nodes where no new one may start."""
+    """Old pods that are deleted from nodes where no new one may start."""
     kept: int = 0
-    """Nodes outside the target without a pod of the current revision: partition or selector keeps them old."""
+    """Nodes outside the target without a pod of the current revision."""
     completed: bool = False
     """Whether all nodes of the target were done at some time, and none became outdated since."""
     awaited: tuple[str, ...] = ()
-    """Unreachable nodes for which everything that is left waits, in update order; empty: something else is left too,
-    or nothing."""
+    """Unreachable nodes, in update order, if everything that is left waits for them; else empty."""
     overdue: bool = False
-    """Whether it would be Progressing, but has made no progress for longer than the deadline."""
+    """Whether it would be Progressing, but made no progress for longer than the deadline."""
 
 
 def phase_of(standing: Standing) -> Phase:
-    """The first of the nine phases that applies; those that wait for a person come first."""
+    """The first phase that applies; those that wait for a person come first."""
     if standing.dying:
         return Phase.TERMINATING
     if not standing.observed:
@@ -74,65 +64,19 @@ def phase_of(standing: Standing) -> Phase:
         return Phase.STALLED
     if standing.outdated or not standing.completed:
         return Phase.PROGRESSING
-    return _after_the_update(standing)
-
-
-def _after_the_update(standing: Standing) -> Phase:
-    """The phase once nothing is left to update. Kept old pods need not be available: nobody waited for them."""
     if standing.done < standing.target:
         return Phase.DEGRADED
     if standing.kept:
-        return Phase.HELD
+        return Phase.HELD  # even if kept old pods are not available: the rollout did not wait for them
     return Phase.HEALTHY if standing.available >= standing.desired else Phase.DEGRADED
 
 
-class Condition(Value):
-    """A condition without its times, which depend on the condition that was written before."""
-
-    type: str
-    status: str
-    reason: str
-    message: str
-
-
-READ_AS = {
-    Phase.PENDING: RECONCILING,
-    Phase.PROGRESSING: RECONCILING,
-    Phase.HELD: READY,
-    Phase.PAUSED: READY,
-    Phase.STALLED: STALLED,
-    Phase.MANUAL: READY,
-    Phase.DEGRADED: "",
-    Phase.HEALTHY: READY,
-    Phase.TERMINATING: "",
-}
-"""Which of the three conditions is true in each phase; empty: none. Held, Paused and Manual are Ready: the cluster is
-as the spec wants it, and only a person can change that, so that nobody needs to wait for the controller. Degraded is
-none of them: nothing is left to roll out, but pods are missing."""
-
-
-def readiness(phase: Phase, message: str, *, why: str, aside: Condition | None = None) -> tuple[Condition, ...]:
-    """The three conditions. `message` says in a sentence how the rollout stands, `why` is its reason to wait.
-
-    `aside`: a remark about the deadline, which takes the place of the condition Stalled while that is False.
-    """
-    true = READ_AS[phase]
-    calm = aside or Condition(type=STALLED, status="False", reason="AsExpected", message="")
-    busy = (why, message) if true == RECONCILING else (phase.value, "")
-    return (
-        Condition(type=READY, status=str(true == READY), reason=phase.value, message=message),
-        Condition(type=RECONCILING, status=str(true == RECONCILING), reason=busy[0], message=busy[1]),
-        Condition(type=STALLED, status="True", reason=why, message=message) if true == STALLED else calm,
-    )
-
-
 CLOCK_RUNS = (Phase.PROGRESSING, Phase.STALLED)
-"""Phases in which the deadline counts. In any other, nobody waits for the controller, or nothing is left to do."""
+"""Phases in which the progress deadline counts."""
 
 
 def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
-    """The standing as the pods show it. Only the record tells whether the rollout was completed or is overdue; see
-    `advance`."""
+    """The standing as the pods show it; `advance` works out `completed` and `overdue`."""
     without = available = outdated = done = waiting = kept = 0
     run, unplaceable = Fit.RUN, rollout.unplaceable
     for node in rollout.nodes:
@@ -172,11 +116,8 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
 
 
 def _awaited_nodes(rollout: RolloutState) -> list[str]:
-    """The unreachable nodes for which everything that is left of the rollout waits, in update order; empty if
-    anything else is left.
-
-    A node waits for them too if they use up the budget. While a pod of the current revision fails, or does not get
-    ready where it could, the rollout waits for that pod.
+    """`Standing.awaited`. A reachable node waits for unreachable ones if they use up the budget; a pod of the current
+    revision that fails, or does not get ready where it could, is waited for itself.
     """
     left = [node for node in rollout.target if node.old is not None or not node.current_available]
     awaited = {node.name for node in left if _awaits_contact(node)}
@@ -198,8 +139,8 @@ def _lacks_only_budget(rollout: RolloutState, node: NodeInfo) -> bool:
 
 
 def _awaits_contact(node: NodeInfo) -> bool:
-    """Whether the node lacks contact with its kubelet, or is not ready and serves nobody, and no pod is to blame. A
-    new pod may be what makes its node not ready, as with a network plugin: then the rollout waits for that pod."""
+    """Whether the node is unreachable, or not ready without an available pod, and not because of a new pod: as with a
+    network plugin, that may be what makes the node not ready."""
     if node.object is None or not node.object.silent:
         return False
     if node.current is not None and node.current.problem is not None:
@@ -210,11 +151,12 @@ def _awaits_contact(node: NodeInfo) -> bool:
 def advance(
     before: DaemonSetStatus | None, standing: Standing, *, revision_hash: str, deadline: float, now: float
 ) -> Rollout:
-    """The next record. `before` is the newest known status; `deadline` is in seconds, `now` in seconds since 1970.
+    """The next `status.rollout`. `before` is the newest known status; `deadline` is in seconds, `now` in seconds
+    since 1970.
 
-    The deadline counts while the phase is Progressing, but not while the rollout waits for unreachable nodes only. It
-    starts again with the rollout, when more nodes than ever are done or have their new pod, when the target changes,
-    and when the rollout goes on after another phase.
+    A rollout that is Progressing is Stalled `deadline` seconds after its last progress. Progress is: a new revision,
+    more nodes than ever done or with their new pod, another target, and going on after another phase. While only
+    unreachable nodes are waited for, the deadline does not count.
     """
     last = _record(before)
     stamp = rfc3339(now)
@@ -254,7 +196,7 @@ def advance(
 
 
 def halted(before: DaemonSetStatus | None, now: float) -> Rollout:
-    """The record of a rollout whose spec is unusable: unchanged, but Stalled."""
+    """The `status.rollout` while the spec is unusable: unchanged, but Stalled."""
     last, stamp = _record(before), rfc3339(now)
     phase = phase_of(Standing(refused="unusable"))
     begun = replace(last, last_progress_time=stamp) if last.phase not in CLOCK_RUNS else last
@@ -262,8 +204,7 @@ def halted(before: DaemonSetStatus | None, now: float) -> Rollout:
 
 
 def due_at(record: Rollout, deadline: float) -> float:
-    """When a rollout that is Progressing becomes Stalled (seconds since 1970), unless it makes progress or waits for
-    unreachable nodes only."""
+    """When a Progressing rollout becomes Stalled if it makes no progress (seconds since 1970)."""
     return (epoch(record.last_progress_time) or 0.0) + deadline
 
 
@@ -272,9 +213,8 @@ def _record(status: DaemonSetStatus | None) -> Rollout:
 
 
 def _starts_clock(last: Rollout, phase: Phase, deadline: float) -> bool:
-    """Whether the deadline starts in this pass. It does not run outside `CLOCK_RUNS`, nor while the rollout is
-    Stalled for another reason. That was so if it became Stalled before the deadline had passed.
-    """
+    """Whether the deadline starts in this pass: the phase is new in `CLOCK_RUNS`, or was Stalled for another reason,
+    that is, before the deadline had passed."""
     if phase not in CLOCK_RUNS or last.phase not in CLOCK_RUNS:
         return phase in CLOCK_RUNS
     refused = last.phase == Phase.STALLED and (epoch(last.last_transition_time) or 0.0) < due_at(last, deadline)

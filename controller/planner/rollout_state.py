@@ -18,7 +18,7 @@ from controller.api.names import UNKNOWN_FIELDS_ANNOTATION
 from controller.api.objects import Value
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.planner.blockers import Blocker
+from controller.planner.blocker_texts import Blocker
 from controller.planner.limits import Budget, budget_of, is_frozen, mid_surge_of, nodes_for_current, surplus_of
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo, NodeReader
@@ -37,8 +37,7 @@ _UNASKED = Unasked()
 
 
 class RolloutState(Value, dict=True, gc=True):
-    """The world of one pass, laid out by node. `dict=True` makes room for the cached properties; because of them the
-    garbage collector must see it."""
+    """The world of one pass, by node. `dict=True` and `gc=True` are for the cached properties."""
 
     world: World
     revision: Revision
@@ -46,15 +45,14 @@ class RolloutState(Value, dict=True, gc=True):
     history: tuple[Revision, ...]
     """All other stored revisions, newest first."""
     older: tuple[Revision, ...]
-    """Those of them that have been rolled out: to these a node may come back."""
+    """Those of `history` that have been rolled out. An empty node may get one of these."""
     nodes: tuple[NodeInfo, ...]
     """Ascending by name; nodes that are gone come last."""
     unmatched: tuple[Pod, ...]
-    """The pods that we control although the selector does not match them."""
+    """Pods that the DaemonSet controls and its selector does not match."""
     budget: Budget
     next_available: float | None
-    """When the next pod that is ready now will have been ready for minReadySeconds (seconds since 1970); None: none
-    waits."""
+    """When the next pod that is ready now becomes available (seconds since 1970); None: none waits."""
 
     @property
     def rolling_update(self) -> RollingUpdate | None:
@@ -66,12 +64,12 @@ class RolloutState(Value, dict=True, gc=True):
 
     @property
     def in_use(self) -> int:
-        """How many nodes use up `Budget.limit` now."""
+        """The number of nodes that use `Budget.limit`."""
         return len(self.mid_surge) if self.surging else self.unavailable
 
     @property
     def in_place(self) -> bool:
-        """Whether pods are updated in place if possible. With maxSurge that would gain nothing."""
+        """Whether pods are updated in place if possible; never with maxSurge."""
         return self.world.daemonset.in_place and not self.surging
 
     @cached_property
@@ -82,12 +80,12 @@ class RolloutState(Value, dict=True, gc=True):
 
     @property
     def quota(self) -> int:
-        """How many nodes may hold the current revision: desired minus partition."""
+        """The number of nodes that may hold the current revision: desired minus partition."""
         return max(self.budget.desired - self.budget.partition, 0)
 
     @property
     def progressive(self) -> bool:
-        """Whether the partition also keeps new nodes without their first pod (partitionedScaling)."""
+        """Whether the partition also keeps new nodes without a pod (partitionedScaling)."""
         asked = self.rolling_update is not None and self.world.daemonset.partitioned_scaling
         return asked and self.budget.partition > 0
 
@@ -101,15 +99,13 @@ class RolloutState(Value, dict=True, gc=True):
 
     @property
     def fills_with_current(self) -> bool:
-        """Whether any pod that is created on an empty node is of the current revision."""
+        """Whether every empty node gets a pod of the current revision."""
         return not (self.holds_back or self.progressive or self.fallback.replaces_current)
 
     @cached_property
     def split_by_selector(self) -> bool:
-        """Whether `rollingUpdate.selector` matters: it is set, and an eligible node still runs an older revision.
-
-        In that case an updated node that is not selected is against the plan, although it stays in `target`.
-        """
+        """Whether `rollingUpdate.selector` is set and some eligible node is still old. An updated node that is not
+        selected is then unplanned, although it stays in `target`."""
         rolling = self.rolling_update
         if rolling is None or rolling.selector is None:
             return False
@@ -117,10 +113,9 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def unavailable(self) -> int:
-        """How many eligible nodes use the budget of maxUnavailable: those without an available pod, for any reason.
+        """The number of eligible nodes that use maxUnavailable: without an available pod, or unreachable.
 
-        An unreachable node counts even if its pod was ready when last heard of. A node that stays empty does not
-        count, nor one where a pod is ready that has yet to be adopted.
+        `unplaceable` nodes do not count, nor those with a ready pod that has yet to be adopted.
         """
         return len(self._lacking) - len(self._excused)
 
@@ -131,7 +126,6 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def _excused(self) -> set[str]:
-        """Nodes without an available pod that do not count as unavailable."""
         orphans = {pod.node for pod in self.adoptable if pod.ready}
         return {*self.unplaceable, *(node.name for node in self._lacking if node.name in orphans)}
 
@@ -143,7 +137,7 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def without_pod(self) -> list[NodeInfo]:
-        """Eligible nodes that have no live pod, nor one that has ended, ascending."""
+        """Eligible nodes with neither a live nor an ended pod, ascending."""
         lacking = [node for node in self._lacking if node.current is None and node.old is None]
         return [node for node in lacking if not node.pods or not node.ended]
 
@@ -154,8 +148,7 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def taken(self) -> Mapping[str, Blocker]:
-        """Nodes that get no pod beside the one that is there: an orphan, until it is adopted, gone, or known to be
-        none of ours; or a stray, until it is gone."""
+        """Nodes that get no pod because an orphan to be adopted or a stray is there, with the blocker."""
         strays = dict.fromkeys((pod.node for pod in self.unmatched if pod.uid in self.world.strays), Blocker.STRAY)
         return strays | dict.fromkeys((pod.node for pod in self.adoptable), Blocker.ADOPTABLE)
 
@@ -173,8 +166,8 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def unplaceable(self) -> Mapping[str, Revision]:
-        """Eligible nodes that stay empty: they may get only an older revision, and it does not run there. By node,
-        that revision. A new node that only waits for its turn is not among them."""
+        """Eligible nodes that stay empty because they may get only an older revision, which does not run there; and
+        that revision. New nodes that wait for their turn are not among them."""
         empty = [node for node in self.without_pod if not node.pods]
         if not empty or not self.holds_back:
             return {}
@@ -186,19 +179,17 @@ class RolloutState(Value, dict=True, gc=True):
 
     @property
     def room(self) -> int:
-        """How many more nodes with an available old pod may be updated now: what maxUnavailable or maxSurge
-        leaves."""
+        """The number of nodes with an available old pod that may be updated now: what the limit leaves."""
         return max(self.budget.most - self.in_use, 0)
 
     def room_for(self, young: int) -> int:
-        """The same for so many nodes whose old pod serves, but is younger than minReadySeconds: they are in use
+        """The same for nodes whose old pod is Ready and younger than minReadySeconds: `young` of them use the limit
         already."""
         return max(self.budget.most - self.in_use + young, 0)
 
     @property
     def verdict(self) -> TemplateVerdict:
-        """What the server said of the current revision. Unknown fields count only of a revision that no pod has had,
-        and unless they are allowed."""
+        """The result of the dry run of the current revision. Unknown fields count only while `strict`."""
         found = self.world.verdicts.get(self.revision.hash, _UNASKED)
         if not isinstance(found, TemplateRefused) or not found.unknown_fields:
             return found
@@ -212,16 +203,15 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def strict(self) -> bool:
-        """Whether fields of the current revision that the server does not know are a refusal: no pod has had the
-        revision yet, and they are not allowed."""
+        """Whether unknown fields of the current revision are refused: no pod has had it, and they are not allowed."""
         if (self.revision.uid and not self.revision.never_ran) or self.world.daemonset.allows_unknown_fields:
             return False
         return self.revision.hash not in hashes_of_pods(self.world)
 
     @cached_property
     def refused_for_unknown_fields(self) -> bool:
-        """Whether no pod of the current revision is tried now, because the server does not know some of its fields.
-        Any other refusal may be for the node or for the moment, and each node is tried."""
+        """Whether no pod of the current revision is created now because of unknown fields. After any other refusal
+        each node is tried, because it may be for the node or the moment."""
         verdict = self.verdict
         if not isinstance(verdict, TemplateRefused) or not verdict.unknown_fields:
             return False
@@ -229,20 +219,18 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def must_ask(self) -> bool:
-        """Whether nothing is done by the current revision before a dry run: no pod has had it, and the server has not
-        said that it knows all of its fields."""
+        """Whether a dry run has to show first that the server knows all fields of the current revision."""
         verdict = self.verdict
         unknown = isinstance(verdict, TemplateRefused) and verdict.unknown_fields
         return self.strict and (unknown or isinstance(verdict, Unasked))
 
     @property
     def refused(self) -> bool:
-        """Whether the server refuses pods of the current revision."""
         return isinstance(self.verdict, TemplateRefused)
 
     @cached_property
     def surplus(self) -> tuple[NodeInfo, ...]:
-        """Nodes that may only keep their old pod, and now lose it; see `surplus_of`."""
+        """Nodes that lose their old pod and get no new one; see `surplus_of`."""
         return surplus_of(self.nodes, self.budget.desired) if self.surging else ()
 
     @property
@@ -252,7 +240,7 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def mid_surge(self) -> list[str]:
-        """The nodes that use up maxSurge; see `mid_surge_of`."""
+        """The nodes that use maxSurge; see `mid_surge_of`."""
         return mid_surge_of(self.nodes, self.revision.hash, self.world.coming, self.world.leaving)
 
     def _for_current(self, rolling: RollingUpdate | None) -> tuple[NodeInfo, ...]:
@@ -267,17 +255,12 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def holders(self) -> frozenset[str]:
-        """The names of the nodes in `may_hold_current`."""
         return frozenset([node.name for node in self.may_hold_current])
 
     @cached_property
     def target(self) -> tuple[NodeInfo, ...]:
         """The nodes by which the rollout is measured: those that may hold the current revision, or could if it were
-        not paused.
-
-        In a first deployment, partition and selector leave no node out, because there is nothing else to run; only
-        partitionedScaling does.
-        """
+        not paused. In a first deployment only partitionedScaling leaves nodes out."""
         rolling, chosen = self.rolling_update, self.may_hold_current
         if rolling is not None and rolling.paused:
             chosen = self._for_current(msgspec.structs.replace(rolling, paused=False))
@@ -289,13 +272,12 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def outdated(self) -> tuple[NodeInfo, ...]:
-        """The nodes that still need the current revision, in update order: they may hold it, and have only an old
-        pod."""
+        """The nodes that are left to update: they may hold the current revision and have only an old pod."""
         return tuple([node for node in self.may_hold_current if node.current is None and node.old is not None])
 
 
 def rollout_state(world: World) -> RolloutState:
-    """Make the RolloutState. Raises ValueError for a malformed number, which `Rules.problems` reports before."""
+    """Raises ValueError for a malformed number, which `Rules.problems` reports before."""
     revision, history = current_revision(world)
     owned, unmatched = split_unmatched(world)
     by_node: dict[str, list[Pod]] = {}

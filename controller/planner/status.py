@@ -26,10 +26,10 @@ from controller.api.names import (
 )
 from controller.api.objects import JSON, Value, fields_of
 from controller.planner.actions import Note
-from controller.planner.conditions import conditions_of, refused_conditions, unreadable_deadline
+from controller.planner.conditions import Condition, conditions_of, refused_conditions, unreadable_deadline
 from controller.planner.explanation import Explainer
 from controller.planner.node_fit import Fit
-from controller.planner.progress import Condition, advance, halted, standing_of
+from controller.planner.progress import advance, halted, standing_of
 from controller.planner.rollout_state import RolloutState
 from controller.planner.stable import with_stable
 

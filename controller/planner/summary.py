@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from controller.api.containers import PodProblem
 from controller.api.objects import Value
 from controller.api.pod import Pod
-from controller.planner.blockers import Blocker, BlockReason
+from controller.planner.blocker_texts import METRIC_LABELS, Blocker, WaitReason
 from controller.planner.conditions import keeper_of
 from controller.planner.explanation import Explainer
 from controller.planner.limits import Budget
@@ -51,7 +51,7 @@ class Summary(Value):
     failed: Mapping[str, int]
     """How many nodes have each `PodProblem`, 0 included."""
     blocks: Mapping[str, bool]
-    """Whether each `BlockReason` applies."""
+    """Whether each of `METRIC_LABELS` applies."""
     unplanned: int
     """Updated nodes beyond what partition and selector allow: the partition was raised, nodes went away, or the
     selector changed."""
@@ -100,7 +100,7 @@ def summarize(explainer: Explainer, *, settled: bool, misscheduled: int) -> Summ
         budget=explainer.rollout.budget,
         zones=walk.zones(),
         failed={problem.value: walk.problems.count(problem) for problem in PodProblem},
-        blocks={block.value: block in walk.blocks for block in BlockReason},
+        blocks={label: label in walk.blocks for label in METRIC_LABELS.values()},
         unplanned=walk.unplanned(settled=settled),
         leaving=misscheduled and sum(node.fit is Fit.LEAVE for node in explainer.rollout.nodes if node.pods),
         starting=tuple(walk.starting),
@@ -126,7 +126,7 @@ class _Walk:
         """The zone of every node that is not updated, by its state."""
         self.problems: list[PodProblem] = []
         self.starting: list[StartingPod] = []
-        self.blocks = set() if self._rollout.world.fresh else {BlockReason.EXPECTATIONS}
+        self.blocks = set[str]() if self._rollout.world.fresh else {METRIC_LABELS[WaitReason.SERVER_SILENT]}
 
     def along(self) -> None:
         explainer, rollout = self._explainer, self._rollout
@@ -162,7 +162,8 @@ class _Walk:
         named = keepers - unseen
         if named - {Blocker.PAUSED}:
             blockers.add(keeper_of(rollout))
-        self.blocks |= {one.row.block for one in named | blockers if one is not None and one.row.block is not None}
+        reasons = {one.text.reason for one in named | blockers if one is not None}
+        self.blocks |= {label for reason, label in METRIC_LABELS.items() if reason in reasons}
 
     def unplanned(self, *, settled: bool) -> int:
         """How many nodes are in `NodeState.UNPLANNED`, worked out from the other numbers."""

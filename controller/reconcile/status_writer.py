@@ -25,8 +25,8 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError, WriteVerdict, classify
 from controller.kube.requests import DAEMONSETS
 from controller.planner.actions import Note
+from controller.planner.conditions import Condition
 from controller.planner.plan import Plan
-from controller.planner.progress import Condition
 from controller.planner.status import Status
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.write_outcomes import FAILING_AT_MOST, MOST, SECONDS

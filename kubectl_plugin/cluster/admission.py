@@ -29,7 +29,7 @@ from controller.inplace.patches import asking
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Invalid
 from controller.kube.requests import POD_VIEWS
-from controller.planner.blocker_checks import in_place_change_of
+from controller.planner.blockers import in_place_change_of
 from controller.planner.rollout_state import rollout_state
 from kubectl_plugin.cluster.documents import list_objects
 from kubectl_plugin.cluster.invocation import Invocation

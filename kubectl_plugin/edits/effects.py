@@ -9,7 +9,7 @@ import msgspec
 from controller.api.daemonset import DaemonSet, DaemonSetView, project
 from controller.api.objects import JSONObject
 from controller.api.revision import Revision
-from controller.planner.blockers import Blocker
+from controller.planner.blocker_texts import Blocker
 from controller.planner.node_fit import Placement
 from controller.planner.rollout_state import RolloutState, rollout_state
 from kubectl_plugin.commands import command
@@ -94,7 +94,7 @@ def _kept_lines(rollout: RolloutState, moves: Moves) -> Iterator[str]:
     partition = rollout.rolling_update.partition if rollout.rolling_update else None
     for blocker, nodes in moves.held.items():
         if blocker not in (Blocker.PAUSED, Blocker.ON_DELETE):
-            yield blocker.row.of_edited.format(
+            yield blocker.text.of_edited.format(
                 partition=partition, who=f"{counted(len(nodes), 'node')} ({between(nodes)})"
             )
 

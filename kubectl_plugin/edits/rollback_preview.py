@@ -9,7 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from controller.api.objects import JSON, as_bytes, value_at
-from controller.planner.blockers import Blocker
+from controller.planner.blocker_texts import Blocker
 from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.commands import command
 from kubectl_plugin.edits.draft import path_segments
@@ -179,7 +179,7 @@ def _moves_without(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWis
 def _kept_rows(moves: Moves, rollout: RolloutState) -> Iterator[tuple[str, str]]:
     rolling = rollout.rolling_update
     for blocker, nodes in moves.held.items():
-        why = _FLAGS.get(blocker, blocker.row.of_rollback).format(partition=rolling.partition if rolling else 0)
+        why = _FLAGS.get(blocker, blocker.text.of_rollback).format(partition=rolling.partition if rolling else 0)
         yield "will NOT", f"{_node_count(nodes)}: {_name_list(nodes)} ({why})"
 
 

@@ -16,7 +16,7 @@ from controller.api.daemonset import Phase
 from controller.api.objects import Value
 from controller.api.pod import Pod
 from controller.planner.actions import CreatePod
-from controller.planner.blockers import Blocker
+from controller.planner.blocker_texts import Blocker
 from controller.planner.explanation import Explainer
 from controller.planner.plan import Plan, plan
 from controller.planner.rollout_state import RolloutState, rollout_state

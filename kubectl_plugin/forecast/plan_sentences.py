@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from controller.api.daemonset import Phase
-from controller.planner.explanation import NodeState, some
+from controller.planner.conditions import some
+from controller.planner.explanation import NodeState
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.forecast.moves import How, Wave
 from kubectl_plugin.forecast.report import RolloutPlan
@@ -129,7 +130,7 @@ class PlanWords:
         for blocker, nodes in self._found.kept_nodes.items():
             who = f"{counted(len(nodes), 'node')}: {between(nodes, self.dots)}"
             are = "is" if len(nodes) == 1 else "are"
-            yield blocker.row.of_planned.format(partition=budget.partition, limit=budget.limit, who=who, are=are)
+            yield blocker.text.of_planned.format(partition=budget.partition, limit=budget.limit, who=who, are=are)
 
     def effect(self) -> str:
         """What the plan comes to, in pods and in nodes without an available pod."""

@@ -18,7 +18,7 @@ from controller.api.node import Node
 from controller.api.objects import fields_of
 from controller.api.pod import Pod
 from controller.planner import actions
-from controller.planner.blocker_checks import hooked
+from controller.planner.blockers import handlers
 from controller.planner.plan import Plan
 from controller.planner.revisions import current_revision, placements_of
 from controller.planner.status import Status
@@ -79,7 +79,7 @@ def world_after_waiting(world: World, never_ready: NeverReady, pace: float) -> t
             gone[pod.node] = predecessor(pod)
         elif pod.bound and pod.node not in known:
             continue  # the cluster's garbage collector deletes it
-        elif hook is not None and pod.held_by_hook and hooked(pod, hook):
+        elif hook is not None and pod.held_by_hook and handlers(pod, hook):
             pods.append(_released_by_hook(pod, hook))
             released = True
         elif pod.node in hearing and _may_get_ready(pod, never_ready):

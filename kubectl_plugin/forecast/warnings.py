@@ -10,8 +10,8 @@ from controller.api.formats import IntOrPercent
 from controller.api.names import RESIZE_GATE
 from controller.api.objects import Value, fields_of, rfc3339
 from controller.inplace.change import InPlaceChange, NotPossible, changes_to
-from controller.planner.blocker_checks import handlers, hooked, waits_for_hook
-from controller.planner.explanation import some
+from controller.planner.blockers import handlers, waits_for_hook
+from controller.planner.conditions import some
 from kubectl_plugin.commands import command
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.forecast.forecast import Forecast
@@ -152,7 +152,7 @@ def _admission(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 
 def _hook(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     hook = snapshot.daemonset.pre_delete
-    held = [node.name for node in found.start.outdated if node.old is not None and hooked(node.old, hook)]
+    held = [node.name for node in found.start.outdated if node.old is not None and handlers(node.old, hook)]
     if held:
         each = "the old pod of 1 node" if len(held) == 1 else f"the old pods of {len(held)} nodes"
         yield Caution(

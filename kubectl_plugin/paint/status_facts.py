@@ -8,7 +8,8 @@ from typing import Final
 from rich.text import Text
 
 from controller.api.daemonset import Phase
-from controller.planner.explanation import NodeState, some
+from controller.planner.conditions import some
+from controller.planner.explanation import NodeState
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line
 from kubectl_plugin.report.pulls import counts_of, failure_lines

@@ -9,7 +9,7 @@ from controller.api.daemonset import DaemonSet
 from controller.api.names import ENV_GATE, RESIZE_GATE
 from controller.api.objects import JSONObject, Value
 from controller.inplace.change import InPlaceChange, NotPossible, change_between
-from controller.planner.blocker_checks import in_place_change_of
+from controller.planner.blockers import in_place_change_of
 from controller.planner.nodes import NodeInfo
 from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.report.counts_in_words import counted

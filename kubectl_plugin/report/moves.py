@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.api.objects import Value
-from controller.planner.blockers import Blocker
+from controller.planner.blocker_texts import Blocker
 from controller.planner.explanation import Explainer
 from controller.planner.nodes import NodeInfo
 from controller.planner.rollout_state import RolloutState

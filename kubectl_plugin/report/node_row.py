@@ -12,8 +12,8 @@ from controller.api.node import Node
 from controller.api.objects import JSONObject, Value, fields_of
 from controller.api.pod import Pod
 from controller.inplace.change import NotPossible
-from controller.planner.blocker_checks import in_place_change_of, waits_for_hook
-from controller.planner.blockers import Blocker
+from controller.planner.blocker_texts import Blocker
+from controller.planner.blockers import in_place_change_of, waits_for_hook
 from controller.planner.explanation import Explainer, Explanation, NodeState
 from controller.planner.node_fit import Fit, Rules
 from controller.planner.nodes import NodeInfo
@@ -169,12 +169,12 @@ class RowReader:
         way = f"; not {IN_PLACE}: {against}" if against else ""
         if node.old is not None and blocker is None and not node.old_ready:
             return f"at once: its old pod is not available{ails}{way}"
-        row = (blocker or Blocker.BUDGET).row
+        texts = (blocker or Blocker.BUDGET).text
         older = self._rollout.unplaceable.get(node.name)
-        text = row.why.format(
+        text = texts.why.format(
             partition=self._rollout.budget.partition, older=(older.number or older.hash) if older else ""
         )
-        return text + self._image(node, blocker) + (ails if row.tells_more else "") + way
+        return text + self._image(node, blocker) + (ails if texts.shows_trouble else "") + way
 
     def _image(self, node: NodeInfo, blocker: Blocker | None) -> str:
         """The registry's error, if there is one."""
@@ -199,7 +199,7 @@ class RowReader:
         containers = ", ".join(underway.restarting) if underway is not None else ""
         if blocker is Blocker.RESTARTING and containers:
             return f"{containers} not started with the new image yet{since}"
-        return f"{blocker.row.why}{problem}{since}"
+        return f"{blocker.text.why}{problem}{since}"
 
     def _not_available(self, pod: Pod, detail: PodDetail | None) -> str:
         age = short_duration(self._now - pod.created)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.api.daemonset import LifecycleHook
 from controller.api.objects import Value, epoch, rfc3339
 from controller.api.pod import Pod
-from controller.planner.blocker_checks import handlers
+from controller.planner.blockers import handlers
 from kubectl_plugin.durations import short_duration
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, Pulling
 from controller.api.objects import Value
-from controller.planner.explanation import some
+from controller.planner.conditions import some
 
 
 class PullStage(StrEnum):

@@ -12,8 +12,8 @@ from controller.api.daemonset import RollingUpdate
 from controller.api.pod import Pod
 from controller.planner import actions
 from controller.planner.actions import DeleteReason
-from controller.planner.blocker_checks import outgoing
-from controller.planner.blockers import Blocker
+from controller.planner.blocker_texts import Blocker
+from controller.planner.blockers import outgoing
 from controller.planner.explanation import Explainer, NodeState
 from controller.planner.limits import awaits_retry
 from controller.planner.node_fit import Fit
@@ -37,7 +37,7 @@ def unlimited(rollout: RolloutState) -> RolloutState:
 
 def crowded(rollout: RolloutState, node: NodeInfo) -> bool:
     """Whether a surge there waits for pods beside the old one to go."""
-    return rollout.surging and node.only_old and (awaits_retry(node, rollout.revision.hash) or not node.single)
+    return rollout.surging and node.only_old and (awaits_retry(node, rollout.revision.hash) or len(node.live) > 1)
 
 
 def stays(rollout: RolloutState, node: NodeInfo) -> Pod | None:

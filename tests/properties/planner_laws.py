@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from controller.planner import actions
-from controller.planner.blocker_checks import hooked, is_prepared
+from controller.planner.blockers import handlers, is_prepared
 from controller.planner.node_fit import Fit
 from controller.planner.plan import Plan
 from controller.planner.revisions import current_revision
@@ -76,9 +76,9 @@ def a_hooked_pod_is_never_deleted(world: World, plan: Plan) -> None:
     """But prepared for it, once."""
     hook = world.daemonset.pre_delete
     uids = {one.pod.uid for one in plan.actions if isinstance(one, actions.DeletePod)}
-    assert not [one.name for one in world.pods if one.uid in uids and hooked(one, hook)]
+    assert not [one.name for one in world.pods if one.uid in uids and handlers(one, hook)]
     uids = {one.pod.uid for one in plan.actions if isinstance(one, actions.PrepareDelete)}
-    assert all(hooked(one, hook) and not (hook and is_prepared(one, hook)) for one in world.pods if one.uid in uids)
+    assert all(handlers(one, hook) and not (hook and is_prepared(one, hook)) for one in world.pods if one.uid in uids)
 
 
 def what_is_prepared_goes_or_stays_and_never_both(world: World, plan: Plan) -> None:

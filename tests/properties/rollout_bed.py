@@ -17,7 +17,7 @@ from unittest.mock import patch
 import structlog
 from structlog.typing import EventDict
 
-from controller.planner.blockers import Blocker
+from controller.planner.blocker_texts import Blocker
 from controller.planner.plan import Plan, plan
 from controller.planner.world import World
 from controller.reconcile import reconcile

@@ -12,20 +12,16 @@ from controller.api.formats import parts_of
 from controller.api.names import (
     DEGRADED,
     INVALID_SPEC,
-    NODES_UNREACHABLE,
-    PARTITION_REACHED,
     PODS_UNAVAILABLE,
     PROGRESS_DEADLINE_EXCEEDED,
     PROGRESSING,
     ROLLOUT_COMPLETE,
-    SELECTOR_REACHED,
-    TEMPLATE_REFUSED,
     WRITES_FAIL,
 )
 from controller.api.objects import Value
-from controller.planner.blockers import Blocker
-from controller.planner.conditions import keeper_of, staying_empty
-from controller.planner.explanation import WAITS_FOR, NodeState, awaiting, some, wait_reason
+from controller.planner.blocker_texts import Blocker, WaitReason
+from controller.planner.conditions import WAITS_FOR, awaiting, keeper_of, limit_in_use, some, staying_empty, wait_of
+from controller.planner.explanation import NodeState
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.last_action import pause_of, paused_words
@@ -42,6 +38,7 @@ _PlainPhase: TypeAlias = Literal[Phase.PENDING, Phase.PAUSED, Phase.MANUAL, Phas
 
 class PhaseReason(Value):
     word: str
+    """As the reason of the conditions, where they say the same."""
     text: str
 
 
@@ -56,9 +53,9 @@ def reason_of(survey: Survey) -> PhaseReason:
             return PhaseReason(word=PROGRESS_DEADLINE_EXCEEDED, text=text)
         case Phase.HELD:
             rollout, kept = survey.rollout, standing.kept
-            word, held = PARTITION_REACHED, partition_hold_words(rollout.budget.partition, kept)
+            word, held = WaitReason.PARTITION, partition_hold_words(rollout.budget.partition, kept)
             if keeper_of(rollout) is Blocker.SELECTOR:
-                word, held = SELECTOR_REACHED, selector_hold_words(kept)
+                word, held = WaitReason.SELECTOR, selector_hold_words(kept)
             return PhaseReason(word=word, text="; ".join(filter(None, (held, staying_empty(rollout)))))
         case Phase.DEGRADED:
             return PhaseReason(word=PODS_UNAVAILABLE, text=_waiting_words(survey))
@@ -112,7 +109,7 @@ def awaited_nodes_words(snapshot: Snapshot, survey: Survey | None = None) -> str
         return awaiting(names) if names else ""
     stated = condition(snapshot.daemonset, PROGRESSING)
     goes_on = phase_in(stated_rollout(snapshot.daemonset)) is Phase.PROGRESSING
-    if not goes_on or stated.reason != NODES_UNREACHABLE:
+    if not goes_on or stated.reason != WaitReason.UNREACHABLE:
         return ""
     return next((part for part in parts_of(stated.message) if part.startswith(WAITS_FOR)), "")
 
@@ -173,9 +170,9 @@ def _plain_reason(phase: _PlainPhase, daemonset: DaemonSet, left: int) -> PhaseR
             text = f"waiting for a controller to see generation {daemonset.generation} (last seen: {seen or 'none'})"
             return PhaseReason(word="NotObserved", text=text)
         case Phase.MANUAL:
-            return PhaseReason(word="OnDelete", text=f"{left} old pods change when they are deleted")
+            return PhaseReason(word=WaitReason.ON_DELETE, text=f"{left} old pods change when they are deleted")
         case Phase.PAUSED:
-            return PhaseReason(word="Paused", text=f"{left} nodes wait for resume")
+            return PhaseReason(word=WaitReason.PAUSED, text=f"{left} nodes wait for resume")
         case Phase.HEALTHY:
             return PhaseReason(word=ROLLOUT_COMPLETE, text="")
 
@@ -192,25 +189,25 @@ def _rival_reason(daemonset: DaemonSet) -> PhaseReason | None:
 def _refusal_reason(daemonset: DaemonSet, words: str) -> PhaseReason:
     if is_unusable(daemonset):
         return PhaseReason(word=INVALID_SPEC, text=f"unusable spec: {words}")
-    return PhaseReason(word=TEMPLATE_REFUSED, text=f"server dry-run of the new pod: {without_pod_name(words)}")
+    return PhaseReason(
+        word=WaitReason.TEMPLATE_REFUSED, text=f"server dry-run of the new pod: {without_pod_name(words)}"
+    )
 
 
 def _progressing_reason(survey: Survey) -> PhaseReason:
-    stopped = wait_reason(survey.explainer, survey.standing)
+    stopped = wait_of(survey.explainer, survey.standing)
     if stopped is not None:
         return PhaseReason(word=stopped.reason, text=stopped.text)
     if words := awaited_nodes_words(survey.snapshot, survey):
-        return PhaseReason(word=NODES_UNREACHABLE, text=words)
+        return PhaseReason(word=WaitReason.UNREACHABLE, text=words)
     if (rival := _rival_reason(survey.daemonset)) is not None:
         return rival
-    rollout, text = survey.rollout, _waiting_words(survey)
+    text = _waiting_words(survey)
     if text and text == refused_writes_words(survey.daemonset):
         return PhaseReason(word=WRITES_FAIL, text=text)
     if not survey.counts.next:
         return PhaseReason(word="PodsStarting" if survey.counts.missing == 0 else "PodsMissing", text=text)
-    if not rollout.room:
-        return PhaseReason(word="MaxSurgeInUse" if rollout.surging else "MaxUnavailableInUse", text=text)
-    return PhaseReason(word="Updating", text=text)
+    return PhaseReason(word=limit_in_use(survey.rollout) or WaitReason.UPDATING, text=text)
 
 
 def _waiting_words(survey: Survey) -> str:
@@ -255,7 +252,7 @@ def _pods_trouble_words(snapshot: Snapshot) -> str:
 def _stated_hold_words(daemonset: DaemonSet, status: DaemonSetStatus) -> str:
     rolling, desired = daemonset.rolling_update, status.desired_number_scheduled
     written, left = rolling.partition if rolling else None, desired - status.updated_number_scheduled
-    if not written or condition(daemonset, PROGRESSING).reason == SELECTOR_REACHED:
+    if not written or condition(daemonset, PROGRESSING).reason == WaitReason.SELECTOR:
         return selector_hold_words(left)
     try:
         steps = steps_of(daemonset.annotations, written, desired)

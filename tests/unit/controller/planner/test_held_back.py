@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from controller.planner.actions import CreatePod, DeletePod, ProbeTemplate
-from controller.planner.blocker_checks import NEXT_RETRIES, RETRIES
-from controller.planner.blockers import Blocker
+from controller.planner.blocker_texts import Blocker
+from controller.planner.blockers import NEXT_RETRIES, RETRIES
 from controller.planner.explanation import Explainer
 from controller.planner.plan import plan
 from controller.planner.rollout_state import rollout_state

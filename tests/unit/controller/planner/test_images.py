@@ -11,7 +11,7 @@ from controller.api.containers import PodProblem
 from controller.api.in_place import Resize, Underway
 from controller.api.names import TAINT_UNREACHABLE
 from controller.planner.actions import DeletePod, ProbeTemplate
-from controller.planner.blockers import Blocker
+from controller.planner.blocker_texts import Blocker
 from controller.planner.explanation import Explainer
 from controller.planner.plan import plan
 from controller.planner.rollout_state import rollout_state

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import Phase
 from controller.api.names import CONDITION_TYPES, TAINT_UNREACHABLE
-from controller.planner import progress
+from controller.planner import conditions as planned
 from controller.planner.plan import plan
 from controller.planner.world import BackoffKey, World
 from controller.reconcile.status_writer import OwnStatus, due_status
@@ -46,8 +46,8 @@ def test_all_three_are_there_and_at_most_one_is_true(phase: Phase) -> None:
 
 
 def test_every_phase_has_a_reading() -> None:
-    assert set(progress.READ_AS) == set(Phase)
-    assert set(progress.READ_AS.values()) == {"Ready", "Reconciling", "Stalled", ""}
+    assert set(planned.READ_AS) == set(Phase)
+    assert set(planned.READ_AS.values()) == {"Ready", "Reconciling", "Stalled", ""}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from controller.api.objects import rfc3339
 from controller.api.pod import Pod
 from controller.api.readiness_gates import ReadinessGate
 from controller.planner.actions import PrepareDelete
-from controller.planner.blocker_checks import hooked
+from controller.planner.blockers import handlers
 from controller.planner.plan import plan
 from tests.beds.dry_runs import refusing
 from tests.beds.picture import check
@@ -42,8 +42,8 @@ LINUX: dict[str, Any] = {
     ],
 )
 def test_any_label_or_any_finalizer_holds(one: Pod, held: bool) -> None:
-    assert hooked(one, HOOK) is held
-    assert not hooked(one, None)
+    assert bool(handlers(one, HOOK)) is held
+    assert not handlers(one, None)
 
 
 @pytest.mark.parametrize("hook", [LifecycleHook(), LifecycleHook(labels_handler={}, finalizers_handler=frozenset())])

@@ -9,9 +9,9 @@ import pytest
 
 from controller.api.daemonset import Phase
 from controller.api.pod import Pod
+from controller.planner.conditions import Condition
 from controller.planner.node_fit import Rules
 from controller.planner.plan import plan
-from controller.planner.progress import Condition
 from controller.planner.rollout_state import rollout_state
 from controller.planner.world import FormerPod, Predecessor, World
 from tests.beds.picture import check

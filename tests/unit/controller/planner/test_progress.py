@@ -270,7 +270,7 @@ def test_the_plan_wakes_up_at_the_deadline_and_says_what_it_waited_for() -> None
     cluster.ready()
     cluster.settle()
     assert phase(cluster) == "Progressing"
-    assert progressing(cluster)[:2] == ("True", "Updating")
+    assert progressing(cluster)[:2] == ("True", "MaxUnavailableInUse")
 
 
 GONE = taint(TAINT_UNREACHABLE, "NoExecute")

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import LifecycleHook, Phase
-from controller.planner.blockers import Blocker
+from controller.planner.blocker_texts import Blocker
 from kubectl_plugin.forecast.forecast import Forecast, forecast
 from kubectl_plugin.forecast.moves import AT_ONCE
 from tests.beds.dry_runs import refusing

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import LifecycleHook
 from controller.api.names import LIFECYCLE_STATE_LABEL, PREPARING_DELETE, TAINT_UNREACHABLE
-from controller.planner.blockers import Blocker
+from controller.planner.blocker_texts import Blocker
 from controller.planner.rollout_state import rollout_state
 from kubectl_plugin.report.moves import Moves, planned_moves
 from tests.beds.toy_cluster import ToyCluster

@@ -1,0 +1,245 @@
+"""Every reason why a node is not acted on, with its texts and what ends it: one table for conditions, metrics, events
+and the plugin. `blockers` and `explanation` find which one a node has.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from controller.api.names import FAILED_IN_PLACE, RESIZE_DEFERRED, RESIZE_REFUSED, TEMPLATE_REFUSED
+from controller.api.objects import Value
+
+
+class WaitReason(StrEnum):
+    """Why nodes wait, as the reason of conditions and of `kubectl kruise-ds status`."""
+
+    PAUSED = "Paused"
+    PARTITION = "PartitionReached"
+    SELECTOR = "SelectorReached"
+    ON_DELETE = "OnDelete"
+    MAX_UNAVAILABLE = "MaxUnavailableInUse"
+    MAX_SURGE = "MaxSurgeInUse"
+    HOOK = "HeldByLifecycleHook"
+    UNREACHABLE = "NodesUnreachable"
+    TEMPLATE_REFUSED = TEMPLATE_REFUSED
+    SERVER_SILENT = "ServerSilent"
+    """The server has not answered a write, or the caches have not shown one for a second."""
+    PULLING = "PullingImages"
+    UNPULLED = "ImagesNotPulled"
+    RESIZE_REFUSED = RESIZE_REFUSED
+    RESIZE_DEFERRED = RESIZE_DEFERRED
+    NOT_STARTING = FAILED_IN_PLACE
+    UPDATING = "Updating"
+    """None of the others: pods are starting or terminating."""
+
+
+METRIC_LABELS: Final = {
+    WaitReason.PAUSED: "Paused",
+    WaitReason.ON_DELETE: "OnDelete",
+    WaitReason.PARTITION: "Partition",
+    WaitReason.SELECTOR: "Selector",
+    WaitReason.MAX_UNAVAILABLE: "Budget",
+    WaitReason.MAX_SURGE: "Budget",
+    WaitReason.HOOK: "PreDeleteHook",
+    WaitReason.SERVER_SILENT: "Expectations",
+    WaitReason.TEMPLATE_REFUSED: "TemplateRefused",
+}
+"""The label `reason` of the metric `rollout_blocked`. The other reasons are no labels."""
+
+
+class BlockerText(Value):
+    """The texts of one blocker, with `{partition}`, the `{older}` revision that a node would get, and `{limit}`."""
+
+    name: str
+    why: str
+    """Why one node waits."""
+    ends: str
+    """The event that ends the wait."""
+    reason: WaitReason | None = None
+    """The reason of conditions and metrics; None: they have none for it."""
+    all_wait: str = ""
+    """Text of the condition while nothing but such nodes is left; their names follow."""
+    planned: str = ""
+    """Text of a forecast: several nodes, `{who}`, are left out. `{are}`: "is" or "are". If empty, `why`."""
+    edited: str = ""
+    """Text for an edit that does not move several nodes, `{who}`. If empty, `planned`."""
+    rollback: str = ""
+    """Text for a rollback that does not move several nodes. If empty, `why` and `ends`."""
+    shows_trouble: bool = False
+    """Whether a problem of the old pod is shown as well."""
+
+    @property
+    def of_planned(self) -> str:
+        return self.planned or f"{self.why}: {{who}}"
+
+    @property
+    def of_edited(self) -> str:
+        return self.edited or self.of_planned
+
+    @property
+    def of_rollback(self) -> str:
+        return self.rollback or f"{self.why}; what ends it: {self.ends}"
+
+
+class Blocker(StrEnum):
+    """All blockers, in order of precedence: of several, the first one is shown."""
+
+    text: BlockerText
+    __hash__ = str.__hash__  # the hash of Enum is slow, and `explanation` groups many nodes by blocker
+
+    def __new__(cls, text: BlockerText) -> Blocker:
+        one = str.__new__(cls, text.name)
+        one._value_, one.text = text.name, text
+        return one
+
+    PARTITION = BlockerText(
+        name="partition",
+        why="kept by partition {partition}",
+        ends="a smaller partition",
+        reason=WaitReason.PARTITION,
+        planned="partition {partition} keeps the old revision on {who}",
+        edited="partition {partition} keeps {who} old",
+        shows_trouble=True,
+    )
+    SELECTOR = BlockerText(
+        name="selector",
+        why="rollingUpdate.selector leaves it out",
+        ends="a selector that matches",
+        reason=WaitReason.SELECTOR,
+        planned="rollingUpdate.selector leaves out {who}",
+        shows_trouble=True,
+    )
+    PAUSED = BlockerText(
+        name="paused",
+        why="paused",
+        ends="resume",
+        reason=WaitReason.PAUSED,
+        planned="paused: resume updates {who}",
+        shows_trouble=True,
+    )
+    ON_DELETE = BlockerText(
+        name="on_delete",
+        why="OnDelete: when its pod is deleted",
+        ends="whoever deletes the pod",
+        reason=WaitReason.ON_DELETE,
+        planned="OnDelete: each gets it when its pod is deleted, {who}",
+        rollback="OnDelete: each goes back when you delete its pod",
+        shows_trouble=True,
+    )
+    SCALING = BlockerText(
+        name="scaling",
+        why="partitionedScaling: not before its turn",
+        ends="a smaller partition",
+        reason=WaitReason.PARTITION,
+        planned="partitionedScaling keeps without a pod {who}",
+    )
+    PLACEMENT = BlockerText(
+        name="placement",
+        why="stays empty: revision {older} does not run there",
+        ends="its turn to get the current revision",
+        planned="the older revision does not run on {who}, which get no pod yet",
+    )
+    TAINTED = BlockerText(
+        name="tainted",
+        why="tainted: only the old pod may stay",
+        ends="a toleration",
+        edited="taints keep new pods from {who}",
+        rollback="tainted NoSchedule: no pod is started there, the one that is there stays",
+    )
+    HOOK = BlockerText(
+        name="hook",
+        why="the preDelete hook holds its pod",
+        ends="removing its label or finalizer",
+        reason=WaitReason.HOOK,
+        planned="the preDelete hook holds {who}",
+        edited="the preDelete hook holds the pods of {who}",
+        rollback="the preDelete hook holds the pod; remove its label or finalizer",
+    )
+    UNREACHABLE = BlockerText(
+        name="unreachable",
+        why="the node is unreachable",
+        ends="contact with the node",
+        reason=WaitReason.UNREACHABLE,
+        all_wait="it is the turn of unreachable nodes:",
+        planned="not before it can be reached, {who}",
+        edited="not before it can be reached: {who}",
+        rollback="unreachable: they go back once they are reachable",
+    )
+    REFUSED = BlockerText(
+        name="refused",
+        why="the server refuses pods of the new template",
+        ends="a template that the server accepts",
+        reason=WaitReason.TEMPLATE_REFUSED,
+        planned="the server refuses its pods: nothing moves on {who}",
+    )
+    ADOPTABLE = BlockerText(
+        name="adoptable",
+        why="a pod without a controller is there, which has to be adopted first",
+        ends="its adoption, or its deletion",
+        planned="pods without a controller have to be adopted first on {who}",
+    )
+    STRAY = BlockerText(
+        name="stray",
+        why="a webhook changed the labels of its pod, which does not match spec.selector and has to go first",
+        ends="its deletion",
+    )
+    IN_BACKOFF = BlockerText(
+        name="in_backoff", why="a write failed there, and is tried again later", ends="the next attempt"
+    )
+    UNANSWERED = BlockerText(
+        name="unanswered",
+        why="the server has not answered a write there yet",
+        ends="its answer",
+        all_wait="the server has not answered what was asked for",
+        reason=WaitReason.SERVER_SILENT,
+    )
+    RESOURCE_QUOTA = BlockerText(name="quota", why="a ResourceQuota is used up", ends="room in the quota")
+    UNSTORED = BlockerText(name="unstored", why="the new revision is not stored yet", ends="storing it")
+    BACK_OFF = BlockerText(
+        name="back_off", why="its pods do not last, so it waits for its back-off", ends="the end of the back-off"
+    )
+    TERMINATING = BlockerText(name="terminating", why="old pod is terminating", ends="the end of that pod")
+    STARTING = BlockerText(
+        name="starting", why="its new pod is not available yet", ends="that pod becoming available"
+    )
+    STALE = BlockerText(
+        name="stale", why="the caches are behind", ends="seeing our own writes", reason=WaitReason.SERVER_SILENT
+    )
+    PULLING = BlockerText(
+        name="pulling",
+        why="its image is pulled ahead of the update",
+        ends="the image on the node",
+        reason=WaitReason.PULLING,
+        all_wait="the new image is being pulled on",
+        planned="the new image is being pulled on {who}",
+    )
+    UNPULLED = BlockerText(
+        name="unpulled",
+        why="its new image cannot be pulled",
+        ends="another image, or deleting the ImagePullJob",
+        reason=WaitReason.UNPULLED,
+        all_wait="the new image cannot be pulled on",
+        planned="the new image cannot be pulled on {who}",
+    )
+    DRAINING = BlockerText(
+        name="draining",
+        why="not ready, so that its traffic goes elsewhere before its container restarts",
+        ends="the end of its grace period",
+    )
+    RESTARTING = BlockerText(
+        name="restarting", why="its container does not run the new image yet", ends="the start of that container"
+    )
+    RESIZING = BlockerText(
+        name="resizing", why="the kubelet has not resized its pod yet", ends="the kubelet resizing it"
+    )
+    UNRESIZED = BlockerText(
+        name="unresized", why="its pod cannot be resized", ends="other resources, or room on the node"
+    )
+    BUDGET = BlockerText(
+        name="budget",
+        why="waits for budget",
+        ends="room in {limit}",
+        reason=WaitReason.MAX_UNAVAILABLE,
+        planned="{limit} is used up, still to be updated {are} {who}",
+    )
