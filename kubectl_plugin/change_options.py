@@ -12,7 +12,7 @@ from kubectl_plugin import candidates
 from kubectl_plugin.failures import UsageError
 from kubectl_plugin.flags import ManifestOptions, Name, Names, Options, SelectorOptions, ShowValues
 
-HoldAt = Annotated[str | None, Option(help="Set the partition in the same write: no node starts early.")]
+HoldAt = Annotated[str | None, Option(help="Hold at this partition: no node starts early.")]
 LiftPause = Annotated[bool, Option(help="Without a prompt: lift a pause that somebody else has set, too.")]
 
 

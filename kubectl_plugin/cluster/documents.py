@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from controller.api import patch as json_patch
 from controller.api import revision
-from controller.api.objects import JSONObject, Key, View, as_bytes
+from controller.api.objects import JSONObject, Key, View, as_bytes, fields_of
 from controller.api.patch import JsonPatch
 from controller.kube import errors
 from controller.kube.client import DRY_RUN, STREAM_SILENCE, STRICT, Client
@@ -29,6 +29,7 @@ from controller.kube.requests import (
 )
 from controller.kube.sender import Call
 from kubectl_plugin.cluster.session import PROGRAM, Session
+from kubectl_plugin.edits.edit import Application
 
 T = TypeVar("T")
 AnyResource: TypeAlias = Resource[Any, Any]
@@ -154,16 +155,16 @@ async def patch(
     return await _stored(session, call, request)
 
 
-async def apply(
-    session: Session, key: Key, body: JSONObject, *, dry_run: bool, field_manager: str, force: bool
-) -> JSONObject:
-    """The DaemonSet after server-side apply of `body`, which names the version of the API and may carry the guard.
+async def apply(session: Session, application: Application, *, dry_run: bool, force: bool) -> JSONObject:
+    """The DaemonSet after server-side apply. What is applied names the version of the API, and may carry the guard.
 
     `force`: fields of other managers are taken over. Else raises Conflict, which names them; ApiError.
     """
+    body, meta = application.body, fields_of(application.body["metadata"])
     resource = replace(DAEMONSETS, version=str(body.get("apiVersion")).rpartition("/")[2])
+    key = Key(str(meta["namespace"]), str(meta["name"]))
     call = Call(verb="patch", what=resource.describe(key))
-    query = (*_query(dry_run, field_manager, strict=True), ("force", str(force).lower()))
+    query = (*_query(dry_run, application.manager, strict=True), ("force", str(force).lower()))
     request = Request(
         method="PATCH", path=resource.path(key), query=query, body=as_bytes(body), content_type=APPLY_PATCH
     )
@@ -178,20 +179,18 @@ async def create(
     *,
     dry_run: bool,
     field_manager: str = PROGRAM,
-    strict: bool = False,
 ) -> JSONObject:
     """The new object as the server stores it, with its defaults; with `dry_run` it is checked but not stored.
 
-    `strict` as for `patch`. `body` is encoded as the server would encode it, because a ControllerRevision's data can
-    never be changed afterwards.
+    `body` is encoded as the server would encode it, because a ControllerRevision's data can never be changed later.
     """
     call = Call(verb="create", what=f"{resource.name} in {namespace}")
-    path, query = resource.collection(namespace), _query(dry_run, field_manager, strict)
+    path, query = resource.collection(namespace), _query(dry_run, field_manager)
     request = Request(method="POST", path=path, query=query, body=revision.encode(body))
     return await _stored(session, call, request)
 
 
-def _query(dry_run: bool, field_manager: str, strict: bool) -> Query:
+def _query(dry_run: bool, field_manager: str, strict: bool = False) -> Query:
     manager = (("fieldManager", field_manager),) if field_manager else ()
     checked = (STRICT,) if strict else ()
     return (*((DRY_RUN,) if dry_run else ()), *checked, *manager)

@@ -9,7 +9,7 @@ import msgspec
 
 from controller.api import patch
 from controller.api.daemonset import DaemonSet, DaemonSetView, project
-from controller.api.objects import JSONObject, Key, Ref, fields_of, value_at
+from controller.api.objects import JSONObject, Key, value_at
 from controller.kube.errors import ApiError, Forbidden, Invalid, QuotaExceeded, UnknownFields
 from controller.kube.requests import DAEMONSETS, PODS
 from controller.planner.actions import ProbeTemplate
@@ -29,8 +29,8 @@ NO_RIGHT: Final = ("cannot create resource", "cannot set blockOwnerDeletion")
 """How the server refuses for want of RBAC rights; an admission policy's refusal is about the pod itself."""
 
 
-async def dry_run_of_change(session: Session, ref: Ref, live: JSONObject, wanted: JSONObject) -> JSONObject | None:
-    """The object as it would be after the change, checked and with defaults. None without the right to change it.
+async def dry_run_of_change(session: Session, live: JSONObject, wanted: JSONObject) -> JSONObject | None:
+    """The object `live` as it would be after the change, checked and with defaults. None without the right to do it.
 
     Raises ApiError where the server refuses the change.
     """
@@ -39,28 +39,26 @@ async def dry_run_of_change(session: Session, ref: Ref, live: JSONObject, wanted
         before, after = (value_at(one, "metadata", field) for one in (live, wanted))
         if after != before:
             operations.append(patch.add(after or {}, "metadata", field))
-    guarded, key = patch.guarded_by_uid(ref.uid, *operations), Key(ref.namespace, ref.name)
+    name, namespace, uid = (str(value_at(live, "metadata", field)) for field in ("name", "namespace", "uid"))
+    guarded = patch.guarded_by_uid(uid, *operations)
     try:
-        return await documents.patch(session, DAEMONSETS, key, guarded, dry_run=True, strict=True)
+        return await documents.patch(session, DAEMONSETS, Key(namespace, name), guarded, dry_run=True, strict=True)
     except Forbidden:
         return None
 
 
 async def dry_run_of_apply(
-    session: Session, live: JSONObject, application: Application, *, manager: str, force: bool
+    session: Session, live: JSONObject, application: Application, *, force: bool
 ) -> JSONObject:
-    """The object as it would be once the manifest is applied, checked and with defaults. `live`: empty for a new one.
+    """The object as it would be once it is applied, checked and with defaults. `live`: empty for a new one.
 
     Raises ApiError where the server refuses it: Conflict for fields of other managers, unless `force`.
     """
-    meta = fields_of(application.body.get("metadata"))
-    key = Key(str(meta["namespace"]), str(meta["name"]))
-    expected = await documents.apply(session, key, application.body, dry_run=True, field_manager=manager, force=force)
-    if not client_side_managers(live):
+    expected = await documents.apply(session, application, dry_run=True, force=force)
+    if not (application.manifest and client_side_managers(live)):
         return expected
     left = without_fields_of_client_side(live, expected)
-    ref = Ref(namespace=key.namespace, name=key.name, uid=str(value_at(live, "metadata", "uid")))
-    checked = await dry_run_of_change(session, ref, live, left)
+    checked = await dry_run_of_change(session, live, left)
     return {**left, "spec": (checked or left)["spec"]}  # with the defaults of fields that go
 
 

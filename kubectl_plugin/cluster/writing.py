@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
-from typing import Final, TypeAlias, TypedDict
+from functools import partial
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from controller.api import patch
 from controller.api.daemonset import DaemonSetStatus
 from controller.api.objects import JSONObject, Key, ObjectMeta, fields_of, value_at
-from controller.kube.errors import AlreadyExists, ApiError, Conflict
+from controller.kube.errors import ApiError, Conflict
 from controller.kube.requests import DAEMONSETS
 from controller.planner.revisions import current_revision
 from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.interruption import warn_if_interrupted
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.commands import command
 from kubectl_plugin.edits import field_owners
 from kubectl_plugin.edits.annotations import action_operations
-from kubectl_plugin.edits.apply_manifest import note_of, with_notes
+from kubectl_plugin.edits.apply_manifest import NOTE, beside, note_of, with_notes
 from kubectl_plugin.edits.draft import with_operations
 from kubectl_plugin.edits.edit import Application, Edit
 from kubectl_plugin.edits.effects import number_of
@@ -30,7 +30,7 @@ from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.counts_in_words import new_nodes
 from kubectl_plugin.report.last_action import LastAction
 from kubectl_plugin.report.revisions.images import images_of, short_image
-from kubectl_plugin.report.snapshot import LAST_APPLIED, Snapshot
+from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.world_of import world_of
 
 Judge: TypeAlias = Callable[[], Awaitable[None]]
@@ -39,17 +39,8 @@ ATTEMPTS: Final = 30
 """How often a write is tried. During a rollout each status that the controller writes makes our version stale: with
 ten of them a second, and a server a quarter of a second away, one attempt in twelve succeeds."""
 
-
 _NOT_THERE: Final = "1"
 """No object has this resourceVersion: server-side apply with it makes an object, or is a conflict if there is one."""
-
-
-class _How(TypedDict):
-    """The parameters that `documents.create` and `documents.patch` have in common."""
-
-    dry_run: bool
-    field_manager: str
-    strict: bool
 
 
 async def write(
@@ -62,94 +53,80 @@ async def write(
     field_manager: str,
     judge: Judge | None = None,
 ) -> JSONObject:
-    """The object after `edit`; with `dry_run`, as it would be. A snapshot whose document has no uid is created.
+    """The object after `edit`; with `dry_run`, as it would be.
 
     Where only status or metadata has changed meanwhile it is tried again, after `judge` has agreed; the annotations
     about `done` are then made for the present ones. Raises CommandError (6) where the spec has changed, because the
     user has seen and confirmed another one; ApiError.
     """
-    session, key, document, last = invocation.session, snapshot.key, snapshot.document, None
-    words = f" while {key.name} was written: it may have been done"
-    way = command("status", key)
-    for _ in range(ATTEMPTS):
-        changes = (*edit.operations, *action_operations(document, edit.operations, done))
-        guarded = patch.guarded_by_version(reads.meta_of(document).resource_version, *changes)
-        how: _How = {"dry_run": dry_run, "field_manager": field_manager, "strict": True}
-        try:
-            with nullcontext() if dry_run else warn_if_interrupted(invocation.terminal, words, way):
-                if edit.application is not None:
-                    noted = with_notes(edit.application, with_operations(document, changes))
-                    application = replace(edit.application, body=noted)
-                    return await _apply(
-                        invocation, key, document, application, dry_run=dry_run, manager=field_manager
-                    )
-                if not reads.meta_of(document).uid:
-                    body = with_operations(document, changes)
-                    return await documents.create(session, DAEMONSETS, key.namespace, body, **how)
-                return await documents.patch(session, DAEMONSETS, key, guarded, **how)
-        except (AlreadyExists, Conflict) as error:
-            last = error
-            if any(one.reason == "FieldManagerConflict" for one in error.causes):
-                raise
-        document = await documents.get(session, DAEMONSETS, key)
-        if _identity(document) != _identity(snapshot.document) or _meta_differs(document, snapshot.document, edit):
-            raise await _change_error(invocation, snapshot, document)
-        if judge is not None:
-            await judge()
-    assert last is not None
-    raise last
+    session, key, document = invocation.session, snapshot.key, snapshot.document
+
+    def changes(live: JSONObject) -> tuple[JSONObject, ...]:
+        return (*edit.operations, *action_operations(live, edit.operations, done))
+
+    async def patched(live: JSONObject) -> JSONObject:
+        guarded = patch.guarded_by_version(reads.meta_of(live).resource_version, *changes(live))
+        return await documents.patch(
+            session, DAEMONSETS, key, guarded, dry_run=dry_run, field_manager=field_manager, strict=True
+        )
+
+    async def applied(application: Application, live: JSONObject) -> JSONObject:
+        if application.manifest:
+            noted = with_notes(application, with_operations(live, changes(live)))
+            return await _apply_manifest(invocation, live, replace(application, body=noted), dry_run=dry_run)
+        return await documents.apply(session, _guarded(application, live), dry_run=False, force=True)
+
+    words, way = f" while {key.name} was written: it may have been done", command("status", key)
+    sends: Sequence[Callable[[JSONObject], Awaitable[JSONObject]]]
+    sends = [partial(applied, one) for one in edit.applications if one.manifest or not dry_run] or [patched]
+    for send in sends:
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                with nullcontext() if dry_run else warn_if_interrupted(invocation.terminal, words, way):
+                    document = await send(document)
+                    break
+            except Conflict as error:
+                if not left or any(one.reason == "FieldManagerConflict" for one in error.causes):
+                    raise
+            document, before = await documents.get(session, DAEMONSETS, key), snapshot.document
+            if _identity(document) != _identity(before) or _meta_differs(document, before, edit):
+                raise await _change_error(invocation, snapshot, document)
+            if judge is not None:
+                await judge()
+        if dry_run and edit.applications:  # nobody else has made the rest of it
+            return with_operations(snapshot.document, changes(snapshot.document))
+        snapshot = reads.with_document(snapshot, document)
+    return document
 
 
-async def _apply(
-    invocation: Invocation, key: Key, document: JSONObject, application: Application, *, dry_run: bool, manager: str
+async def _apply_manifest(
+    invocation: Invocation, document: JSONObject, application: Application, *, dry_run: bool
 ) -> JSONObject:
-    """Server-side apply to `document`, which is guarded: nothing that was not shown is taken from other managers."""
-    session, meta = invocation.session, reads.meta_of(document)
+    """Server-side apply to `document`: nothing that was not shown is taken from other managers. kubectl's copy of the
+    manifest, where there is one, becomes as kubectl would make it."""
+    session, meta, manager = invocation.session, reads.meta_of(document), application.manager
     if not dry_run and field_owners.client_side_managers(document):
         managers = patch.add(field_owners.taken_from_client_side(document, manager), "metadata", "managedFields")
-        guarded = patch.guarded_by_version(meta.resource_version, managers)
-        document = await documents.patch(
-            session, DAEMONSETS, key, guarded, dry_run=False, field_manager=manager, strict=True
-        )
-    guard: JSONObject = {"resourceVersion": reads.meta_of(document).resource_version or _NOT_THERE}
-    body = {**application.body, "metadata": {**fields_of(application.body["metadata"]), **guard}}
-    stored = await documents.apply(session, key, body, dry_run=dry_run, field_manager=manager, force=bool(meta.uid))
-    if dry_run:
-        return field_owners.without_fields_of_client_side(document, stored)
+        key, guarded = Key(meta.namespace, meta.name), patch.guarded_by_version(meta.resource_version, managers)
+        document = await documents.patch(session, DAEMONSETS, key, guarded, dry_run=False, field_manager=manager)
+    stored = await documents.apply(session, _guarded(application, document), dry_run=dry_run, force=bool(meta.uid))
+    note = note_of(application.manifest)
+    if dry_run or value_at(stored, *NOTE) in (None, note):
+        return stored
+    noted = beside(stored, field_owners.KEEPS_NOTE, note, *NOTE)
     try:
-        return await _tidied(session, key, stored, application, manager)
+        return await documents.apply(session, noted, dry_run=False, force=True)
     except ApiError as error:
-        words = f"applied; but the next apply to {key.name} may remove what only this one has set, such as --hold-at"
-        invocation.terminal.warn(f"{words}: {error.message}")
+        invocation.terminal.warn(f"applied; but kubectl's copy of the manifest is still the former: {error.message}")
         return stored
 
 
-async def _tidied(
-    session: Session, key: Key, document: JSONObject, application: Application, manager: str
-) -> JSONObject:
-    """The object with kubectl's copy of the manifest as kubectl would make it. A partition that is not the manifest's
-    is no longer among what `manager` has applied. Raises ApiError."""
-    kept, note = value_at(document, "metadata", "annotations", LAST_APPLIED), note_of(application.manifest)
-    if kept not in (None, note):
-        meta: JSONObject = {"name": key.name, "namespace": key.namespace, "uid": reads.meta_of(document).uid}
-        meta["annotations"] = {LAST_APPLIED: note}
-        body: JSONObject = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": meta}
-        document = await documents.apply(
-            session, key, body, dry_run=False, field_manager=field_owners.KEEPS_NOTE, force=True
-        )
-    if not application.holds:
-        return document
-    for attempt in range(ATTEMPTS):
-        left = field_owners.let_go(document, manager, application.manifest)
-        version = reads.meta_of(document).resource_version
-        guarded = patch.guarded_by_version(version, patch.add(left, "metadata", "managedFields"))
-        try:
-            return await documents.patch(session, DAEMONSETS, key, guarded, dry_run=False, field_manager=manager)
-        except Conflict:
-            if attempt == ATTEMPTS - 1:
-                raise
-            document = await documents.get(session, DAEMONSETS, key)
-    raise AssertionError
+def _guarded(application: Application, document: JSONObject) -> Application:
+    """`application` to `document` as it is; where that is new, only if there is none."""
+    meta, body = reads.meta_of(document), application.body
+    guard: JSONObject = {"uid": meta.uid} if meta.uid else {}
+    guard |= {"resourceVersion": meta.resource_version or _NOT_THERE}
+    return replace(application, body={**body, "metadata": {**fields_of(body["metadata"]), **guard}})
 
 
 def _meta_differs(document: JSONObject, before: JSONObject, edit: Edit) -> bool:

@@ -14,13 +14,14 @@ from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.edits import field_owners
 from kubectl_plugin.edits.draft import Draft
 from kubectl_plugin.edits.edit import ROLLING, Application, Edit
-from kubectl_plugin.edits.effects import cautions, course_words, pause_caution, rollout_after
-from kubectl_plugin.edits.image import unused_hold_caution
+from kubectl_plugin.edits.effects import cautions, course_words, on_delete_caution, pause_caution, rollout_after
+from kubectl_plugin.edits.partition import desired_of, keeps_fewer, partition_of
 from kubectl_plugin.report.moves import planned_moves
 from kubectl_plugin.report.revisions.change_lines import object_change_lines
 from kubectl_plugin.report.snapshot import LAST_APPLIED, Snapshot
 
 _ANNOTATIONS = ("metadata", "annotations")
+NOTE = (*_ANNOTATIONS, LAST_APPLIED)
 _TEMPLATE = ("spec", "template")
 _WRITTEN = (("metadata", "labels"), ("metadata", "annotations"), ("spec",))
 _WRITTEN_WHOLE = (("metadata", "finalizers"), ("metadata", "ownerReferences"))
@@ -28,7 +29,7 @@ _WRITTEN_WHOLE = (("metadata", "finalizers"), ("metadata", "ownerReferences"))
 
 def last_applied(document: JSONObject) -> JSONObject:
     """The manifest in kubectl's annotation; empty if there is none, or none that can be read."""
-    text = value_at(document, "metadata", "annotations", LAST_APPLIED)
+    text = value_at(document, *NOTE)
     try:
         return msgspec.json.decode(text, type=dict[str, JSON]) if isinstance(text, str) else {}
     except (msgspec.MsgspecError, RecursionError):
@@ -40,20 +41,45 @@ def note_of(manifest: JSONObject) -> str:
     return f"{as_bytes(manifest, ordered=True).decode()}\n"
 
 
-def application_of(
-    manifest: JSONObject, key: Key, live: JSONObject, hold_at: IntOrPercent | None = None
-) -> Application:
-    """`manifest` as it is sent, with `hold_at` as its partition; OnDelete has none."""
+def application_of(manifest: JSONObject, key: Key, live: JSONObject, manager: str) -> Application:
+    """`manifest` as it is sent."""
     draft = Draft(manifest)
     draft.set(key.namespace, "metadata", "namespace")
-    draft.drop(*_ANNOTATIONS, LAST_APPLIED)  # a file that the server has written may contain it
+    draft.drop(*NOTE)  # a file that the server has written may contain it
     author = draft.document
-    for note in field_owners.NOTES:
+    for note in field_owners.NOTES if isinstance(draft.get(*_ANNOTATIONS), dict | None) else ():
         if draft.get(*_ANNOTATIONS, note) is None and (noted := value_at(live, *_ANNOTATIONS, note)) is not None:
             draft.set(noted, *_ANNOTATIONS, note)
-    if hold_at is not None and draft.get("spec", "updateStrategy", "type") != "OnDelete":
-        draft.set(hold_at, *ROLLING, "partition")
-    return Application(manifest=author, body=draft.document)
+    return Application(manager=manager, body=draft.document, manifest=author)
+
+
+def hold_of(document: JSONObject, partition: IntOrPercent) -> Application:
+    """Holds `document` at a partition that is not its manifest's. It has a manager of its own: as a field of the
+    manifest's it would go with the next apply of that, and all nodes that it holds back would be updated."""
+    return beside(document, field_owners.HOLDS, partition, *ROLLING, "partition")
+
+
+def beside(document: JSONObject, manager: str, value: JSON, *path: str) -> Application:
+    """Sets one field of `document` that is not its manifest's."""
+    meta = fields_of(document["metadata"])
+    named: JSONObject = {field: meta[field] for field in ("name", "namespace", "uid") if field in meta}
+    draft = Draft({"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": named})
+    draft.set(value, *path)
+    return Application(manager=manager, body=draft.document, manifest={})
+
+
+def _in_order(snapshot: Snapshot, application: Application, hold: IntOrPercent | None) -> tuple[Application, ...]:
+    """The writes, such that whichever is the last to be done, no node gets what it would not get in the end: before
+    the manifest the nodes are held at the present partition or at `hold`, whichever keeps more."""
+    if hold is None:
+        return (application,)
+    wanted = hold_of(snapshot.document, hold)
+    if value_at(snapshot.document, "metadata", "uid") is None:
+        return application, wanted  # there is nothing to hold
+    present = partition_of(snapshot)
+    if keeps_fewer(hold, present, desired_of(snapshot)):
+        return hold_of(snapshot.document, present), application, wanted
+    return wanted, application
 
 
 def with_notes(application: Application, after: JSONObject) -> JSONObject:
@@ -72,9 +98,8 @@ def apply(
     snapshot: Snapshot,
     application: Application,
     expected: JSONObject,
-    hold_at: IntOrPercent | None,
+    hold: IntOrPercent | None,
     *,
-    manager: str,
     taken_over: Sequence[str] = (),
     show_values: bool,
 ) -> Edit:
@@ -85,7 +110,7 @@ def apply(
     live, is_new = snapshot.document, value_at(snapshot.document, "metadata", "uid") is None
     operations = _operations(live, expected)
     if not operations and not is_new:
-        return _change_of_managers(live, application, expected, manager)
+        return _change_of_managers(snapshot, application, expected, hold)
     lines = object_change_lines({} if is_new else live, expected, show_values=show_values)
     rollout = rollout_after(snapshot, operations)
     then = replace(snapshot, daemonset=rollout.world.daemonset) if rollout else snapshot
@@ -93,23 +118,27 @@ def apply(
     return Edit(
         result="created" if is_new else "configured",
         operations=operations,
-        application=application,
+        applications=_in_order(snapshot, application, hold),
         details=(*lines, *taken_over, *course),
-        warnings=cautions(snapshot, unused_hold_caution(then, hold_at), pause_caution(then)),
+        warnings=cautions(snapshot, on_delete_caution(then), pause_caution(then)),
     )
 
 
-def _change_of_managers(live: JSONObject, application: Application, expected: JSONObject, manager: str) -> Edit:
+def _change_of_managers(
+    snapshot: Snapshot, application: Application, expected: JSONObject, hold: IntOrPercent | None
+) -> Edit:
     """The edit where at most the managers of fields change. Without it a field that the manifest has no longer would
     stay the next time."""
-    before, after = (field_owners.applied_fields(one, manager, application.manifest) for one in (live, expected))
-    if before == after and not field_owners.client_side_managers(live):
+    live, manager = snapshot.document, application.manager
+    before, after = (field_owners.applied_fields(one, manager) for one in (live, expected))
+    held = hold is None or field_owners.applied_fields(live, field_owners.HOLDS)
+    if before == after and held and not field_owners.client_side_managers(live):
         return Edit(result="unchanged", operations=())
     managers: list[JSON] = [*field_owners.entries(expected)]
     return Edit(
         result="configured",
         operations=(patch.add(managers, "metadata", "managedFields"),),
-        application=application,
+        applications=_in_order(snapshot, application, hold),
         details=(f"only the manager of its fields changes: {manager}",),
     )
 

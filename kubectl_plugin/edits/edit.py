@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from controller.api.daemonset import RollingUpdate
-from controller.api.objects import JSONObject, Value, value_at
+from controller.api.objects import JSONObject, Value
 from kubectl_plugin.commands import command
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.snapshot import Snapshot
@@ -21,16 +21,13 @@ class Caution(Value):
 
 
 class Application(Value):
-    """A manifest that the server merges into the object."""
+    """Fields that the server merges into the object, under the name of their manager."""
 
-    manifest: JSONObject
+    manager: str
     body: JSONObject
-    """What is sent: the manifest, and what this plugin sets beside it."""
-
-    @property
-    def holds(self) -> bool:
-        """Whether a partition is sent that is not the manifest's."""
-        return value_at(self.body, *ROLLING, "partition") != value_at(self.manifest, *ROLLING, "partition")
+    """What is sent: the manifest, and the annotations that are not its own."""
+    manifest: JSONObject
+    """Empty for what is set beside one."""
 
 
 class Edit(Value):
@@ -41,8 +38,8 @@ class Edit(Value):
     """The result as kubectl would print it: `paused`, `partition 16 -> 8`."""
     operations: tuple[JSONObject, ...]
     """Empty if the object is so already: then nothing is written, and that is no failure."""
-    application: Application | None = None
-    """What is written in place of the operations, which then only describe it."""
+    applications: tuple[Application, ...] = ()
+    """What is written in place of the operations, which then only describe it, one after the other."""
     details: tuple[str, ...] = ()
     """Lines under the result."""
     warnings: tuple[Caution, ...] = ()

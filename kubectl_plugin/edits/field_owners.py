@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
 from controller.api.objects import JSON, JSONObject, fields_of, items_of, value_at
-from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.report.last_action import LAST_ACTION
 from kubectl_plugin.report.snapshot import CHANGE_CAUSE, LAST_APPLIED
 
 NOTES: Final = (LAST_ACTION, CHANGE_CAUSE)
 """Annotations about the last change, which are sent with each manifest but are not its own."""
-_ANNOTATIONS: Final = ("metadata", "annotations")
-_PARTITION: Final = (*ROLLING, "partition")
-_COPY: Final = ("f:metadata", "f:annotations", f"f:{LAST_APPLIED}")
+_ABOUT: Final[JSONObject] = {"f:metadata": {"f:annotations": {f"f:{note}": {} for note in NOTES}}}
+_NOTE: Final[JSONObject] = {"f:metadata": {"f:annotations": {f"f:{LAST_APPLIED}": {}}}}
+HOLDS: Final = "kubectl-kruise-ds-hold"
+"""The manager of a partition that is not the manifest's."""
 KEEPS_NOTE: Final = "kubectl-last-applied"
 """kubectl's manager of its copy of the manifest, of objects that were applied on the client's side before."""
 
@@ -25,10 +24,10 @@ def entries(document: JSONObject) -> list[JSONObject]:
     return items_of(value_at(document, "metadata", "managedFields"))
 
 
-def applied_fields(document: JSONObject, manager: str, manifest: JSONObject) -> JSON:
-    """The fields of `manifest` that `manager` has applied."""
-    mine = (one for one in items_of([*let_go(document, manager, manifest)]) if _is_applied(one, manager))
-    return next((one.get("fieldsV1") for one in mine), None)
+def applied_fields(document: JSONObject, manager: str) -> JSONObject:
+    """The fields that `manager` has applied, without the annotations about the last change."""
+    mine = (fields_of(one.get("fieldsV1")) for one in entries(document) if _is_applied(one, manager))
+    return _without(next(mine, {}), _ABOUT)
 
 
 def client_side_managers(document: JSONObject) -> frozenset[str]:
@@ -41,8 +40,7 @@ def taken_from_client_side(document: JSONObject, manager: str) -> list[JSON]:
     before the first apply on the server's side: else a field that the manifest has no longer would stay. The copy of
     the manifest gets a manager of its own, and stays.
     """
-    note, kept = _tree(_COPY), list[JSON]()
-    tree: JSONObject = {}
+    kept, tree = list[JSON](), dict[str, JSON]()
     first = next(one for one in entries(document) if _is_client_side(one))
     for one in entries(document):
         if _is_client_side(one) or _is_applied(one, manager):
@@ -50,32 +48,19 @@ def taken_from_client_side(document: JSONObject, manager: str) -> list[JSON]:
         else:
             kept.append(one)
     applied = {**first, "operation": "Apply"}
-    mine = {**applied, "manager": manager, "fieldsV1": _without(tree, note)}
-    return [mine, {**applied, "manager": KEEPS_NOTE, "fieldsV1": note}, *kept]
+    mine = {**applied, "manager": manager, "fieldsV1": _without(tree, _NOTE)}
+    return [mine, {**applied, "manager": KEEPS_NOTE, "fieldsV1": _NOTE}, *kept]
 
 
 def without_fields_of_client_side(document: JSONObject, expected: JSONObject) -> JSONObject:
     """`expected` without the fields that were applied to `document` on the client's side only, and now are not."""
-    note, tree = _tree(_COPY), dict[str, JSON]()
+    tree = dict[str, JSON]()
     for one in filter(_is_client_side, entries(document)):
-        tree = _union(tree, _without(fields_of(one.get("fieldsV1")), note))
+        tree = _union(tree, _without(fields_of(one.get("fieldsV1")), _NOTE))
     for one in entries(expected):
         if not _is_client_side(one):
             tree = _without(tree, fields_of(one.get("fieldsV1")))
-    return fields_of(_pruned(expected, tree))
-
-
-def let_go(document: JSONObject, manager: str, manifest: JSONObject) -> list[JSON]:
-    """The managers where `manager` has not applied what this plugin sets beside `manifest`. Else the next apply of it
-    would remove that, and all nodes that a partition holds back would be updated."""
-    beside: JSONObject = {}
-    for path in (_PARTITION, *((*_ANNOTATIONS, note) for note in NOTES)):
-        if value_at(manifest, *path) is None:
-            beside = _union(beside, _tree(f"f:{field}" for field in path))
-    return [
-        {**one, "fieldsV1": _without(fields_of(one.get("fieldsV1")), beside)} if _is_applied(one, manager) else one
-        for one in entries(document)
-    ]
+    return fields_of(_pruned(expected, tree or None))
 
 
 def _is_applied(entry: JSONObject, manager: str) -> bool:
@@ -83,15 +68,8 @@ def _is_applied(entry: JSONObject, manager: str) -> bool:
 
 
 def _is_client_side(entry: JSONObject) -> bool:
-    noted = value_at(entry, "fieldsV1", *_COPY)
+    noted = value_at(entry, "fieldsV1", "f:metadata", "f:annotations", f"f:{LAST_APPLIED}")
     return entry.get("operation") == "Update" and noted is not None
-
-
-def _tree(path: Iterable[str]) -> JSONObject:
-    tree: JSONObject = {}
-    for segment in reversed([*path]):
-        tree = {segment: tree}
-    return tree
 
 
 def _union(one: JSONObject, other: JSONObject) -> JSONObject:
@@ -109,31 +87,28 @@ def _without(tree: JSONObject, other: JSONObject) -> JSONObject:
     return kept
 
 
-def _pruned(value: JSON, tree: JSONObject) -> JSON:
-    """`value` without the fields of `tree`; an object that is empty then goes only if it is one of them itself."""
-    if isinstance(value, list):
-        named = {key: msgspec.json.decode(key[2:]) for key in tree if key[:2] in ("k:", "v:")}
-        return [kept for one in value if (kept := _pruned_item(one, tree, named)) is not None]
-    if not isinstance(value, dict):
+def _pruned(value: JSON, tree: JSON) -> JSON:
+    """`value` without the fields of `tree`, which is None for what stays; None where all of it goes.
+
+    What is empty then goes only if it is one of the fields itself.
+    """
+    if tree is None:
         return value
-    made: JSONObject = {}
-    for field, one in value.items():
-        below = tree.get(f"f:{field}")
-        if below is None:
-            made[field] = one
-        elif inner := fields_of(below):
-            left = _pruned(one, inner)
-            if left or "." not in inner:
-                made[field] = left
-    return made
+    fields = fields_of(tree)
+    if isinstance(value, dict) and fields:
+        left: JSONObject = {
+            key: kept for key, one in value.items() if (kept := _pruned(one, fields.get(f"f:{key}"))) is not None
+        }
+        return left if left or "." not in fields else None
+    if isinstance(value, list) and fields:
+        return [kept for one in value if (kept := _pruned(one, _tree_of_item(one, fields))) is not None]
+    return None
 
 
-def _pruned_item(item: JSON, tree: JSONObject, named: dict[str, JSON]) -> JSON:
-    """None where the item goes."""
-    for key, names in named.items():
-        if names == item:
-            return None
-        if isinstance(names, dict) and isinstance(item, dict) and names.items() <= item.items():
-            below = fields_of(tree[key])
-            return None if "." in below else _pruned(item, below)
-    return item
+def _tree_of_item(item: JSON, tree: JSONObject) -> JSON:
+    """The fields of one item of a list; empty where it goes as a whole."""
+    for key, below in tree.items():
+        names = msgspec.json.decode(key[2:]) if key[:2] in ("k:", "v:") else None
+        if names == item or (isinstance(names, dict) and names.items() <= fields_of(item).items()):
+            return {} if "." in fields_of(below) else below
+    return None

@@ -50,6 +50,19 @@ def partition_for_nodes(snapshot: Snapshot, updated: IntOrPercent) -> IntOrPerce
     return max(desired - updated, 0)
 
 
+def partition_of(snapshot: Snapshot) -> IntOrPercent:
+    rolling = snapshot.daemonset.rolling_update
+    return (rolling.partition if rolling is not None else None) or 0
+
+
+def keeps_fewer(one: IntOrPercent, other: IntOrPercent, desired: int | None) -> bool:
+    """Whether the partition `one` keeps, or where `desired` is not known may keep, fewer pods old than `other`."""
+    if desired is None and isinstance(one, str) != isinstance(other, str):
+        return other not in (0, "0%")
+    fewer, more = (formats.scaled(each, desired or 100, round_up=False) for each in (one, other))
+    return fewer < more
+
+
 def known_desired(snapshot: Snapshot) -> int:
     """How many nodes should run a pod. Raises CommandError with exit code 6 where that is not known."""
     desired = desired_of(snapshot)
@@ -103,21 +116,13 @@ def partition_words(snapshot: Snapshot, value: IntOrPercent) -> str:
 def skipped_steps(snapshot: Snapshot, value: IntOrPercent) -> tuple[IntOrPercent, ...]:
     """The steps between the present partition and a smaller `value`. Where it is not known how many nodes there are,
     those that may be between them."""
-    rolling, desired = snapshot.daemonset.rolling_update, desired_of(snapshot)
-    present = (rolling.partition if rolling is not None else None) or 0
-
-    def keeps_fewer(one: IntOrPercent, other: IntOrPercent) -> bool:
-        if desired is None and isinstance(one, str) != isinstance(other, str):
-            return other not in (0, "0%")
-        fewer, more = (formats.scaled(each, desired or 100, round_up=False) for each in (one, other))
-        return fewer < more
-
+    present, desired = partition_of(snapshot), desired_of(snapshot)
     try:
         steps = steps_of(snapshot.daemonset.annotations, present, desired or 0)
     except CommandError:
         return ()  # an invalid list of steps is not for this verb to complain about
     values = steps.values if steps is not None else ()
-    return tuple(step for step in values if keeps_fewer(step, present) and keeps_fewer(value, step))
+    return tuple(step for step in values if keeps_fewer(step, present, desired) and keeps_fewer(value, step, desired))
 
 
 def _outcome(

@@ -1,12 +1,13 @@
-"""`apply`: writes a manifest and, with --hold-at, the partition in one write."""
+"""`apply`: writes a manifest and, with --hold-at, a partition that no later apply of it takes away."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
+from controller.api.daemonset import DaemonSet
 from controller.api.formats import IntOrPercent
 from controller.api.objects import JSONObject, value_at
 from controller.kube.errors import Conflict
@@ -17,8 +18,10 @@ from kubectl_plugin.cluster.admission import with_admission
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import Manifest, read_manifests
 from kubectl_plugin.edits import apply_manifest as edits
-from kubectl_plugin.edits.edit import ROLLING, Application
-from kubectl_plugin.edits.field_owners import client_side_managers
+from kubectl_plugin.edits.draft import Draft
+from kubectl_plugin.edits.edit import ROLLING, Application, settings_of
+from kubectl_plugin.edits.field_owners import HOLDS, client_side_managers
+from kubectl_plugin.edits.partition import desired_of, keeps_fewer, partition_of
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.int_or_percent import int_or_percent
 from kubectl_plugin.report.snapshot import Snapshot
@@ -28,6 +31,9 @@ from kubectl_plugin.verbs.manifest_targets import ForecastTarget, daemonset_in, 
 from kubectl_plugin.verbs.pause_guard import guard_of_pauses
 from kubectl_plugin.verbs.waiting import deadline_of
 
+_Taken: TypeAlias = dict[tuple[str, str], None]
+"""Fields, and the managers that they are taken from, in the server's order."""
+_PARTITION: Final = f".{'.'.join(ROLLING)}.partition"
 _OTHER: Final = re.compile(r'conflict with "(?P<manager>[^"]*)"')
 
 
@@ -75,64 +81,86 @@ async def _change_of(
     if not target.exists:
         if asked.print_patch:
             raise CommandError(f"{key.name} does not exist yet: there is nothing to patch")
-        live = replace(live, document=_without_spec(target.manifest, key.namespace))
-    else:
-        _refuse_older(target.manifest, live.document)
-    application = edits.application_of(target.manifest.document, key, live.document, hold_at)
-    expected, taken_over = await _dry_run(invocation, live, application, asked)
+        kind = {field: target.manifest.document[field] for field in ("apiVersion", "kind")}
+        live = replace(live, document={**kind, "metadata": {"name": key.name, "namespace": key.namespace}})
+    application = edits.application_of(target.manifest.document, key, live.document, asked.field_manager)
+    hold = None if value_at(application.manifest, *ROLLING, "partition") is not None else hold_at
+    expected, taken = await _dry_run(invocation, live, application, hold, asked)
+    if hold is not None:
+        _refuse_hold(live, daemonset_in(expected), hold)
+    is_shown = invocation.terminal.may_ask and not asked.yes
+    if not (is_shown or asked.force_conflicts):
+        _refuse_release(live, expected, taken)
+
+    async def judge() -> None:
+        again, now_taken = await _dry_run(invocation, live, application, hold, asked)
+        if again["spec"] != expected["spec"] or not now_taken.keys() <= taken.keys():
+            words = f"what the manifest would change of {key.name} has changed while you were looking"
+            raise _refusal(words, "run the command again to see it")
+
     if target.exists:
         live = await with_admission(invocation, live, daemonset_in(expected))
-    edit = edits.apply(
-        live,
-        application,
-        expected,
-        hold_at,
-        manager=asked.field_manager,
-        taken_over=taken_over,
-        show_values=asked.show_values,
-    )
+    taken_over = [f"taken over from {other}: {field}" for field, other in taken]
+    edit = edits.apply(live, application, expected, hold, taken_over=taken_over, show_values=asked.show_values)
     if words := await dry_runs.unknown_fields(invocation.session, live, edit.operations):
         raise CommandError(f"{key.name}: {words}", hints=("correct the manifest, or allow it there",))
-    return EditOfOne(live, edit, ask="Continue?")
+    return EditOfOne(live, edit, ask="Continue?", judge=judge if target.exists else None)
 
 
 async def _dry_run(
-    invocation: Invocation, live: Snapshot, application: Application, asked: Asked
-) -> tuple[JSONObject, tuple[str, ...]]:
+    invocation: Invocation, live: Snapshot, application: Application, hold: IntOrPercent | None, asked: Asked
+) -> tuple[JSONObject, _Taken]:
     """The object as it would be, and which fields it takes from whom: from this plugin's other verbs, from kubectl's
     apply on the client's side, and with --force-conflicts from anybody. Raises CommandError with exit code 6 for
     fields of others, and ApiError."""
-    session, manager = invocation.session, asked.field_manager
-    try:
-        return await dry_runs.dry_run_of_apply(session, live.document, application, manager=manager, force=False), ()
-    except Conflict as error:
-        owned = [(one.field, other["manager"]) for one in error.causes if (other := _OTHER.search(one.message))]
-        own = {MANAGER, *client_side_managers(live.document)}
-        foreign = [f"{field} ({other})" for field, other in owned if other not in own]
-        if not owned:
-            raise
-        if foreign and not asked.force_conflicts:
-            words = f"others manage fields of {live.key.name} that the manifest changes: {', '.join(foreign)}"
-            hint = "take them out of the manifest; or --force-conflicts, as of kubectl, takes them over"
-            raise CommandError(words, hints=(hint,), exit_code=ExitCode.REFUSED) from error
-    expected = await dry_runs.dry_run_of_apply(session, live.document, application, manager=manager, force=True)
-    return expected, tuple(f"taken over from {other}: {field}" for field, other in owned)
+    session, document, taken = invocation.session, live.document, dict[tuple[str, str], None]()
+
+    async def tried(one: Application) -> JSONObject:
+        try:
+            return await dry_runs.dry_run_of_apply(session, document, one, force=False)
+        except Conflict as error:
+            owned = [(cause.field, by["manager"]) for cause in error.causes if (by := _OTHER.search(cause.message))]
+            own = {MANAGER, HOLDS, asked.field_manager, *client_side_managers(document)}
+            foreign = [f"{field} ({other})" for field, other in owned if other not in own]
+            if not owned:
+                raise _refusal(error.message, "read the file anew, or take resourceVersion out of it") from error
+            if foreign and not asked.force_conflicts:
+                words = f"others manage fields of {live.key.name} that the manifest changes: {', '.join(foreign)}"
+                hint = "take them out of the manifest; or --force-conflicts, as of kubectl, takes them over"
+                raise _refusal(words, hint) from error
+        taken.update(dict.fromkeys(owned))
+        return await dry_runs.dry_run_of_apply(session, document, one, force=True)
+
+    draft = Draft(await tried(application))
+    if draft.get(*edits.NOTE) is not None:
+        draft.set(edits.note_of(application.manifest), *edits.NOTE)  # the server's is of all that was sent
+    if hold is not None:
+        if value_at(document, "metadata", "uid") is not None:
+            await tried(edits.hold_of(document, hold))
+        draft.set(hold, *ROLLING, "partition")
+    return draft.document, taken
 
 
-def _refuse_older(manifest: Manifest, live: JSONObject) -> None:
-    """Refuse a file that was read from the server before the object last changed. Raises CommandError with exit code
-    6."""
-    for field in ("uid", "resourceVersion"):
-        if value_at(manifest.document, "metadata", field) not in (None, "", value_at(live, "metadata", field)):
-            raise CommandError(
-                f"{manifest.name} was changed since {manifest.source} was read from the server ({field})",
-                hints=(f"read it anew, or leave metadata.{field} out",),
-                exit_code=ExitCode.REFUSED,
-            )
+def _refuse_hold(live: Snapshot, then: DaemonSet, hold: IntOrPercent) -> None:
+    """Refuse to hold what cannot be held from the first moment. Raises CommandError with exit code 6."""
+    for one in (live.daemonset, then):
+        settings_of(replace(live, daemonset=one), "hold")
+    if value_at(live.document, "metadata", "uid") is None and then.partitioned_scaling:
+        words = f"cannot hold {live.key.name} with spec.scaleStrategy.partitionedScaling before it is there"
+        raise _refusal(words, f"write spec.updateStrategy.rollingUpdate.partition: {hold} in the manifest")
 
 
-def _without_spec(manifest: Manifest, namespace: str) -> JSONObject:
-    """The document of a DaemonSet before its spec is set."""
-    document = manifest.document
-    meta: JSONObject = {"name": manifest.name, "namespace": namespace, "labels": {}, "annotations": {}}
-    return {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": meta, "spec": {}}
+def _refuse_release(live: Snapshot, expected: JSONObject, taken: _Taken) -> None:
+    """Refuse to let nodes go that somebody holds back by a partition that is not the manifest's. Raises CommandError
+    with exit code 6."""
+    present, then = partition_of(live), partition_of(replace(live, daemonset=daemonset_in(expected)))
+    if any((_PARTITION, other) in taken for other in (MANAGER, HOLDS)) and keeps_fewer(
+        then, present, desired_of(live)
+    ):
+        held = f"{live.key.name} is held at partition {present}, which no manifest has set"
+        hint = "--force-conflicts sets it all the same; without partition in the manifest it stays"
+        raise _refusal(f"{held}; this would set it to {then}", hint)
+
+
+def _refusal(words: str, hint: str) -> CommandError:
+    return CommandError(words, hints=(hint,), exit_code=ExitCode.REFUSED)

@@ -51,7 +51,7 @@ async def _target_of(invocation: Invocation, manifest: Manifest) -> ForecastTarg
 
 async def _new_target(invocation: Invocation, key: Key, manifest: Manifest) -> ForecastTarget:
     checked = await dry_run_of_manifest(invocation, manifest, key, {})
-    document = application_of(manifest.document, key, {}).body
+    document = application_of(manifest.document, key, {}, KUBECTL).body
     daemonset = daemonset_in(checked or document)
     try:
         nodes = await reads.nodes_of(invocation)
@@ -75,9 +75,9 @@ async def dry_run_of_manifest(
 ) -> JSONObject | None:
     """The object once the manifest is applied, also where others manage its fields. None, with a note, without the
     right to change it. Raises ApiError where the server refuses the manifest."""
-    application = application_of(manifest.document, key, live)
+    application = application_of(manifest.document, key, live, KUBECTL)
     try:
-        return await dry_runs.dry_run_of_apply(invocation.session, live, application, manager=KUBECTL, force=True)
+        return await dry_runs.dry_run_of_apply(invocation.session, live, application, force=True)
     except Forbidden:
         tell_unchecked(invocation, None)
         return None

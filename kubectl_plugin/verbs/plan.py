@@ -142,7 +142,7 @@ async def _as_it_would_be(invocation: Invocation, target: ForecastTarget, wish: 
         wanted = _with_document(wanted, as_tried(wanted, wish))
     if wanted is live or not target.exists:
         return wanted
-    checked = await dry_runs.dry_run_of_change(invocation.session, live.daemonset.ref, live.document, wanted.document)
+    checked = await dry_runs.dry_run_of_change(invocation.session, live.document, wanted.document)
     tell_unchecked(invocation, checked)
     return _with_document(wanted, checked) if checked is not None else wanted
 

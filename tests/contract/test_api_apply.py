@@ -80,6 +80,20 @@ async def test_a_version_that_no_object_has_means_a_new_one(bed: ApiServer) -> N
         await apply(bed, body)
 
 
+async def test_what_is_for_an_object_that_is_gone_makes_none(bed: ApiServer) -> None:
+    meta = (await apply(bed, wanted()))["metadata"]
+    body = wanted(minReadySeconds=3)
+    body["metadata"] |= {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+    await bed.api.delete(DAEMONSETS, "demo")
+    with refused(409, "Conflict"):
+        await apply(bed, body)
+    assert await bed.api.list(DAEMONSETS) == []
+    made = await apply(bed, wanted())
+    with refused(409, "Conflict"):
+        await apply(bed, body)
+    assert await bed.api.get(DAEMONSETS, "demo") == made
+
+
 async def test_an_unknown_field_is_refused(bed: ApiServer) -> None:
     with refused(500, "") as refusals:
         await apply(bed, wanted(minReadySecond=1))

@@ -181,6 +181,9 @@ def _apply(cluster: Cluster, kind: Kind, where: Route, request: Request, *, dry_
 
     if cluster.store.get(kind, (where.namespace, where.name)) is None:
         new = apply({"metadata": {"name": where.name}})
+        if uid := body["metadata"].get("uid"):
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise refusal.conflict(kind, where.name, why)
         new["metadata"].pop("resourceVersion", None)  # it only says that there must be no other object
         return _answer(201, cluster.create(kind, where.namespace, new, dry_run=dry_run), where)
     change = UpdateRequest(apply, where.subresource, manager=manager)

@@ -107,11 +107,11 @@ async def test_apply_writes_what_kubectl_would_and_the_partition(place: Place, t
     assert "configured" in await place.act("apply", "-f", str(path), "--hold-at", "3", "-y", *taken)
     one = await place.api.get(DAEMONSETS, "one")
     assert one["spec"]["template"]["spec"]["containers"][0]["image"] == "agent:2"
-    assert (one["spec"]["minReadySeconds"], one["metadata"]["generation"]) == (20, 2), "one write"
+    assert (one["spec"]["minReadySeconds"], one["metadata"]["generation"]) == (20, 3), "the partition, then all else"
     assert one["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3
     assert "unchanged" in await place.act("apply", "-f", str(path), "--hold-at", "3", "-y")
     await kubectl("apply")
-    assert (await place.api.get(DAEMONSETS, "one"))["metadata"]["generation"] == 2
+    assert (await place.api.get(DAEMONSETS, "one"))["metadata"]["generation"] == 3
     write("agent:2")
     await kubectl("apply")
     one = await place.api.get(DAEMONSETS, "one")

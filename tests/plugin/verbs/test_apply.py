@@ -1,4 +1,4 @@
-"""apply: a manifest and, with --hold-at, the partition in one write; nothing is written that was not shown."""
+"""apply: a manifest and, with --hold-at, a partition; nothing is written that was not shown."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from controller.kube.requests import APPLY_PATCH
 from tests.beds.api import DAEMONSETS, Object
 from tests.plugin.playing import Ran
 from tests.plugin.scene import Scene, healthy, on_delete
@@ -71,8 +72,8 @@ def test_held_at_a_partition_no_node_starts_early(tmp_path: Path) -> None:
         before = stored(scene)["metadata"]["generation"]
         ran = scene.run("apply", "-f", written(tmp_path, wanted), "--hold-at", "22", terminal=True, typed="y\n")
         assert (ran.code, ran.out) == (0, "daemonset.apps.kruise.io/node-agent configured\n")
-        assert writes(scene) == ["patch", "patch"], "the second one changes no field, only their managers"
-        assert stored(scene)["metadata"]["generation"] == before + 1, "all fields in one write"
+        assert writes(scene) == ["patch", "patch"]
+        assert stored(scene)["metadata"]["generation"] == before + 2, "first the partition, then all else"
         scene.pass_time(600.0)
         assert {node for node, image in images(scene).items() if image == "2.0.0"} == {"c-08", "c-07"}
         assert stored(scene)["metadata"]["labels"]["team"] == "agents"
@@ -153,11 +154,12 @@ def test_one_that_does_not_exist_yet_is_made(scene: Scene, tmp_path: Path) -> No
     assert "  4 of 4 nodes get their first pod" in ran.out.splitlines(), "there is nothing old to keep"
     made = scene.do(scene.api.get(DAEMONSETS, "fresh"))
     assert made["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3
-    assert made["metadata"]["generation"] == 1, "one write"
+    assert made["metadata"]["generation"] == 2, "the partition comes after it"
     assert '"verb":"apply"' in made["metadata"]["annotations"]["kruise-ds/last-action"]
-    (managed,) = [one for one in made["metadata"]["managedFields"] if one["operation"] == "Apply"]
+    managed, held = (one for one in made["metadata"]["managedFields"] if one["operation"] == "Apply")
     rolling = managed["fieldsV1"]["f:spec"]["f:updateStrategy"]["f:rollingUpdate"]
     assert (managed["manager"], "f:partition" in rolling) == ("kubectl", False), "the next apply must not remove it"
+    assert held["manager"] == "kubectl-kruise-ds-hold"
 
 
 def test_the_server_is_asked_to_refuse_what_the_kind_does_not_have(tmp_path: Path) -> None:
@@ -254,14 +256,59 @@ def test_a_label_that_somebody_makes_meanwhile_stays(scene: Scene, tmp_path: Pat
     assert stored(scene)["metadata"]["annotations"]["team"] == "agents"
 
 
-def test_with_on_delete_it_waits_for_somebody(tmp_path: Path) -> None:
-    wanted = manifest("2.0.0")
-    wanted["spec"]["updateStrategy"] = {"type": "OnDelete"}
+def test_with_on_delete_it_waits_for_somebody_and_nothing_holds(tmp_path: Path) -> None:
+    """To be held from the first moment the partition has to come with the strategy."""
+    ours, theirs = manifest("2.0.0"), manifest("2.0.0")
+    theirs["spec"]["updateStrategy"] = {"type": "OnDelete"}
+    words = "error: cannot hold node-agent: updateStrategy is OnDelete, pods change only when you delete them\n"
     with on_delete() as scene:
-        ran = scene.run("apply", "-f", written(tmp_path, wanted), "--hold-at", "3", "-y")
-        assert ran.code == 0
-        assert "is OnDelete: pods change only when you delete them; --hold-at changes nothing" in ran.err
-        assert rolling_of(stored(scene)) == {}
+        for wanted in (theirs, ours):
+            ran = scene.run("apply", "-f", written(tmp_path, wanted), "--hold-at", "3", "-y")
+            assert (ran.code, writes(scene), ran.err.startswith(words)) == (6, [], True), ran
+        ran = scene.run("apply", "-f", written(tmp_path, theirs), "-y")
+        assert (ran.code, "is OnDelete: pods change only when you delete them" in ran.err) == (0, True)
+        ours["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 3}}
+        assert scene.run("apply", "-f", written(tmp_path, ours), "--hold-at", "3", "-y").code == 0
+        assert rolling_of(stored(scene))["partition"] == 3
+        ran = scene.run("apply", "-f", written(tmp_path, theirs), "--hold-at", "3", "-y")
+        assert (ran.code, ran.err.startswith(words)) == (6, True)
+
+
+def test_a_new_one_that_a_partition_would_keep_from_nodes_gets_it_first(scene: Scene, tmp_path: Path) -> None:
+    wanted = fresh()
+    wanted["spec"]["scaleStrategy"] = {"partitionedScaling": True}
+    ran = scene.run("apply", "-f", written(tmp_path, wanted), "--hold-at", "3", "-y")
+    assert (ran.code, exists(scene, "fresh")) == (6, False)
+    assert "hint: write spec.updateStrategy.rollingUpdate.partition: 3 in the manifest\n" in ran.err
+
+
+@pytest.mark.parametrize("number", [3, 4], ids=["before it is held", "before the manifest"])
+def test_what_is_deleted_meanwhile_is_not_made_anew(scene: Scene, tmp_path: Path, number: int) -> None:
+    async def delete() -> None:
+        await scene.api.delete(DAEMONSETS, "node-agent")
+
+    before_request(scene, f"patch {KIND}", number, delete)  # after two dry runs
+    ran = scene.run("apply", "-f", written(tmp_path, manifest("2.0.0")), "--hold-at", "3", "-y")
+    assert (ran.code, exists(scene, "node-agent")) == (1, False), ran
+
+
+def test_a_field_that_another_one_takes_meanwhile_stays_theirs(scene: Scene, tmp_path: Path) -> None:
+    """They have set the value that there was, so the spec is as before."""
+    wanted = manifest("1.8.0")
+    assert scene.run("apply", "-f", written(tmp_path, wanted), "-y").code == 0
+    theirs = {key: wanted[key] for key in ("apiVersion", "kind", "metadata")}
+    theirs["spec"] = {"burstReplicas": 250}
+
+    async def take() -> None:
+        path = DAEMONSETS.path(scene.api.namespace, "node-agent")
+        await scene.api.send("PATCH", path, theirs, content_type=APPLY_PATCH, fieldManager="argocd")
+
+    wanted["spec"]["burstReplicas"] = 7
+    before = stored(scene)["metadata"]["generation"]
+    before_request(scene, f"patch {KIND}", 2, take)
+    ran = scene.run("apply", "-f", written(tmp_path, wanted), "-y")
+    assert (ran.code, stored(scene)["metadata"]["generation"]) == (6, before)
+    assert ".spec.burstReplicas (argocd)" in ran.err
 
 
 def test_who_else_writes_it_is_told(scene: Scene, tmp_path: Path) -> None:
