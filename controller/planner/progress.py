@@ -186,7 +186,8 @@ def advance(
         record = replace(record, nodes_unreachable_since=last.nodes_unreachable_since or stamp)
     elif last.nodes_unreachable_since:
         paused = max(now - (epoch(last.nodes_unreachable_since) or now), 0.0)
-        progress = min((epoch(last.last_progress_time) or now) + paused, now)
+        ran_since = [last.last_progress_time, last.last_transition_time if last.phase == Phase.DEGRADED else None]
+        progress = min(max(epoch(one) or 0.0 for one in ran_since) + paused, now)
         record = replace(record, nodes_unreachable_since=None, last_progress_time=rfc3339(progress))
     if moved or last.last_progress_time is None or _starts_clock(last, phase, deadline):
         record = replace(record, last_progress_time=stamp)

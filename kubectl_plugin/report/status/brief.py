@@ -150,11 +150,12 @@ def is_certain(survey: Survey) -> bool:
 
 
 def is_degraded_for_long(snapshot: Snapshot) -> bool:
-    """Whether the controller's record has been Degraded for longer than the progress deadline, and not because of
-    unreachable nodes only. The controller itself leaves it at Degraded then: the rollout is over."""
+    """Whether the controller's record has been Degraded for longer than the progress deadline, not counting the time
+    in which it was so because of unreachable nodes only. The controller itself leaves it at Degraded then: the
+    rollout is over."""
     rollout = stated_rollout(snapshot.daemonset)
-    since = epoch(rollout.last_transition_time)
-    if rollout.phase != Phase.DEGRADED or rollout.nodes_unreachable_since or since is None:
+    since = max(epoch(rollout.last_transition_time) or 0.0, epoch(rollout.last_progress_time) or 0.0)
+    if rollout.phase != Phase.DEGRADED or rollout.nodes_unreachable_since or not since:
         return False
     return snapshot.now - since >= snapshot.daemonset.progress_deadline
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from tests.plugin.kept import story
-from tests.plugin.scene import Scene, rolling, template
+from tests.plugin.scene import PACE, Scene, rolling, template
 from tests.plugin.verbs.few_nodes import acted, few_nodes, stop_serving
 
 WHY = "waits for 1 unreachable node: a-04"
@@ -50,6 +51,21 @@ def test_after_the_rollout_it_says_so_too() -> None:
         ran = acted(scene, "status", "-w", "--timeout", "20m")
     assert (ran.code, ran.err.endswith("is at 3 of 4 nodes (Degraded), waiting for a-04\n")) == (3, True), ran.err
     assert "Degraded 3/4 updated: waiting for a-04 (no change for " in ran.out.splitlines()[-1]
+
+
+def test_a_pod_has_time_to_get_ready_when_its_node_is_back() -> None:
+    """The node was away for longer than the deadline, and so the rollout was Degraded for longer."""
+
+    async def comes_back(scene: Scene) -> None:
+        await asyncio.sleep(1200.0)
+        await scene.nodes.regain("a-04", replace(PACE, ready=None))
+        await asyncio.sleep(60.0)
+        await scene.nodes.ready(await scene.pod_on("a-04"))
+
+    with tolerant(0) as scene:
+        scene.do(stop_serving(scene, "a-04"))
+        ran = acted(scene, "status", "-w", "--timeout", "1h", meanwhile=comes_back)
+    assert ran.code == 0, ran.err
 
 
 @pytest.mark.parametrize("timeout", ["1h", "0"])

@@ -264,8 +264,8 @@ def test_the_plan_wakes_up_at_the_deadline_and_says_what_it_waited_for() -> None
     status, reason, message = progressing(cluster)
     assert (status, reason) == ("False", "ProgressDeadlineExceeded")
     assert message == (
-        "1 of 3 nodes have a pod of revision v2; no progress for 60 seconds; no new pod is available on node-2; "
-        "1 nodes count as unavailable, maxUnavailable is 1"
+        "1 of 3 nodes has a pod of revision v2; no progress for 60 seconds; no new pod is available on node-2; "
+        "1 node counts as unavailable, maxUnavailable is 1"
     )
     cluster.ready()
     cluster.settle()
@@ -350,6 +350,17 @@ def test_pods_that_fail_again_and_again_stall_beside_a_node_that_is_gone() -> No
         assert last.phase == Phase.PROGRESSING
     assert story.after(10, done=2, available=2, awaited=()).phase == Phase.STALLED
     assert last.nodes_unreachable_since == rfc3339(story.now - 10)
+
+
+def test_a_node_that_comes_back_after_the_rollout_has_the_whole_deadline() -> None:
+    """Only then does a wait for a Degraded rollout end, which counts from the later of both times."""
+    story = Story(replace(GOING, updated=5, done=5, available=5, outdated=0))
+    story.after()
+    story.after(100, done=4, available=4, awaited=("node-4",))
+    back = story.after(3600, awaited=())
+    assert (back.phase, back.last_progress_time) == (Phase.DEGRADED, rfc3339(story.now))
+    story.after(30, awaited=("node-4",))
+    assert story.after(3600, awaited=()).last_progress_time == rfc3339(story.now - 30)
 
 
 def test_after_waiting_for_a_node_the_deadline_goes_on() -> None:
