@@ -107,8 +107,18 @@ LONGEST_ITEM = 200
 """Characters of one item in a list, or of one quoted value."""
 MOST_ITEMS = 5
 """Items of a list that are shown."""
+_VERBS = {"has": "have", "is": "are"}
+"""The plurals that are not made by leaving out the `s`."""
 _SEPARATOR = "; "
 """Stands between the parts of a message."""
+
+
+def counted(count: int, what: str, does: str = "", *, of: int | None = None) -> str:
+    """`1 node`, `2 nodes`, `1 of 2 nodes`, and with a verb: `1 node has`, `2 nodes have`."""
+    number, whole = (f"{count}", count) if of is None else (f"{count} of {of}", of)
+    before, _, verb = does.rpartition(" ")
+    many = _VERBS.get(verb, verb.removesuffix("s"))
+    return " ".join(filter(None, (number, what if whole == 1 else f"{what}s", before, verb if count == 1 else many)))
 
 
 def shortened(text: str, most: int = LONGEST_TEXT) -> str:

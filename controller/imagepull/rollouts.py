@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
-from controller.api.formats import LONGEST_ITEM, IntOrPercent, is_well_formed, scaled, shortened
+from controller.api.formats import LONGEST_ITEM, IntOrPercent, counted, is_well_formed, scaled, shortened
 from controller.api.image_pull_job import ALWAYS, JOB_KIND, NEVER, ImagePullJob
 from controller.api.names import (
     API_VERSION,
@@ -389,9 +389,9 @@ def deferral_notes(daemonset: DaemonSet, wanted: WantedImages) -> tuple[Note, ..
     """A note if an annotation lets nodes be updated in place before images were pulled in advance."""
     if not (daemonset.in_place and daemonset.waits_for_images):
         return ()
-    pods = wanted.options.min_updated_pods(wanted.desired)
+    pods = counted(wanted.options.min_updated_pods(wanted.desired), "updated pod", "is")
     message = (
-        f"images are pulled ahead once {pods} updated pods are ready, as annotation {MIN_UPDATED_ANNOTATION} says: "
+        f"images are pulled ahead once {pods} ready, as annotation {MIN_UPDATED_ANNOTATION} says: "
         "the first nodes pull them during the update, while no container runs there"
     )
     return (Note(warning=False, once=True, reason=PRE_DOWNLOAD_DEFERRED, message=message),)

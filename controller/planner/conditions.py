@@ -12,7 +12,7 @@ from typing import Final
 
 from controller.api import names
 from controller.api.daemonset import Counts, DaemonSet, Phase
-from controller.api.formats import joined, listed
+from controller.api.formats import counted, joined, listed
 from controller.api.names import AVAILABLE, DEGRADED, HOOK_UNMATCHED, PROGRESSING, READY, RECONCILING, STALLED
 from controller.api.objects import Value, rfc3339
 from controller.planner.blocker_texts import Blocker, WaitReason
@@ -110,17 +110,20 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
     rollout = explainer.rollout
     revision = f"an available pod of revision {rollout.revision.hash}"
     waiting, unavailable = standing.target - standing.done, counts.number_unavailable
-    have = f"{standing.done} of {standing.desired} nodes have {revision}"
-    lacking = f"{unavailable} of {standing.desired} nodes have no available pod"
+    have = f"{counted(standing.done, 'node', 'has', of=standing.desired)} {revision}"
+    lacking = f"{counted(unavailable, 'node', 'has', of=standing.desired)} no available pod"
     match phase:
         case Phase.HEALTHY:
             return joined(have, holding(explainer))
         case Phase.HELD:
             parts = [have, _held_by(explainer, counts, standing)[1], lacking if unavailable else ""]
         case Phase.PAUSED:
-            parts = [f"paused with {standing.outdated} nodes left to update", lacking if unavailable else ""]
+            parts = [
+                f"paused with {counted(standing.outdated, 'node')} left to update",
+                lacking if unavailable else "",
+            ]
         case Phase.MANUAL:
-            parts = [f"OnDelete: {standing.outdated} nodes wait for their old pod to be deleted"]
+            parts = [f"OnDelete: {counted(standing.outdated, 'node', 'waits')} for the old pod to be deleted"]
             parts += [lacking] if unavailable else []
         case Phase.STALLED:
             parts = [_refused(standing) if standing.refused else _stalled(rollout, wait)]
@@ -128,12 +131,12 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
         case Phase.DEGRADED if not waiting:
             parts = [lacking]
         case Phase.DEGRADED:
-            parts = [f"{waiting} of {standing.target} nodes no longer have {revision}"]
+            parts = [f"{counted(waiting, 'node', 'no longer has', of=standing.target)} {revision}"]
         case Phase.PENDING | Phase.PROGRESSING | Phase.TERMINATING:
             generation = f"generation {rollout.world.daemonset.generation} is being processed"
-            going = f"{standing.leaving} old pods leave nodes where no new one may start" if standing.leaving else ""
-            waits = f"{waiting} of {standing.target} nodes still wait for {revision}" if waiting else ""
-            parts = [waits, going] if waits or going else [generation]
+            going = f"{counted(standing.leaving, 'old pod', 'leaves')} for good: no new one may start there"
+            waits = f"{counted(waiting, 'node', 'still waits', of=standing.target)} for {revision}" if waiting else ""
+            parts = list(filter(None, (waits, going if standing.leaving else ""))) or [generation]
             parts += [wait.text] if wait is not None else []
     return joined(*parts, _unadopted(rollout), staying_empty(rollout), holding(explainer))
 
@@ -143,9 +146,8 @@ def staying_empty(rollout: RolloutState) -> str:
     if not rollout.unplaceable:
         return ""
     hashes = sorted({older.hash for older in rollout.unplaceable.values()})
-    nodes = "1 node stays" if len(rollout.unplaceable) == 1 else f"{len(rollout.unplaceable)} nodes stay"
     revisions = f"revision {hashes[0]} does" if len(hashes) == 1 else f"revisions {some(hashes)} do"
-    return f"{nodes} empty: {revisions} not run there"
+    return f"{counted(len(rollout.unplaceable), 'node', 'stays')} empty: {revisions} not run there"
 
 
 def _unadopted(rollout: RolloutState) -> str:
@@ -154,8 +156,9 @@ def _unadopted(rollout: RolloutState) -> str:
     nodes = [node.name for node in rollout.eligible if node.name in orphans and node.current is None]
     if not nodes:
         return ""
-    wait = "1 node waits" if len(nodes) == 1 else f"{len(nodes)} nodes wait"
-    return f"{wait} until a pod without a controller is adopted or gone: {some(nodes)}"
+    return (
+        f"{counted(len(nodes), 'node', 'waits')} until a pod without a controller is adopted or gone: {some(nodes)}"
+    )
 
 
 def unreadable_deadline(daemonset: DaemonSet) -> str:
@@ -174,7 +177,7 @@ def _progressing(explainer: Explainer, counts: Counts, standing: Standing, wait:
     rollout = explainer.rollout
     updated, desired = counts.updated_number_scheduled, counts.desired_number_scheduled
     status, reason, why = _how_it_stands(explainer, counts, standing, wait)
-    text = f"{updated} of {desired} nodes have a pod of revision {rollout.revision.hash}"
+    text = f"{counted(updated, 'node', 'has', of=desired)} a pod of revision {rollout.revision.hash}"
     words = joined(text, why, _unadopted(rollout), staying_empty(rollout), holding(explainer))
     return Condition(type=PROGRESSING, status=status, reason=reason, message=words)
 
@@ -228,8 +231,9 @@ def _used_up(rollout: RolloutState) -> str:
     """How many nodes use the limit; empty if it has room."""
     if rollout.room:
         return ""
-    who = "are in the middle of their surge" if rollout.surging else "count as unavailable"
-    return f"{rollout.in_use} nodes {who}, {rollout.budget.limit} is {rollout.budget.most}"
+    who = counted(rollout.in_use, "node", "is" if rollout.surging else "counts")
+    how = "in the middle of a surge" if rollout.surging else "as unavailable"
+    return f"{who} {how}, {rollout.budget.limit} is {rollout.budget.most}"
 
 
 def _held_by(explainer: Explainer, counts: Counts, standing: Standing) -> tuple[str, str]:
@@ -253,10 +257,9 @@ def keeper_of(rollout: RolloutState) -> Blocker:
 def _available(counts: Counts) -> Condition:
     missing, desired = counts.number_unavailable, counts.desired_number_scheduled
     if not missing:
-        return Condition(
-            type=AVAILABLE, status="True", reason="AllAvailable", message=f"{desired} of {desired} nodes are served"
-        )
-    text = f"{missing} of {desired} nodes have no available pod"
+        text = f"{counted(desired, 'node', 'is', of=desired)} served"
+        return Condition(type=AVAILABLE, status="True", reason="AllAvailable", message=text)
+    text = f"{counted(missing, 'node', 'has', of=desired)} no available pod"
     return Condition(type=AVAILABLE, status="False", reason=names.PODS_UNAVAILABLE, message=text)
 
 
@@ -290,7 +293,7 @@ def wait_of(explainer: Explainer, standing: Standing) -> Wait | None:
 
 def awaiting(nodes: Collection[str]) -> str:
     """Such as `waits for 3 unreachable nodes: node-2, node-1, node-0`."""
-    return f"{WAITS_FOR}{len(nodes)} unreachable {'node' if len(nodes) == 1 else 'nodes'}: {some(nodes)}"
+    return f"{WAITS_FOR}{counted(len(nodes), 'unreachable node')}: {some(nodes)}"
 
 
 _ALL_WAIT: Final = (Blocker.UNPULLED, Blocker.UNANSWERED, Blocker.PULLING, Blocker.UNREACHABLE)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.api import patch
-from controller.api.formats import IntOrPercent
+from controller.api.formats import IntOrPercent, counted
 from controller.api.objects import JSON, JSONObject, Key, as_bytes, fields_of, value_at
 from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.edits import field_owners
@@ -148,7 +148,7 @@ def _first_pods(rollout: RolloutState) -> str:
     nodes waiting."""
     desired = rollout.budget.desired
     first = len(planned_moves(rollout).starting) if rollout.world.daemonset.partitioned_scaling else desired
-    return f"{first} of {desired} nodes get their first pod"
+    return f"{counted(first, 'node', 'gets', of=desired)} a first pod"
 
 
 def _operations(live: JSONObject, expected: JSONObject) -> tuple[JSONObject, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from controller.api.daemonset import DaemonSet, DaemonSetView, project
+from controller.api.formats import counted
 from controller.api.objects import JSONObject
 from controller.api.revision import Revision
 from controller.planner.blocker_texts import Blocker
@@ -15,7 +16,7 @@ from controller.planner.rollout_state import RolloutState, rollout_state
 from kubectl_plugin.commands import command
 from kubectl_plugin.edits.draft import Draft, with_operations
 from kubectl_plugin.edits.edit import Caution, Edit
-from kubectl_plugin.report.counts_in_words import between, counted
+from kubectl_plugin.report.counts_in_words import between
 from kubectl_plugin.report.in_place import unasked_words, ways_of
 from kubectl_plugin.report.moves import Moves, planned_moves
 from kubectl_plugin.report.snapshot import Snapshot
@@ -75,7 +76,7 @@ def course_words(snapshot: Snapshot, rollout: RolloutState) -> tuple[str, ...]:
 
 
 def _nodes_get(nodes: Sequence[str], desired: int) -> str:
-    return f"{len(nodes)} of {desired} nodes {'gets' if len(nodes) == 1 else 'get'}"
+    return counted(len(nodes), "node", "gets", of=desired)
 
 
 def _turn_lines(moves: Moves) -> Iterator[str]:

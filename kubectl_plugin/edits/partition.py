@@ -4,7 +4,7 @@ mean."""
 from __future__ import annotations
 
 from controller.api import formats
-from controller.api.formats import IntOrPercent
+from controller.api.formats import IntOrPercent, counted
 from controller.planner.explanation import NodeState
 from controller.planner.rollout_state import RolloutState
 from kubectl_plugin.commands import command
@@ -96,13 +96,12 @@ def misread_caution(snapshot: Snapshot, value: IntOrPercent) -> Caution | None:
         return None
     pods = value if isinstance(value, int) else kept
     there = "but" if pods > desired else "and"
-    only = "is only 1 node" if desired == 1 else f"are only {desired} nodes"
+    only = f"{'is' if desired == 1 else 'are'} only {counted(desired, 'node')}"
     instead = command("set-partition", snapshot.key, "0", to="to update all nodes")
     if desired < pods <= 100:
         instead = command("set-partition", snapshot.key, "--update", f"{pods}%", to=f"to update {pods}% of the nodes")
     return Caution(
-        text=f"partition {value} keeps {pods} {'pod' if pods == 1 else 'pods'} OLD, {there} there {only}:"
-        " nothing will be updated",
+        text=f"partition {value} keeps {counted(pods, 'pod')} OLD, {there} there {only}: nothing will be updated",
         hints=(instead, command("pause", snapshot.key, to="to stop updates")),
     )
 
@@ -130,24 +129,25 @@ def _outcome(
 ) -> tuple[tuple[str, ...], tuple[Caution, ...]]:
     revision, desired, quota = revision_of(snapshot, after), after.budget.desired, after.quota
     updated = sum(node.current is not None for node in after.eligible)
+    run = f"{counted(updated, 'node', 'runs', of=desired)} {revision}"
     if updated == desired:
-        return (f"all {desired} nodes run {revision}; the next one may go to {quota} of them",), ()
+        return (f"{run}; the next one may go to {quota} of them",), ()
     if updated > quota and quota < before.quota:
-        return (f"no more than {quota} of {desired} nodes may",), (_raised_caution(snapshot, updated, revision),)
+        words = f"no more than {counted(quota, 'node', of=desired)} may"
+        return (words,), (_raised_caution(snapshot, updated, revision),)
     if updated > quota:
-        return (f"{updated} of {desired} nodes run {revision} already, and no more may",), ()
+        return (f"{run} already, and no more may",), ()
     could = {node.name for node in before.target}
     more = [node.name for node in after.target if node.only_old and node.name not in could]
     gained = f" ({len(more)} more: {between(more)})" if more else ""
-    lines = [f"up to {quota} of {desired} nodes may now run {revision}{gained}"]
+    lines = [f"up to {counted(quota, 'node', of=desired)} may now run {revision}{gained}"]
     if after.world.daemonset.paused:
         lines.append("it is paused: no node is updated before resume")
     return tuple(lines), _failing_caution(snapshot, revision)
 
 
 def _raised_caution(snapshot: Snapshot, updated: int, revision: str) -> Caution:
-    already = "1 node already runs" if updated == 1 else f"{updated} nodes already run"
-    back = "it" if updated == 1 else "them"
+    already, back = counted(updated, "node", "already runs"), "it" if updated == 1 else "them"
     return Caution(
         text=f"{already} {revision}; raising the partition does not move {back} back",
         hints=(command("rollback", snapshot.key),),

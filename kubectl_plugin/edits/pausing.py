@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from controller.api.formats import counted
 from controller.api.objects import JSONObject
 from controller.planner.explanation import NodeState
 from controller.planner.rollout_state import RolloutState
@@ -42,10 +43,11 @@ def what_stops(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> t
         return ()
     revision, desired = revision_of(snapshot, rollout), rollout.budget.desired
     updated = sum(node.current is not None for node in rollout.eligible)
+    on_it = f"{counted(updated, 'node', 'is', of=desired)} on {revision}"
     if updated == desired:
-        return (f"all {desired} nodes are on {revision}; a later one is not rolled out before resume",)
+        return (f"{on_it}; a later one is not rolled out before resume",)
     return (
-        f"{updated} of {desired} nodes are on {revision}; no more will be updated",
+        f"{on_it}; no more will be updated",
         f"not stopped: {', '.join(_nodes_going_on(snapshot, rollout))}",
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.api.daemonset import DaemonSet, Phase, Rollout
+from controller.api.formats import counted
 from controller.api.objects import Value
 from controller.api.template_identity import without_restart
 from controller.planner.nodes import NodeInfo
@@ -111,8 +112,7 @@ def choice_explained(snapshot: Snapshot, target: RevisionDetail) -> str:
         which = "the last one" if target.revision.hash == stable else "the one before"
         return f"it is {which} that was rolled out completely; revision {newer[0].revision.number} was not"
     older = len(nodes_going_forward(snapshot, target))
-    run = "1 node runs an older one" if older == 1 else f"{older} nodes run older ones"
-    return f"it is the one before; {run}" if older else ""
+    return f"it is the one before; {counted(older, 'node', 'runs')} an older one" if older else ""
 
 
 def already_back(snapshot: Snapshot) -> RevisionDetail | None:

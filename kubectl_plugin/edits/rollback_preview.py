@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from controller.api.formats import counted
 from controller.api.objects import JSON, as_bytes, value_at
 from controller.planner.blocker_texts import Blocker
 from controller.planner.rollout_state import RolloutState
@@ -22,7 +23,6 @@ from kubectl_plugin.edits.rollback import (
     nodes_going_forward,
     roll_back,
 )
-from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.in_place import ways_of
 from kubectl_plugin.report.moves import Moves, planned_moves
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
@@ -144,7 +144,7 @@ def _in_waves(waves: Sequence[Sequence[str]]) -> str:
         shown.append(_name_list(wave, left))
         left -= len(wave)
     more = len(waves) - len(shown)
-    return " | ".join((*shown, *([f"{more} more waves" if more > 1 else "1 more wave"] if more else [])))
+    return " | ".join((*shown, *([counted(more, "more wave")] if more else [])))
 
 
 def _setting_rows(

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from controller.api.daemonset import Phase
+from controller.api.formats import counted
 from controller.planner.conditions import some
 from controller.planner.explanation import NodeState
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.forecast.moves import How, Wave
 from kubectl_plugin.forecast.report import RolloutPlan
-from kubectl_plugin.report.counts_in_words import between, counted, new_nodes
+from kubectl_plugin.report.counts_in_words import between, new_nodes
 from kubectl_plugin.report.node_row import NodeRow
 
 _UNTIL_MENDED: Final = "nothing happens until the server accepts its pods"
@@ -110,7 +111,7 @@ class PlanWords:
         """The state at the end, if nobody changes anything."""
         plan, found = self._plan, self._found
         desired = found.end.budget.desired
-        words = [f"{plan.updated_nodes} of {desired} nodes have revision {plan.number}"]
+        words = [f"{counted(plan.updated_nodes, 'node', 'has', of=desired)} revision {plan.number}"]
         failing = {row.node for row in plan.unavailable_rows if row.trouble is not None}
         still = [node.name for node in found.end.nodes if node.name in failing and not node.available]
         if still:
@@ -165,7 +166,7 @@ class PlanWords:
         if plan.pace is None or plan.seconds is None or plan.seconds < 1.0:
             return ""
         step = "for this step" if plan.later else "in all"
-        taken = "last node" if plan.pace.nodes == 1 else f"last {plan.pace.nodes} nodes"
+        taken = "last node" if plan.pace.nodes == 1 else f"last {counted(plan.pace.nodes, 'node')}"
         median = short_duration(plan.pace.seconds)
         return f"about {short_duration(plan.seconds)} {step} (median {median} per node, {taken})"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from controller.api.formats import IntOrPercent
+from controller.api.formats import IntOrPercent, counted
 from controller.api.names import RESIZE_GATE
 from controller.api.objects import Value, fields_of, rfc3339
 from controller.inplace.change import InPlaceChange, NotPossible, changes_to
@@ -18,7 +18,6 @@ from kubectl_plugin.forecast.forecast import Forecast
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.ports import host_ports
 from kubectl_plugin.forecast.simulation import is_not_ready
-from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.gitops import caution_of
 from kubectl_plugin.report.grouping import group_of
 from kubectl_plugin.report.in_place import unasked_words
@@ -57,7 +56,7 @@ def warnings_of(snapshot: Snapshot, found: Forecast) -> tuple[ForecastWarning, .
 def _urgent(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     nodes = [move.node for wave in found.waves for move in wave.moves if move.is_urgent]
     if nodes:
-        pods = "1 old pod is" if len(nodes) == 1 else f"{len(nodes)} old pods are"
+        pods = counted(len(nodes), "old pod", "is")
         they = "it is" if len(nodes) == 1 else "they are"
         says = f"whatever {found.start.budget.limit} says"
         yield Caution(text=f"{pods} not available: {they} replaced at once, {says}: {some(nodes)}")
@@ -94,7 +93,7 @@ def _all_kept(asked: IntOrPercent | None, kept: int, desired: int) -> str:
         return f"{asked} of {counted(desired, 'node')} = {kept} kept old"
     if kept == desired:
         return f"{kept} keeps the pods of all {counted(desired, 'node')} OLD"
-    return f"{kept} keeps {kept} pods OLD, but there are only {counted(desired, 'node')}"
+    return f"{kept} keeps {counted(kept, 'pod')} OLD, but there are only {counted(desired, 'node')}"
 
 
 def _unplanned(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
@@ -103,7 +102,7 @@ def _unplanned(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     there = [node for node in reversed(rollout.eligible) if node.current is not None]
     beyond = [node.name for node in there if node.name not in planned or not node.selected]
     if beyond and rollout.older:
-        run = "1 node has" if len(beyond) == 1 else f"{len(beyond)} nodes have"
+        run = counted(len(beyond), "node", "has")
         yield Caution(
             text=f"{run} the new revision outside the plan and will not be moved back: {some(beyond)}",
             hints=(command("rollback", snapshot.key),),
@@ -154,7 +153,7 @@ def _hook(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     hook = snapshot.daemonset.pre_delete
     held = [node.name for node in found.start.outdated if node.old is not None and handlers(node.old, hook)]
     if held:
-        each = "the old pod of 1 node" if len(held) == 1 else f"the old pods of {len(held)} nodes"
+        each = "the old pod of 1 node" if len(held) == 1 else f"the old pods of {counted(len(held), 'node')}"
         yield Caution(
             text=f"the preDelete hook holds {each}: {some(held)}",
             hints=(
@@ -194,10 +193,8 @@ def _one_zone(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     targets = {zones[node.name] for node in rollout.target}
     all_zones = {zones[node.name] for node in rollout.eligible}
     if len(targets) == 1 and len(all_zones) > 1 and len(rollout.target) > 1:
-        (zone,) = targets
-        yield Caution(
-            text=f"all {len(rollout.target)} target nodes are in {zone} (order is by node name, highest first)"
-        )
+        nodes = counted(len(rollout.target), "target node", "is")
+        yield Caution(text=f"all {nodes} in {next(iter(targets))} (order is by node name, highest first)")
 
 
 def _managed(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:

@@ -7,9 +7,9 @@ from typing import Final
 
 from rich.text import Text
 
+from controller.api.formats import counted
 from kubectl_plugin.durations import short_duration
 from kubectl_plugin.paint.table import Cell, clean
-from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.revisions.change_lines import change_lines
 from kubectl_plugin.report.revisions.comparison import ComparedSide, Comparison
 

@@ -9,6 +9,7 @@ from typing import Final
 from rich.console import Group as Lines
 from rich.text import Text
 
+from controller.api.formats import counted
 from kubectl_plugin.commands import for_cluster
 from kubectl_plugin.forecast.later_steps import Later
 from kubectl_plugin.forecast.moves import Wave
@@ -86,7 +87,7 @@ class PlanBlock:
             yield line.append(f"{how:<{verbs}}   ").append(self._words.start_of(wave), style=DIM)
         if self._found.rest:
             yield from self._wrapped(self._row("then", self._words.nodes_of_later_waves()))
-            yield self._row("", f"({len(waves)} waves were worked out; --waves 0 works out all)")
+            yield self._row("", f"({counted(len(waves), 'wave')} worked out; --waves 0 works out all)")
 
     def _moves(self, wave: Wave) -> tuple[str, str]:
         """Which nodes of a wave are updated, and how."""
@@ -119,7 +120,7 @@ class PlanBlock:
         """Such as `b-08 b-07 | b-06 b-05`, with bars between the waves; a step without waves keeps its line."""
         waves = [" ".join(wave) for wave in step.waves]
         if step.rest:
-            waves.append(f"{len(step.rest)} nodes: {between(step.rest, self._words.dots)}")
+            waves.append(f"{counted(len(step.rest), 'node')}: {between(step.rest, self._words.dots)}")
         if not waves:
             return "no further node"
         room = self._width - used

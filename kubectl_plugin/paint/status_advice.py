@@ -8,13 +8,14 @@ from typing import Final
 from rich.text import Text
 
 from controller.api.daemonset import Phase
+from controller.api.formats import counted
 from controller.api.names import WRITES_FAIL
 from controller.api.objects import Key
 from controller.planner.explanation import NodeState
 from kubectl_plugin.commands import command
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line
-from kubectl_plugin.report.counts_in_words import between, counted
+from kubectl_plugin.report.counts_in_words import between
 from kubectl_plugin.report.status.headline import ago_in_words
 from kubectl_plugin.report.status.problems import Problem
 from kubectl_plugin.report.status.reasons import new_pods_words, selector_hold_words, waits_for_words

@@ -8,6 +8,7 @@ from typing import Final
 from rich.text import Text
 
 from controller.api.daemonset import Phase
+from controller.api.formats import counted
 from controller.planner.conditions import some
 from controller.planner.explanation import NodeState
 from kubectl_plugin.paint import style
@@ -71,7 +72,7 @@ def _image(view: StatusView, image: str | None, other: str | None) -> str:
 
 def _target(view: StatusView) -> str:
     counts, strategy = view.status.nodes, view.status.strategy
-    parts = [f"{counts.target} of {counts.desired} nodes"]
+    parts = [counted(counts.target, "node", of=counts.desired)]
     if strategy.partition:
         parts.append(partition_hold_words(strategy.partition, min(strategy.partition, counts.desired)))
     if strategy.selector:

@@ -17,8 +17,3 @@ def new_nodes(partition: IntOrPercent, desired: int) -> str:
 def between(names: Sequence[str], dots: str = "…") -> str:
     """Up to three names; of more, the first and the last."""
     return ", ".join(names) if len(names) <= 3 else f"{names[0]} {dots} {names[-1]}"
-
-
-def counted(count: int, what: str) -> str:
-    """`1 node`, `2 nodes`."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from controller.api.daemonset import DaemonSet
+from controller.api.formats import counted
 from controller.api.names import ENV_GATE, RESIZE_GATE
 from controller.api.objects import JSONObject, Value
 from controller.inplace.change import InPlaceChange, NotPossible, change_between
 from controller.planner.blockers import in_place_change_of
 from controller.planner.nodes import NodeInfo
 from controller.planner.rollout_state import RolloutState
-from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.snapshot import Snapshot
 
 IN_PLACE, RECREATE, SURGE = "in place", "re-create", "surge"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from controller.api.formats import counted
 from controller.api.objects import Value
 from controller.planner.explanation import PREPARING, NodeState
 from kubectl_plugin.failures import CommandError, UsageError
@@ -87,7 +88,7 @@ def footer(survey: Survey, rows: Sequence[NodeRow]) -> str:
     node selector`."""
     shown = sum(row.state is not NodeState.EXCLUDED for row in rows)
     desired = survey.counts.desired
-    words = [f"{shown} of {desired} nodes shown" + ("" if shown == desired else " (--only all)")]
+    words = [f"{counted(shown, 'node', of=desired)} shown" + ("" if shown == desired else " (--only all)")]
     named = {row.node for row in rows}
     hidden = [row.why for row in survey.rows if row.state is NodeState.EXCLUDED and row.node not in named]
     if hidden:

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from controller.api.daemonset import Phase
-from controller.api.formats import IntOrPercent
+from controller.api.formats import IntOrPercent, counted
 from controller.api.objects import Value
 from kubectl_plugin.failures import UsageError
-from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.revisions.images import images_of, short_image
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.stated_status import stated_rollout

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from controller.api.daemonset import Phase
+from controller.api.formats import counted
 from controller.api.objects import Value, epoch
 from controller.planner.explanation import NodeState
 from kubectl_plugin.durations import short_duration
@@ -51,7 +52,7 @@ def why_blocked(seen: Survey, steps: Steps | None, *, soak: float) -> PromotionB
         return PromotionBlock(
             why=PromotionBlockReason.BLIND, text=f"cannot see whether {step} is finished: {_missing(seen)}"
         )
-    nodes = f"{done} of {counts.target} nodes updated"
+    nodes = f"{counted(done, 'node', of=counts.target)} updated"
     waits = filter(None, (seen.standing.refused, awaited_nodes_words(seen.snapshot, seen)))
     unfinished = f"{step} is not finished: {', '.join((nodes, *failing, *waits))}"
     if not seen.standing.observed:

@@ -11,6 +11,7 @@ from dataclasses import replace as with_fields
 
 from msgspec.structs import replace
 
+from controller.api.formats import counted
 from controller.kube.errors import ApiError
 from kubectl_plugin.change_options import ActingOptions, ChangeOptions
 from kubectl_plugin.cluster import reads
@@ -20,7 +21,6 @@ from kubectl_plugin.cluster.writing import Judge
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.report import gitops
-from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.verbs import waiting

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from controller.api.formats import counted
 from controller.api.names import GROUP
 from controller.api.objects import JSONObject
 from kubectl_plugin import local_install
@@ -16,7 +17,6 @@ from kubectl_plugin.cluster.side_by_side import side_by_side
 from kubectl_plugin.commands import for_cluster
 from kubectl_plugin.flags import Options
 from kubectl_plugin.paint.checks import checks_text
-from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.installation.checkup import DoctorCheck, Level, checkup, problems
 from kubectl_plugin.report.installation.facts import Facts, NoAnswer, Right

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controller.api.formats import counted
 from controller.api.names import GROUP
 from controller.api.objects import Key
 from controller.kube.errors import ApiError
@@ -19,7 +20,6 @@ from kubectl_plugin.edits.migration.preview import Preview, preview_of
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report import gitops
-from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.verbs.change_flow import all_namespaces_error, ask_for_consent, print_failure
 from kubectl_plugin.verbs.migration_course import MigrationCourse
 

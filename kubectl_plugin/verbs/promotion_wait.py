@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
+from controller.api.formats import counted
 from kubectl_plugin.cluster.follow import Following, following
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.commands import command
@@ -56,7 +57,9 @@ class PromotionWait:
 
     def note_the_end(self, seen: Survey) -> None:
         """Print that the step is finished."""
-        nodes = f"{seen.standing.done} of {seen.rollout.budget.desired} nodes run revision {seen.current}"
+        nodes = (
+            f"{counted(seen.standing.done, 'node', 'runs', of=seen.rollout.budget.desired)} revision {seen.current}"
+        )
         self._invocation.terminal.note(f"finished: {nodes}")
 
     def _survey_now(self) -> Survey:

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from controller.api.formats import counted
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobView, project, targets
 from controller.api.objects import JSONObject, Key
 from controller.kube.requests import IMAGE_PULL_JOBS
@@ -143,7 +144,7 @@ class _PullWatch:
         status = found.status
         if not status.failed:
             return ExitCode.DONE
-        words = f"{self._asked.image} could not be pulled on {status.failed} of {status.desired} nodes"
+        words = f"{self._asked.image} could not be pulled on {counted(status.failed, 'node', of=status.desired)}"
         raise CommandError(words, exit_code=ExitCode.STUCK)
 
     def _picture(self, found: PullProgress) -> Picture:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from controller.api.formats import counted
 from controller.api.objects import JSONObject, Value, fields_of, value_at
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.edits.migration import both_kinds
@@ -13,7 +14,6 @@ from kubectl_plugin.edits.migration.step import ChangeObject, HandedOver, Migrat
 from kubectl_plugin.edits.migration.to_native import to_native
 from kubectl_plugin.edits.migration.to_ours import to_ours
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.network_plugin import network_sign
 
 _ROLLING_DEFAULTS: Final[JSONObject] = {"partition": 0, "paused": False, "rollingUpdateType": "Standard"}
@@ -83,7 +83,7 @@ def _finalizers(start: MigrationSide) -> Iterator[Caution]:
 
 
 def kept_nodes_words(old: int) -> str:
-    return "1 node keeps an older revision" if old == 1 else f"{old} nodes keep an older revision"
+    return f"{counted(old, 'node', 'keeps')} an older revision"
 
 
 def _kept_words(old: int, start: MigrationSide, *, native: bool) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from controller.api.formats import counted
 from controller.api.names import GROUP, KIND
 from controller.api.objects import JSONObject, Key, Value, fields_of, rfc3339, value_at
 from kubectl_plugin.failures import CommandError
@@ -131,7 +132,7 @@ def daemonset_among(objects: Sequence[JSONObject], key: Key, source: str) -> JSO
         others = ", ".join(dict.fromkeys(map(_described, objects))) or "nothing"
         raise CommandError(f"{source} has no {wanted}; it has: {others}")
     if len(found) > 1:
-        raise CommandError(f"{source} has {wanted} {len(found)} times")
+        raise CommandError(f"{source} has {wanted} {counted(len(found), 'time')}")
     if not isinstance(value_at(found[0], "spec", "template"), dict):
         raise CommandError(f"{wanted} in {source} has no spec.template")
     return found[0]

@@ -11,9 +11,9 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import Final, NamedTuple, cast
 
+from controller.api.formats import counted
 from controller.api.objects import JSON, JSONObject, Value, as_bytes, fields_of, is_same
 from controller.api.template_identity import canonical
-from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.last_action import LAST_ACTION
 from kubectl_plugin.report.revisions.hiding import without_secrets
 from kubectl_plugin.report.revisions.template_path import (

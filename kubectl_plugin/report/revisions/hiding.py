@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeAlias
 
+from controller.api.formats import counted
 from controller.api.objects import JSON, JSONObject, as_bytes
-from kubectl_plugin.report.counts_in_words import counted
 from kubectl_plugin.report.revisions.security import MARKED, words_of
 
 _DIGITS: Final = 4

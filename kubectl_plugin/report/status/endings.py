@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from controller.api.daemonset import Phase
+from controller.api.formats import counted
 from controller.api.objects import Key, Value
 from kubectl_plugin.commands import command
 from kubectl_plugin.durations import short_duration
@@ -148,7 +149,7 @@ def _finished_ending(brief: Brief) -> Ending:
 
 
 def _degraded_ending(brief: Brief) -> Ending:
-    words = f"is over, but {brief.counts.desired - brief.counts.available} nodes have no available pod"
+    words = f"is over, but {counted(brief.counts.desired - brief.counts.available, 'node', 'has')} no available pod"
     if brief.degraded_for_long:
         words += f" for longer than {short_duration(brief.daemonset.progress_deadline)}"
     return _rollout_ending(brief, ExitCode.STUCK, ": ".join(filter(None, (words, brief.why))))
@@ -159,11 +160,11 @@ def _rollback_verb(brief: Brief) -> str:
 
 
 def _updated_words(brief: Brief) -> str:
-    return f"{brief.counts.updated} of {brief.counts.desired} nodes"
+    return counted(brief.counts.updated, "node", of=brief.counts.desired)
 
 
 def _done_words(brief: Brief) -> str:
-    return f"{brief.done} of {brief.counts.target} nodes"
+    return counted(brief.done, "node", of=brief.counts.target)
 
 
 def _refused_writes_words(brief: Brief) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller.api.daemonset import Phase
+from controller.api.formats import counted
 from controller.api.names import INVALID_SPEC
 from controller.api.objects import epoch
 from kubectl_plugin.durations import short_duration
@@ -13,7 +14,7 @@ from kubectl_plugin.report.survey import Survey
 def headline_of(survey: Survey, status: RolloutStatus) -> str:
     """`step 2 of 4   started 6m12s ago`."""
     now, nodes, steps = survey.snapshot.now, status.nodes, status.steps
-    on_it = f"{nodes.updated} of {nodes.desired} nodes on revision {status.revision.shown}"
+    on_it = f"{counted(nodes.updated, 'node', of=nodes.desired)} on revision {status.revision.shown}"
     step = f"step {steps.index} of {steps.count}" if steps and steps.index else ""
     match survey.phase:
         case Phase.PROGRESSING:
@@ -32,7 +33,7 @@ def headline_of(survey: Survey, status: RolloutStatus) -> str:
         case Phase.DEGRADED:
             return f"{on_it}, {nodes.desired - nodes.available} not available"
         case Phase.TERMINATING:
-            return f"{len(survey.snapshot.pods)} pods left"
+            return f"{counted(len(survey.snapshot.pods), 'pod')} left"
         case Phase.PENDING:
             return ""
         case Phase.PAUSED | Phase.MANUAL:

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from controller.api import formats
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
-from controller.api.formats import parts_of
+from controller.api.formats import counted, parts_of
 from controller.api.names import (
     DEGRADED,
     INVALID_SPEC,
@@ -170,9 +170,9 @@ def _plain_reason(phase: _PlainPhase, daemonset: DaemonSet, left: int) -> PhaseR
             text = f"waiting for a controller to see generation {daemonset.generation} (last seen: {seen or 'none'})"
             return PhaseReason(word="NotObserved", text=text)
         case Phase.MANUAL:
-            return PhaseReason(word=WaitReason.ON_DELETE, text=f"{left} old pods change when they are deleted")
+            return PhaseReason(word=WaitReason.ON_DELETE, text=f"{counted(left, 'old pod', 'changes')} when deleted")
         case Phase.PAUSED:
-            return PhaseReason(word=WaitReason.PAUSED, text=f"{left} nodes wait for resume")
+            return PhaseReason(word=WaitReason.PAUSED, text=f"{counted(left, 'node', 'waits')} for resume")
         case Phase.HEALTHY:
             return PhaseReason(word=ROLLOUT_COMPLETE, text="")
 
@@ -238,7 +238,11 @@ def _stated_trouble_words(snapshot: Snapshot, phase: Phase, status: DaemonSetSta
     if phase is not Phase.DEGRADED and len(parts) > 1:
         return parts[-1]
     lacking = status.desired_number_scheduled - status.number_available
-    return f"{lacking} of {status.desired_number_scheduled} nodes have no available pod" if lacking > 0 else ""
+    return (
+        f"{counted(lacking, 'node', 'has', of=status.desired_number_scheduled)} no available pod"
+        if lacking > 0
+        else ""
+    )
 
 
 def _pods_trouble_words(snapshot: Snapshot) -> str:

@@ -131,9 +131,9 @@ def test_on_a_terminal_one_question_is_asked_for_all(three: Scene) -> None:
         "3 DaemonSets:\n"
         "  observability/log-agent  already paused\n"
         "  observability/net-agent  paused\n"
-        "    all 4 nodes are on revision 1; a later one is not rolled out before resume\n"
+        "    4 of 4 nodes are on revision 1; a later one is not rolled out before resume\n"
         "  observability/node-agent  paused\n"
-        "    all 4 nodes are on revision 1; a later one is not rolled out before resume\n"
+        "    4 of 4 nodes are on revision 1; a later one is not rolled out before resume\n"
         "Continue? [y/N] "
     )
     assert paused_ones(three) == ["log-agent", "net-agent", "node-agent"]

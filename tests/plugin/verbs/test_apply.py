@@ -151,7 +151,7 @@ def test_one_that_does_not_exist_yet_is_made(scene: Scene, tmp_path: Path) -> No
     ran = scene.run("apply", "-f", written(tmp_path, fresh()), "--hold-at", "3", "-y", "--wait")
     assert ran.code == 0, ran
     assert ran.out.splitlines()[0] == "daemonset.apps.kruise.io/fresh created"
-    assert "  4 of 4 nodes get their first pod" in ran.out.splitlines(), "there is nothing old to keep"
+    assert "  4 of 4 nodes get a first pod" in ran.out.splitlines(), "there is nothing old to keep"
     made = scene.do(scene.api.get(DAEMONSETS, "fresh"))
     assert made["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3
     assert made["metadata"]["generation"] == 2, "the partition comes after it"

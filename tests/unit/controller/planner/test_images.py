@@ -74,7 +74,7 @@ def test_why_it_waits_is_told() -> None:
 def test_when_all_others_are_done_missing_images_are_the_reason() -> None:
     pods = (pod("node-0"), pod("node-1", "v2"), pod("node-2", "v2"))
     stuck = world(ds("v2"), nodes=3, pods=pods, unpulled={"node-0": Unpullable(why="ErrImagePull: not found")})
-    told = "1 of 3 nodes still wait for an available pod of revision v2; "
+    told = "1 of 3 nodes still waits for an available pod of revision v2; "
     why = f"{told}the new image cannot be pulled on node-0: ErrImagePull: not found"
     assert words(looked_at(stuck), "Reconciling") == ("True", "ImagesNotPulled", why)
     assert plan(stuck).actions == ()
@@ -97,7 +97,7 @@ def test_what_all_the_others_wait_for_is_told(lacking: dict[str, str], reason: s
     pods = (pod("node-0"), pod("node-1"), pod("node-2", "v2"))
     found = {name: unpulled(said) for name, said in lacking.items()}
     slow = looked_at(world(ds("v2"), nodes=3, pods=pods, unpulled=found))
-    told = "; ".join(filter(None, ["1 of 3 nodes have a pod of revision v2", why]))
+    told = "; ".join(filter(None, ["1 of 3 nodes has a pod of revision v2", why]))
     assert words(slow, "Progressing") == ("True", reason, told)
 
 

@@ -63,10 +63,10 @@ def test_every_phase_has_a_reading() -> None:
         (
             Phase.STALLED,
             "no progress for 600 seconds; no new pod is available on node-2; "
-            "1 nodes count as unavailable, maxUnavailable is 1",
+            "1 node counts as unavailable, maxUnavailable is 1",
         ),
-        (Phase.MANUAL, "OnDelete: 3 nodes wait for their old pod to be deleted"),
-        (Phase.DEGRADED, "1 of 3 nodes no longer have an available pod of revision v1"),
+        (Phase.MANUAL, "OnDelete: 3 nodes wait for the old pod to be deleted"),
+        (Phase.DEGRADED, "1 of 3 nodes no longer has an available pod of revision v1"),
         (Phase.HEALTHY, "3 of 3 nodes have an available pod of revision v1"),
     ],
 )
@@ -79,15 +79,15 @@ def test_where_it_is_ready_though_nodes_are_unserved_the_message_says_so(fields:
     status, _, message = words(looked_at(world(ds("v2", **fields), nodes=3, pods=BETWEEN)), "Ready")
     assert status == "True"
     assert message.startswith(phase)
-    assert message.endswith("; 1 of 3 nodes have no available pod")
+    assert message.endswith("; 1 of 3 nodes has no available pod")
 
 
 def test_a_held_rollout_tells_kept_nodes_that_are_unserved() -> None:
     pods = (*served("node-0"), pod("node-1", ready=None), *served("node-2", rev="v2"))
     _, reason, message = words(looked_at(world(ds("v2", partition=2), nodes=3, pods=pods)), "Ready")
     assert reason == "Held"
-    assert message.startswith("1 of 3 nodes have an available pod of revision v2; partition 2 keeps")
-    assert message.endswith("; 1 of 3 nodes have no available pod")
+    assert message.startswith("1 of 3 nodes has an available pod of revision v2; partition 2 keeps")
+    assert message.endswith("; 1 of 3 nodes has no available pod")
 
 
 def test_a_refused_template_is_stalled_and_says_why() -> None:

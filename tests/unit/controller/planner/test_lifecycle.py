@@ -135,7 +135,7 @@ def test_who_is_told_of_a_held_pod_is_told_what_holds_it() -> None:
     assert waiting.status is not None
     told = next(one.message for one in waiting.status.conditions if one.type == "Progressing")
     assert told == (
-        "0 of 1 nodes have a pod of revision v2; the preDelete hook holds node-0-v1 by label drain=wait and "
+        "0 of 1 node have a pod of revision v2; the preDelete hook holds node-0-v1 by label drain=wait and "
         f"finalizer demo.io/hold since {rfc3339(NOW - 60)}"
     )
 

@@ -261,14 +261,14 @@ def test_the_condition_says_when_the_budget_is_used_up() -> None:
     pods = (pod("node-0"), pod("node-1"), pod("node-2", "v2", ready=None))
     _, reason, message = condition(world(ds("v2"), nodes=3, pods=pods), "Progressing")
     assert reason == "MaxUnavailableInUse"
-    assert "1 nodes count as unavailable, maxUnavailable is 1" in message
+    assert "1 node counts as unavailable, maxUnavailable is 1" in message
 
 
 def test_the_condition_says_when_the_surge_is_used_up() -> None:
     pods = [*everywhere(3), pod("node-2", "v2", ready=None)]
     _, reason, message = condition(world(ds("v2", max_surge=1), nodes=3, pods=pods), "Progressing")
     assert reason == "MaxSurgeInUse"
-    assert message.endswith("; 1 nodes are in the middle of their surge, maxSurge is 1")
+    assert message.endswith("; 1 node is in the middle of a surge, maxSurge is 1")
     _, _, message = condition(world(ds("v2", max_surge=2), nodes=3, pods=pods), "Progressing")
     assert message.endswith("nodes have a pod of revision v2")
 

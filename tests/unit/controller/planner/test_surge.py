@@ -90,7 +90,7 @@ def test_of_a_template_that_runs_nowhere_old_pods_go_before_the_end() -> None:
     assert phase(cluster) == Phase.PROGRESSING
     assert cluster.plan.status is not None
     [ready] = [one for one in cluster.plan.status.conditions if one.type == "Ready"]
-    assert ready.message == "3 old pods leave nodes where no new one may start"
+    assert ready.message == "3 old pods leave for good: no new one may start there"
     cluster.expect("")
     assert phase(cluster) == Phase.HEALTHY
 

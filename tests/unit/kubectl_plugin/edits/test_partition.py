@@ -83,7 +83,7 @@ def test_nodes_that_the_selector_leaves_out_do_not_gain() -> None:
 def test_with_every_node_updated_it_is_for_the_next_one() -> None:
     pods = served("node-3", "node-2", "node-1", "node-0", rev="v2")
     edit = set_partition(seen(live(rolling()), pods=pods), 3)
-    assert (edit.details, edit.warnings) == (("all 4 nodes run revision 2; the next one may go to 1 of them",), ())
+    assert (edit.details, edit.warnings) == (("4 of 4 nodes run revision 2; the next one may go to 1 of them",), ())
 
 
 @pytest.mark.parametrize(

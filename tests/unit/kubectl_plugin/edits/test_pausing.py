@@ -91,7 +91,7 @@ def test_nodes_in_the_middle_of_it_go_on(moving: Pod) -> None:
 
 def test_with_every_node_updated_it_is_for_the_next_one() -> None:
     assert details(seen(pods=served("node-3", "node-2", "node-1", "node-0", rev="v2"))) == (
-        "all 4 nodes are on revision 2; a later one is not rolled out before resume",
+        "4 of 4 nodes are on revision 2; a later one is not rolled out before resume",
     )
 
 
