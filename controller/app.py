@@ -25,7 +25,7 @@ from controller.observe import log
 from controller.observe.http import CannotListen, probe, scrape, server_tls, serving
 from controller.observe.metrics import exposing
 from controller.observe.process_metrics import Heartbeat, heartbeat, task_counts
-from controller.runtime.leader_election import Watchdog, innermost, leadership
+from controller.runtime.leader_election import Watchdog, elected, innermost
 from controller.runtime.lease import LeadershipLost
 from controller.runtime.workers import workers
 from controller.settings import Settings
@@ -161,20 +161,20 @@ async def spared() -> AsyncIterator[None]:
 @asynccontextmanager
 async def _led(settings: Settings, parts: Parts, watchdog: Watchdog | None) -> AsyncIterator[None]:
     """Hold the right to write while the block runs."""
-    metrics = parts.metrics
-    if not settings.leader_elect:
-        parts.fence.open(lambda: None)
-        metrics.leads.set(1)
-        yield
-        return
-    say = parts.instrumentation.leadership_changed
-    async with leadership(parts.lease, parts.identity, parts.clock, say=say, watchdog=watchdog) as held:
-        parts.fence.open(held.require)
-        metrics.leads.set(1)
+    holding: AbstractAsyncContextManager[None] = nullcontext()
+    if settings.leader_elect:
+        report = parts.instrumentation.leadership_changed
+        holding = elected(
+            parts.leadership, parts.lease, parts.identity, parts.clock, report=report, watchdog=watchdog
+        )
+    else:
+        parts.leadership.deadline = float("inf")
+    async with holding:
+        parts.metrics.leads.set(1)
         try:
             yield
         finally:
-            metrics.leads.set(0)
+            parts.metrics.leads.set(0)
 
 
 class _Readiness:

@@ -1,17 +1,10 @@
-"""The fence: the last check, before a write leaves the process, that this process still leads.
-
-A process that was frozen may wake up in the middle of a plan, or with a connection half open. So the deadline of its
-Lease is checked for every write, before a connection is opened and again just before the bytes are sent.
-
-Makes and connects the parts of one controller. Nothing runs yet; see `app.run`.
-"""
+"""Makes and connects the parts of one controller. Nothing runs yet; see `app.run`."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import socket
-from collections.abc import Callable
 from importlib.metadata import version
 
 from controller.api.daemonset import DaemonSet
@@ -41,36 +34,10 @@ from controller.reconcile.status_writer import foreign_note
 from controller.reconcile.triggers import Listeners, Triggers
 from controller.runtime.clock import Clock, system_clock
 from controller.runtime.expectations import Expectations, Stale
-from controller.runtime.lease import LeadershipLost, ServerLease
+from controller.runtime.leader_election import Leadership
+from controller.runtime.lease import LeaseLock
 from controller.runtime.pacing import PacedQueue
 from controller.settings import Settings
-
-
-class Fence:
-    """No write passes until `open` was called. A sender asks before each of them."""
-
-    def __init__(self) -> None:
-        self._guard: Callable[[], None] | None = None
-
-    def open(self, guard: Callable[[], None]) -> None:
-        """Let writes pass if `guard` does not raise."""
-        self._guard = guard
-
-    def permit(self) -> None:
-        """Raises LeadershipLost before `open`, and whatever the guard raises."""
-        if self._guard is None:
-            raise LeadershipLost("this process does not lead; nothing is written")
-        self._guard()
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a write would pass now, that is, whether this process leads."""
-        try:
-            self.permit()
-        except LeadershipLost:
-            return False
-        return True
-
 
 REVIEWS_QPS = 10
 """Reviews of tokens per second, so that a flood of made-up tokens does not overload the API server."""
@@ -104,11 +71,12 @@ class Parts:
         )
         self.informers = Informers(settings.namespaces)
         self.instrumentation = Instrumentation(self.metrics, self.informers.caches, clock, process)
-        self.fence = Fence()
+        self.leadership = Leadership()
+        """The fence: checked before each write."""
         throttle = Throttle(qps=settings.qps, burst=settings.burst)
         on_response = self.instrumentation.answered
         sender = Sender(
-            transport, throttle=throttle, on_response=on_response, refresh=refresh, permission=self.fence.permit
+            transport, throttle=throttle, on_response=on_response, refresh=refresh, permission=self.leadership.check
         )
         self.client = Client(sender)
         dropped = self.metrics.dropped_events.inc
@@ -124,7 +92,7 @@ class Parts:
             _reviews(transport, refresh), _reviews(transport, refresh), self.instrumentation.review_failed
         )
         """Used if `Settings.metrics_auth` is set."""
-        self.lease = ServerLease(transport, settings.lease_namespace, LEASE_NAME, refresh=refresh)
+        self.lease = LeaseLock(transport, settings.lease_namespace, LEASE_NAME, refresh=refresh)
         """The Lease, with a client of its own."""
         self._measure(zones=settings.zone_metrics)
 
@@ -168,7 +136,7 @@ class Parts:
                 keeper.forget(uid)
 
         def foreign_status(daemonset: DaemonSet, manager: str) -> None:
-            if self.fence.is_open:
+            if self.leadership.is_valid():
                 self.metrics.foreign_status_writes.inc()
                 self._say(daemonset, foreign_note(manager))
 
@@ -183,16 +151,16 @@ class Parts:
 
     def _measure(self, *, zones: bool) -> None:
         """Register what is shown in metrics; a standby shows no DaemonSets."""
-        metrics, informers, fence, pulls = self.metrics, self.informers, self.fence, self.pulls
+        metrics, informers, leadership, pulls = self.metrics, self.informers, self.leadership, self.pulls
         of_images = {} if pulls is None else {JOB_QUEUE: pulls.queue, IMAGE_QUEUE: pulls.rollout_queue}
         metrics.watch_queues({CONTROLLER: self.queue, **of_images})
         metrics.watch_caches(informers.caches.stores)
         metrics.watch_daemonsets(
-            lambda: sample_daemonsets(informers.caches, self._states, self.clock()) if fence.is_open else (),
+            lambda: sample_daemonsets(informers.caches, self._states, self.clock()) if leadership.is_valid() else (),
             zones=zones,
         )
         metrics.daemonset_counters.show(
-            lambda: informers.caches.daemonsets.values() if fence.is_open else (), self.clock
+            lambda: informers.caches.daemonsets.values() if leadership.is_valid() else (), self.clock
         )
 
     def _image_pulls(self) -> ImagePullParts:

@@ -1,12 +1,7 @@
-"""The rules of the Lease, as functions of values: who may lead, and what a candidate does next.
+"""The Lease of a leader election: its record, the rules by which it changes hands, and its requests.
 
-The clock of another holder is never trusted. What counts is how long *we* have seen the record unchanged, by our own
-monotonic clock; the times inside the record are for people (`kubectl get lease`). client-go does the same.
-
-The Lease on the API server.
-
-The election must go on while everything else is throttled, and before anything may be written. So it has a client of
-its own, which no fence and no throttle delays.
+The clock of another holder is never trusted. What counts is how long this process has seen the record unchanged, by
+its own monotonic clock; the times inside the record are for `kubectl get lease`. client-go does the same.
 """
 
 from __future__ import annotations
@@ -28,10 +23,12 @@ from controller.kube.sender import Sender
 
 RELEASED_SECONDS = 1
 """leaseDurationSeconds of a released Lease, as client-go writes it; the API does not allow 0."""
+CALL_SECONDS = 2.0
+"""Seconds for one request, with all that it waits for."""
 
 
 class LeadershipLost(Exception):
-    """Raised when somebody else may be leading: stop at once, write nothing more."""
+    """Another process may lead: nothing may be written any more."""
 
 
 class LeaseSpec(Part, omit_defaults=True):
@@ -45,45 +42,44 @@ class LeaseSpec(Part, omit_defaults=True):
 
 
 class Lease(Value):
-    """The record, and its resourceVersion, which guards the next write."""
-
     spec: LeaseSpec
     version: str
+    """The resourceVersion, which guards the next write."""
 
 
 class Timing(Value):
-    """The times of the election, in seconds. The defaults are client-go's. Two could lead at once unless `duration` >
-    `renew_deadline` > `retry`."""
+    """The times of the election, in seconds. The defaults are client-go's. Two could lead at once unless
+    `lease_duration` > `renew_deadline` > `retry_period`."""
 
-    duration: float = 15.0
+    lease_duration: float = 15.0
     """For how long others leave an unchanged record alone."""
     renew_deadline: float = 10.0
     """For how long after its last renewal a leader may still write."""
-    retry: float = 2.0
-    """Time between two renewals and between two attempts; also the longest that one call may take."""
+    retry_period: float = 2.0
+    """Time between two renewals and between two attempts; also the longest that one request may take."""
 
     @property
-    def fence(self) -> float:
+    def watchdog(self) -> float:
         """Seconds after the last renewal at which the watchdog ends a process that has not stopped by itself: after
         its own deadline, and before others take over."""
-        return (self.renew_deadline + self.duration) / 2
+        return (self.renew_deadline + self.lease_duration) / 2
 
     @property
     def missing(self) -> float:
         """Seconds for which candidates leave a missing record to its former holder, who creates it again."""
-        return self.duration - self.renew_deadline
+        return self.lease_duration - self.renew_deadline
 
 
 class Create(msgspec.Struct, frozen=True):
-    """There is no record: create one, and lead by it later (`leads_from`)."""
+    """There is no record: create one, and lead by it once the holder of a deleted one must have stopped."""
 
 
 class Take(msgspec.Struct, frozen=True):
-    """Nobody holds the record, its holder counts as dead, or we hold it already: write ourselves into it."""
+    """The record has no holder, its holder counts as dead, or it is ours already: write ourselves into it."""
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Somebody holds the record, or held it until it was deleted, and counts as dead after `seconds` without a
+    """The record has a holder, or had one until it was deleted, who counts as dead after `seconds` without a
     change."""
 
     seconds: float
@@ -102,18 +98,9 @@ def next_move(lease: Lease | None, observed_at: float, identity: str, now: float
     spec = lease.spec
     if not spec.holder_identity or spec.holder_identity == identity:
         return Take()
-    duration = timing.duration if spec.lease_duration_seconds is None else spec.lease_duration_seconds
+    duration = timing.lease_duration if spec.lease_duration_seconds is None else spec.lease_duration_seconds
     left = observed_at + duration - now
     return Wait(left) if left > 0 else Take()
-
-
-def leads_from(made_at: float, timing: Timing) -> float:
-    """The time from which whoever has created a missing record leads, in monotonic seconds.
-
-    A record may have been deleted a moment ago, without its holder knowing. That holder may write until its deadline;
-    afterwards whoever is in the new record leads.
-    """
-    return made_at + timing.renew_deadline
 
 
 def held(previous: LeaseSpec | None, identity: str, timing: Timing, wall: float) -> LeaseSpec:
@@ -122,7 +109,7 @@ def held(previous: LeaseSpec | None, identity: str, timing: Timing, wall: float)
     mine = before.holder_identity == identity
     return LeaseSpec(
         holder_identity=identity,
-        lease_duration_seconds=int(timing.duration),
+        lease_duration_seconds=int(timing.lease_duration),
         acquire_time=before.acquire_time if mine else now,
         renew_time=now,
         lease_transitions=(before.lease_transitions or 0) + (previous is not None and not mine),
@@ -130,7 +117,7 @@ def held(previous: LeaseSpec | None, identity: str, timing: Timing, wall: float)
 
 
 def released(previous: LeaseSpec, wall: float) -> LeaseSpec:
-    """The record of a Lease that is given back: anybody may take it at once."""
+    """The record of a Lease that any candidate may take at once."""
     now = micro_time(wall)
     return LeaseSpec(
         holder_identity="",
@@ -146,27 +133,23 @@ def micro_time(wall: float) -> str:
     return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-CALL_SECONDS = 2.0
-"""Seconds for one call, with all that it waits for."""
+class ResourceLock(Protocol):
+    """The record of an election. Every method raises `ApiError` or `OSError` for any answer of the server that is not
+    described here."""
 
-
-class LeaseAPI(Protocol):
-    """One Lease. Every method raises `ApiError` or `OSError` for any answer of the server that is not described
-    here."""
-
-    async def get_lease(self) -> Lease | None:
+    async def get(self) -> Lease | None:
         """The Lease as it is; None if it does not exist."""
         ...
 
-    async def create_lease(self, spec: LeaseSpec) -> Lease | None:
+    async def create(self, spec: LeaseSpec) -> Lease | None:
         """The Lease that was created; None if it exists already."""
         ...
 
-    async def update_lease(self, spec: LeaseSpec, version: str) -> Lease | None:
+    async def update(self, spec: LeaseSpec, version: str) -> Lease | None:
         """The Lease as it was written; None if it is not at `version` any more, or gone."""
         ...
 
-    def watch_lease(self, version: str) -> AbstractAsyncContextManager[AsyncIterator[Lease | None]]:
+    def watch(self, version: str) -> AbstractAsyncContextManager[AsyncIterator[Lease | None]]:
         """Every change after `version`, None for a deletion. Ends when the server ends the watch."""
         ...
 
@@ -184,20 +167,21 @@ LEASES: Resource[LeaseView, Lease] = Resource(
 )
 
 
-class ServerLease:
-    """`LeaseAPI` over a transport."""
+class LeaseLock:
+    """The `ResourceLock` on the API server. Its client is its own, which no fence and no throttle delays: an election
+    goes on while all else is throttled, and before anything may be written."""
 
     def __init__(self, transport: Transport, namespace: str, name: str, *, refresh: Refresh | None = None) -> None:
         self._client = Client(Sender(transport, refresh=refresh, call_seconds=CALL_SECONDS))
         self._key = Key(namespace, name)
 
-    async def get_lease(self) -> Lease | None:
+    async def get(self) -> Lease | None:
         try:
             return await self._client.get(LEASES, self._key)
         except NotFound:
             return None
 
-    async def create_lease(self, spec: LeaseSpec) -> Lease | None:
+    async def create(self, spec: LeaseSpec) -> Lease | None:
         namespace, name = self._key.namespace, self._key.name
         body: JSONObject = {
             "apiVersion": "coordination.k8s.io/v1",
@@ -211,7 +195,7 @@ class ServerLease:
             return None
         return Lease(spec=spec, version=written.version)
 
-    async def update_lease(self, spec: LeaseSpec, version: str) -> Lease | None:
+    async def update(self, spec: LeaseSpec, version: str) -> Lease | None:
         patch = guarded_by_version(version, add(as_json(spec), "spec"))
         try:
             written = await self._client.patch(LEASES, self._key, patch)
@@ -220,7 +204,7 @@ class ServerLease:
         return Lease(spec=spec, version=written.version)
 
     @asynccontextmanager
-    async def watch_lease(self, version: str) -> AsyncIterator[AsyncIterator[Lease | None]]:
+    async def watch(self, version: str) -> AsyncIterator[AsyncIterator[Lease | None]]:
         query = (
             ("fieldSelector", f"metadata.name={self._key.name}"),
             ("resourceVersion", version),

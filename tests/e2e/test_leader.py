@@ -39,7 +39,7 @@ import os, signal, time
 from controller.__main__ import main
 
 def block(*_):
-    time.sleep({Timing().duration})
+    time.sleep({Timing().lease_duration})
     os._exit({OUTLIVED})
 
 signal.signal(signal.SIGUSR1, block)

@@ -14,8 +14,9 @@ from controller.kube.connection import Connection, Fixed
 from controller.kube.requests import Request, Response
 from controller.kube.sender import Call, Sender
 from controller.kube.transport import open_transport
+from controller.runtime.clock import elapsed
+from controller.runtime.leader_election import Leadership
 from controller.runtime.lease import LeadershipLost
-from controller.wiring import Fence
 
 WRITES = (
     Request(method="POST", path="/api/v1/namespaces/a/events", body=b"{}", timeout=5.0),
@@ -30,6 +31,17 @@ CALLS = {
 
 Send: TypeAlias = Callable[[Request], Awaitable[Response]]
 """Has a request sent by a sender that asks the fence."""
+
+
+class Fence(Leadership):
+    """The leadership of a process, of which a test says what each check finds."""
+
+    def open(self, guard: Callable[[], None]) -> None:
+        self.deadline, self._guard = float("inf"), guard
+
+    def check(self) -> None:
+        super().check()
+        self._guard()
 
 
 class Listener:
@@ -66,7 +78,7 @@ async def listener() -> AsyncIterator[tuple[Listener, Fence, Send]]:
     async with await asyncio.start_server(heard.talk, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         async with open_transport(Connection(server=f"http://127.0.0.1:{port}", credentials=Fixed())) as transport:
-            sender = Sender(transport, permission=fence.permit)
+            sender = Sender(transport, permission=fence.check)
             yield heard, fence, lambda request: sender.send(CALLS[request.method], request)
 
 
@@ -120,8 +132,10 @@ async def test_a_leader_writes_and_whoever_does_not_lead_may_read(
     assert server.heard.endswith(write.body)
 
 
-async def test_it_tells_whether_this_process_leads(listener: tuple[Listener, Fence, Send]) -> None:
-    _, fence, _ = listener
-    assert not fence.is_open, "nobody has said so"
-    fence.open(lost_at(2))
-    assert [fence.is_open, fence.is_open] == [True, False]
+async def test_it_tells_whether_this_process_leads() -> None:
+    leadership = Leadership()
+    assert not leadership.is_valid(), "no Lease was acquired"
+    leadership.deadline = elapsed() + 3600
+    assert leadership.is_valid()
+    leadership.deadline = elapsed()
+    assert not leadership.is_valid()

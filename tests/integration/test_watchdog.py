@@ -25,8 +25,8 @@ class Bitten:
 def test_a_holder_that_stops_holding_is_bitten_once() -> None:
     bitten = Bitten()
     watchdog = Watchdog(bitten)
-    watchdog.hold(0.02)
-    with watchdog.guarding():
+    watchdog.extend(0.02)
+    with watchdog.running():
         assert bitten.happened.wait(PATIENCE)
     assert len(bitten.words) == 1
     assert "blocked past the leader lease" in bitten.words[0]
@@ -35,18 +35,18 @@ def test_a_holder_that_stops_holding_is_bitten_once() -> None:
 def test_only_the_last_hold_counts() -> None:
     bitten = Bitten()
     watchdog = Watchdog(bitten)
-    watchdog.hold(3600.0)
-    watchdog.hold(0.02)
-    with watchdog.guarding():
+    watchdog.extend(3600.0)
+    watchdog.extend(0.02)
+    with watchdog.running():
         assert bitten.happened.wait(PATIENCE)
 
 
 def test_leaving_in_time_calls_it_off() -> None:
     bitten = Bitten()
     watchdog = Watchdog(bitten)
-    watchdog.hold(60.0)
-    with watchdog.guarding():
-        watchdog.hold(60.0)
+    watchdog.extend(60.0)
+    with watchdog.running():
+        watchdog.extend(60.0)
     assert not any(thread.name == "leader-watchdog" for thread in threading.enumerate())
     assert bitten.words == []
 
@@ -57,8 +57,8 @@ from controller.runtime.leader_election import Watchdog
 
 async def main():
     watchdog = Watchdog()
-    watchdog.hold(0.2)
-    with watchdog.guarding():
+    watchdog.extend(0.2)
+    with watchdog.running():
         try:
             time.sleep(600)  # blocks the loop
         finally:

@@ -32,7 +32,7 @@ class Election:
         return candidate
 
     def leaders(self) -> list[str]:
-        return [c.name for c in self.candidates if c.leadership is not None and c.leadership.is_valid()]
+        return [c.name for c in self.candidates if c.leadership.is_valid()]
 
     def act(self, step: Step) -> None:
         what, which, fault, seconds = step

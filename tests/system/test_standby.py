@@ -62,18 +62,18 @@ async def test_in_a_quiet_hour_neither_leader_nor_follower_lists_again() -> None
 
 
 class Held(Watchdog):
-    """Bites nobody; keeps until when it was held, in the loop's time, and whether it watched then."""
+    """Never expires; keeps until when it was extended, in the loop's time, and whether it watched then."""
 
     def __init__(self) -> None:
-        super().__init__(bite=lambda sentence: None)
+        super().__init__(on_expired=lambda sentence: None)
         self.until: list[tuple[float, bool]] = []
         self.watches = False
 
-    def hold(self, seconds: float) -> None:
+    def extend(self, seconds: float) -> None:
         self.until.append((now() + seconds, self.watches))
 
     @contextmanager
-    def guarding(self) -> Iterator[None]:
+    def running(self) -> Iterator[None]:
         self.watches = True
         yield
         self.watches = False
@@ -83,7 +83,7 @@ def renewals(link: InProcess) -> list[ServedRequest]:
     return [one for one in link.writes(LEASES) if 200 <= one.status < 300]
 
 
-async def test_a_leaders_watchdog_is_held_for_less_than_its_lease() -> None:
+async def test_a_leaders_watchdog_expires_before_its_lease() -> None:
     """A loop that is blocked renews nothing and holds nothing: it ends after its own deadline, before others lead."""
     latency, timing, watchdog, stop = 0.4, Timing(), Held(), asyncio.Event()
     async with simulated() as bed, asyncio.TaskGroup() as tasks:
@@ -98,15 +98,15 @@ async def test_a_leaders_watchdog_is_held_for_less_than_its_lease() -> None:
         assert len(sent) > 20
         assert len(watchdog.until) == len(sent)
         for began, (until, _) in zip(sent, watchdog.until, strict=True):
-            assert began + timing.renew_deadline < until < began + timing.duration
+            assert began + timing.renew_deadline < until < began + timing.lease_duration
         assert all(watched for _, watched in watchdog.until[1:])
         held = len(watchdog.until)
         unanswered = Rule(verb="patch", resource=LEASES, effect=LoseAnswer())
         link.faults.add(unanswered)
-        await asyncio.sleep(timing.retry * 2)
+        await asyncio.sleep(timing.retry_period * 2)
         assert len(watchdog.until) == held, "a renewal that is not answered is none"
         link.faults.remove(unanswered)
-        await asyncio.sleep(timing.retry * 2)
+        await asyncio.sleep(timing.retry_period * 2)
         stop.set()
         await running
         assert not watchdog.watches

@@ -49,7 +49,7 @@ class Controller:
         """Whether it has nothing to do, and nothing that it has put off for less than `seconds`."""
         if not self.is_running:
             return True
-        if self._parts is None or not self._parts.fence.is_open:
+        if self._parts is None or not self._parts.leadership.is_valid():
             return self._elected  # a standby keeps what it would have to do
         queue, now = self._parts.queue, asyncio.get_running_loop().time()
         busy = queue.depth or queue.processing_seconds()

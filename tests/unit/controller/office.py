@@ -25,7 +25,7 @@ class Office:
 
     def __init__(self, *daemonsets: DaemonSet, nodes: tuple[Node, ...] = (), pods: tuple[Pod, ...] = ()) -> None:
         self.parts: Parts = Parts(Settings(), Script(), server="", refresh=None, clock=lambda: NOW)
-        self.parts.fence.open(lambda: None)
+        self.parts.leadership.deadline = float("inf")
         informers = self.parts.informers
         self.daemonsets, self.nodes = informers.daemonsets.writers[""], informers.nodes.writers[""]
         for one in daemonsets:

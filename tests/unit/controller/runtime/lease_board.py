@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal, NamedTuple
 
 from controller.kube.errors import Forbidden, ServerError
-from controller.runtime.leader_election import Leadership, leadership
+from controller.runtime.leader_election import Leadership, elected
 from controller.runtime.lease import LeadershipLost, Lease, LeaseSpec
 from tests.beds.virtual_time import now
 
@@ -57,11 +57,11 @@ class Seat:
         self.fault: Fault = ""
         self.calls: list[tuple[str, float]] = []
 
-    async def get_lease(self) -> Lease | None:
+    async def get(self) -> Lease | None:
         await self._travel("get")
         return self.board.lease
 
-    async def create_lease(self, spec: LeaseSpec) -> Lease | None:
+    async def create(self, spec: LeaseSpec) -> Lease | None:
         await self._travel("create")
         if self.board.lease is not None:
             return None
@@ -69,7 +69,7 @@ class Seat:
         await self._travel_back()
         return written
 
-    async def update_lease(self, spec: LeaseSpec, version: str) -> Lease | None:
+    async def update(self, spec: LeaseSpec, version: str) -> Lease | None:
         await self._travel("update")
         if self.board.lease is None or self.board.lease.version != version:
             return None
@@ -78,7 +78,7 @@ class Seat:
         return written
 
     @asynccontextmanager
-    async def watch_lease(self, version: str) -> AsyncIterator[AsyncIterator[Lease | None]]:
+    async def watch(self, version: str) -> AsyncIterator[AsyncIterator[Lease | None]]:
         await self._travel("watch")
         if not self.may_watch:
             raise Forbidden("watch", "lease", "no")
@@ -128,17 +128,17 @@ class Candidate:
         self.name, self.seat = name, Seat(board, may_watch=may_watch)
         self.said: list[str] = []
         self.leads_since: float | None = None
-        self.leadership: Leadership | None = None
+        self.leadership = Leadership()
         self.leave = asyncio.Event()
         self.ended: str = ""
         self.ended_at: float = 0.0
 
-    def scope(self) -> AbstractAsyncContextManager[Leadership]:
-        return leadership(self.seat, self.name, wall, say=self.said.append)
+    def scope(self) -> AbstractAsyncContextManager[None]:
+        return elected(self.leadership, self.seat, self.name, wall, report=self.said.append)
 
     async def run(self) -> None:
         try:
-            async with self.scope() as self.leadership:
+            async with self.scope():
                 self.leads_since = now()
                 await self.leave.wait()
             self.ended = "left"

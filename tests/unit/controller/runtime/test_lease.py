@@ -1,4 +1,4 @@
-"""The rules of the Lease, what ServerLease sends, and what it makes of the answers."""
+"""The rules of the Lease, what LeaseLock sends, and what it makes of the answers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from controller.kube.requests import Request, Response
 from controller.runtime.lease import (
     Create,
     Lease,
+    LeaseLock,
     LeaseMove,
     LeaseSpec,
-    ServerLease,
     Take,
     Timing,
     Wait,
@@ -82,7 +82,7 @@ def test_taking_over_counts_a_transition_and_starts_a_new_reign() -> None:
 
 
 def test_the_fence_stands_between_our_deadline_and_the_next_holder() -> None:
-    assert TIMING.renew_deadline < TIMING.fence < TIMING.duration
+    assert TIMING.renew_deadline < TIMING.watchdog < TIMING.lease_duration
 
 
 ANSWER = b"""{"metadata": {"name": "kruise-ds-controller", "resourceVersion": "42", "labels": {"x": "y"}},
@@ -94,26 +94,26 @@ MINE = LeaseSpec(holder_identity="a", lease_duration_seconds=15, renew_time="202
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kruise-ds-system/leases"
 
 
-def on(*answers: Answer, refresh: Callable[[], Awaitable[None]] | None = None) -> tuple[ServerLease, list[Request]]:
+def on(*answers: Answer, refresh: Callable[[], Awaitable[None]] | None = None) -> tuple[LeaseLock, list[Request]]:
     script = Script(*answers)
-    return ServerLease(script, "kruise-ds-system", "kruise-ds-controller", refresh=refresh), script.requests
+    return LeaseLock(script, "kruise-ds-system", "kruise-ds-controller", refresh=refresh), script.requests
 
 
 @virtual_time_from(1000.0)
 async def test_get() -> None:
     api, asked = on(ok(ANSWER), Response(status=404, body=b'{"kind": "Status", "reason": "NotFound"}'))
-    lease = await api.get_lease()
+    lease = await api.get()
     assert lease is not None
     assert (lease.version, lease.spec.holder_identity, lease.spec.lease_transitions) == ("42", "a", 3)
     assert (asked[0].method, asked[0].path) == ("GET", f"{LEASES}/kruise-ds-controller")
     assert asked[0].timeout == 2.0
-    assert await api.get_lease() is None
+    assert await api.get() is None
 
 
 async def test_create_sends_a_whole_lease_and_a_lost_race_is_none() -> None:
     taken = Response(status=409, body=b'{"kind": "Status", "reason": "AlreadyExists"}')
     api, asked = on(ok(ANSWER, 201), taken)
-    assert await api.create_lease(MINE) is not None
+    assert await api.create(MINE) is not None
     assert asked[0].method == "POST"
     assert msgspec.json.decode(asked[0].body) == {
         "apiVersion": "coordination.k8s.io/v1",
@@ -121,18 +121,18 @@ async def test_create_sends_a_whole_lease_and_a_lost_race_is_none() -> None:
         "metadata": {"name": "kruise-ds-controller", "namespace": "kruise-ds-system"},
         "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2026-11-21T10:00:02.000000Z"},
     }
-    assert await api.create_lease(MINE) is None
+    assert await api.create(MINE) is None
 
 
 async def test_update_is_guarded_by_the_version_and_a_conflict_is_none() -> None:
     api, asked = on(ok(ANSWER), *(Response(status=status, body=b"{}") for status in (404, 409)))
-    assert await api.update_lease(MINE, "41") is not None
+    assert await api.update(MINE, "41") is not None
     assert (asked[0].method, asked[0].content_type) == ("PATCH", "application/json-patch+json")
     guard, write = msgspec.json.decode(asked[0].body)
     assert guard == {"op": "replace", "path": "/metadata/resourceVersion", "value": "41"}
     assert (write["op"], write["path"], write["value"]["holderIdentity"]) == ("add", "/spec", "a")
     for _ in (404, 409):
-        assert await api.update_lease(MINE, "41") is None
+        assert await api.update(MINE, "41") is None
 
 
 @pytest.mark.parametrize(
@@ -148,20 +148,20 @@ async def test_update_is_guarded_by_the_version_and_a_conflict_is_none() -> None
 async def test_other_answers_are_errors(answer: Answer, error: type[ApiError]) -> None:
     api, _ = on(answer)
     with pytest.raises(error, match=r"leases\.coordination\.k8s\.io kruise-ds-system/kruise-ds-controller"):
-        await api.get_lease()
+        await api.get()
 
 
 async def test_a_write_without_an_answer_is_unknown() -> None:
     api, _ = on(ConnectionResetError("reset"))
     with pytest.raises(UnknownOutcome):
-        await api.update_lease(MINE, "41")
+        await api.update(MINE, "41")
 
 
 async def test_a_watch_follows_one_lease_and_tells_deletions() -> None:
     line = b'{"type": "MODIFIED", "object": %s}\n' % ANSWER.replace(b"\n", b"")
     gone = line.replace(b"MODIFIED", b"DELETED")
     api, asked = on(Watch([line[:30], line[30:] + gone, b'{"type": "ERROR", "object": {}}\n', line]))
-    async with api.watch_lease("41") as changes:
+    async with api.watch("41") as changes:
         seen = [await anext(changes), await anext(changes)]
         with pytest.raises(ApiError):
             await anext(changes)
@@ -208,17 +208,17 @@ async def test_a_refused_credential_is_renewed_for_the_next_call(verb: str) -> N
 async def test_a_busy_server_is_asked_again_for_two_seconds_at_most() -> None:
     api, asked = on(*[Response(status=429, body=b'{"kind": "Status"}', retry_after=0.75)] * 3)
     with pytest.raises(TooManyRequests):
-        await api.update_lease(MINE, "41")
+        await api.update(MINE, "41")
     assert (len(asked), now()) == (3, 1001.5)
     assert [request.timeout for request in asked] == [2.0, 1.25, 0.5]
 
 
-async def call(api: ServerLease, verb: str) -> None:
+async def call(api: LeaseLock, verb: str) -> None:
     match verb:
         case "get":
-            await api.get_lease()
+            await api.get()
         case "patch":
-            await api.update_lease(MINE, "41")
+            await api.update(MINE, "41")
         case _:
-            async with api.watch_lease("41") as changes:
+            async with api.watch("41") as changes:
                 await anext(changes)
