@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from controller.api.formats import LONGEST_ITEM, shortened
+from controller.api.formats import LONGEST_ITEM, truncated
 from controller.api.objects import View
 
 Amounts: TypeAlias = dict[str, str | int | float]
@@ -174,7 +174,7 @@ def problem_of_container(status: ContainerStatusView, replaced: Collection[str] 
     return KIND_OF.get(word, PodProblem.CRASH_LOOP) if word else None
 
 
-def complaint_of(statuses: Iterable[ContainerStatusView], replaced: Collection[str] = ()) -> str:
+def failure_message_of(statuses: Iterable[ContainerStatusView], replaced: Collection[str] = ()) -> str:
     """The first container that the kubelet cannot start or that has failed, with the message of the kubelet; empty:
     it reports none now. `replaced` are ids of containers that an update in place ended.
 
@@ -182,7 +182,7 @@ def complaint_of(statuses: Iterable[ContainerStatusView], replaced: Collection[s
     """
     for one in statuses:
         if words := _complaint(one, replaced):
-            return shortened(f"container {one.name}: {words}", LONGEST_ITEM)
+            return truncated(f"container {one.name}: {words}", LONGEST_ITEM)
     return ""
 
 

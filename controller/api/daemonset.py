@@ -28,7 +28,7 @@ from controller.api.names import (
 from controller.api.objects import (
     JSONObject,
     ManagedFields,
-    Named,
+    NamespacedObject,
     ObjectMeta,
     Part,
     StatusWriters,
@@ -176,12 +176,12 @@ class DaemonSetView(View):
     status: DaemonSetStatus | None = None
 
 
-class DaemonSet(Named):
+class DaemonSet(NamespacedObject):
     """A DaemonSet as it is cached."""
 
     generation: int
     annotations: Mapping[str, str]
-    dying: bool
+    terminating: bool
     spec: DaemonSetSpec
     status: DaemonSetStatus | None
     """None: nobody has written one yet."""
@@ -297,7 +297,7 @@ def project(view: DaemonSetView) -> DaemonSet:
         version=meta.resource_version,
         generation=meta.generation,
         annotations=meta.annotations or {},
-        dying=meta.deletion_timestamp is not None,
+        terminating=meta.deletion_timestamp is not None,
         spec=view.spec,
         status=view.status,
         identity=template_identity.identity(view.spec.template),

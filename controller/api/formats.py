@@ -121,7 +121,7 @@ def counted(count: int, what: str, does: str = "", *, of: int | None = None) -> 
     return " ".join(filter(None, (number, what if whole == 1 else f"{what}s", before, verb if count == 1 else many)))
 
 
-def shortened(text: str, most: int = LONGEST_TEXT) -> str:
+def truncated(text: str, most: int = LONGEST_TEXT) -> str:
     """`text` in at most `most` characters; if it is cut off, the end says how many it had."""
     if len(text) <= most:
         return text
@@ -130,9 +130,9 @@ def shortened(text: str, most: int = LONGEST_TEXT) -> str:
 
 
 def listed(items: Iterable[str], *, separator: str = "; ") -> str:
-    """The first `MOST_ITEMS` of `items`, each shortened, and how many more there are."""
+    """The first `MOST_ITEMS` of `items`, each truncated, and how many more there are."""
     rest = iter(items)
-    shown = [shortened(item, LONGEST_ITEM) for item in islice(rest, MOST_ITEMS)]
+    shown = [truncated(item, LONGEST_ITEM) for item in islice(rest, MOST_ITEMS)]
     left = sum(1 for _ in rest)
     return separator.join([*shown, f"and {left:,} more"] if left else shown)
 

@@ -15,10 +15,10 @@ from sys import intern
 from typing import Final
 
 from controller.api.containers import ContainerStateView, ContainerStatusView, WaitingView, canonical
-from controller.api.formats import IntOrPercent, is_well_formed, scaled, shortened
+from controller.api.formats import IntOrPercent, is_well_formed, scaled, truncated
 from controller.api.names import GROUP, HASH_LABEL, SERVICE_ACCOUNT_ANNOTATION
 from controller.api.node import Node
-from controller.api.objects import Named, ObjectMeta, OwnerReference, Part, Value, View, ownership_of
+from controller.api.objects import NamespacedObject, ObjectMeta, OwnerReference, Part, Value, View, ownership_of
 from controller.api.pod import PodStatusView, PodView, target_node
 from controller.api.selector import LabelSelector, Matcher, parse
 
@@ -82,12 +82,12 @@ class ImagePullJobSpec(View):
         return BACKOFF_LIMIT if asked is None else asked
 
     @property
-    def keeps_on(self) -> bool:
+    def never_completes(self) -> bool:
         """Whether it never completes, so that later nodes get the image too."""
         return self.completion_policy.type == NEVER
 
     @property
-    def asks_registry(self) -> bool:
+    def always_pulls(self) -> bool:
         """Whether nodes that have the image ask the registry for a newer one."""
         return self.image_pull_policy == ALWAYS
 
@@ -115,7 +115,7 @@ class ImagePullJobView(View):
     status: ImagePullJobStatus | None = None
 
 
-class ImagePullJob(Named):
+class ImagePullJob(NamespacedObject):
     """A job as it is cached."""
 
     owner_uid: str
@@ -125,7 +125,7 @@ class ImagePullJob(Named):
     service_account: str
     """The ServiceAccount whose pull secrets are used if `spec` names none; empty: the account `default`."""
     generation: int
-    dying: bool
+    terminating: bool
     spec: ImagePullJobSpec
     status: ImagePullJobStatus | None
     """None: nobody has written one yet."""
@@ -133,7 +133,7 @@ class ImagePullJob(Named):
     """Whether `selector` chooses a node with these labels, apart from names."""
 
     @property
-    def is_left_behind(self) -> bool:
+    def is_orphaned(self) -> bool:
         """Whether its DaemonSet was deleted with `--cascade=orphan`. Nobody else would delete the job, and one of the
         same name may be needed again."""
         return bool(self.hash) and not self.owner_uid
@@ -154,7 +154,7 @@ def project(view: ImagePullJobView) -> ImagePullJob:
         hash=(meta.labels or {}).get(HASH_LABEL, ""),
         service_account=(meta.annotations or {}).get(SERVICE_ACCOUNT_ANNOTATION, ""),
         generation=meta.generation,
-        dying=meta.deletion_timestamp is not None,
+        terminating=meta.deletion_timestamp is not None,
         spec=spec,
         status=view.status,
         matches=parse(spec.selector or LabelSelector()),
@@ -203,7 +203,7 @@ def targets(
     return Targets(
         nodes=[node.name for node in sorted(chosen, key=lambda one: (first(one.labels), one.name), reverse=True)],
         not_ready=frozenset(node.name for node in chosen if node.silent),
-        with_image=frozenset(node.name for node in chosen if not job.spec.asks_registry and image in node.images),
+        with_image=frozenset(node.name for node in chosen if not job.spec.always_pulls and image in node.images),
     )
 
 
@@ -241,13 +241,13 @@ LOST: Final = "ContainerStatusUnknown"
 """The reason in the status of a container whose end the kubelet did not see."""
 
 
-class Pulling(StrEnum):
-    UNDERWAY = "pulling"
-    DONE = "pulled"
+class PullState(StrEnum):
+    ACTIVE = "pulling"
+    SUCCEEDED = "pulled"
     FAILED = "failed"
 
 
-class Puller(Named):
+class Puller(NamespacedObject):
     """A puller as it is cached."""
 
     job: str
@@ -256,8 +256,8 @@ class Puller(Named):
     node: str
     image: str
     """What its container pulls: admission may have changed what the job asked for."""
-    dying: bool
-    state: Pulling
+    terminating: bool
+    state: PullState
     why: str
     """What is wrong, in the words of the kubelet or the scheduler; empty: nothing."""
 
@@ -276,9 +276,9 @@ def project_puller(view: PodView) -> Puller | None:
         job_uid=intern(owner.uid),
         node=intern(target_node(view.spec)),
         image=intern(next((one.image for one in view.spec.containers or () if one.name == CONTAINER), "")),
-        dying=meta.deletion_timestamp is not None,
+        terminating=meta.deletion_timestamp is not None,
         state=state,
-        why=shortened(why, LONGEST_WHY),
+        why=truncated(why, LONGEST_WHY),
     )
 
 
@@ -289,18 +289,18 @@ def _nobody(meta: ObjectMeta) -> OwnerReference | None:
     return OwnerReference() if ours and not owned else None
 
 
-def _progress(status: PodStatusView) -> tuple[Pulling, str]:
+def _progress(status: PodStatusView) -> tuple[PullState, str]:
     one = next((one for one in status.container_statuses or () if one.name == CONTAINER), ContainerStatusView())
     state, last = one.state or ContainerStateView(), one.last_state or ContainerStateView()
     waiting, ended = state.waiting or WaitingView(), state.terminated or last.terminated
     if one.image_id or waiting.reason in PULLED_REASONS or (ended is not None and ended.reason != LOST):
-        return Pulling.DONE, ""
+        return PullState.SUCCEEDED, ""
     if waiting.reason in NOT_PULLED:
-        return Pulling.FAILED, _words(waiting.reason, waiting.message)
+        return PullState.FAILED, _words(waiting.reason, waiting.message)
     if status.phase in ("Failed", "Succeeded"):
-        return Pulling.FAILED, _words(status.reason or "the pod ended", status.message)
+        return PullState.FAILED, _words(status.reason or "the pod ended", status.message)
     unscheduled = any(one.type == "PodScheduled" and one.status == "False" for one in status.conditions or ())
-    return Pulling.UNDERWAY, "the scheduler has not bound the pod" if unscheduled else ""
+    return PullState.ACTIVE, "the scheduler has not bound the pod" if unscheduled else ""
 
 
 def _words(reason: str, message: str) -> str:

@@ -25,7 +25,7 @@ from controller.api.containers import (
     digest_of,
     same_image,
 )
-from controller.api.formats import LONGEST_ITEM, at_least, canonical_quantity, shortened
+from controller.api.formats import LONGEST_ITEM, at_least, canonical_quantity, truncated
 from controller.api.names import IN_PLACE_STATE_ANNOTATION, IN_PLACE_STATE_LEGACY
 from controller.api.objects import JSON, Value, View, epoch
 from controller.api.readiness_gates import PodCondition
@@ -109,25 +109,25 @@ for."""
 class Resize(StrEnum):
     """The state of a resize that is not done."""
 
-    WANTED = "not written yet"
-    UNDERWAY = "the kubelet is resizing it"
+    PROPOSED = "not written yet"
+    IN_PROGRESS = "the kubelet is resizing it"
     DEFERRED = "the node has no room for it now"
-    REFUSED = "the kubelet refuses it"
+    INFEASIBLE = "the kubelet refuses it"
 
 
-class Underway(Value):
+class UpdateInProgress(Value):
     """The part of an update in place that is not done."""
 
     until: float
     """When it counts as finished without any proof (seconds since 1970); infinite: never."""
     restarting: tuple[str, ...] = ()
     """Containers that may not run yet what the spec asks for."""
-    unseen: bool = False
+    not_started: bool = False
     """Whether the status shows that one of these containers was not replaced at all yet."""
     resize: Resize | None = None
     problem: str = ""
     """The message of the kubelet about the resize."""
-    continues: bool = False
+    has_next_batch: bool = False
     """Whether the containers of the next launch priority are to be updated, from `due` on."""
     due: float = 0.0
     """When they may be updated (seconds since 1970); before that, it is not certain that the containers with a higher
@@ -136,22 +136,22 @@ class Underway(Value):
     """The containers of all launch priorities after the next one."""
     patience: float = SETTLE_SECONDS
     """Seconds from the update to `until` or `due`."""
-    taken_back: str = ""
+    reverted_to: str = ""
     """The former revision hash of the pod, if somebody has put one of its images back and only its label is new."""
 
     @property
     def only_resizes(self) -> bool:
         """Whether only the resize is not done: all containers run the right image."""
-        return self.resize is not None and not (self.restarting or self.continues or self.waiting)
+        return self.resize is not None and not (self.restarting or self.has_next_batch or self.waiting)
 
-    def lasts(self, now: float) -> bool:
+    def is_pending(self, now: float) -> bool:
         """Whether it still waits for something. False if the time is too far in the future, because then it comes
         from a wrong clock."""
         return self.until == inf or self._is_to_come(self.until, now)
 
-    def is_due(self, now: float) -> bool:
+    def can_continue(self, now: float) -> bool:
         """Whether the containers of the next launch priority may be updated now."""
-        return self.continues and not self._is_to_come(self.due, now)
+        return self.has_next_batch and not self._is_to_come(self.due, now)
 
     def _is_to_come(self, moment: float, now: float) -> bool:
         return now < moment <= now + 2 * self.patience
@@ -167,7 +167,7 @@ class _Proof(Enum):
     NONE = inf
 
 
-def underway_of(
+def unfinished_update(
     state: InPlaceState,
     containers: Iterable[ContainerView],
     statuses: Iterable[ContainerStatusView],
@@ -176,13 +176,13 @@ def underway_of(
     of: str,
     generation: int,
     observed: bool | None,
-) -> Underway | None:
+) -> UpdateInProgress | None:
     """The part of an update that is not done; None: it is finished. `of` is the revision in the label of the pod,
     `generation` that of its spec. `observed`: whether the kubelet has seen this generation; None: not known."""
     shown = {one.name: one for one in statuses}
     wanted = {one.name: one for one in containers}
     if former := _former(state, of, wanted):
-        return Underway(until=inf, taken_back=former)
+        return UpdateInProgress(until=inf, reverted_to=former)
     since = epoch(state.update_timestamp) or 0.0  # an unreadable time counts as long ago
     proofs = {
         name: _proof(state, name, shown.get(name), wanted[name].image, since, observed=observed)
@@ -197,14 +197,14 @@ def underway_of(
     patience = max((proof.value for proof in proofs.values()), default=0.0)
     required = (state.pre_check_before_next and state.pre_check_before_next.containers_required_ready) or ()
     ready = all(name in shown and shown[name].ready for name in required if name in wanted)
-    return Underway(
+    return UpdateInProgress(
         until=inf if resize is not None or waits else since + patience,
         patience=patience,
         restarting=restarting,
-        unseen=_Proof.NONE in proofs.values(),
+        not_started=_Proof.NONE in proofs.values(),
         resize=resize,
         problem=problem,
-        continues=bool(waits) and patience < inf and resize is None and ready,
+        has_next_batch=bool(waits) and patience < inf and resize is None and ready,
         due=since + patience if restarting else 0.0,
         waiting=tuple(sorted({**(state.next_container_images or {}), **(state.next_container_resources or {})})),
     )
@@ -273,21 +273,21 @@ def _resize(
     spec = {name: one.resources for name, one in wanted.items()}
     if any(not _covers(spec[name], one) for name, one in asked.items()):
         # a single write since then was not ours, or the spec would be as asked for; of two, one may have been ours
-        return (None if 0 < state.generation < generation - 1 else Resize.WANTED), ""
+        return (None if 0 < state.generation < generation - 1 else Resize.PROPOSED), ""
     real = {name: shown[name].resources for name in asked if name in shown}
     if all(name in real and _is_given(real[name], one, observed=observed) for name, one in asked.items()):
         return None, ""
     if observed is False:
-        return Resize.UNDERWAY, ""  # its report is about an earlier generation
+        return Resize.IN_PROGRESS, ""  # its report is about an earlier generation
     for one in conditions:
         if one.status != "True" or one.type not in ("PodResizePending", "PodResizeInProgress"):
             continue
-        words = shortened(one.message or one.reason, LONGEST_ITEM)
+        words = truncated(one.message or one.reason, LONGEST_ITEM)
         if one.reason == "Deferred":
             return Resize.DEFERRED, words
         if one.reason in ("Infeasible", "Error"):
-            return Resize.REFUSED, words
-    return Resize.UNDERWAY, ""
+            return Resize.INFEASIBLE, words
+    return Resize.IN_PROGRESS, ""
 
 
 def _is_given(have: ResourcesView | None, asked: ResourcesView, *, observed: bool | None) -> bool:

@@ -19,7 +19,7 @@ LEASE_NAME: Final = "kruise-ds-controller"
 _FULL_QUOTA: Final = re.compile(r'(?:create [^:"]+: )?[a-z.]+ "[^"]*" is forbidden: exceeded quota: ')
 
 
-def tells_of_full_quota(words: str) -> bool:
+def is_quota_exceeded(words: str) -> bool:
     """Whether this is the API server's own message for a ResourceQuota that is used up, also behind `request_words`.
     Such a 403 has no reason of its own. Policies and webhooks may use the same words, but not at the beginning."""
     return _FULL_QUOTA.match(words) is not None

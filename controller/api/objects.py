@@ -115,7 +115,7 @@ class Ref(Value):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-class Named(Value):
+class NamespacedObject(Value):
     """A namespaced object in a cache: what store, queue and guarded writes need."""
 
     namespace: str
@@ -223,7 +223,7 @@ class StatusWriters(Value):
     other: str = ""
     """The field manager of the other controller; empty: none."""
 
-    def rival_since(self, before: StatusWriters) -> str:
+    def other_controller_since(self, before: StatusWriters) -> str:
         """The other controller, if it has written since `before` and the status was ours then; "" otherwise.
 
         What counts is that the entry has changed, not which time is later: two controllers that react to the same
@@ -234,7 +234,7 @@ class StatusWriters(Value):
         return self.other if before.ours and changed and self.theirs >= before.theirs else ""
 
     @property
-    def rival_wrote(self) -> float:
+    def other_controller_wrote(self) -> float:
         """When another controller wrote after us, if no `before` is known (seconds since 1970); 0: none did."""
         return self.theirs if 0 < self.ours < self.theirs else 0.0
 

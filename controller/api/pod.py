@@ -16,10 +16,10 @@ from controller.api.containers import (
     ContainerStatusView,
     ContainerView,
     PodProblem,
-    complaint_of,
+    failure_message_of,
     problem_of_container,
 )
-from controller.api.in_place import InPlaceState, Underway, state_of, underway_of
+from controller.api.in_place import InPlaceState, UpdateInProgress, state_of, unfinished_update
 from controller.api.names import (
     HASH_LABEL,
     LIFECYCLE_STATE_LABEL,
@@ -27,7 +27,7 @@ from controller.api.names import (
     NODE_AGENT_ANNOTATION,
     PREPARING_DELETE,
 )
-from controller.api.objects import ManagedFields, Named, ObjectMeta, View, epoch, ownership_of
+from controller.api.objects import ManagedFields, NamespacedObject, ObjectMeta, View, epoch, ownership_of
 from controller.api.readiness_gates import PodCondition, ReadinessGate, ReadinessGateView, gates_of
 from controller.api.selector import Requirement
 
@@ -87,7 +87,7 @@ class ManagedPodView(PodView):
     metadata: ManagedMeta
 
 
-class Pod(Named):
+class Pod(NamespacedObject):
     """A pod as it is cached: one of ours, or one without a controller that a selector may match."""
 
     owner_uid: str
@@ -102,7 +102,7 @@ class Pod(Named):
     bound: bool
     """Whether the scheduler has put it on `node` already."""
     phase: str
-    dying: bool
+    terminating: bool
     """Whether it has a deletionTimestamp."""
     ready: bool
     """Whether its Ready condition and our readiness gates are True, and no container is being restarted by an update
@@ -112,11 +112,11 @@ class Pod(Named):
     whichever is later; None: not ready, or not known."""
     problem: PodProblem | None = None
     """Why it will not become ready by itself, as far as its status shows; None: nothing is known, or it is ready."""
-    complaint: str = ""
+    failure_message: str = ""
     """The message about a container that cannot start or that ends, during an update in place; else empty."""
     gates: tuple[ReadinessGate, ...] = ()
     """The readiness gates that we set."""
-    underway: Underway | None = None
+    in_progress: UpdateInProgress | None = None
     """The unfinished part of an update in place; None: there is none."""
     restarted_at: float | None = None
     """When the last container without readiness probe restarted (seconds since 1970, clock of the node); None: none
@@ -145,7 +145,7 @@ class Pod(Named):
     @property
     def adoptable(self) -> bool:
         """Whether a DaemonSet whose selector matches it may adopt it: it has no controller and is a live pod."""
-        return not (self.owner_uid or self.dying or self.ended)
+        return not (self.owner_uid or self.terminating or self.ended)
 
     @property
     def held_by_hook(self) -> bool:
@@ -153,9 +153,9 @@ class Pod(Named):
         return self.labels.get(LIFECYCLE_STATE_LABEL) == PREPARING_DELETE
 
     @property
-    def marked(self) -> bool:
+    def marked_not_ready(self) -> bool:
         """Whether it was made not ready for its deletion."""
-        return any(gate.marked for gate in self.gates)
+        return any(gate.marked_not_ready for gate in self.gates)
 
     @property
     def draining(self) -> bool:
@@ -163,8 +163,8 @@ class Pod(Named):
         return any(gate.draining for gate in self.gates)
 
     @property
-    def due_gates(self) -> tuple[ReadinessGate, ...]:
-        return tuple(gate for gate in self.gates if gate.due)
+    def gates_to_open(self) -> tuple[ReadinessGate, ...]:
+        return tuple(gate for gate in self.gates if gate.to_open)
 
     @property
     def ready_ignoring_hook(self) -> bool:
@@ -202,15 +202,15 @@ def project(view: PodView) -> Pod | None:
     statuses = status.container_statuses or ()
     gates = gates_of(view.spec.readiness_gates, conditions) if view.spec.readiness_gates else ()
     state = state_of(meta.annotations)
-    underway = None if state is None else _underway(view, state, conditions, statuses)
+    in_progress = None if state is None else _underway(view, state, conditions, statuses)
     ready, ready_since = False, None
     for condition in conditions:
         if condition.type == "Ready" and condition.status == "True":
             ready, ready_since = True, _latest(condition.last_transition_time, statuses)
-    unseen = underway is not None and underway.unseen
+    unseen = in_progress is not None and in_progress.not_started
     if not all(gate.open for gate in gates) or unseen:
         ready, ready_since = False, None
-    marked = any(gate.marked for gate in gates)
+    marked = any(gate.marked_not_ready for gate in gates)
     held = marked or (meta.labels or {}).get(LIFECYCLE_STATE_LABEL) == PREPARING_DELETE
     return Pod(
         namespace=intern(meta.namespace),
@@ -225,25 +225,27 @@ def project(view: PodView) -> Pod | None:
         node=intern(target_node(view.spec)),
         bound=bool(view.spec.node_name),
         phase=intern(view.status.phase),
-        dying=meta.deletion_timestamp is not None,
+        terminating=meta.deletion_timestamp is not None,
         ready=ready,
         ready_since=ready_since,
         problem=_ailment(status, state.replaced if state is not None else (), ready=ready),
-        complaint=complaint_of(statuses, state.replaced) if state is not None and underway is not None else "",
+        failure_message=failure_message_of(statuses, state.replaced)
+        if state is not None and in_progress is not None
+        else "",
         gates=gates,
-        underway=underway,
+        in_progress=in_progress,
         restarted_at=_restarted_at(view),
         updated_in_place=state is not None,
         has_node_agent=NODE_AGENT_ANNOTATION in (meta.annotations or ()),
         drained=marked and not unseen and _would_be_ready(gates, conditions),
-        drained_for_update=underway is None and _is_drained_for_update(gates, conditions),
+        drained_for_update=in_progress is None and _is_drained_for_update(gates, conditions),
         held_since=epoch((meta.annotations or {}).get(LIFECYCLE_TIMESTAMP_ANNOTATION)) if held else None,
     )
 
 
 def _would_be_ready(gates: Sequence[ReadinessGate], conditions: Sequence[PodCondition]) -> bool:
     """Whether its containers are ready, and all our other readiness gates are open."""
-    others = all(gate.open or (gate.marked and not gate.kept) for gate in gates)
+    others = all(gate.open or (gate.marked_not_ready and not gate.held_by_others) for gate in gates)
     return others and _are_containers_ready(conditions)
 
 
@@ -258,12 +260,14 @@ def _are_containers_ready(conditions: Sequence[PodCondition]) -> bool:
 
 def _underway(
     view: PodView, state: InPlaceState, conditions: Sequence[PodCondition], statuses: Sequence[ContainerStatusView]
-) -> Underway | None:
+) -> UpdateInProgress | None:
     seen = view.status.observed_generation
     observed = seen >= view.metadata.generation if seen else None
     meta, containers = view.metadata, view.spec.containers or ()
     of = (meta.labels or {}).get(HASH_LABEL, "")
-    return underway_of(state, containers, statuses, conditions, of=of, generation=meta.generation, observed=observed)
+    return unfinished_update(
+        state, containers, statuses, conditions, of=of, generation=meta.generation, observed=observed
+    )
 
 
 def _latest(since: str | None, statuses: Sequence[ContainerStatusView]) -> float | None:

@@ -47,17 +47,17 @@ class ReadinessGate(Value):
     """When the condition last changed (seconds since 1970); None: not known."""
     draining: bool = False
     """Whether it was closed for an in-place update."""
-    marked: bool = False
+    marked_not_ready: bool = False
     """Whether it is closed because the pod is prepared for its deletion."""
-    kept: bool = False
+    held_by_others: bool = False
     """Whether somebody else keeps it closed."""
-    foreign: bool = False
+    unlisted: bool = False
     """Whether another writer keeps it closed with a message that is no list, so that our entry cannot be added."""
 
     @property
-    def due(self) -> bool:
+    def to_open(self) -> bool:
         """Whether it is closed although nobody wants it closed."""
-        return not (self.open or self.marked or self.kept)
+        return not (self.open or self.marked_not_ready or self.held_by_others)
 
 
 def gates_of(gates: Iterable[ReadinessGateView], conditions: Sequence[PodCondition]) -> tuple[ReadinessGate, ...]:
@@ -77,9 +77,9 @@ def _gate(type_: str, conditions: Sequence[PodCondition]) -> ReadinessGate:
                 index=index,
                 since=epoch(one.last_transition_time),
                 draining=not open_ and one.reason == START_IN_PLACE_UPDATE,
-                marked=any(map(is_ours, entries or ())),
-                kept=entries is None or not all(map(is_ours, entries)),
-                foreign=entries is None,
+                marked_not_ready=any(map(is_ours, entries or ())),
+                held_by_others=entries is None or not all(map(is_ours, entries)),
+                unlisted=entries is None,
             )
     return ReadinessGate(type=type_, open=False, present=False, index=len(conditions))
 

@@ -11,7 +11,16 @@ from collections.abc import Mapping
 
 from controller.api import template_identity
 from controller.api.names import HASH_LABEL, NEVER_RAN_ANNOTATION
-from controller.api.objects import JSON, JSONObject, Named, ObjectMeta, View, as_bytes, fields_of, ownership_of
+from controller.api.objects import (
+    JSON,
+    JSONObject,
+    NamespacedObject,
+    ObjectMeta,
+    View,
+    as_bytes,
+    fields_of,
+    ownership_of,
+)
 
 HIGHEST_NUMBER = 2**62
 """Numbers are counted up to this one. A stored number beyond it, or below 1, counts as 0."""
@@ -31,7 +40,7 @@ class RevisionView(View):
     revision: int = 0
 
 
-class Revision(Named):
+class Revision(NamespacedObject):
     """A ControllerRevision as it is cached."""
 
     owner_uid: str
@@ -43,7 +52,7 @@ class Revision(Named):
     template: JSONObject
     identity: str
     """The meaning of the template (`canonical.identity`), by which revisions are compared."""
-    dying: bool = False
+    terminating: bool = False
     created: str = ""
     """When, in RFC 3339."""
     annotated: bool = False
@@ -75,7 +84,7 @@ def project(view: RevisionView) -> Revision | None:
         number=view.revision if 0 < view.revision <= HIGHEST_NUMBER else 0,
         template=template,
         identity=template_identity.identity(template),
-        dying=meta.deletion_timestamp is not None,
+        terminating=meta.deletion_timestamp is not None,
         created=meta.creation_timestamp or "",
         annotated=bool(meta.annotations),
         never_ran=NEVER_RAN_ANNOTATION in (meta.annotations or {}),

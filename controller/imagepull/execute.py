@@ -225,7 +225,7 @@ def _container(job: ImagePullJob) -> JSONObject:
     return {
         "name": CONTAINER,
         "image": job.spec.image,
-        "imagePullPolicy": ALWAYS if job.spec.asks_registry else "IfNotPresent",
+        "imagePullPolicy": ALWAYS if job.spec.always_pulls else "IfNotPresent",
         "command": [NO_COMMAND],
         "resources": {
             "requests": {"cpu": "1m", "memory": "1Mi"},

@@ -9,8 +9,8 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from controller.api.formats import shortened
-from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, Pulling
+from controller.api.formats import truncated
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, PullState
 from controller.api.objects import Ref, Value, epoch, rfc3339
 from controller.planner.actions import Note
 
@@ -108,14 +108,14 @@ class JobWorld(Value, gc=True):
     @property
     def retried(self) -> Mapping[str, float]:
         """When each failed node is tried again; empty unless the job never completes."""
-        return {node: self.retry_at.get(node, -inf) for node in self.failed} if self.job.spec.keeps_on else {}
+        return {node: self.retry_at.get(node, -inf) for node in self.failed} if self.job.spec.never_completes else {}
 
     def may_write(self, key: str) -> bool:
         return key not in self.in_flight and key not in self.in_backoff
 
     def may_end(self, puller: Puller) -> bool:
         """Whether the deletion of the puller should be requested now."""
-        return not puller.dying and self.may_write(puller.uid)
+        return not puller.terminating and self.may_write(puller.uid)
 
 
 class JobPlan(Value, gc=True):
@@ -133,7 +133,7 @@ class JobPlan(Value, gc=True):
 
 
 def plan(world: JobWorld) -> JobPlan:
-    if world.job.dying or world.job.is_left_behind or world.status.completion_time:
+    if world.job.terminating or world.job.is_orphaned or world.status.completion_time:
         return _after_the_end(world)
     found = PullerResults(world)
     attempts = {node: one for node, one in {**world.attempts, **found.attempts}.items() if node not in found.results}
@@ -143,7 +143,7 @@ def plan(world: JobWorld) -> JobPlan:
     some_ready = any(node not in found.results and node not in world.not_ready for node in world.pending)
     only_not_ready = not some_ready and len(found.results) < len(world.pending)
     gives_up_at = min(world.only_not_ready_since, world.moment) + world.job.spec.timeout
-    if not some_ready and not world.job.spec.keeps_on and (not only_not_ready or gives_up_at <= world.moment):
+    if not some_ready and not world.job.spec.never_completes and (not only_not_ready or gives_up_at <= world.moment):
         return _end(world, found, attempts, COMPLETED)
     starts = _starts(world, found, attempts)
     wakes = chain(
@@ -184,7 +184,7 @@ def _starts(world: JobWorld, found: PullerResults, attempts: Mapping[str, Attemp
 def _deadline(world: JobWorld) -> float:
     """When the job ends in any case (seconds since 1970); infinite: never."""
     seconds = world.job.spec.completion_policy.active_deadline_seconds
-    if seconds is None or world.job.spec.keeps_on:
+    if seconds is None or world.job.spec.never_completes:
         return inf
     return (epoch(world.status.start_time) or world.now) + seconds
 
@@ -209,7 +209,7 @@ def _after_the_end(world: JobWorld) -> JobPlan:
     """The plan after the end: no puller stays, and the job is deleted after its TTL."""
     actions: tuple[JobAction, ...] = _all_ends(world)
     ttl, wake_at = _remaining_ttl(world), inf
-    if not world.job.dying and not world.pullers:
+    if not world.job.terminating and not world.pullers:
         if ttl > 0:
             wake_at = world.moment + ttl
         elif world.may_write(world.job.uid):
@@ -223,7 +223,7 @@ def _all_ends(world: JobWorld) -> tuple[EndPuller, ...]:
 
 def _remaining_ttl(world: JobWorld) -> float:
     """Seconds until the job is deleted; infinite: it stays."""
-    if world.job.is_left_behind:
+    if world.job.is_orphaned:
         return 0.0
     completed, ttl = epoch(world.status.completion_time), world.job.spec.completion_policy.ttl_seconds_after_finished
     return inf if completed is None or ttl is None else completed + ttl - world.now
@@ -244,7 +244,7 @@ def _status(world: JobWorld, results: Mapping[str, Result], active: int, message
         succeeded=succeeded,
         failed=len(failed),
         failed_nodes=tuple(names[:FAILED_NODES_KEPT]) or None,
-        message=shortened(message),
+        message=truncated(message),
         start_time=world.status.start_time or rfc3339(world.now),
         completion_time=world.status.completion_time,
     )
@@ -287,12 +287,12 @@ class PullerResults:
 
     def _goes_on(self, puller: Puller) -> bool:
         world, node = self._world, puller.node
-        if puller.dying or puller.uid in world.in_flight:
+        if puller.terminating or puller.uid in world.in_flight:
             return False
-        if puller.state is Pulling.DONE:
+        if puller.state is PullState.SUCCEEDED:
             self.results[node] = PULLED
             return False
-        if puller.state is Pulling.FAILED:
+        if puller.state is PullState.FAILED:
             self._failed(node, puller.uid, puller.why)
             return False
         if node in world.not_ready:

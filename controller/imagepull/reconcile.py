@@ -131,7 +131,7 @@ class JobReconciler:
 
     def _is_stale(self, key: Key) -> bool:
         reached = {OF_PODS: self._caches.pullers.progress_in(key.namespace)}
-        alive = {puller.uid for puller in self._caches.pullers_of(key) if not puller.dying}
+        alive = {puller.uid for puller in self._caches.pullers_of(key) if not puller.terminating}
         stale = self._expectations.check(str(key), reached, alive.__contains__, elapsed())
         if stale is None:
             return False
@@ -248,7 +248,7 @@ class JobReconciler:
             self._expectations.forget(str(key))
             return Done()
         in_backoff = state.places.held_back(elapsed())
-        ends = [one for one in pullers if not one.dying and one.uid not in {*state.in_flight, *in_backoff}]
+        ends = [one for one in pullers if not one.terminating and one.uid not in {*state.in_flight, *in_backoff}]
         execution = self._execution(key, state, requeue)
         await execution.carry_out([EndPuller(pod=one.ref) for one in ends[:CEILING]])
         later = AT_ONCE if len(ends) > CEILING else min(in_backoff.values(), default=inf) - elapsed()
@@ -266,7 +266,7 @@ class JobReconciler:
         """Write the status if it may be written now. Returns when the remaining changes may be written; `inf`: none
         remain."""
         before = state.latest_status(job)
-        if wanted == before or STATUS in state.in_flight or job.dying:
+        if wanted == before or STATUS in state.in_flight or job.terminating:
             return inf
         now = elapsed()
         if (until := state.places.held_back(now).get(STATUS)) is not None:
@@ -280,7 +280,7 @@ class JobReconciler:
 
 def _is_over(job: ImagePullJob, state: JobState) -> bool:
     status = state.latest_status(job)
-    return job.dying or (status is not None and status.completion_time is not None)
+    return job.terminating or (status is not None and status.completion_time is not None)
 
 
 def _outcome(execution: JobExecution, after: float) -> Outcome:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
-from controller.api.formats import LONGEST_ITEM, IntOrPercent, counted, is_well_formed, scaled, shortened
+from controller.api.formats import LONGEST_ITEM, IntOrPercent, counted, is_well_formed, scaled, truncated
 from controller.api.image_pull_job import ALWAYS, JOB_KIND, NEVER, ImagePullJob
 from controller.api.names import (
     API_VERSION,
@@ -116,7 +116,7 @@ class RolloutJobs:
 
     async def __call__(self, item: WorkItem[Key], requeue: Requeue) -> Outcome:
         daemonset = self._caches.daemonsets.get(item.key)
-        if daemonset is None or daemonset.dying:
+        if daemonset is None or daemonset.terminating:
             return Done()  # its jobs are deleted as its dependents
         revisions, pods = self._caches.revisions_of(daemonset), self._caches.pods_of(daemonset)
         wanted = wanted_images(daemonset, self._rules_of(daemonset), revisions, pods)
@@ -128,7 +128,7 @@ class RolloutJobs:
         state.existed.update(image for image, job in existing if job is not None and state.can_use(job))
         try:
             for job in list(self._by_owner.get((daemonset.namespace, daemonset.uid)).values()):
-                if not job.dying and not (wanted.jobs and state.can_use(job)):
+                if not job.terminating and not (wanted.jobs and state.can_use(job)):
                     errors += await self._remove(client, daemonset, job)
             errors += await self._create_missing(client, daemonset, wanted, state)
         finally:
@@ -183,7 +183,7 @@ class RolloutJobs:
     def _existing(self, daemonset: DaemonSet, job: WantedJob) -> ImagePullJob | None:
         """The job if it exists and is ours; not one that is being deleted, which pulls nothing more."""
         found = self._jobs.get(Key(daemonset.namespace, job.name))
-        if found is None or found.dying or found.uid in self._removed:
+        if found is None or found.terminating or found.uid in self._removed:
             return None
         return found if found.owner_uid == daemonset.uid else None
 
@@ -265,7 +265,7 @@ class _RolloutState(msgspec.Struct):
     def can_use(self, job: ImagePullJob) -> bool:
         """Whether the rollout can use this job. While nodes wait it must never complete: once such a job is gone,
         nodes where it failed would be updated without the image."""
-        return job.hash == self.hash and (job.spec.keeps_on or not self.waits)
+        return job.hash == self.hash and (job.spec.never_completes or not self.waits)
 
     def created(self, image: str) -> None:
         self.refused.discard(image)
@@ -288,7 +288,7 @@ def wanted_images(
     if current is None or rules.problems:
         return None
     same = {one.hash for one in of_template(daemonset, revisions)}
-    live = [pod for pod in pods if pod.node and not pod.dying and not pod.ended]
+    live = [pod for pod in pods if pod.node and not pod.terminating and not pod.ended]
     old = {pod.hash for pod in live if pod.hash not in same}
     desired = (daemonset.status.desired_number_scheduled if daemonset.status else 0) or len(live)
     if not old or _is_one_wave(daemonset, desired):
@@ -312,7 +312,7 @@ def wanted_images(
 
 def nodes_with_old_pod(pods: Collection[Pod], hash_: str) -> Iterator[str]:
     """The nodes of live pods of another revision: a job pulls for these."""
-    return (pod.node for pod in pods if pod.node and not pod.dying and not pod.ended and pod.hash != hash_)
+    return (pod.node for pod in pods if pod.node and not pod.terminating and not pod.ended and pod.hash != hash_)
 
 
 def images_of(template: JSONObject) -> Mapping[str, str]:
@@ -379,7 +379,7 @@ def annotation_notes(daemonset: DaemonSet) -> tuple[Note, ...]:
         Note(
             warning=True,
             reason=INVALID_ANNOTATION,
-            message=f"annotation {name}: {shortened(daemonset.annotations[name], LONGEST_ITEM)!r} is not {what}",
+            message=f"annotation {name}: {truncated(daemonset.annotations[name], LONGEST_ITEM)!r} is not {what}",
         )
         for name, what in _options_of(daemonset).invalid.items()
     )

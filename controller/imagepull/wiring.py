@@ -155,7 +155,11 @@ class ImagePullParts:
             self._rollouts.job_seen(new)
         if (job := new or old) is not None and (old is None or new is None or old.status != new.status):
             self._wake_owner(job)
-        same_spec = old is not None and new is not None and (old.generation, old.dying) == (new.generation, new.dying)
+        same_spec = (
+            old is not None
+            and new is not None
+            and (old.generation, old.terminating) == (new.generation, new.terminating)
+        )
         self.queue.enqueue(change.key, "lazy" if same_spec else "urgent", "job changed")
 
     def on_puller(self, change: Change[Puller]) -> None:

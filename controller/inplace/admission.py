@@ -18,7 +18,7 @@ from controller.api.objects import OURS, JSONObject, Value, fields_of, value_at
 from controller.api.pod import ManagedPodView, PodView
 from controller.api.revision import Revision
 from controller.inplace.change import InPlaceChange, amount_of
-from controller.inplace.patches import amounts_of, swapping, underway_in, updating
+from controller.inplace.patches import amounts_of, swapping, unfinished_update_of, updating
 
 IMAGE_UNDONE = "admission changes their image at creation, and would not change the new one"
 RESOURCES_UNDONE = "admission changes their cpu or memory at creation, and would not change the new amounts"
@@ -126,8 +126,10 @@ def _unsized(pod: PodView) -> frozenset[str]:
     state = state_of(pod.metadata.annotations)
     if state is None:
         return frozenset()
-    underway = underway_in(pod, state)
-    unwritten = state.container_resources if underway is not None and underway.resize is Resize.WANTED else None
+    in_progress = unfinished_update_of(pod, state)
+    unwritten = (
+        state.container_resources if in_progress is not None and in_progress.resize is Resize.PROPOSED else None
+    )
     return frozenset({**(unwritten or {}), **(state.next_container_resources or {})})
 
 

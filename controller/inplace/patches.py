@@ -23,7 +23,7 @@ import msgspec
 
 from controller.api import patch
 from controller.api.containers import ContainerStatusView, ContainerView, ResourcesView
-from controller.api.in_place import InPlaceState, Resize, Superseded, Underway, state_of, underway_of
+from controller.api.in_place import InPlaceState, Resize, Superseded, UpdateInProgress, state_of, unfinished_update
 from controller.api.names import (
     CONTAINER_BARRIER,
     HASH_LABEL,
@@ -199,15 +199,15 @@ def _left_undone(pod: PodView, before: InPlaceState, now: float) -> tuple[Collec
     """Containers that may not run yet what the last update asked for, including those of later batches; and whether a
     resize is not done yet."""
     late = (before.unfinished_images or {}).keys() & (before.next_container_images or {}).keys()
-    underway = underway_in(pod, before)
-    if underway is None or not underway.lasts(now):
+    in_progress = unfinished_update_of(pod, before)
+    if in_progress is None or not in_progress.is_pending(now):
         return late, False
-    return {*underway.restarting, *late}, underway.resize is not None
+    return {*in_progress.restarting, *late}, in_progress.resize is not None
 
 
-def underway_in(pod: PodView, state: InPlaceState) -> Underway | None:
+def unfinished_update_of(pod: PodView, state: InPlaceState) -> UpdateInProgress | None:
     statuses, generation = pod.status.container_statuses or (), pod.metadata.generation
-    return underway_of(
+    return unfinished_update(
         state, pod.spec.containers or (), statuses, (), of=_hash(pod), generation=generation, observed=None
     )
 
@@ -386,8 +386,8 @@ def _ends(container: ContainerView, asked: JSONObject) -> bool:
 
 
 def _is_to_be_resized(pod: PodView, state: InPlaceState) -> bool:
-    underway = underway_in(pod, state)
-    return underway is not None and underway.resize is Resize.WANTED
+    in_progress = unfinished_update_of(pod, state)
+    return in_progress is not None and in_progress.resize is Resize.PROPOSED
 
 
 def _amounts(index: int, asked: JSONObject, have: ResourcesView | None) -> Iterable[JSONObject]:

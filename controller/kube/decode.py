@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from controller.api.formats import LONGEST_ITEM, shortened
+from controller.api.formats import LONGEST_ITEM, truncated
 from controller.api.objects import Key, Value, View
 from controller.kube.requests import Resource, W
 
@@ -187,7 +187,7 @@ class Decoder(Generic[W, T]):
                 return Malformed(
                     key=_key_of(meta),
                     version=meta.resource_version,
-                    reason=f"unknown watch event {shortened(unknown, LONGEST_ITEM)!r}",
+                    reason=f"unknown watch event {truncated(unknown, LONGEST_ITEM)!r}",
                 )
 
 
@@ -196,15 +196,15 @@ def _float(text: str) -> float:
     Raises ValueError for a number that no float can hold."""
     value = float(text)
     if isinf(value):
-        raise ValueError(f"{shortened(text, LONGEST_ITEM)} is out of range")
+        raise ValueError(f"{truncated(text, LONGEST_ITEM)} is out of range")
     return value
 
 
 def _malformed(key: Key, version: str, error: Exception) -> Malformed:
     words = str(error)
     found = _IN_FIELD.search(words)
-    field = shortened(found[1], LONGEST_ITEM) if found is not None else ""
-    return Malformed(key=key, version=version, reason=shortened(words, LONGEST_ITEM), field=field)
+    field = truncated(found[1], LONGEST_ITEM) if found is not None else ""
+    return Malformed(key=key, version=version, reason=truncated(words, LONGEST_ITEM), field=field)
 
 
 class _ListMeta(View):

@@ -24,7 +24,7 @@ from typing import Final
 import msgspec
 
 from controller.api.formats import listed
-from controller.api.names import request_words, tells_of_full_quota, unknown_fields
+from controller.api.names import is_quota_exceeded, request_words, unknown_fields
 from controller.api.objects import Value, View
 from controller.kube.requests import NotConnected, Response
 
@@ -260,7 +260,7 @@ def _class_of(verb: str, response: Response, reason: str, message: str, causes: 
         return UnknownFields
     if code == 403 and any(cause.reason == "NamespaceTerminating" for cause in causes):
         return NamespaceTerminating
-    if code == 403 and tells_of_full_quota(message):
+    if code == 403 and is_quota_exceeded(message):
         return QuotaExceeded
     if code == 503 and response.retry_after is not None:
         return TooManyRequests

@@ -56,7 +56,7 @@ def sample_daemonsets(caches: Caches, states: DaemonSetStates, now: float) -> It
     """Every DaemonSet with its state; `now` is in seconds since 1970. Call it between passes, on their event loop."""
     for daemonset in caches.daemonsets.values():
         state = states.of(daemonset.uid)
-        summary = state.summary.at(now) if state.summary is not None and not daemonset.dying else None
+        summary = state.summary.at(now) if state.summary is not None and not daemonset.terminating else None
         yield DaemonSetSample(daemonset=daemonset, summary=summary, paused_since=paused_since(daemonset, state))
 
 
@@ -115,7 +115,7 @@ def _info(sample: DaemonSetSample) -> Samples:
 
 def _phases(sample: DaemonSetSample) -> Samples:
     """The phase as it was written; no status says that a DaemonSet is being deleted, or was never handled."""
-    now = Phase.TERMINATING if sample.daemonset.dying else sample.rollout.phase or Phase.PENDING
+    now = Phase.TERMINATING if sample.daemonset.terminating else sample.rollout.phase or Phase.PENDING
     return [((phase.value,), float(phase == now)) for phase in Phase]
 
 

@@ -240,7 +240,7 @@ class Instrumentation:
         rolling = daemonset.rolling_update
         if rolling is None or (rolling.max_surge is None and rolling.rolling_update_type != "Surging"):
             return False
-        beside = (pod for pod in self._caches.pods_of(daemonset) if pod.node == action.node and not pod.dying)
+        beside = (pod for pod in self._caches.pods_of(daemonset) if pod.node == action.node and not pod.terminating)
         return any(pod.hash != action.revision.hash and not pod.ended for pod in beside)
 
     def _update_began(self, uid: str, node: str, method: Method, now: float) -> None:
@@ -254,8 +254,8 @@ class Instrumentation:
 
     def pod_seen(self, daemonset: DaemonSet, pod: Pod, now: float) -> None:
         """Note a pod of the DaemonSet that the cache shows."""
-        until = now if pod.underway is None else pod.underway.until
-        ready = pod.ready and not pod.dying and not pod.ended and until < inf
+        until = now if pod.in_progress is None else pod.in_progress.until
+        ready = pod.ready and not pod.terminating and not pod.ended and until < inf
         so_far = 0.0 if pod.ready_since is None else max(0.0, now - pod.ready_since)
         wait = max(0.0, daemonset.spec.min_ready_seconds - so_far, until - now)
         self._counters.updates.pod_seen(daemonset.uid, pod.node, pod.name, pod.hash, ready=ready, wait=wait, now=now)

@@ -93,12 +93,12 @@ class RelabelPod(OnPod):
 
     operation = ""
     hash: str
-    taken_back: bool = False
+    reverted: bool = False
     """The hash is that of its former revision: somebody has taken back what its update in place had changed."""
 
     @property
     def backoff_key(self) -> BackoffKey:
-        return BackoffKey.of_label(self.pod.uid) if self.taken_back else super().backoff_key
+        return BackoffKey.of_label(self.pod.uid) if self.reverted else super().backoff_key
 
     @property
     def variant(self) -> str:

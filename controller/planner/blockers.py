@@ -34,8 +34,8 @@ def handlers(pod: Pod, hook: LifecycleHook | None) -> tuple[str, ...]:
 
 def is_prepared(pod: Pod, hook: LifecycleHook) -> bool:
     """Whether the pod is fully prepared for its deletion."""
-    gated = any(gate.type == KRUISE_POD_READY and not gate.foreign for gate in pod.gates)
-    return pod.held_by_hook and pod.marked is (hook.mark_pod_not_ready and gated)
+    gated = any(gate.type == KRUISE_POD_READY and not gate.unlisted for gate in pod.gates)
+    return pod.held_by_hook and pod.marked_not_ready is (hook.mark_pod_not_ready and gated)
 
 
 def waits_for_hook(rollout: RolloutState, pod: Pod) -> bool:
@@ -115,7 +115,7 @@ def image_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
         return Blocker.UNPULLED
     if found is None or old is None:
         return None
-    restarts = old.underway is not None and old.underway.lasts(rollout.world.now) and old.problem is None
+    restarts = old.in_progress is not None and old.in_progress.is_pending(rollout.world.now) and old.problem is None
     traffic = old.ready or old.drained_for_update or restarts or only_held(node)
     return Blocker.PULLING if traffic else None
 
@@ -124,8 +124,8 @@ def drained_until(rollout: RolloutState, node: NodeInfo) -> float | None:
     """When the grace period before an update in place ends (seconds since 1970); None: it is over. Its start is in
     whole seconds; one that is far ahead comes from a wrong clock and does not count."""
     grace, now = rollout.world.daemonset.in_place_grace, rollout.world.now
-    underway = None if node.old is None else node.old.underway
-    had_traffic = underway is None or underway.only_resizes
+    in_progress = None if node.old is None else node.old.in_progress
+    had_traffic = in_progress is None or in_progress.only_resizes
     if not grace or node.old is None or not had_traffic:
         return None
     ends = [gate.since + 1 + grace for gate in node.old.gates if gate.draining and gate.since is not None]
@@ -163,7 +163,7 @@ def in_the_way(rollout: RolloutState, node: NodeInfo) -> list[Pod]:
     ended = awaits_retry(node, rollout.revision.hash)
     if len(node.live) <= 1 and not ended:
         return []
-    return [pod for pod in node.pods if not pod.dying and pod is not node.old and (ended or not pod.ended)]
+    return [pod for pod in node.pods if not pod.terminating and pod is not node.old and (ended or not pod.ended)]
 
 
 def outgoing(rollout: RolloutState, node: NodeInfo) -> Pod | None:
@@ -182,21 +182,21 @@ def outgoing(rollout: RolloutState, node: NodeInfo) -> Pod | None:
 
 def resize_refusal(world: World, pod: Pod) -> str:
     """Why the kubelet or the server refuses to resize the pod; empty: no resize is needed, or none refused."""
-    if pod.underway is None or pod.underway.resize is None:
+    if pod.in_progress is None or pod.in_progress.resize is None:
         return ""
-    if pod.underway.resize is Resize.REFUSED:
-        return pod.underway.problem
+    if pod.in_progress.resize is Resize.INFEASIBLE:
+        return pod.in_progress.problem
     known = world.refused_resizes.get(pod.uid, "")
-    if known or pod.underway.resize is not Resize.WANTED or world.resizable:
+    if known or pod.in_progress.resize is not Resize.PROPOSED or world.resizable:
         return known
     return world.no_resize or _SWITCHED_OFF
 
 
 def resize_deferral(pod: Pod) -> str:
     """Why the kubelet defers the resize of the pod; empty: it does not."""
-    if pod.underway is None or pod.underway.resize is not Resize.DEFERRED:
+    if pod.in_progress is None or pod.in_progress.resize is not Resize.DEFERRED:
         return ""
-    return pod.underway.problem or Resize.DEFERRED
+    return pod.in_progress.problem or Resize.DEFERRED
 
 
 def is_recreated(world: World, pod: Pod) -> bool:

@@ -320,7 +320,7 @@ def _all_wait(explainer: Explainer) -> Wait | None:
 def _stuck_in_place(rollout: RolloutState) -> Wait | None:
     """The wait for pods that were updated in place and do not become what the revision asks for."""
     updated = [node.current for node in rollout.nodes if node.current is not None and not node.current_available]
-    pods = [pod for pod in updated if pod.underway is not None]
+    pods = [pod for pod in updated if pod.in_progress is not None]
     for reason, text, problem in (
         (
             WaitReason.RESIZE_REFUSED,
@@ -348,7 +348,7 @@ def holding(explainer: Explainer) -> str:
 
 
 def _unmatched_hook(rollout: RolloutState) -> tuple[Condition, ...]:
-    """A warning while no pod has what the hook looks for. Dying pods, and pods that it released, do not count."""
+    """A warning while no pod has what the hook looks for. Terminating and released pods do not count."""
     hook = rollout.world.daemonset.pre_delete
     if hook is None:
         return ()

@@ -158,7 +158,7 @@ class Explainer:
         if rollout.world.daemonset.pre_delete is None:
             return ()
         pods = (pod for node in reversed(rollout.nodes) for pod in node.pods)
-        return tuple([pod for pod in pods if not pod.dying and waits_for_hook(rollout, pod)])
+        return tuple([pod for pod in pods if not pod.terminating and waits_for_hook(rollout, pod)])
 
     @cached_property
     def of_all(self) -> Blocker | None:
@@ -208,15 +208,15 @@ class Explainer:
         """The blocker of a pod of the current revision that stays and is not available."""
         world = self.rollout.world
         stays = is_given_up(self.rollout, pod) or not is_recreated(world, pod)
-        if (pod.held_by_hook or pod.marked) and stays:  # the next pass takes that back
+        if (pod.held_by_hook or pod.marked_not_ready) and stays:  # the next pass takes that back
             asked = Blocker.UNANSWERED if is_unanswered(world, BackoffKey.of_object(pod.uid)) else None
             return asked or write_blocker(world, BackoffKey.of_keeping(pod.uid)) or self._stale
         if resize_refusal(world, pod):
             return Blocker.UNRESIZED
-        underway = pod.underway
-        if underway is None or not underway.lasts(world.now):
+        in_progress = pod.in_progress
+        if in_progress is None or not in_progress.is_pending(world.now):
             return Blocker.STARTING
-        if underway.resize is None:
+        if in_progress.resize is None:
             return Blocker.RESTARTING
         return Blocker.RESIZING
 

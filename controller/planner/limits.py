@@ -116,7 +116,9 @@ def surplus_of(nodes: Sequence[NodeInfo], desired: int) -> tuple[NodeInfo, ...]:
 
 def only_held(node: NodeInfo) -> bool:
     """Whether the old pod would be ready if it were not prepared for its deletion."""
-    return node.old is not None and node.old.ready_ignoring_hook and (node.old.held_by_hook or node.old.marked)
+    return (
+        node.old is not None and node.old.ready_ignoring_hook and (node.old.held_by_hook or node.old.marked_not_ready)
+    )
 
 
 def nodes_for_current(

@@ -30,9 +30,9 @@ class NodeInfo(Value):
     pods: tuple[Pod, ...]
     """The DaemonSet's pods here, without `removed`: bound before unbound, then oldest first."""
     removed: tuple[Pod, ...]
-    """Pods that are both dying and ended: nothing waits for them, but their names are still taken."""
+    """Pods that are both terminating and ended: nothing waits for them, but their names are still taken."""
     current: Pod | None
-    """The live pod of the current revision, available ones first. Live means neither dying nor ended."""
+    """The live pod of the current revision, available ones first. Live means neither terminating nor ended."""
     old: Pod | None
     """The live pod of another revision, available ones first."""
     current_available: bool
@@ -53,7 +53,9 @@ class NodeInfo(Value):
     def old_ready(self) -> bool:
         """Whether the old pod gets traffic: available, or Ready and only younger than minReadySeconds."""
         old = self.old
-        return self.old_available or (old is not None and old.ready and not old.held_by_hook and old.underway is None)
+        return self.old_available or (
+            old is not None and old.ready and not old.held_by_hook and old.in_progress is None
+        )
 
     @property
     def only_old(self) -> bool:
@@ -66,7 +68,7 @@ class NodeInfo(Value):
 
     @property
     def live(self) -> list[Pod]:
-        return [pod for pod in self.pods if not pod.dying and not pod.ended]
+        return [pod for pod in self.pods if not pod.terminating and not pod.ended]
 
     @property
     def ended(self) -> list[Pod]:
@@ -101,7 +103,7 @@ class NodeReader:
         selected: bool = False,
     ) -> NodeInfo:
         removed: Sequence[Pod] = ()
-        if len(pods) > 1 or (pods and pods[0].dying):
+        if len(pods) > 1 or (pods and pods[0].terminating):
             pods, removed = _without_removed(pods)
         current: Pod | None = None
         old: Pod | None = None
@@ -109,13 +111,13 @@ class NodeReader:
         for pod in pods:
             if pod.labels.get(HASH_LABEL) == self._hash:
                 had_current = True
-                if not (current_available or pod.dying or pod.ended):
+                if not (current_available or pod.terminating or pod.ended):
                     current_available = self._is_available(pod)
                     if current is None or current_available:
                         current = pod
             else:
                 had_old = True
-                if not (old_available or pod.dying or pod.ended):
+                if not (old_available or pod.terminating or pod.ended):
                     old_available = self._is_available(pod)
                     if old is None or old_available:
                         old = pod
@@ -152,8 +154,8 @@ class NodeReader:
         be reached."""
         if not live.ready or live.held_by_hook:
             return False
-        if live.underway is not None and live.underway.lasts(self._now):
-            return self._awaits(live.underway.until)
+        if live.in_progress is not None and live.in_progress.is_pending(self._now):
+            return self._awaits(live.in_progress.until)
         restarted_at = live.restarted_at if live.updated_in_place else None
         if not self._min_ready and restarted_at is None:
             return True
@@ -180,7 +182,7 @@ class NodeReader:
 
 
 def _without_removed(pods: Sequence[Pod]) -> tuple[Sequence[Pod], Sequence[Pod]]:
-    """The pods in the order in which they count, without those that are both dying and ended; and these."""
-    there = (pod for pod in pods if not (pod.dying and pod.ended))
-    removed = [pod for pod in pods if pod.dying and pod.ended]
+    """The pods in the order in which they count, without those that are both terminating and ended; and these."""
+    there = (pod for pod in pods if not (pod.terminating and pod.ended))
+    removed = [pod for pod in pods if pod.terminating and pod.ended]
     return sorted(there, key=lambda pod: (not pod.bound, pod.created, pod.name)), removed

@@ -49,11 +49,13 @@ def place_pods(rollout: RolloutState) -> Step:
             continue  # nothing to delete; true for nearly every node
         if node.fit is None:
             for pod in node.pods:
-                if not pod.bound and not pod.dying:  # the pod garbage collector of the cluster deletes bound ones
+                if (
+                    not pod.bound and not pod.terminating
+                ):  # the pod garbage collector of the cluster deletes bound ones
                     needs.delete(pod, DeleteReason.VANISHED)
         elif node.fit is Fit.LEAVE:
             for pod in node.pods:
-                if not pod.dying:
+                if not pod.terminating:
                     needs.leave(pod)
         else:
             _delete_ended(node, needs)
@@ -221,7 +223,7 @@ def claim(rollout: RolloutState) -> Step:
     most `burst` in one pass. Pods whose labels a webhook changed are deleted. Orphans that are being deleted are
     not adopted."""
     world = rollout.world
-    unmatched = [pod for pod in rollout.unmatched if _may_write(world, pod.uid) and not pod.dying]
+    unmatched = [pod for pod in rollout.unmatched if _may_write(world, pod.uid) and not pod.terminating]
     lost = [
         retire(pod, DeleteReason.STRAY, rollout) if pod.uid in world.strays else _release(pod, world.in_backoff)
         for pod in unmatched
@@ -233,7 +235,7 @@ def claim(rollout: RolloutState) -> Step:
     histories = [
         _adopt(revision, world)
         for revision in world.orphan_revisions
-        if not revision.dying and world.rules.owns(revision.labels) and _may_write(world, revision.uid)
+        if not revision.terminating and world.rules.owns(revision.labels) and _may_write(world, revision.uid)
     ]
     actions: tuple[Action, ...] = (
         *sorted(releases, key=lambda one: one.pod.name),
@@ -266,9 +268,9 @@ def _release(pod: Pod, in_backoff: Collection[BackoffKey]) -> CancelDelete | Ope
     """The next step to release a pod. A readiness gate that the controller closed is opened first, unless that write
     is in backoff."""
     if not pod.ended:
-        if pod.held_by_hook or pod.marked:
+        if pod.held_by_hook or pod.marked_not_ready:
             return CancelDelete(pod=pod.ref)
-        opening = OpenGates(pod=pod.ref, gates=pod.due_gates)
+        opening = OpenGates(pod=pod.ref, gates=pod.gates_to_open)
         if pod.bound and opening.gates and opening.backoff_key not in in_backoff:
             return opening
     return ReleasePod(pod=pod.ref, owner_index=pod.owner_index)

@@ -68,7 +68,9 @@ def settle_history(rollout: RolloutState) -> Step:
     if pods:
         relabels = (RelabelPod(pod=pod.ref, hash=revision.hash) for pod in pods)
         return _unless_held_back(rollout, relabels, more=True)
-    return _unless_held_back(rollout, (DeleteRevision(revision=one.ref) for one in twins if not one.dying), more=True)
+    return _unless_held_back(
+        rollout, (DeleteRevision(revision=one.ref) for one in twins if not one.terminating), more=True
+    )
 
 
 def trim_history(rollout: RolloutState) -> Step:
@@ -78,7 +80,7 @@ def trim_history(rollout: RolloutState) -> Step:
     While partition, selector or pause keep nodes on older revisions, the revisions are kept from which pods may be
     recreated there: the one with the most pods, and the last one of each empty node.
     """
-    new = [one for one in (rollout.revision, *rollout.history) if one.never_ran and not one.dying]
+    new = [one for one in (rollout.revision, *rollout.history) if one.never_ran and not one.terminating]
     ran = hashes_of_pods(rollout.world) if new else frozenset[str]()
     unmark = [RecordRun(revision=one.ref) for one in new if one.hash in ran]
     return _unless_held_back(rollout, (*unmark, *_surplus(rollout)), more=False)
@@ -97,7 +99,7 @@ def _surplus(rollout: RolloutState) -> Sequence[DeleteRevision]:
         in_use |= {node.last for node in rollout.nodes if node.fit is Fit.RUN and node.last is not None}
         if rollout.fallback.most_run is not None:
             in_use.add(rollout.fallback.most_run.hash)
-    idle = [one for one in reversed(rollout.history) if one.hash not in in_use and not one.dying]
+    idle = [one for one in reversed(rollout.history) if one.hash not in in_use and not one.terminating]
     return [DeleteRevision(revision=one.ref) for one in idle[:surplus]]
 
 
@@ -136,7 +138,7 @@ class Plan(Value):
 def plan(world: World) -> Plan:
     """The plan: what to do now, what the status should say, and when to look again."""
     daemonset = world.daemonset
-    if daemonset.dying:
+    if daemonset.terminating:
         return Plan()  # the garbage collector deletes its pods
     if world.rules.problems:
         return _refused(world, world.rules.problems)

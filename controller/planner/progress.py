@@ -20,7 +20,7 @@ from controller.planner.world import TemplateRefused
 class Standing(Value):
     """Everything that the phase depends on. Numbers count eligible nodes."""
 
-    dying: bool = False
+    terminating: bool = False
     observed: bool = True
     """Whether the controller has acted on the newest generation."""
     on_delete: bool = False
@@ -52,7 +52,7 @@ class Standing(Value):
 
 def phase_of(standing: Standing) -> Phase:
     """The first phase that applies; those that wait for a person come first."""
-    if standing.dying:
+    if standing.terminating:
         return Phase.TERMINATING
     if not standing.observed:
         return Phase.PENDING
@@ -98,7 +98,7 @@ def standing_of(rollout: RolloutState, *, observed: bool) -> Standing:
     ):
         refused = verdict.words
     return Standing(
-        dying=daemonset.dying,
+        terminating=daemonset.terminating,
         observed=observed,
         on_delete=rolling is None,
         paused=rolling is not None and rolling.paused,

@@ -26,7 +26,7 @@ def of_template(daemonset: DaemonSet, revisions: Iterable[Revision]) -> list[Rev
 
 def stored_current(daemonset: DaemonSet, revisions: Iterable[Revision]) -> Revision | None:
     """The current revision if it is stored: the newest one `of_template` that is not being deleted."""
-    lasting = [one for one in of_template(daemonset, revisions) if not one.dying]
+    lasting = [one for one in of_template(daemonset, revisions) if not one.terminating]
     return max(lasting, key=_order, default=None)
 
 
@@ -126,7 +126,7 @@ class Fallback(Value, dict=True, gc=True):
         """The older revision with most live pods; of equals the newest. None: no older one is stored."""
         if not self._others:
             return None
-        live = Counter(pod.hash for node in self.nodes for pod in node.pods if not pod.dying and not pod.ended)
+        live = Counter(pod.hash for node in self.nodes for pod in node.pods if not pod.terminating and not pod.ended)
         return max(self._others, key=lambda one: live[one.hash])
 
     @cached_property

@@ -29,8 +29,8 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from controller.api import names
-from controller.api.formats import LONGEST_ITEM, listed, shortened
-from controller.api.in_place import Resize, Underway
+from controller.api.formats import LONGEST_ITEM, listed, truncated
+from controller.api.in_place import Resize, UpdateInProgress
 from controller.api.names import InPlaceRefusal
 from controller.api.pod import Pod
 from controller.api.revision import Revision
@@ -148,7 +148,7 @@ def _update(rollout: RolloutState, chosen: Sequence[NodeInfo]) -> Step:
         text = f"pods of revision {revision_hash} are recreated, they cannot be updated in place: {why}"
         notes.append(Note(warning=False, once=True, reason=names.NOT_IN_PLACE, message=text))
     if rollout.in_place and daemonset.unreadable_grace is not None:
-        shown = shortened(daemonset.unreadable_grace, LONGEST_ITEM)
+        shown = truncated(daemonset.unreadable_grace, LONGEST_ITEM)
         text = f"annotation {names.IN_PLACE_GRACE_ANNOTATION}: {shown!r} is not a whole number of seconds from 0 to "
         text += f"{names.LONGEST_IN_PLACE_GRACE}, so there is no grace period"
         notes.append(Note(warning=True, reason=names.INVALID_ANNOTATION, message=text))
@@ -217,12 +217,12 @@ def settle_running_pods(rollout: RolloutState, taken: Collection[BackoffKey]) ->
         (node, pod)
         for node in rollout.nodes
         for pod in node.pods
-        if pod.gates or pod.underway is not None or names.LIFECYCLE_STATE_LABEL in pod.labels
+        if pod.gates or pod.in_progress is not None or names.LIFECYCLE_STATE_LABEL in pod.labels
     ]
     for node, pod in candidates:
-        unsettled = pod.underway is not None or pod.held_by_hook or not all(gate.open for gate in pod.gates)
+        unsettled = pod.in_progress is not None or pod.held_by_hook or not all(gate.open for gate in pod.gates)
         key = BackoffKey.of_object(pod.uid)
-        if unsettled and not (pod.dying or pod.ended or key in taken or key in world.awaited):
+        if unsettled and not (pod.terminating or pod.ended or key in taken or key in world.awaited):
             running.settle(node, pod)
     return Step(
         actions=tuple(running.actions[:burst]),
@@ -242,41 +242,43 @@ class _RunningPods:
         """Whether the next change of pods should wake the DaemonSet soon."""
 
     def settle(self, node: NodeInfo, pod: Pod) -> None:
-        if (pod.held_by_hook or pod.marked) and (self._stays(node, pod) or blockers.is_given_up(self.rollout, pod)):
+        if (pod.held_by_hook or pod.marked_not_ready) and (
+            self._stays(node, pod) or blockers.is_given_up(self.rollout, pod)
+        ):
             self._write(CancelDelete(pod=pod.ref, labels=taken_away(self.world, pod)))
             return
-        underway = pod.underway
-        if underway is not None and underway.lasts(self.world.now):
+        in_progress = pod.in_progress
+        if in_progress is not None and in_progress.is_pending(self.world.now):
             self.waits, before = True, len(self.actions)
-            if underway.taken_back:
-                self._write(RelabelPod(pod=pod.ref, hash=underway.taken_back, taken_back=True))
+            if in_progress.reverted_to:
+                self._write(RelabelPod(pod=pod.ref, hash=in_progress.reverted_to, reverted=True))
             elif BackoffKey.of_object(pod.uid) not in self.world.in_backoff:
-                self._go_on(pod, underway)
-            if len(self.actions) > before or not self._keeps_traffic(pod, underway):
+                self._go_on(pod, in_progress)
+            if len(self.actions) > before or not self._keeps_traffic(pod, in_progress):
                 return
-        if pod.due_gates:
+        if pod.gates_to_open:
             self.waits = True
             if pod.bound and not self._stays_drained(pod):
-                self._write(OpenGates(pod=pod.ref, gates=pod.due_gates))
+                self._write(OpenGates(pod=pod.ref, gates=pod.gates_to_open))
 
     def _write(self, action: CancelDelete | RelabelPod | OpenGates) -> None:
         if action.backoff_key not in self.world.in_backoff:
             self.actions.append(action)
 
-    def _keeps_traffic(self, pod: Pod, underway: Underway) -> bool:
+    def _keeps_traffic(self, pod: Pod, in_progress: UpdateInProgress) -> bool:
         """Whether only the pod's resize waits, for an unknown time."""
-        waits = underway.resize is Resize.DEFERRED
+        waits = in_progress.resize is Resize.DEFERRED
         waits = waits or (bool(resize_refusal(self.world, pod)) and not is_recreated(self.world, pod))
-        return waits and underway.only_resizes
+        return waits and in_progress.only_resizes
 
-    def _go_on(self, pod: Pod, underway: Underway) -> None:
+    def _go_on(self, pod: Pod, in_progress: UpdateInProgress) -> None:
         about = f"pod {pod.name} on node {pod.node}"
-        if pod.complaint:
-            self._note(names.FAILED_IN_PLACE, f"{about} does not start again: {pod.complaint}")
-        if underway.until < inf:
-            self.wakes.append(underway.until)
-        if underway.resize is Resize.DEFERRED:
-            text = f"{about} is not resized yet: {underway.problem}"
+        if pod.failure_message:
+            self._note(names.FAILED_IN_PLACE, f"{about} does not start again: {pod.failure_message}")
+        if in_progress.until < inf:
+            self.wakes.append(in_progress.until)
+        if in_progress.resize is Resize.DEFERRED:
+            text = f"{about} is not resized yet: {in_progress.problem}"
             self.notes.append(Note(warning=False, once=True, reason=names.RESIZE_DEFERRED, message=text))
         if refusal := resize_refusal(self.world, pod):
             self._note(names.RESIZE_REFUSED, f"{about} cannot be resized: {refusal}")
@@ -284,13 +286,15 @@ class _RunningPods:
                 deletion = retire(pod, DeleteReason.NOT_RESIZED, self.rollout, InPlaceRefusal.RESIZE_REFUSED)
                 self.actions += [deletion] if deletion is not None else []
                 return
-        if underway.resize is Resize.WANTED and self.world.resizable:
+        if in_progress.resize is Resize.PROPOSED and self.world.resizable:
             self.actions.append(ResizePod(pod=pod.ref, node=pod.node))
-        elif underway.continues and not underway.is_due(self.world.now):
-            self.wakes.append(underway.due)
-        elif underway.continues and not self._is_updated_next(pod):
+        elif in_progress.has_next_batch and not in_progress.can_continue(self.world.now):
+            self.wakes.append(in_progress.due)
+        elif in_progress.has_next_batch and not self._is_updated_next(pod):
             order = self._revisions.get(pod.hash, self.rollout.revision)
-            self.actions.append(ContinueInPlace(pod=pod.ref, node=pod.node, revision=order, waiting=underway.waiting))
+            self.actions.append(
+                ContinueInPlace(pod=pod.ref, node=pod.node, revision=order, waiting=in_progress.waiting)
+            )
 
     def _note(self, reason: str, text: str) -> None:
         self.notes.append(Note(warning=True, reason=reason, message=text))

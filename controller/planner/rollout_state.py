@@ -13,7 +13,7 @@ from functools import cached_property
 import msgspec
 
 from controller.api.daemonset import RollingUpdate
-from controller.api.formats import LONGEST_ITEM, joined, shortened
+from controller.api.formats import LONGEST_ITEM, joined, truncated
 from controller.api.names import UNKNOWN_FIELDS_ANNOTATION
 from controller.api.objects import Value
 from controller.api.pod import Pod
@@ -198,7 +198,7 @@ class RolloutState(Value, dict=True, gc=True):
         asked = self.world.daemonset.annotations.get(UNKNOWN_FIELDS_ANNOTATION)
         if asked is None:
             return found
-        aside = f"annotation {UNKNOWN_FIELDS_ANNOTATION}: {shortened(asked, LONGEST_ITEM)!r} is not allow"
+        aside = f"annotation {UNKNOWN_FIELDS_ANNOTATION}: {truncated(asked, LONGEST_ITEM)!r} is not allow"
         return msgspec.structs.replace(found, words=joined(found.words, aside))
 
     @cached_property

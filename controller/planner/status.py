@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from controller.api import selector
 from controller.api.daemonset import Columns, Counts, DaemonSet, DaemonSetStatus, Phase, Rollout
-from controller.api.formats import shortened
+from controller.api.formats import truncated
 from controller.api.names import (
     INVALID_ANNOTATION,
     PROGRESS_DEADLINE_EXCEEDED,
@@ -98,10 +98,10 @@ def status_of(explainer: Explainer, *, observed: bool) -> Status:
 def _counts(rollout: RolloutState) -> Counts:
     """The counts of the status.
 
-    One pod counts for each node: a live one before a dying one; while surging the old one, or the new one once that
+    One pod counts per node: a live one before a terminating one; while surging the old one, or the new one once that
     is available and the old one is only held before its deletion.
 
-    A dying pod still counts as scheduled.
+    A terminating pod still counts as scheduled.
     """
     hash_, run = rollout.revision.hash, Fit.RUN
     current = misscheduled = ready = updated = available = 0
@@ -158,13 +158,13 @@ def columns_of(daemonset: DaemonSet) -> Columns:
         node_selector=_joined(f"{key}={value}" for key, value in sorted(labels.items())),
         containers=_joined(_field(one, "name") for one in listed),
         images=_joined(_field(one, "image") for one in listed),
-        selector=shortened(selector.as_text(daemonset.spec.selector)),
+        selector=truncated(selector.as_text(daemonset.spec.selector)),
     )
 
 
 def _bounded(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
     """Shorten the messages: they repeat texts of users and of the server, and etcd refuses objects beyond 1.5 MiB."""
-    return tuple(replace(one, message=shortened(one.message)) for one in conditions)
+    return tuple(replace(one, message=truncated(one.message)) for one in conditions)
 
 
 def _field(container: JSON, name: str) -> str:
@@ -173,7 +173,7 @@ def _field(container: JSON, name: str) -> str:
 
 
 def _joined(parts: Iterable[str]) -> str:
-    return shortened(",".join(parts)) or "<none>"
+    return truncated(",".join(parts)) or "<none>"
 
 
 UNDER_WAY: Final = (Phase.PENDING, Phase.PROGRESSING, Phase.PAUSED, Phase.STALLED, Phase.MANUAL)

@@ -12,7 +12,7 @@ import msgspec
 
 from controller.api import formats, selector
 from controller.api.daemonset import DaemonSet
-from controller.api.formats import LONGEST_ITEM, listed, shortened
+from controller.api.formats import LONGEST_ITEM, listed, truncated
 from controller.api.names import OWN_LABELS
 from controller.api.objects import JSONObject, fields_of
 from controller.api.pod import AffinityView
@@ -33,7 +33,7 @@ def compiled(daemonset: DaemonSet) -> Rules:
         try:
             return Rules(spec.template, rolling.selector if rolling is not None else None, spec.selector)
         except (ValueError, msgspec.ValidationError) as error:
-            found = (f"spec.template: {shortened(str(error), LONGEST_ITEM)}",)
+            found = (f"spec.template: {truncated(str(error), LONGEST_ITEM)}",)
     return Rules({}, problems=found)
 
 

@@ -192,7 +192,7 @@ class World(Value):
     coming: Mapping[str, str] = {}
     """Revision hashes of pods that may have been created but were not seen yet, by node."""
     leaving: frozenset[str] = frozenset()
-    """Nodes where we may have deleted a pod and the caches do not show that yet. The pod counts as dying, although it
+    """Nodes where we may have deleted a pod, not shown by the caches yet. The pod counts as terminating, although it
     may still be live."""
     ready_seen: Mapping[str, float] = {}
     """When pods were first seen ready (seconds since 1970), by uid, if their Ready condition names a later time

@@ -122,7 +122,7 @@ class Caches:
 
     def aliveness(self, daemonset: DaemonSet) -> Callable[[str], bool]:
         """Returns a test for pod uids: whether the cache shows this pod, and does not show it as being deleted."""
-        alive = cache(lambda: {pod.uid for pod in self.pods_of(daemonset) if not pod.dying})  # rarely needed
+        alive = cache(lambda: {pod.uid for pod in self.pods_of(daemonset) if not pod.terminating})  # rarely needed
         return lambda pod_uid: pod_uid in alive()
 
     def reached_for(self, daemonset: DaemonSet) -> dict[str, CacheProgress]:

@@ -18,9 +18,9 @@ from typing import Final, assert_never
 import msgspec
 
 from controller.api import names
-from controller.api.formats import shortened
+from controller.api.formats import truncated
 from controller.api.names import API_VERSION, EVENT_SOURCE, KIND
-from controller.api.objects import JSONObject, Named, fields_of, rfc3339
+from controller.api.objects import JSONObject, NamespacedObject, fields_of, rfc3339
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.requests import GroupVersionResource
@@ -84,7 +84,7 @@ class ServerWarnings(msgspec.Struct):
     def note(self, owner: str, text: str, moment: float) -> Note | None:
         """The note about a warning; None: it is not told now. `owner` is the name of the object whose pods it may
         name."""
-        message = shortened(without_child_names(text, owner), LONGEST_WARNING)
+        message = truncated(without_child_names(text, owner), LONGEST_WARNING)
         self.told = {one: at for one, at in self.told.items() if moment - at < AGAIN_SECONDS}
         if message in self.told or len(self.told) >= MOST_WARNINGS:
             return None
@@ -144,9 +144,9 @@ class Recorder:
         self._counted_most = COUNTED_LEAST
         self._number = 0
 
-    def __call__(self, about: Named, note: Note, *, kind: str = KIND) -> None:
+    def __call__(self, about: NamespacedObject, note: Note, *, kind: str = KIND) -> None:
         now = elapsed()
-        note = msgspec.structs.replace(note, message=shortened(note.message))
+        note = msgspec.structs.replace(note, message=truncated(note.message))
         words = (about.uid, note.reason, note.message)
         if now - self._said.get(words, float("-inf")) < SAME_WORDS_SECONDS:
             return
@@ -217,7 +217,7 @@ class Recorder:
             await self._work.wait()
             self._work.clear()
 
-    def _event(self, about: Named, kind: str, note: Note, now: float) -> JSONObject:
+    def _event(self, about: NamespacedObject, kind: str, note: Note, now: float) -> JSONObject:
         stamp = rfc3339(now)
         unique = f"{int(now * 1e6):x}{self._number:x}"
         return {

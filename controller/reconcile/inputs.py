@@ -68,7 +68,7 @@ def _with_few_pods(nodes: frozenset[str], pods: Sequence[Pod]) -> frozenset[str]
     """Those of the nodes on which no more than `MOST_RESTORED` pods run: only these may wait for a deletion."""
     if not nodes:
         return nodes
-    running = Counter(pod.node for pod in pods if not pod.dying)
+    running = Counter(pod.node for pod in pods if not pod.terminating)
     return frozenset(node for node in nodes if running[node] <= MOST_RESTORED)
 
 
@@ -134,7 +134,7 @@ def _going(pods: tuple[Pod, ...], uids: Collection[str]) -> tuple[Pod, ...]:
     stays as it is: it is unavailable anyway, and would count as gone."""
     if not uids:
         return pods
-    return tuple([replace(pod, dying=True) if pod.uid in uids and not pod.ended else pod for pod in pods])
+    return tuple([replace(pod, terminating=True) if pod.uid in uids and not pod.ended else pod for pod in pods])
 
 
 def _changing(pods: tuple[Pod, ...], begun: Collection[Unready]) -> tuple[Pod, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TypeVar, assert_never
 
 from controller.api.daemonset import DaemonSet
-from controller.api.objects import Key, Named, Ref
+from controller.api.objects import Key, NamespacedObject, Ref
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.kube.client import Client
@@ -19,7 +19,7 @@ from controller.reconcile.dependencies import Dependencies
 from controller.runtime.clock import elapsed
 
 W = TypeVar("W", bound=Wire)
-N = TypeVar("N", bound=Named)
+N = TypeVar("N", bound=NamespacedObject)
 
 
 async def confirm(client: Client, daemonset: DaemonSet) -> None:
@@ -28,7 +28,7 @@ async def confirm(client: Client, daemonset: DaemonSet) -> None:
     Raises Conflict if it is another object of the same name by now, or is being deleted; NotFound if it is gone.
     """
     live = await client.get(DAEMONSETS, daemonset.key)
-    if live is None or live.uid != daemonset.uid or live.dying:
+    if live is None or live.uid != daemonset.uid or live.terminating:
         words = "it was deleted or replaced meanwhile; nothing is adopted"
         raise Conflict("get", DAEMONSETS.describe(daemonset.key), words)
 
@@ -66,7 +66,7 @@ async def look_at_deleted_pod(action: actions.DeletePod, daemonset: DaemonSet, d
     found = await _left_of(action.pod, PODS, dependencies)
     if found is None:
         dependencies.expectations.expect_deletion(daemonset.uid, action.pod.uid, elapsed())
-    elif found.dying:
+    elif found.terminating:
         dependencies.expectations.expect_deletion(daemonset.uid, action.pod.uid, elapsed(), found.version)
 
 
@@ -100,13 +100,13 @@ async def may_have_come_through(action: actions.InDoubt, daemonset: DaemonSet, d
                 return made is not None and made.owner_uid == daemonset.uid
             case actions.DeletePod():
                 found = await _left_of(action.pod, PODS, dependencies)
-                return found is None or found.dying
+                return found is None or found.terminating
             case actions.UpdateInPlace():
                 updated = await _left_of(action.pod, PODS, dependencies)
-                return updated is None or updated.dying or updated.hash == action.revision.hash
+                return updated is None or updated.terminating or updated.hash == action.revision.hash
             case actions.PrepareDelete():
                 held = await _left_of(action.pod, PODS, dependencies)
-                return held is None or held.dying or held.held_by_hook
+                return held is None or held.terminating or held.held_by_hook
             case actions.DrainPod():
                 return False  # if it is done, the pod is not ready, and counts so
             case _:
@@ -124,7 +124,7 @@ async def is_still_there(action: actions.OnPod | actions.OnRevision, dependencie
         kept = await _left_of(action.pod, PODS, dependencies)
     else:
         kept = await _left_of(action.revision, REVISIONS, dependencies)
-    return kept is not None and not kept.dying
+    return kept is not None and not kept.terminating
 
 
 async def _left_of(ref: Ref, kind: Resource[W, N], dependencies: Dependencies) -> N | None:
@@ -145,7 +145,7 @@ async def _collides(
         found = await dependencies.client.get(REVISIONS, Key(daemonset.namespace, action.name))
     except NotFound:
         return False
-    if found is None or found.dying or found.identity != daemonset.identity:
+    if found is None or found.terminating or found.identity != daemonset.identity:
         return True
     orphaned = not found.owner_uid and compiled.rules.owns(found.labels)
     if not orphaned and found.owner_uid != daemonset.uid:

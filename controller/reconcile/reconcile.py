@@ -76,7 +76,7 @@ class Reconciler:
         # From here to the plan nothing is awaited: otherwise a late answer to a write of ours could come in between,
         # and the plan would be made from caches that do not show that write.
         daemonset = self._caches.daemonsets.get(key)
-        if daemonset is None or daemonset.dying:
+        if daemonset is None or daemonset.terminating:
             self._pacer.forget(key)
             return Done()
         state = self._states.of(daemonset.uid)

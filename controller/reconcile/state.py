@@ -341,7 +341,7 @@ class DaemonSetState(msgspec.Struct):
         seconds since 1970 like `now`. It counts only while we have written nothing ourselves. `moment` is `elapsed`.
         """
         if self.status_conflict is None and not self.status_writer.own.version:
-            self.status_conflict = conflict_found(now - daemonset.status_writers.rival_wrote, moment)
+            self.status_conflict = conflict_found(now - daemonset.status_writers.other_controller_wrote, moment)
         return 0.0 if self.status_conflict is None else max(self.status_conflict.until - moment, 0.0)
 
     def _learn_of_action(self, answer: Answer, moment: float) -> None:

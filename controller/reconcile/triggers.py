@@ -69,13 +69,18 @@ class Triggers:
         old, new = change.old, change.new
         if old is not None and new is None:
             self._listeners.daemonset_gone(old.uid)
-        if old is not None and new is not None and (rival := new.status_writers.rival_since(old.status_writers)):
+        if (
+            old is not None
+            and new is not None
+            and (rival := new.status_writers.other_controller_since(old.status_writers))
+        ):
             self._states.of(new.uid).stand_back(self._moment())
             self._listeners.foreign_status(new, rival)
         same_wish = (
             old is not None
             and new is not None
-            and (old.generation, old.dying, old.annotations) == (new.generation, new.dying, new.annotations)
+            and (old.generation, old.terminating, old.annotations)
+            == (new.generation, new.terminating, new.annotations)
         )
         if same_wish and new is not None and new.version == str(self._states.of(new.uid).status_writer.own.version):
             return  # our own status write coming back
@@ -188,7 +193,7 @@ class Triggers:
     def _urgency(self, old: Pod | None, new: Pod, owner: DaemonSet) -> Urgency:
         """How soon a changed pod needs a pass. The first event of a pod that we created says nothing new, unless the
         pass that created it left more to do."""
-        if new.dying:
+        if new.terminating:
             return "lazy"
         if old is not None and (new.ended or new.labels != old.labels or _waits_for_us(old, new)):
             return "urgent"
@@ -207,7 +212,7 @@ class Triggers:
 def _waits_for_us(old: Pod, new: Pod) -> bool:
     """Whether the kubelet has done its part of an update in place, and we have to do ours. Until then the pod gets no
     traffic. A kubelet that has just looked at the pod looks again a second later."""
-    return new.underway != old.underway and (new.underway is None or new.underway.continues)
+    return new.in_progress != old.in_progress and (new.in_progress is None or new.in_progress.has_next_batch)
 
 
 NodeVerdict: TypeAlias = tuple[Fit | None, bool, bool, frozenset[str]]

@@ -87,7 +87,7 @@ class Expectations:
             page.written[resource] = _OwnWrite(number, now)
 
     def expect_deletion(self, owner_uid: str, pod_uid: str, now: float, version: str | None = None) -> None:
-        """The server accepted our delete of a pod. `version` is that of the dying pod, if the answer had one."""
+        """The server accepted our delete of a pod. `version`: that of the terminating pod, if the answer had one."""
         number = self._number(OF_PODS, version) if version else None
         self._page(owner_uid).deleted[pod_uid] = _OwnWrite(number, now)
 

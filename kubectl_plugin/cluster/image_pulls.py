@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
 
-from controller.api.image_pull_job import PULLER_LABEL, ImagePullJob, Puller, Pulling, targets
+from controller.api.image_pull_job import PULLER_LABEL, ImagePullJob, Puller, PullState, targets
 from controller.api.node import Node
 from controller.api.pod import PodView
 from controller.kube.errors import Forbidden
@@ -63,7 +63,7 @@ class PullFollowing(Upkeep):
     def _learn(self) -> None:
         """Note what the pullers report, because each is deleted soon afterwards."""
         for puller in self.pullers.found.values():
-            if puller.state is Pulling.DONE:
+            if puller.state is PullState.SUCCEEDED:
                 self._having.add(puller.node)
             elif puller.why:
                 self._words[puller.node] = puller.why

@@ -109,7 +109,7 @@ class ImagesAhead:
         )
 
     async def _pull(self, snapshot: Snapshot, job: ImagePullJob) -> PullProgress:
-        with_pods = {one.pod.node for one in snapshot.pods if one.pod.hash != job.hash and not one.pod.dying}
+        with_pods = {one.pod.node for one in snapshot.pods if one.pod.hash != job.hash and not one.pod.terminating}
         rolling = snapshot.daemonset.rolling_update
         nodes, began = await self._nodes_now(), epoch(job.status.start_time if job.status is not None else None)
         meant = targets(job, nodes, with_pods, rolling.selector if rolling else None)

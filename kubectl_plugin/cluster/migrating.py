@@ -41,7 +41,11 @@ def _daemon(view: pod.PodView) -> Daemon | None:
     if record is None or record.ended:
         return None
     busy = (
-        "a hook holds it" if record.held_by_hook else "it is updated in place" if record.underway is not None else ""
+        "a hook holds it"
+        if record.held_by_hook
+        else "it is updated in place"
+        if record.in_progress is not None
+        else ""
     )
     return Daemon(
         name=record.name,
@@ -74,7 +78,7 @@ def _record(view: revision.RevisionView) -> RevisionRecord | None:
         annotations=meta.annotations or {},
         number=view.revision,
         template=template,
-        dying=meta.deletion_timestamp is not None,
+        terminating=meta.deletion_timestamp is not None,
     )
 
 

@@ -119,8 +119,8 @@ def edit_of(
 
 def cautions(snapshot: Snapshot, *others: Caution | None) -> tuple[Caution, ...]:
     """What to know before any change of this object, followed by those of `others` that are not None."""
-    dying = Caution(text=f"{snapshot.key.name} is being deleted") if snapshot.daemonset.dying else None
-    return tuple(one for one in (dying, *others) if one is not None)
+    terminating = Caution(text=f"{snapshot.key.name} is being deleted") if snapshot.daemonset.terminating else None
+    return tuple(one for one in (terminating, *others) if one is not None)
 
 
 def on_delete_caution(snapshot: Snapshot) -> Caution | None:

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
-from controller.api.names import DEGRADED, TEMPLATE_REFUSED, WRITES_FAIL, request_words, tells_of_full_quota
+from controller.api.names import DEGRADED, TEMPLATE_REFUSED, WRITES_FAIL, is_quota_exceeded, request_words
 from controller.api.objects import Value
 from controller.planner.actions import ProbeTemplate
 from controller.planner.pod_template import pod_name
@@ -205,7 +205,7 @@ def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
         return answer.text
     found = condition(daemonset, DEGRADED)
     of_a_pod = found.is_current and (found.reason == TEMPLATE_REFUSED or found.message.startswith(_CREATING))
-    trusted = answer.result is CheckResult.SKIPPED or tells_of_full_quota(found.message)
+    trusted = answer.result is CheckResult.SKIPPED or is_quota_exceeded(found.message)
     return found.message if of_a_pod and trusted else ""
 
 

@@ -32,7 +32,9 @@ def with_drains_under_way(world: World) -> World:
     """`world`, with the pods that are drained now in the same state as pods that `world_after` drains later: only
     their grace period has to pass."""
     grace, now = world.daemonset.in_place_grace, world.now
-    pods = (_without_traffic(one, grace, now) if one.draining and one.underway is None else one for one in world.pods)
+    pods = (
+        _without_traffic(one, grace, now) if one.draining and one.in_progress is None else one for one in world.pods
+    )
     return replace(world, pods=tuple(pods))
 
 
@@ -59,8 +61,8 @@ def world_after(world: World, decided: Plan) -> World:
 
 def world_after_waiting(world: World, never_ready: NeverReady, pace: float) -> tuple[World, tuple[str, ...]] | None:
     """The world once what is waited for has happened: pods get ready `pace` seconds after they were created or
-    restarted in place (which sets `created` here, to the end of the grace period), dying pods disappear, lost ones
-    are deleted.
+    restarted in place (which sets `created` here, to the end of the grace period), terminating pods disappear, lost
+    ones are deleted.
 
     Also returns the nodes whose pods got ready, by descending name. None if nothing is waited for.
     """
@@ -75,7 +77,7 @@ def world_after_waiting(world: World, never_ready: NeverReady, pace: float) -> t
     ready: list[str] = []
     released = False
     for pod in world.pods:
-        if pod.dying and pod.node not in silent:
+        if pod.terminating and pod.node not in silent:
             gone[pod.node] = predecessor(pod)
         elif pod.bound and pod.node not in known:
             continue  # the cluster's garbage collector deletes it
@@ -99,15 +101,15 @@ def is_not_ready(node: Node) -> bool:
 
 
 def _may_get_ready(pod: Pod, never_ready: NeverReady) -> bool:
-    if pod.dying or pod.ended or (pod.node, pod.hash) in never_ready:
+    if pod.terminating or pod.ended or (pod.node, pod.hash) in never_ready:
         return False
-    underway = pod.underway
-    return not pod.ready if underway is None else underway.resize is not Resize.REFUSED
+    in_progress = pod.in_progress
+    return not pod.ready if in_progress is None else in_progress.resize is not Resize.INFEASIBLE
 
 
 def _updated_in_place(pod: Pod) -> Pod:
     """The pod with its readiness gates open and no update in place under way."""
-    return replace(pod, gates=tuple(replace(gate, open=True, draining=False) for gate in pod.gates), underway=None)
+    return replace(pod, gates=tuple(replace(gate, open=True, draining=False) for gate in pod.gates), in_progress=None)
 
 
 def _released_by_hook(pod: Pod, hook: LifecycleHook) -> Pod:
@@ -120,7 +122,9 @@ def _released_by_hook(pod: Pod, hook: LifecycleHook) -> Pod:
 def _not_prepared(pod: Pod) -> Pod:
     """The pod, no longer prepared for deletion."""
     labels = {key: value for key, value in pod.labels.items() if key != LIFECYCLE_STATE_LABEL}
-    gates = tuple(replace(gate, open=gate.open or not gate.kept, marked=False) for gate in pod.gates)
+    gates = tuple(
+        replace(gate, open=gate.open or not gate.held_by_others, marked_not_ready=False) for gate in pod.gates
+    )
     return replace(pod, labels=labels, gates=gates, ready=pod.ready_ignoring_hook, drained=False)
 
 
@@ -158,7 +162,7 @@ class _WorldAfter:
             case actions.DeletePod() | actions.PrepareDelete():  # the hook is answered at once
                 pod = self._pods.pop(action.pod.uid)
                 if action.node in self._silent:
-                    self._pods[pod.uid] = replace(pod, dying=True)
+                    self._pods[pod.uid] = replace(pod, terminating=True)
                 else:
                     self._predecessors[action.node] = predecessor(pod)
             case actions.ProbeTemplate():
@@ -241,7 +245,7 @@ def _created_pod(action: actions.CreatePod, world: World) -> Pod:
         node=action.node,
         bound=False,
         phase="Pending",
-        dying=False,
+        terminating=False,
         ready=False,
         ready_since=None,
     )

@@ -115,7 +115,7 @@ class RowReader:
         )
 
     def _preparing(self, node: NodeInfo) -> tuple[Preparing, ...]:
-        held = [pod for pod in node.pods if not pod.dying and waits_for_hook(self._rollout, pod)]
+        held = [pod for pod in node.pods if not pod.terminating and waits_for_hook(self._rollout, pod)]
         return tuple([preparing(pod, self._rollout.world.daemonset.pre_delete) for pod in held])
 
     def _held(self, node: NodeInfo, detail: PodDetail | None) -> str:
@@ -193,10 +193,10 @@ class RowReader:
 
     def _underway(self, blocker: Blocker, pod: Pod, detail: PodDetail | None) -> str:
         """What the update in place waits for, with the kubelet's words if there are any."""
-        underway = pod.underway
-        problem = f": {underway.problem}" if underway is not None and underway.problem else ""
+        in_progress = pod.in_progress
+        problem = f": {in_progress.problem}" if in_progress is not None and in_progress.problem else ""
         since = "" if detail is None or detail.updated is None else f", {short_duration(self._now - detail.updated)}"
-        containers = ", ".join(underway.restarting) if underway is not None else ""
+        containers = ", ".join(in_progress.restarting) if in_progress is not None else ""
         if blocker is Blocker.RESTARTING and containers:
             return f"{containers} not started with the new image yet{since}"
         return f"{blocker.text.why}{problem}{since}"

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, Pulling
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, PullState
 from controller.api.objects import Value
 from controller.planner.conditions import some
 
@@ -73,7 +73,7 @@ class PullProgress(Value, gc=True):
         if self.over:
             return {node: self._failed(node) if node in failed else THERE for node in self.nodes or failed}
         mine = {one.node: one for one in self.pullers if one.job_uid == self.job.uid}
-        there = {*self.having, *(node for node, one in mine.items() if one.state is Pulling.DONE)}
+        there = {*self.having, *(node for node, one in mine.items() if one.state is PullState.SUCCEEDED)}
         told = {node: self._now(node, failed, mine, there) for node in self.nodes}
         # a node that has left the job, such as one updated meanwhile, had its turn; in doubt one more has left
         left = max(status.desired - sum(node not in self.joined for node in self.nodes), 0)

@@ -22,7 +22,7 @@ class StatedCondition(Value):
 def stated_rollout(daemonset: DaemonSet) -> Rollout:
     """The rollout record in the status. A controller that keeps none gets one made from its counts, without times."""
     status = daemonset.status
-    if daemonset.dying:
+    if daemonset.terminating:
         return Rollout(phase=Phase.TERMINATING)
     if status is None or not is_observed(daemonset):
         return Rollout(phase=Phase.PENDING)

@@ -41,7 +41,9 @@ def world_with(snapshot: Snapshot, daemonset: DaemonSet, lacking: Mapping[str, U
     rolling, nodes = daemonset.rolling_update, snapshot.nodes
     template = daemonset.spec.template if nodes is not None else {}
     revisions = _revisions(snapshot)
-    resizable = any(one.pod.underway is not None and one.pod.underway.resize is not None for one in snapshot.pods)
+    resizable = any(
+        one.pod.in_progress is not None and one.pod.in_progress.resize is not None for one in snapshot.pods
+    )
     changes = changes_to(daemonset, revisions, resizable=resizable)
     return World(
         daemonset=daemonset,

@@ -122,7 +122,7 @@ class MigrationCourse:
             if not any(side is not None and side.mark is not None for side in (observed.native, observed.ours)):
                 return
             former = observed.ours if self._native else observed.native
-            if former is not None and not former.dying:
+            if former is not None and not former.terminating:
                 terminal.note(f"{error}; taking back what was done")
                 await MigrationCourse(self._invocation, self._key, native=not self._native)._go_on()
                 return

@@ -158,7 +158,7 @@ def _refuse_nonsense(daemonset: DaemonSet) -> None:
     """Raises CommandError for a spec that the controller itself would refuse to act on."""
     if found := problems(daemonset):
         raise CommandError(f"the controller would do nothing for {daemonset.name}: {'; '.join(found)}")
-    if daemonset.dying:
+    if daemonset.terminating:
         raise CommandError(f"{daemonset.name} is being deleted: there is nothing to plan")
 
 

@@ -64,7 +64,7 @@ class PromotionWait:
 
     def _survey_now(self) -> Survey:
         (snapshot,) = self._follow.snapshots()
-        if snapshot is None or snapshot.daemonset.dying or snapshot.daemonset.uid != self._daemonset.uid:
+        if snapshot is None or snapshot.daemonset.terminating or snapshot.daemonset.uid != self._daemonset.uid:
             raise CommandError(f"{self._daemonset.name} was deleted while this waited", exit_code=ExitCode.FAILED)
         if snapshot.daemonset.generation > self._generation:
             raise CommandError(

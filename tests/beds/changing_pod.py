@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from controller.api.in_place import InPlaceState, Underway, state_of
+from controller.api.in_place import InPlaceState, UpdateInProgress, state_of
 from controller.api.names import HASH_LABEL, IN_PLACE_STATE_ANNOTATION, IN_PLACE_UPDATE_READY
 from controller.api.objects import JSONObject, rfc3339
 from controller.api.pod import ManagedPodView, Pod, PodView, project
@@ -136,8 +136,8 @@ class ChangingPod:
         return found
 
     @property
-    def underway(self) -> Underway | None:
-        return self.record.underway
+    def in_progress(self) -> UpdateInProgress | None:
+        return self.record.in_progress
 
     @property
     def state(self) -> InPlaceState:

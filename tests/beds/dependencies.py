@@ -98,7 +98,7 @@ def stored(
     uid: str = "",
     version: str = "7",
     owner: str = OURS,
-    dying: bool = False,
+    terminating: bool = False,
     labels: Mapping[str, str] = {},
     annotations: Mapping[str, str] = {},
     **fields: object,
@@ -120,6 +120,6 @@ def stored(
         "labels": dict(labels),
         "annotations": dict(annotations),
     }
-    if dying:
+    if terminating:
         metadata["deletionTimestamp"] = "2026-09-21T14:13:20Z"
     return Response(status=200, body=msgspec.json.encode({"metadata": metadata, **fields}))

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
-from controller.api.in_place import Resize, Underway
+from controller.api.in_place import Resize, UpdateInProgress
 from controller.api.names import IN_PLACE_GRACE_ANNOTATION, IN_PLACE_IF_POSSIBLE, IN_PLACE_UPDATE_READY
 from controller.api.pod import Pod
 from controller.api.readiness_gates import ReadinessGate
@@ -20,13 +20,13 @@ BY_IMAGE = InPlaceChange(images={"main": "demo:v2"})
 BY_LABEL = InPlaceChange(labels={"team": "x"})
 BY_RESIZE = InPlaceChange(resources={"main": {"requests": {"cpu": "1"}}})
 
-RESTARTING = Underway(until=inf, restarting=("main",), unseen=True)
-CONTINUES = Underway(until=inf, continues=True)
-TAKEN_BACK = Underway(until=inf, taken_back="v1")
-WANTED = Underway(until=inf, resize=Resize.WANTED)
-RESIZING = Underway(until=inf, resize=Resize.UNDERWAY)
-DEFERRED = Underway(until=inf, resize=Resize.DEFERRED)
-REFUSED = Underway(until=inf, resize=Resize.REFUSED, problem="no room")
+RESTARTING = UpdateInProgress(until=inf, restarting=("main",), not_started=True)
+CONTINUES = UpdateInProgress(until=inf, has_next_batch=True)
+REVERTED = UpdateInProgress(until=inf, reverted_to="v1")
+WANTED = UpdateInProgress(until=inf, resize=Resize.PROPOSED)
+RESIZING = UpdateInProgress(until=inf, resize=Resize.IN_PROGRESS)
+DEFERRED = UpdateInProgress(until=inf, resize=Resize.DEFERRED)
+REFUSED = UpdateInProgress(until=inf, resize=Resize.INFEASIBLE, problem="no room")
 
 
 def in_place(rev: str = "v2", *, grace: int = 0, annotations: dict[str, str] | None = None, **spec: Any) -> DaemonSet:
@@ -47,13 +47,15 @@ def gate(
     )
 
 
-def gated(one: Pod, *, underway: Underway | None = None, **how: Any) -> Pod:
+def gated(one: Pod, *, in_progress: UpdateInProgress | None = None, **how: Any) -> Pod:
     """With our readiness gate, of which it depends whether it is ready."""
     own = gate(**how)
-    ready = one.ready and own.open and not (underway is not None and underway.unseen)
+    ready = one.ready and own.open and not (in_progress is not None and in_progress.not_started)
     since = one.ready_since if ready else None
-    drained = own.draining and one.ready and underway is None
-    return replace(one, gates=(own,), underway=underway, ready=ready, ready_since=since, drained_for_update=drained)
+    drained = own.draining and one.ready and in_progress is None
+    return replace(
+        one, gates=(own,), in_progress=in_progress, ready=ready, ready_since=since, drained_for_update=drained
+    )
 
 
 def changing(daemonset: DaemonSet | None = None, *, change: Any = BY_IMAGE, **fields: Any) -> World:

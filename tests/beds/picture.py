@@ -107,7 +107,7 @@ def _pod(pod: Pod, now: float) -> str:
     traits = [pod.name, pod.hash or "no hash"]
     traits += [pod.phase] if pod.ended or pod.phase == "Pending" else []
     traits += ["ready" if pod.ready_since is None else f"ready {now - pod.ready_since:.0f}s"] if pod.ready else []
-    traits += ["dying"] if pod.dying else []
+    traits += ["terminating"] if pod.terminating else []
     traits += [] if pod.bound else ["unbound"]
     return "(" + " ".join(traits) + ")"
 

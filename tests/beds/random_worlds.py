@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet, LifecycleHook
-from controller.api.in_place import Underway
+from controller.api.in_place import UpdateInProgress
 from controller.api.names import IN_PLACE_GRACE_ANNOTATION, IN_PLACE_IF_POSSIBLE, RESIZE_FALLBACK_ANNOTATION
 from controller.api.node import Node
 from controller.api.pod import Pod
@@ -86,14 +86,14 @@ def pods(draw: st.DrawFn, name: str, on: str, *, tidy: bool, hooks: bool, owner:
         name=name,
         phase=phase,
         ready=draw(often(ago(3600), None, ago(5), ago(60))),
-        dying=draw(rarely(False, True)),
+        terminating=draw(rarely(False, True)),
         bound=phase != "Pending",
         created=draw(st.integers(0, 5)),
         labels=draw(seldom({}, *labels, *([] if tidy else [{"app": "other"}]))),
         finalizers=("demo.io/hold",) if hooks and draw(seldom(False, True)) else (),
     )
     if hooks and draw(seldom(False, True)):
-        made = prepared(made, marked=draw(st.booleans()))
+        made = prepared(made, marked_not_ready=draw(st.booleans()))
     return replace(made, owner_uid=owner)
 
 
@@ -160,10 +160,10 @@ def cared_for(draw: st.DrawFn, one: Pod, *, healthy: bool) -> Pod:
             ]
         )
     )
-    soon, far = (Underway(until=NOW + seconds, restarting=("main",)) for seconds in (5, 86_400))
+    soon, far = (UpdateInProgress(until=NOW + seconds, restarting=("main",)) for seconds in (5, 86_400))
     ill = () if healthy else (REFUSED, DEFERRED)
-    underway = (RESTARTING, CONTINUES, WANTED, RESIZING, replace(RESTARTING, unseen=False), soon, far, *ill)
-    return gated(one, underway=draw(often(None, *underway)), **how)
+    in_progress = (RESTARTING, CONTINUES, WANTED, RESIZING, replace(RESTARTING, not_started=False), soon, far, *ill)
+    return gated(one, in_progress=draw(often(None, *in_progress)), **how)
 
 
 @st.composite
@@ -227,7 +227,7 @@ def worlds(draw: st.DrawFn, *, healthy: bool = False, in_place: bool = False) ->
     if in_place:
         there = tuple([draw(cared_for(one, healthy=healthy)) for one in there])
     failing = sorted({one.node for one in there if one.phase == "Failed"})
-    refused = [one.uid for one in there if one.underway is not None and not healthy and draw(seldom(False, True))]
+    refused = [one.uid for one in there if one.in_progress is not None and not healthy and draw(seldom(False, True))]
     return World(
         daemonset=daemonset,
         rules=compiled(daemonset),

@@ -72,7 +72,7 @@ class ToyCluster:
                 self._create(action)
             case actions.DeletePod():
                 if action.node in self.dead:
-                    self.change(action.pod.uid, dying=True)
+                    self.change(action.pod.uid, terminating=True)
                 else:
                     self.lose(action.pod.name)
             case actions.PrepareDelete():
@@ -80,7 +80,9 @@ class ToyCluster:
             case actions.CancelDelete():
                 pod = self.pod(action.pod.name)
                 labels = {key: pod.labels[key] for key in pod.labels if key not in PREPARED}
-                unmarked = tuple(replace(one, open=not one.kept, marked=False) for one in pod.gates)
+                unmarked = tuple(
+                    replace(one, open=not one.held_by_others, marked_not_ready=False) for one in pod.gates
+                )
                 self.change(pod.uid, labels=labels, gates=unmarked, ready=pod.ready_ignoring_hook, drained=False)
             case actions.ProbeTemplate():
                 self.world = replace(world, verdicts={**world.verdicts, action.revision.hash: Accepted()})
@@ -106,17 +108,17 @@ class ToyCluster:
         match action:
             case actions.UpdateInPlace(change=change):
                 assert pod.hash == action.before, f"{pod.name} is of {pod.hash}\n{picture(self.world, self.plan)}"
-                self.change(uid, labels={**pod.labels, HASH_LABEL: action.revision.hash}, underway=None)
+                self.change(uid, labels={**pod.labels, HASH_LABEL: action.revision.hash}, in_progress=None)
                 if change.resources:
-                    self.change(uid, underway=WANTED)
+                    self.change(uid, in_progress=WANTED)
                 if change.restarts:
-                    self.change(uid, gates=closed, underway=RESTARTING, ready=False, ready_since=None)
+                    self.change(uid, gates=closed, in_progress=RESTARTING, ready=False, ready_since=None)
             case actions.DrainPod():
                 self.change(uid, gates=closed, ready=False, ready_since=None)
             case actions.ContinueInPlace():
-                self.change(uid, underway=RESTARTING, ready=False, ready_since=None)
+                self.change(uid, in_progress=RESTARTING, ready=False, ready_since=None)
             case actions.ResizePod():
-                self.change(uid, underway=RESIZING)
+                self.change(uid, in_progress=RESIZING)
             case actions.OpenGates():
                 opened = (replace(one, open=True, draining=False, present=True) for one in pod.gates)
                 self.change(uid, gates=tuple(opened))
@@ -181,10 +183,12 @@ class ToyCluster:
         return next(one for one in self.world.pods if one.name == name)
 
     def on(self, node: str) -> list[str]:
-        """Revisions of the pods on a node, a dying one with a dagger; sorted."""
+        """Revisions of the pods on a node, a terminating one with a dagger; sorted."""
         tags = {one.hash: tag_of(one.template) for one in self.world.revisions}
         return sorted(
-            tags.get(one.hash, one.hash) + ("†" if one.dying else "") for one in self.world.pods if one.node == node
+            tags.get(one.hash, one.hash) + ("†" if one.terminating else "")
+            for one in self.world.pods
+            if one.node == node
         )
 
     def revisions(self) -> dict[str, str]:
@@ -213,7 +217,12 @@ class ToyCluster:
         """All live pods on these nodes (default: on all that are not dead) are bound, running and ready from now."""
         self.change_where(
             lambda one: (
-                not (one.dying or one.ended or one.ready or (one.underway is not None and one.underway.unseen))
+                not (
+                    one.terminating
+                    or one.ended
+                    or one.ready
+                    or (one.in_progress is not None and one.in_progress.not_started)
+                )
                 and (not one.bound or all(gate.open for gate in one.gates))
                 and one.node not in self.dead
                 and (not nodes or one.node in nodes)

@@ -91,7 +91,7 @@ def ds(
     hook: LifecycleHook | None = None,
     pods: LabelSelector | None = None,
     annotations: Mapping[str, str] | None = None,
-    dying: bool = False,
+    terminating: bool = False,
     generation: int = 1,
     **spec: Any,
 ) -> DaemonSet:
@@ -115,10 +115,10 @@ def ds(
         lifecycle=Lifecycle(pre_delete=hook) if hook else None,
         scale_strategy=ScaleStrategy(partitioned_scaling=partitioned_scaling),
     )
-    return _with_spec(wanted, annotations=dict(annotations or {}), dying=dying, generation=generation)
+    return _with_spec(wanted, annotations=dict(annotations or {}), terminating=terminating, generation=generation)
 
 
-def _with_spec(spec: DaemonSetSpec, *, annotations: dict[str, str], dying: bool, generation: int) -> DaemonSet:
+def _with_spec(spec: DaemonSetSpec, *, annotations: dict[str, str], terminating: bool, generation: int) -> DaemonSet:
     return DaemonSet(
         namespace="default",
         name="demo",
@@ -126,7 +126,7 @@ def _with_spec(spec: DaemonSetSpec, *, annotations: dict[str, str], dying: bool,
         version="1",
         generation=generation,
         annotations=annotations,
-        dying=dying,
+        terminating=terminating,
         spec=spec,
         status=None,
         identity=template_identity.identity(spec.template),
@@ -158,7 +158,7 @@ def pod(
     name: str = "",
     ready: float | None = ago(LONG),
     phase: str = "Running",
-    dying: bool = False,
+    terminating: bool = False,
     bound: bool = True,
     created: float = ago(LONG),
     labels: Mapping[str, str] | None = None,
@@ -180,19 +180,19 @@ def pod(
         node=on,
         bound=bound,
         phase=phase,
-        dying=dying,
+        terminating=terminating,
         ready=ready is not None,
         ready_since=ready,
     )
 
 
-def prepared(one: Pod, *, marked: bool = False, since: float = ago(60)) -> Pod:
-    """The same prepared for its deletion; `marked`: and not ready for that."""
+def prepared(one: Pod, *, marked_not_ready: bool = False, since: float = ago(60)) -> Pod:
+    """The same prepared for its deletion; `marked_not_ready`: and not ready for that."""
     labels = {**one.labels, LIFECYCLE_STATE_LABEL: PREPARING_DELETE}
     one = msgspec.structs.replace(one, labels=labels, held_since=since)
-    if not marked:
+    if not marked_not_ready:
         return one
-    gate = ReadinessGate(type=KRUISE_POD_READY, open=False, present=True, index=0, marked=True)
+    gate = ReadinessGate(type=KRUISE_POD_READY, open=False, present=True, index=0, marked_not_ready=True)
     return msgspec.structs.replace(one, gates=(gate,), ready=False, ready_since=None, drained=one.ready)
 
 

@@ -113,10 +113,10 @@ async def test_a_delete_is_final_unless_a_finalizer_holds(bed: ApiServer) -> Non
     new = demo()
     new["metadata"]["finalizers"] = ["kruise-ds/test"]
     await bed.api.create(DAEMONSETS, new)
-    dying = await bed.api.delete(DAEMONSETS, "demo")
-    assert dying["metadata"]["deletionGracePeriodSeconds"] == 0
-    assert dying["metadata"]["generation"] == 2
-    assert await bed.api.delete(DAEMONSETS, "demo") == dying
+    terminating = await bed.api.delete(DAEMONSETS, "demo")
+    assert terminating["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert terminating["metadata"]["generation"] == 2
+    assert await bed.api.delete(DAEMONSETS, "demo") == terminating
     await bed.api.patch(DAEMONSETS, "demo", {"metadata": {"finalizers": None}})
     assert await bed.api.find(DAEMONSETS, "demo") is None
 

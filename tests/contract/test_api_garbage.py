@@ -24,13 +24,13 @@ async def gone(bed: ApiServer, resource: Resource, name: str) -> None:
     await bed.api.wait_for(resource, lambda found: name not in names(found), f"{name} is gone")
 
 
-async def dying(bed: ApiServer, *expected: str) -> list[Object]:
-    def are_dying(found: list[Object]) -> bool:
+async def terminating(bed: ApiServer, *expected: str) -> list[Object]:
+    def are_terminating(found: list[Object]) -> bool:
         return sorted(item["metadata"]["name"] for item in found) == sorted(expected) and all(
             item["metadata"].get("deletionTimestamp") for item in found
         )
 
-    return await bed.api.wait_for(PODS, are_dying, f"only {expected} are there, and dying")
+    return await bed.api.wait_for(PODS, are_terminating, f"only {expected} are there, and terminating")
 
 
 async def test_background_the_owner_goes_first_and_its_pods_gracefully(bed: ApiServer) -> None:
@@ -38,7 +38,7 @@ async def test_background_the_owner_goes_first_and_its_pods_gracefully(bed: ApiS
     await family(bed)
     await bed.api.delete(DAEMONSETS, "demo", options={"propagationPolicy": "Background"})
     assert await bed.api.find(DAEMONSETS, "demo") is None
-    found = await dying(bed, "one", "two")
+    found = await terminating(bed, "one", "two")
     assert {item["metadata"]["deletionGracePeriodSeconds"] for item in found} == {30}
     await gone(bed, REVISIONS, "demo-1")
 
@@ -49,7 +49,7 @@ async def test_foreground_the_owner_goes_last(bed: ApiServer) -> None:
     head = await bed.api.delete(DAEMONSETS, "demo", options={"propagationPolicy": "Foreground"})
     assert head["metadata"]["finalizers"] == ["foregroundDeletion"]
     assert head["metadata"]["deletionTimestamp"]
-    await dying(bed, "one", "two")
+    await terminating(bed, "one", "two")
     assert await bed.api.find(DAEMONSETS, "demo") is not None
     for name in ("one", "two"):
         await bed.api.delete(PODS, name, options={"gracePeriodSeconds": 0})
@@ -62,7 +62,7 @@ async def test_foreground_does_not_wait_for_what_does_not_block(bed: ApiServer) 
     await bed.api.create(PODS, pod("one", on=bed.nowhere, ownerReferences=[owner(head, block=False)]))
     await bed.api.delete(DAEMONSETS, "demo", options={"propagationPolicy": "Foreground"})
     await gone(bed, DAEMONSETS, "demo")
-    await dying(bed, "one")
+    await terminating(bed, "one")
 
 
 async def test_orphan_lets_the_pods_live(bed: ApiServer) -> None:

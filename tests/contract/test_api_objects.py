@@ -136,7 +136,7 @@ async def test_nothing_is_created_in_a_namespace_that_is_not_there(bed: ApiServe
         await bed.api.create(CONFIGMAPS, configmap("one", namespace="nowhere"))
 
 
-async def test_a_dying_namespace_takes_nothing_new(bed: ApiServer) -> None:
+async def test_a_terminating_namespace_takes_nothing_new(bed: ApiServer) -> None:
     await bed.api.create(CONFIGMAPS, configmap("held", finalizers=["kruise-ds/test"]))
     await bed.api.delete(NAMESPACES, bed.name)
     await bed.api.wait_for(

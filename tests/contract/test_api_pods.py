@@ -171,18 +171,18 @@ async def test_a_pod_on_a_node_waits_for_its_node(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("one", on=bed.nowhere))
     _, events = await bed.follow(PODS)
     before = system_clock()
-    dying = await bed.api.delete(PODS, "one")
+    terminating = await bed.api.delete(PODS, "one")
     after = system_clock()
-    assert dying["metadata"]["deletionGracePeriodSeconds"] == 30
-    assert dying["metadata"]["generation"] == 2
-    due = epoch(dying["metadata"]["deletionTimestamp"])
+    assert terminating["metadata"]["deletionGracePeriodSeconds"] == 30
+    assert terminating["metadata"]["generation"] == 2
+    due = epoch(terminating["metadata"]["deletionTimestamp"])
     assert due is not None
     assert int(before) + 30 <= due <= after + 30
-    assert await bed.api.delete(PODS, "one") == dying
+    assert await bed.api.delete(PODS, "one") == terminating
     last = await bed.api.delete(PODS, "one", options={"gracePeriodSeconds": 0})
     assert last["metadata"]["deletionGracePeriodSeconds"] == 0
     told, hurried, gone = await next_events(events, 3)
-    assert (told.type, told.object) == ("MODIFIED", dying)
+    assert (told.type, told.object) == ("MODIFIED", terminating)
     assert hurried.type == "MODIFIED"
     assert hurried.object["metadata"]["deletionGracePeriodSeconds"] == 0
     assert (gone.type, gone.object) == ("DELETED", last)
@@ -226,7 +226,7 @@ async def test_a_node_holds_a_pod_whose_finalizers_are_gone(bed: ApiServer) -> N
     assert await bed.api.find(PODS, "one") is None
 
 
-async def test_a_dying_object_takes_no_new_finalizer(bed: ApiServer) -> None:
+async def test_a_terminating_object_takes_no_new_finalizer(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("one", on=bed.nowhere, finalizers=["kruise-ds/test"]))
     await bed.api.delete(PODS, "one")
     with refused(422, "Invalid", kind="Pod") as caught:

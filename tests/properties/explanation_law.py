@@ -164,7 +164,7 @@ def _placed(world: World, node: str) -> World:
 
 
 def _gone(world: World, node: str) -> World:
-    return replace(world, pods=tuple(one for one in world.pods if one.node != node or not one.dying))
+    return replace(world, pods=tuple(one for one in world.pods if one.node != node or not one.terminating))
 
 
 def _untainted(world: World, node: str) -> World:
@@ -182,7 +182,7 @@ def _ready(world: World, node: str) -> World:
             restarted_at=None,
             phase="Running",
             problem=None,
-            underway=None,
+            in_progress=None,
             gates=tuple(replace(gate, open=True, draining=False) for gate in one.gates),
         )
         if one.node == node and not one.ended

@@ -45,8 +45,8 @@ def care_is_taken_of_what_needs_it(world: World, plan: Plan) -> None:
         if not isinstance(one, CARE):
             continue
         pod = pods[one.pod.uid]
-        busy = pod.underway if pod.underway is not None and pod.underway.lasts(world.now) else None
-        assert not pod.dying
+        busy = pod.in_progress if pod.in_progress is not None and pod.in_progress.is_pending(world.now) else None
+        assert not pod.terminating
         assert not pod.ended
         match one:
             case actions.OpenGates():
@@ -55,8 +55,8 @@ def care_is_taken_of_what_needs_it(world: World, plan: Plan) -> None:
                 assert not all(gate.open for gate in pod.gates)
             case actions.ResizePod():
                 assert busy is not None
-                assert busy.resize is Resize.WANTED
+                assert busy.resize is Resize.PROPOSED
             case actions.ContinueInPlace():
                 assert busy is not None
-                assert busy.continues
+                assert busy.has_next_batch
                 assert one.revision.hash in {pod.hash, current_revision(world)[0].hash}

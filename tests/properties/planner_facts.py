@@ -29,14 +29,14 @@ def ours(world: World) -> list[Pod]:
 
 
 def live(world: World, node: str) -> list[Pod]:
-    return [one for one in ours(world) if one.node == node and not one.dying and not one.ended]
+    return [one for one in ours(world) if one.node == node and not one.terminating and not one.ended]
 
 
 def is_available(world: World, pod: Pod) -> bool:
     wait = world.daemonset.spec.min_ready_seconds
-    if pod.dying or pod.ended or not pod.ready or pod.held_by_hook:
+    if pod.terminating or pod.ended or not pod.ready or pod.held_by_hook:
         return False
-    if pod.underway is not None and pod.underway.lasts(world.now):
+    if pod.in_progress is not None and pod.in_progress.is_pending(world.now):
         return False
     if pod.updated_in_place and pod.restarted_at is not None and pod.restarted_at + PROVEN_SECONDS >= world.now:
         return False
@@ -54,7 +54,7 @@ def serving(world: World) -> set[str]:
     for node in eligible(world):
         pods = live(world, node)
         if not any(of_current(world, one) for one in pods) and any(
-            one.ready and not one.held_by_hook and one.underway is None for one in pods
+            one.ready and not one.held_by_hook and one.in_progress is None for one in pods
         ):
             found.add(node)
     return found
@@ -76,7 +76,7 @@ def last_hash(world: World, node: str) -> str | None:
     gone = before.pod if before else None
     if not there:
         return gone.hash if gone else None
-    staying = [one for one in there if not (one.dying and one.ended)]
+    staying = [one for one in there if not (one.terminating and one.ended)]
     youngest = max(staying or there, key=lambda one: (one.created, one.name))
     if not staying and gone and gone.created > youngest.created:
         return gone.hash
@@ -98,7 +98,7 @@ def promised(world: World, node: str) -> Revision:
         return known or current
     if len(updated(world)) > quota(world):
         return current
-    alive = [one.hash for one in ours(world) if not one.dying and not one.ended and one.node]
+    alive = [one.hash for one in ours(world) if not one.terminating and not one.ended and one.node]
     most = max(alive.count(one.hash) for one in older)
     return next(one for one in older if alive.count(one.hash) == most)
 

@@ -69,7 +69,7 @@ def no_more_than_the_burst(world: World, plan: Plan) -> None:
 def a_pod_is_deleted_once_and_only_if_it_is_ours_and_lives(world: World, plan: Plan) -> None:
     uids = [one.pod.uid for one in deletes(plan)]
     assert len(uids) == len(set(uids))
-    assert set(uids) <= {one.uid for one in ours(world) if not one.dying}
+    assert set(uids) <= {one.uid for one in ours(world) if not one.terminating}
 
 
 def a_hooked_pod_is_never_deleted(world: World, plan: Plan) -> None:
@@ -84,7 +84,7 @@ def a_hooked_pod_is_never_deleted(world: World, plan: Plan) -> None:
 def what_is_prepared_goes_or_stays_and_never_both(world: World, plan: Plan) -> None:
     cancelled = {one.pod.uid for one in plan.actions if isinstance(one, actions.CancelDelete)}
     assert not cancelled & {one.pod.uid for one in deletes(plan)}
-    assert all(one.held_by_hook or one.marked for one in world.pods if one.uid in cancelled)
+    assert all(one.held_by_hook or one.marked_not_ready for one in world.pods if one.uid in cancelled)
 
 
 def a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time(world: World, plan: Plan) -> None:

@@ -174,7 +174,7 @@ class Stage:
     def _written(self, change: HistoryEntry, server: Chronicle) -> None:
         """Within a write of the controller: nothing may be raised here."""
         pod = server.pods.get(change.after.uid)
-        if change.after.kind is PODS and (pod is None or not pod.dying):
+        if change.after.kind is PODS and (pod is None or not pod.terminating):
             ends = change.type == "DELETED" or change.after.metadata.get("deletionTimestamp")
             verb = "creates" if pod is None else "deletes" if ends else "patches"
             self.tell(f"    controller {verb} {change.after.name[1]} on {node_of(change.after.object)}")

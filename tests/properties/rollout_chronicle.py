@@ -229,8 +229,8 @@ class Chronicle:
                 pods[entry.after.uid] = entry.after
             elif entry.after is None:
                 pods.pop(entry.before.uid, None)
-            elif entry.before.uid in pods and entry.after.dying:
-                pods[entry.before.uid] = replace(pods[entry.before.uid], dying=True)
+            elif entry.before.uid in pods and entry.after.terminating:
+                pods[entry.before.uid] = replace(pods[entry.before.uid], terminating=True)
             elif entry.before.uid in pods:
                 pods[entry.before.uid] = replace(pods[entry.before.uid], held=entry.after.held)
         return pods

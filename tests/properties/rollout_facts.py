@@ -33,7 +33,7 @@ class Pod:
     node: str
     image: str
     bound: bool
-    dying: bool
+    terminating: bool
     phase: str
     ready: bool
     since: float
@@ -47,7 +47,7 @@ class Pod:
 
     @property
     def live(self) -> bool:
-        return not self.dying and not self.ended
+        return not self.terminating and not self.ended
 
     @property
     def ended(self) -> bool:
@@ -57,7 +57,7 @@ class Pod:
         words = [self.name, self.image.rpartition(":")[2], self.phase.lower()]
         words += ["ready"] if self.ready else []
         words += ["held"] if self.held else []
-        words += ["terminating"] if self.dying else []
+        words += ["terminating"] if self.terminating else []
         return " ".join(words + ([] if self.bound else ["unbound"]))
 
 
@@ -75,7 +75,7 @@ def pod_of(found: Object, before: Pod | None, now: float) -> Pod:
         node=node_of(found),
         image=image_of(found),
         bound=bool(found["spec"].get("nodeName")),
-        dying=bool(metadata.get("deletionTimestamp")),
+        terminating=bool(metadata.get("deletionTimestamp")),
         phase=(found.get("status") or {}).get("phase", ""),
         ready=bool(ready),
         since=since,

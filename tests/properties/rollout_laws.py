@@ -55,7 +55,7 @@ def broken(change: HistoryEntry, server: Chronicle) -> Iterator[str]:
             if after.node in told.nodes:
                 uid = told.nodes[after.node].uid
                 server.creates.append(Create(change.version, told.spec.generation, uid, server.cluster.clock()))
-        elif before.live and (change.type == "DELETED" or after.dying):
+        elif before.live and (change.type == "DELETED" or after.terminating):
             server.decision.written_since.append("delete")
             yield from _burst("delete", told, server)
             yield from _unhooked(told.pods.get(before.uid, before), told)
@@ -64,7 +64,7 @@ def broken(change: HistoryEntry, server: Chronicle) -> Iterator[str]:
             server.decision.written_since.append("delete")
             yield from _burst("delete", told, server)
             yield from _deletion(told.pods.get(before.uid, before), told, basis)
-        elif before.ended and not before.dying and (change.type == "DELETED" or after.dying):
+        elif before.ended and not before.terminating and (change.type == "DELETED" or after.terminating):
             server.decision.written_since.append("delete")
             yield from _burst("delete", told, server)
             yield from _unhooked(told.pods.get(before.uid, before), told)
@@ -122,12 +122,12 @@ def _creation(new: Pod, told: State, basis: State, server: Chronicle) -> Iterato
         yield f"a pod is created on {node}, where none should run"
         return
     live = told.live(node)
-    waiting = [pod for pod in told.on(node) if pod.phase == "Failed" and not pod.dying]
+    waiting = [pod for pod in told.on(node) if pod.phase == "Failed" and not pod.terminating]
     if any(not live or told.is_current(pod) for pod in waiting):
         yield f"a pod is created on {node}, where {_names(waiting)} waits out its back-off"
     if live:
         yield from _beside(new, live, told, server)
-    elif not told.max_surge and [pod for pod in told.on(node) if not (pod.dying and pod.ended)]:
+    elif not told.max_surge and [pod for pod in told.on(node) if not (pod.terminating and pod.ended)]:
         yield f"a pod is created on {node} although {_names(told.on(node))} is not gone"
     if not told.is_current(new) and new.image in basis.perhaps_older:
         return

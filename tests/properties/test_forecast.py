@@ -39,7 +39,7 @@ class Chronicle:
 
     def _step(self) -> None:
         before = self.cluster.world
-        there = {one.node for one in before.pods if not (one.dying or one.ended)}
+        there = {one.node for one in before.pods if not (one.terminating or one.ended)}
         for word in self.cluster.step():
             node = word[1:].split()[0]
             if word[0] == "+" and node in there:
@@ -51,7 +51,7 @@ class Chronicle:
         cluster = self.cluster
         before, known = cluster.world.pods, {one.name for one in cluster.world.nodes}
         for one in before:
-            if (one.dying and one.node not in self.silent) or (one.bound and one.node not in known):
+            if (one.terminating and one.node not in self.silent) or (one.bound and one.node not in known):
                 cluster.lose(one.name)
         if known:
             cluster.ready(*known)

@@ -158,7 +158,7 @@ class Moves(RuleBasedStateMachine):
     @rule()
     def dead_nodes_are_back(self) -> None:
         self.cluster.dead.clear()
-        for one in [one for one in self.cluster.world.pods if one.dying]:
+        for one in [one for one in self.cluster.world.pods if one.terminating]:
             self.cluster.lose(one.name)
 
     @rule(name=NAMES, tainted=st.booleans(), canary=st.booleans(), pooled=st.booleans())
@@ -176,7 +176,7 @@ class Moves(RuleBasedStateMachine):
         """Two while surging; also where surge was switched off, until a pass has come that far."""
         pods = self.cluster.world.pods
         for place in {one.node for one in pods}:
-            there = [one.name for one in pods if one.node == place and not one.dying and not one.ended]
+            there = [one.name for one in pods if one.node == place and not one.terminating and not one.ended]
             assert len(there) <= 2, f"{place}: {there}"
 
     def teardown(self) -> None:

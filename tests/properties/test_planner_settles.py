@@ -36,13 +36,15 @@ WAITS_FOR_US = (CONTINUES, WANTED)
 
 
 def kubelets_turn(cluster: ToyCluster) -> None:
-    """Dying pods are gone, live ones ready for long, those of nodes that are gone collected, back-offs over."""
+    """Terminating pods are gone, live ones ready for long, those of nodes that are gone collected, back-offs over."""
     nodes = {one.name for one in cluster.world.nodes}
     for one in cluster.world.pods:
-        if one.dying or (one.bound and one.node not in nodes):
+        if one.terminating or (one.bound and one.node not in nodes):
             cluster.lose(one.name)
     cluster.pass_time(60)
-    cluster.change_where(lambda one: one.underway is not None and one.underway not in WAITS_FOR_US, underway=None)
+    cluster.change_where(
+        lambda one: one.in_progress is not None and one.in_progress not in WAITS_FOR_US, in_progress=None
+    )
     cluster.ready()
     cluster.pass_time(60.5)
 
@@ -77,7 +79,7 @@ def test_updates_in_place_come_to_their_end(start: World) -> None:
     _everything_is_in_its_place(cluster)
     closed = [one.name for one in cluster.world.pods if one.bound and not all(gate.open for gate in one.gates)]
     assert not closed
-    assert not [one.name for one in cluster.world.pods if one.underway is not None]
+    assert not [one.name for one in cluster.world.pods if one.in_progress is not None]
 
 
 def _everything_is_in_its_place(cluster: ToyCluster) -> None:

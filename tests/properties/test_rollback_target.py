@@ -61,7 +61,7 @@ class Watched:
         world = self.cluster.world
         contents = {one.hash: without_restart(one.template) for one in world.revisions}
         reached = {one.name for one in world.nodes if not one.unreachable}
-        ready = [one for one in world.pods if one.ready and not one.dying and one.node in reached]
+        ready = [one for one in world.pods if one.ready and not one.terminating and one.node in reached]
         long = Counter(contents[one.hash] for one in ready if world.now - (one.ready_since or 0.0) >= 30.0)
         share = 3 / 4 if self.stable else 1 / 2
         self.stable |= {one for one, number in long.items() if number > len(reached) * share}

@@ -34,7 +34,7 @@ def is_prepared(pod: Object) -> bool:
 
 
 async def prepared(bed: Bed, *nodes: str) -> dict[str, Object]:
-    """Wait until the pods that are prepared and not dying are those of these nodes; returns them by node."""
+    """Wait until the pods that are prepared and not terminating are those of these nodes; returns them by node."""
 
     def missing(found: list[Object]) -> str:
         there = sorted(node_of(pod) for pod in found if is_prepared(pod) and not _dies(pod))
@@ -108,7 +108,7 @@ async def user_controller(bed: Bed, most: float, seed: int = 0) -> AsyncIterator
 
 @asynccontextmanager
 async def one_at_a_time(bed: Bed, most: int = 1) -> AsyncIterator[None]:
-    """Never are more pods prepared, those that are dying included."""
+    """Never are more pods prepared, those that are terminating included."""
     broken: list[str] = []
 
     def look(pods: dict[str, Object]) -> None:

@@ -35,7 +35,7 @@ def migration_manifest(observed: Observed, *, native: bool) -> MigrationManifest
     if former is None and other is not None and other.mark is None:
         says = f"{observed.name} is {'a native one' if native else 'one of ours'} already: this is its manifest."
         return _as_last_applied(other, both_kinds.as_it_is(other.document), (says,))
-    if former is None or former.dying:
+    if former is None or former.terminating:
         raise _half_way_error(observed, native=native)
     steps = _steps(observed, native=native)
     if not native:

@@ -55,7 +55,7 @@ class RevisionRecord(Value):
     annotations: dict[str, str]
     number: int
     template: JSONObject
-    dying: bool = False
+    terminating: bool = False
 
     @property
     def hash(self) -> str:
@@ -84,7 +84,7 @@ class MigrationSide(Value):
         return str(value_at(self.document, "metadata", "resourceVersion"))
 
     @property
-    def dying(self) -> bool:
+    def terminating(self) -> bool:
         return value_at(self.document, "metadata", "deletionTimestamp") is not None
 
     @property
@@ -153,7 +153,7 @@ class Observed(Value):
 
     def revisions_of(self, *owners: str) -> tuple[RevisionRecord, ...]:
         """The revisions of these owners that are not deleted, the newest first."""
-        its = [one for one in self.revisions if one.owner in owners and not one.dying]
+        its = [one for one in self.revisions if one.owner in owners and not one.terminating]
         return tuple(sorted(its, key=lambda one: (one.number, one.name), reverse=True))
 
     def count_owned_by(self, *owners: str) -> int:

@@ -42,7 +42,7 @@ def _return_of_managers(observed: Observed) -> ChangeObject | None:
     """The write of the missing field managers, which comes first for a side that is in charge already, in either
     direction."""
     for side in (observed.native, observed.ours):
-        if side is not None and not side.dying and (mark := side.mark) is not None and mark.acting:
+        if side is not None and not side.terminating and (mark := side.mark) is not None and mark.acting:
             operations = both_kinds.give_back_managers(side.document, mark)
             return change_step(side, operations, "has the field managers of the former one")
     return None

@@ -21,7 +21,7 @@ def to_native(observed: Observed) -> step.MigrationStep:
     native, ours = observed.native, observed.ours
     if ours is None:
         return _without_ours(observed, native)
-    if ours.dying:
+    if ours.terminating:
         return _hand_to_native(observed, native, ours)
     if native is not None:
         return _take_back_ours(observed, native, ours)
@@ -41,7 +41,7 @@ def _take_back_ours(observed: Observed, native: MigrationSide, ours: MigrationSi
     and the migration to native begins once it is gone."""
     if ours.mark is None or ours.mark.uid != native.uid:
         raise step.both_exist(observed)
-    if native.dying:
+    if native.terminating:
         return step.wait_for_removal(observed, native)
     if observed.pods_of(ours.uid):
         raise step.both_exist(observed)
@@ -159,7 +159,7 @@ def _free_pod(name: str, uid: str) -> step.ChangeObject:
 
 
 def _put_in_charge(observed: Observed, native: MigrationSide, mark: Mark) -> step.MigrationStep:
-    if not native.is_observed or native.dying:
+    if not native.is_observed or native.terminating:
         return step.wait_for_native("the native controller to look at it")
     old = observed.old_nodes(native)
     says = "is in charge"

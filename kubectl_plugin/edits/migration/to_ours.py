@@ -17,12 +17,12 @@ from kubectl_plugin.edits.migration.observed import Kind, MigrationSide, Observe
 def to_ours(observed: Observed) -> step.MigrationStep:
     """Raises CommandError where the migration cannot start, or cannot go on."""
     native, ours = observed.native, observed.ours
-    if ours is not None and ours.dying:
+    if ours is not None and ours.terminating:
         return _turn_back(observed, ours)
     if native is None:
         return _hand_to_ours(observed)
     if ours is None:
-        if native.dying:
+        if native.terminating:
             raise step.deleted_by_somebody(native)
         if left := observed.count_owned_by(""):
             # Both sides would adopt them, and the native one creates a pod wherever it loses one.
@@ -45,7 +45,7 @@ def _turn_back(observed: Observed, ours: MigrationSide) -> step.MigrationStep:
 
 
 def _side_by_side(observed: Observed, native: MigrationSide, ours: MigrationSide) -> step.MigrationStep:
-    if native.dying:
+    if native.terminating:
         return step.wait_for_removal(observed, native)
     if edits := _copy_of_spec(native, ours):
         return step.change_step(ours, edits, "follows the native one")

@@ -110,7 +110,7 @@ def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionR
 
 def kept_revisions(snapshot: Snapshot) -> list[RevisionDetail]:
     """The stored revisions that are not being deleted, the newest first."""
-    return [one for one in snapshot.revisions if not one.revision.dying]
+    return [one for one in snapshot.revisions if not one.revision.terminating]
 
 
 def live_revision(snapshot: Snapshot) -> RevisionDetail | None:
@@ -123,5 +123,5 @@ def nodes_with(snapshot: Snapshot, revision: Revision) -> int | None:
     """How many nodes have a pod of `revision` that stays; None if pods could not be read."""
     if not snapshot.pods_readable:
         return None
-    staying = (one.pod for one in snapshot.pods if not one.pod.dying and not one.pod.ended)
+    staying = (one.pod for one in snapshot.pods if not one.pod.terminating and not one.pod.ended)
     return len({pod.node for pod in staying if pod.hash == revision.hash})

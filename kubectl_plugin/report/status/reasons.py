@@ -180,7 +180,7 @@ def _plain_reason(phase: _PlainPhase, daemonset: DaemonSet, left: int) -> PhaseR
 def _rival_reason(daemonset: DaemonSet) -> PhaseReason | None:
     """The reason where another controller has written the status: ours then leaves the DaemonSet
     alone for minutes."""
-    if not daemonset.status_writers.rival_wrote:
+    if not daemonset.status_writers.other_controller_wrote:
         return None
     text = f"waiting for {daemonset.status_writers.other} to stop writing the status"
     return PhaseReason(word="AnotherController", text=text)

@@ -27,10 +27,10 @@ class Step:
 
 
 def stage_of(pod: Object) -> str:
-    """new, waiting, changed, crashed, running, gated, ready, ended or dying."""
+    """new, waiting, changed, crashed, running, gated, ready, ended or terminating."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     if metadata.get("deletionTimestamp"):
-        return "dying"
+        return "terminating"
     if status.get("phase") in ("Failed", "Succeeded"):
         return "ended"
     states = status.get("containerStatuses") or []
@@ -51,7 +51,7 @@ def next_step(pod: Object, stage: str, behaviour: Behaviour, there: frozenset[st
     """What happens next if nobody interferes; `there` are the images that the node has already."""
     if behaviour.dead or stage in ("ended", "changed"):  # what has changed is for the pod's worker
         return None
-    if stage == "dying":
+    if stage == "terminating":
         return _farewell(pod, behaviour)
     if stage in ("running", "gated", "ready"):
         return _earliest(_running_steps(pod, stage, behaviour, there))

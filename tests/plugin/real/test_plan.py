@@ -33,15 +33,15 @@ class Movements:
     deleted: list[str] = field(default_factory=list)
     created: list[str] = field(default_factory=list)
     news: asyncio.Event = field(default_factory=asyncio.Event)
-    _dying: set[str] = field(default_factory=set)
+    _terminating: set[str] = field(default_factory=set)
 
     def saw(self, kind: str, pod: Object) -> None:
         node, uid = node_of(pod), pod["metadata"]["uid"]
         if kind == "ADDED":
             self.created.append(node)
         dies = kind == "DELETED" or pod["metadata"].get("deletionTimestamp")
-        if dies and uid not in self._dying:
-            self._dying.add(uid)
+        if dies and uid not in self._terminating:
+            self._terminating.add(uid)
             self.deleted.append(node)
         self.news.set()
 

@@ -113,8 +113,8 @@ def test_times_come_from_the_given_clock() -> None:
     cluster = cluster_at_noon()
     made = cluster.create(PODS, "default", pod("one", on="worker-01"))
     assert made.metadata["creationTimestamp"] == "2026-09-21T14:13:20Z"
-    dying = cluster.delete(PODS, "default", "one", DeleteOptions()).object
-    assert dying.metadata["deletionTimestamp"] == "2026-09-21T14:13:50Z"
+    terminating = cluster.delete(PODS, "default", "one", DeleteOptions()).object
+    assert terminating.metadata["deletionTimestamp"] == "2026-09-21T14:13:50Z"
 
 
 def test_the_same_seed_gives_the_same_names_and_uids() -> None:

@@ -15,7 +15,7 @@ import structlog
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus, Rollout
-from controller.api.in_place import Underway
+from controller.api.in_place import UpdateInProgress
 from controller.api.names import InPlaceRefusal
 from controller.api.objects import Key, Ref, rfc3339
 from controller.informers import Informers
@@ -310,7 +310,7 @@ async def test_an_update_in_place_ends_when_the_pod_is_available_as_updated() ->
     settle(NOW + 300)
     assert timed(office) == (0, 0), "as it was before"
     late = pod("node-0", "v2", name="agent-x", ready=NOW + 290)
-    pod_seen(IN_PLACE, replace(late, underway=Underway(until=inf, restarting=("main",))), NOW + 300)
+    pod_seen(IN_PLACE, replace(late, in_progress=UpdateInProgress(until=inf, restarting=("main",))), NOW + 300)
     settle(NOW + 400)
     assert timed(office) == (0, 0), "the old container still runs"
     pod_seen(IN_PLACE, late, NOW + 300)
@@ -323,7 +323,9 @@ async def test_an_update_in_place_ends_when_the_pod_is_available_as_updated() ->
 async def test_an_update_that_nothing_proves_ends_when_it_counts_as_finished() -> None:
     office = Office(IN_PLACE, nodes=(node("node-0"),))
     office.acted(IN_PLACE, CHANGED)
-    changed = replace(pod("node-0", "v2", name="agent-x"), underway=Underway(until=NOW + 10, restarting=("main",)))
+    changed = replace(
+        pod("node-0", "v2", name="agent-x"), in_progress=UpdateInProgress(until=NOW + 10, restarting=("main",))
+    )
     office.parts.instrumentation.pod_seen(IN_PLACE, changed, NOW + 1)
     office.parts.metrics.daemonset_counters.updates.settle(NOW + 60)
     assert timed(office) == (1, 10)

@@ -34,8 +34,8 @@ def test_projection() -> None:
     assert found.spec.burst_replicas == "10%"
     assert found.identity == template_identity.identity(template)
     assert found.status is None
-    assert not found.dying
-    assert record(metadata={"deletionTimestamp": "2026-11-21T10:00:00Z"}).dying
+    assert not found.terminating
+    assert record(metadata={"deletionTimestamp": "2026-11-21T10:00:00Z"}).terminating
 
 
 def test_conditions_of_others_come_back_as_they_were() -> None:
@@ -188,30 +188,30 @@ def test_what_is_no_other_controller(other: ManagedFields) -> None:
 @pytest.mark.parametrize("time", [BEFORE, NOON, LATER])
 def test_a_writer_of_our_status_is_a_rival_in_the_same_second_too(time: str) -> None:
     before = writers(entry(OURS, NOON))
-    assert writers(entry(OURS, NOON), entry(THEM, time)).rival_since(before) == THEM
+    assert writers(entry(OURS, NOON), entry(THEM, time)).other_controller_since(before) == THEM
 
 
 def test_a_second_write_of_the_same_one_is_told_by_its_time() -> None:
     before = writers(entry(OURS, NOON), entry(THEM, NOON))
-    assert before.rival_since(before) == ""
-    assert writers(entry(OURS, NOON), entry(THEM, LATER)).rival_since(before) == THEM
+    assert before.other_controller_since(before) == ""
+    assert writers(entry(OURS, NOON), entry(THEM, LATER)).other_controller_since(before) == THEM
 
 
 @pytest.mark.parametrize("ours", [NOON, LATER])
 def test_our_own_write_makes_no_rival_even_in_a_second_of_take_over(ours: str) -> None:
     left = writers(entry(THEM, NOON))
     taken_over = writers(entry(THEM, NOON), entry(OURS, ours))
-    assert taken_over.rival_since(left) == ""
-    assert taken_over.rival_wrote == 0
-    assert writers(entry(THEM, NOON), entry(OURS, "2026-11-21T12:00:09Z")).rival_since(taken_over) == ""
+    assert taken_over.other_controller_since(left) == ""
+    assert taken_over.other_controller_wrote == 0
+    assert writers(entry(THEM, NOON), entry(OURS, "2026-11-21T12:00:09Z")).other_controller_since(taken_over) == ""
 
 
 def test_who_has_just_begun_goes_by_the_times() -> None:
-    assert writers(entry(OURS, NOON), entry(THEM, LATER)).rival_wrote == epoch(LATER)
-    assert writers(entry(OURS, NOON), entry(THEM, BEFORE)).rival_wrote == 0
-    assert writers(entry(THEM, NOON)).rival_wrote == 0
+    assert writers(entry(OURS, NOON), entry(THEM, LATER)).other_controller_wrote == epoch(LATER)
+    assert writers(entry(OURS, NOON), entry(THEM, BEFORE)).other_controller_wrote == 0
+    assert writers(entry(THEM, NOON)).other_controller_wrote == 0
 
 
 def test_our_write_beside_an_older_one_of_others_makes_no_rival() -> None:
     before = writers(entry(OURS, BEFORE), entry("first", BEFORE), entry(THEM, NOON))
-    assert writers(entry(OURS, LATER), entry("first", BEFORE)).rival_since(before) == ""
+    assert writers(entry(OURS, LATER), entry("first", BEFORE)).other_controller_since(before) == ""

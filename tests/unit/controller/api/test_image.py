@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.containers import canonical, digest_of, same_image
-from controller.api.image_pull_job import JOB_KIND, Puller, Pulling, targets
+from controller.api.image_pull_job import JOB_KIND, Puller, PullState, targets
 from controller.api.names import TAINT_NOT_READY, TAINT_UNREACHABLE
 from controller.kube.decode import Decoder
 from controller.kube.requests import PULLERS
@@ -172,7 +172,7 @@ def waiting(reason: str, message: str = "", **fields: Any) -> dict[str, Any]:
 def test_the_image_is_there_once_the_kubelet_has_come_to_the_container(status: dict[str, Any]) -> None:
     found = read(status)
     assert found is not None
-    assert (found.state, found.why) == (Pulling.DONE, "")
+    assert (found.state, found.why) == (PullState.SUCCEEDED, "")
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_the_image_is_there_once_the_kubelet_has_come_to_the_container(status: d
 def test_it_has_failed_in_the_kubelets_words(status: dict[str, Any], why: str) -> None:
     found = read(status)
     assert found is not None
-    assert (found.state, found.why) == (Pulling.FAILED, why)
+    assert (found.state, found.why) == (PullState.FAILED, why)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_it_has_failed_in_the_kubelets_words(status: dict[str, Any], why: str) -
 def test_else_it_goes_on(status: dict[str, Any], why: str) -> None:
     found = read(status)
     assert found is not None
-    assert (found.state, found.why) == (Pulling.UNDERWAY, why)
+    assert (found.state, found.why) == (PullState.ACTIVE, why)
 
 
 def test_a_word_of_a_megabyte_is_cut() -> None:
@@ -230,4 +230,4 @@ def test_a_pod_of_somebody_else_is_none(other: dict[str, Any]) -> None:
 def test_a_puller_names_its_job_and_node() -> None:
     found = read({}, deletionTimestamp="2026-11-22T10:00:00Z")
     assert found is not None
-    assert (found.job, found.job_uid, found.node, found.dying) == ("pull", "j1", "node-1", True)
+    assert (found.job, found.job_uid, found.node, found.terminating) == ("pull", "j1", "node-1", True)

@@ -28,7 +28,7 @@ def edited(*tags: str) -> ChangingPod:
 
 def until(pod: ChangingPod) -> float | None:
     """None: it is over."""
-    return pod.underway.until if pod.underway is not None else None
+    return pod.in_progress.until if pod.in_progress is not None else None
 
 
 def test_the_old_container_still_runs_after_the_kubelet_saw_the_spec() -> None:
@@ -120,17 +120,17 @@ def test_a_moment_far_in_the_future_is_not_believed() -> None:
     pod = ChangingPod(V1)
     pod.edit("v2", V2, at=NOW + 86_400)
     pod.starts(id_="c2", shown="v1", bits="v1")
-    underway = pod.underway
-    assert underway is not None
-    assert not underway.lasts(NOW)
+    in_progress = pod.in_progress
+    assert in_progress is not None
+    assert not in_progress.is_pending(NOW)
 
 
 def test_what_nothing_new_runs_for_lasts_by_any_clock() -> None:
     pod = ChangingPod(V1)
     pod.edit("v2", V2, at=NOW + 86_400)
-    assert pod.underway is not None
-    assert pod.underway.lasts(NOW)
-    assert pod.underway.lasts(NOW + 10**9)
+    assert pod.in_progress is not None
+    assert pod.in_progress.is_pending(NOW)
+    assert pod.in_progress.is_pending(NOW + 10**9)
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ def test_a_state_that_does_not_tell_when_is_of_long_ago(told: str | None) -> Non
     pod = edited("v2")
     pod.write(**{**pod.told, "updateTimestamp": told})
     pod.starts(id_="c2", shown="v1", bits="v1")
-    assert pod.underway is not None
-    assert not pod.underway.lasts(NOW)
+    assert pod.in_progress is not None
+    assert not pod.in_progress.is_pending(NOW)
     pod.edit("v3", V3)
     assert until(pod) == inf
 
@@ -174,30 +174,30 @@ def waiting(*required: str) -> ChangingPod:
 
 def test_the_next_batch_waits_for_the_first_to_run_and_be_ready() -> None:
     pod = waiting("main")
-    assert pod.underway is not None
-    assert not pod.underway.continues
+    assert pod.in_progress is not None
+    assert not pod.in_progress.has_next_batch
     pod.starts(id_="c2", shown="v2")
     pod.tells(ready=False)
-    assert (until(pod), pod.underway.continues) == (inf, False)
+    assert (until(pod), pod.in_progress.has_next_batch) == (inf, False)
     pod.tells(ready=True)
-    assert pod.underway.continues
+    assert pod.in_progress.has_next_batch
 
 
 def test_the_next_batch_waits_for_what_nothing_proves_for_some_seconds() -> None:
     pod = waiting("main")
     pod.starts(id_="c2", shown="v1", bits="v1")
-    found = pod.underway
+    found = pod.in_progress
     assert found is not None
-    assert [found.is_due(moment) for moment in (NOW, SETTLED - 1, SETTLED)] == [False, False, True]
-    assert found.is_due(NOW - 86_400), "a wrong clock told of it"
-    assert found.lasts(SETTLED)
+    assert [found.can_continue(moment) for moment in (NOW, SETTLED - 1, SETTLED)] == [False, False, True]
+    assert found.can_continue(NOW - 86_400), "a wrong clock told of it"
+    assert found.is_pending(SETTLED)
 
 
 def test_what_is_no_container_of_the_pod_need_not_be_ready() -> None:
     pod = waiting("main", "ghost")
     pod.starts(id_="c2", shown="v2")
-    assert pod.underway is not None
-    assert pod.underway.continues
+    assert pod.in_progress is not None
+    assert pod.in_progress.has_next_batch
 
 
 # edits that overlap
@@ -255,9 +255,9 @@ def test_an_unknown_container_after_two_edits_may_be_the_first_ones() -> None:
     pod = edited("v2", "v3")
     pod.starts(id_="c2", shown="alias", bits="v2")
     assert until(pod) == NOW + OVERLAP_SECONDS
-    underway = pod.underway
-    assert underway is not None
-    assert underway.lasts(NOW + 300)
+    in_progress = pod.in_progress
+    assert in_progress is not None
+    assert in_progress.is_pending(NOW + 300)
     pod.starts(id_="c3", shown="alias", bits="v2")
     assert until(pod) == SETTLED
 
@@ -321,10 +321,10 @@ def test_with_only_another_name_to_go_by_time_tells(behind: float) -> None:
     """`behind`: the clock of who asks, to that of who wrote."""
     pod = edited("v2")
     pod.starts(id_="c2", shown="v1", bits="v1")
-    underway = pod.underway
-    assert underway is not None
-    assert underway.lasts(NOW - behind)
-    assert not underway.lasts(SETTLED)
+    in_progress = pod.in_progress
+    assert in_progress is not None
+    assert in_progress.is_pending(NOW - behind)
+    assert not in_progress.is_pending(SETTLED)
 
 
 # of OpenKruise's controller, which writes no containerID
@@ -370,15 +370,15 @@ def resized(was: Any, will: Any, *, written: bool = True) -> ChangingPod:
 
 
 def resize_of(pod: ChangingPod) -> Resize | None:
-    return pod.underway.resize if pod.underway is not None else None
+    return pod.in_progress.resize if pod.in_progress is not None else None
 
 
 def test_a_resize_is_wanted_then_underway_then_over() -> None:
     pod = resized(asks(), asks(cpu="200m"), written=False)
-    assert resize_of(pod) is Resize.WANTED
+    assert resize_of(pod) is Resize.PROPOSED
     pod.resize()
     pod.looks()
-    assert resize_of(pod) is Resize.UNDERWAY
+    assert resize_of(pod) is Resize.IN_PROGRESS
     assert until(pod) == inf
     assert pod.record.ready, "it serves all the time"
     pod.tells(resources=asks(cpu="0.2"))
@@ -389,11 +389,11 @@ def test_a_resize_is_wanted_then_underway_then_over() -> None:
     ("type_", "reason", "status", "found"),
     [
         ("PodResizePending", "Deferred", "True", Resize.DEFERRED),
-        ("PodResizePending", "Infeasible", "True", Resize.REFUSED),
-        ("PodResizeInProgress", "Error", "True", Resize.REFUSED),
-        ("PodResizeInProgress", "", "True", Resize.UNDERWAY),
-        ("PodResizePending", "Infeasible", "False", Resize.UNDERWAY),
-        ("Ready", "Infeasible", "True", Resize.UNDERWAY),
+        ("PodResizePending", "Infeasible", "True", Resize.INFEASIBLE),
+        ("PodResizeInProgress", "Error", "True", Resize.INFEASIBLE),
+        ("PodResizeInProgress", "", "True", Resize.IN_PROGRESS),
+        ("PodResizePending", "Infeasible", "False", Resize.IN_PROGRESS),
+        ("Ready", "Infeasible", "True", Resize.IN_PROGRESS),
     ],
 )
 def test_what_the_kubelet_says_of_a_resize(type_: str, reason: str, status: str, found: Resize) -> None:
@@ -402,21 +402,21 @@ def test_what_the_kubelet_says_of_a_resize(type_: str, reason: str, status: str,
     words = {"type": type_, "status": status, "reason": reason, "message": "its words" * 1000}
     pod.object["status"]["conditions"] = [words]
     assert resize_of(pod) is found
-    assert pod.underway is not None
-    assert len(pod.underway.problem) < 1000
+    assert pod.in_progress is not None
+    assert len(pod.in_progress.problem) < 1000
 
 
 def test_an_earlier_resizes_condition_says_nothing_of_this_one() -> None:
     pod = resized(asks(), asks(cpu="200m"))
     pod.object["status"]["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
-    assert resize_of(pod) is Resize.UNDERWAY
+    assert resize_of(pod) is Resize.IN_PROGRESS
 
 
 def test_who_resizes_a_pod_later_is_left_alone() -> None:
     pod = resized(asks(), asks(cpu="200m"))
     pod.tells(resources=asks(cpu="200m"))
     pod.object["spec"]["containers"][0]["resources"] = asks(cpu="300m")
-    assert resize_of(pod) is Resize.WANTED, "not written by anybody: a webhook has put it back at our write"
+    assert resize_of(pod) is Resize.PROPOSED, "not written by anybody: a webhook has put it back at our write"
     pod.object["metadata"]["generation"] += 1
     assert until(pod) is None
     pod.edit("v3", template(container("v3", resources=asks(cpu="200m"))))
@@ -429,7 +429,7 @@ def test_without_pod_generations_a_later_resize_is_written_again() -> None:
     pod.write(**{**pod.told, "generation": 0})
     pod.object["metadata"]["generation"] = 0
     pod.object["spec"]["containers"][0]["resources"] = asks(cpu="300m")
-    assert resize_of(pod) is Resize.WANTED
+    assert resize_of(pod) is Resize.PROPOSED
 
 
 @pytest.mark.parametrize("tag", ["v1", "v2"], ids=["resources alone", "an image too"])
@@ -438,10 +438,10 @@ def test_another_change_of_the_spec_before_the_resize_is_not_taken_for_it(tag: s
     pod = ChangingPod(template(container(resources=asks())))
     pod.edit("v2", template(container(tag, resources=asks(cpu="200m"))))
     pod.object["metadata"]["generation"] += 1
-    assert resize_of(pod) is Resize.WANTED
+    assert resize_of(pod) is Resize.PROPOSED
     pod.count()
     pod.object["metadata"]["generation"] += 1
-    assert resize_of(pod) is Resize.WANTED, "another one, after an attempt that was refused"
+    assert resize_of(pod) is Resize.PROPOSED, "another one, after an attempt that was refused"
     pod.resize()
     pod.object["spec"]["containers"][0]["resources"] = asks(cpu="300m")
     pod.object["metadata"]["generation"] += 1
@@ -453,7 +453,7 @@ def test_another_change_of_the_spec_before_the_resize_is_not_taken_for_it(tag: s
 def test_a_node_that_does_not_tell_what_a_container_has_is_not_waited_for() -> None:
     pod = resized(asks(), asks(cpu="200m"))
     del pod.entry()["resources"]
-    assert resize_of(pod) is Resize.UNDERWAY
+    assert resize_of(pod) is Resize.IN_PROGRESS
     pod.looks()
     assert until(pod) is None
 
@@ -491,4 +491,4 @@ def test_what_a_node_gives_has_other_spellings_and_a_least(asked: Any, given: An
 def test_quantities_that_are_none_are_compared_as_texts() -> None:
     pod = edited("v2")
     pod.write(revision="v2", containerResources={"main": {"requests": {"cpu": "9" * 100_000}}})
-    assert resize_of(pod) is Resize.WANTED
+    assert resize_of(pod) is Resize.PROPOSED

@@ -12,7 +12,7 @@ from controller.api.formats import (
     is_well_formed,
     listed,
     scaled,
-    shortened,
+    truncated,
 )
 from controller.api.objects import Key, ObjectMeta, OwnerReference, Ownership, Ref, epoch, ownership_of, rfc3339
 from controller.api.patch import add, encode, guarded_by_uid, guarded_by_version, pointer, remove
@@ -89,16 +89,16 @@ def test_the_controller_is_the_owner_that_says_so_and_its_place_is_kept() -> Non
 
 
 def test_what_fits_stays_as_it_is() -> None:
-    assert shortened("a" * 10, 10) == "a" * 10
+    assert truncated("a" * 10, 10) == "a" * 10
 
 
 @pytest.mark.parametrize("length", [31, 1_000_000])
 def test_what_does_not_fit_is_cut_off_and_its_length_told(length: int) -> None:
-    found = shortened("a" * length, 30)
+    found = truncated("a" * length, 30)
     assert len(found) == 30
     assert found.startswith("aa")
     assert found.endswith(f"… ({length:,} characters)")
-    assert len(shortened("a" * length, 3)) <= len(f"… ({length:,} characters)")
+    assert len(truncated("a" * length, 3)) <= len(f"… ({length:,} characters)")
 
 
 def test_of_many_the_first_few_are_listed_and_the_others_counted() -> None:

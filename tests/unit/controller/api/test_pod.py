@@ -156,14 +156,14 @@ def test_what_else_is_kept() -> None:
     assert found.hash == "v1"
     assert found.finalizers == ("demo.io/hold",)
     assert found.created == 1795255200.0
-    assert found.dying
+    assert found.terminating
     assert found.key == Key("default", "demo-x")
     assert (found.ref.uid, found.ref.version) == ("u", "7")
 
 
 def test_a_pod_without_anything_is_a_pod() -> None:
     bare = record()
-    assert (bare.hash, bare.created, bare.dying, bare.ready, bare.node) == ("", 0.0, False, False, "")
+    assert (bare.hash, bare.created, bare.terminating, bare.ready, bare.node) == ("", 0.0, False, False, "")
 
 
 def test_label_sets_are_shared_between_pods() -> None:
@@ -262,7 +262,7 @@ def test_what_is_told_of_a_container_that_does_not_start_again(status: dict[str,
     state = '{"revision":"v2","lastContainerStatuses":{"a":{"imageID":"x","containerID":"old"}}}'
     annotations, spec = {"apps.kruise.io/inplace-update-state": state}, {"containers": [{"name": "a", "image": "x"}]}
     found = record({"annotations": annotations}, spec, {"containerStatuses": [{"name": "a", **status}]})
-    assert found.complaint == (f"container a: {words}" if words else "")
+    assert found.failure_message == (f"container a: {words}" if words else "")
 
 
 STAMP = "2026-11-22T10:00:00Z"
@@ -299,7 +299,7 @@ def test_the_message_is_that_of_openkruise() -> None:
 @pytest.mark.parametrize("message", ["not a list", "{}", '["a"]', '[{"key":1}]', "[" * 5000])
 def test_a_message_that_is_no_such_list_belongs_to_somebody_else(message: str) -> None:
     assert writers(message) is None
-    assert not gate(condition("False", message)).due
+    assert not gate(condition("False", message)).to_open
 
 
 @pytest.mark.parametrize(
@@ -318,17 +318,17 @@ def test_a_gate_is_due_to_be_opened_where_nobody_is_left(
     status: str, message: str, due: bool, ours: bool, others: bool
 ) -> None:
     found = gate(condition(status, message))
-    assert (found.due, found.marked, found.kept) == (due, ours, others)
+    assert (found.to_open, found.marked_not_ready, found.held_by_others) == (due, ours, others)
 
 
 def test_only_kruise_pod_ready_has_such_a_list() -> None:
     closed = PodCondition(type="InPlaceUpdateReady", status="False", message="words")
     (found,) = gates_of([ReadinessGateView(condition_type="InPlaceUpdateReady")], [closed])
-    assert found.due
+    assert found.to_open
 
 
 def test_a_gate_that_nobody_has_set_is_due() -> None:
-    assert gate(condition("True", type_="Ready")).due
+    assert gate(condition("True", type_="Ready")).to_open
 
 
 @pytest.mark.parametrize(

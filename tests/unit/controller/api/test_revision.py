@@ -62,7 +62,7 @@ def test_projection() -> None:
     )
     assert found is not None
     assert (found.hash, found.number, found.owner_uid, found.owner_index) == ("abc", 3, "uid-ads", 1)
-    assert found.dying
+    assert found.terminating
     assert found.key == Key("default", "demo-abc")
     assert (found.ref.uid, found.ref.version) == ("u", "7")
     assert found.template == {"spec": {"hostNetwork": False}}

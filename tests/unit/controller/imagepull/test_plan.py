@@ -8,7 +8,7 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
-from controller.api.image_pull_job import ImagePullJobStatus, Pulling, Targets
+from controller.api.image_pull_job import ImagePullJobStatus, PullState, Targets
 from controller.api.objects import rfc3339
 from controller.imagepull.plan import (
     FAILED_NODES_KEPT,
@@ -24,7 +24,7 @@ from controller.imagepull.state import JobState, new_state, nodes_without_image
 from controller.planner.world import Unpullable, Unpulled
 from tests.unit.controller.imagepull.worlds import BEGUN, MOMENT, NOW, having, job, puller, started, world
 
-DONE, FAILED = Pulling.DONE, Pulling.FAILED
+DONE, FAILED = PullState.SUCCEEDED, PullState.FAILED
 
 
 def failed_once(node: str, *, due: float = MOMENT, failures: int = 1) -> Attempt:
@@ -42,8 +42,8 @@ def test_a_node_whose_create_is_not_answered_takes_a_place() -> None:
 
 
 def test_there_is_never_more_than_one_puller_on_a_node() -> None:
-    dying = puller("a", dying=True)
-    assert started(plan(world(job(parallelism=2), "b", "a", pullers=(dying,)))) == ["b"]
+    terminating = puller("a", terminating=True)
+    assert started(plan(world(job(parallelism=2), "b", "a", pullers=(terminating,)))) == ["b"]
 
 
 def test_once_pulled_the_puller_goes_and_the_next_one_comes() -> None:
@@ -126,7 +126,7 @@ def test_a_puller_that_is_of_no_use_ends(stray: object) -> None:
 
 
 def test_a_puller_that_ends_already_is_left_alone() -> None:
-    pullers = (puller("a", dying=True), puller("b", DONE), puller("c", DONE))
+    pullers = (puller("a", terminating=True), puller("b", DONE), puller("c", DONE))
     decided = plan(world(job(), "a", "b", "c", pullers=pullers, in_flight={"p-b"}, in_backoff={"p-c"}))
     assert decided.actions == ()
 
@@ -236,8 +236,8 @@ def test_a_job_left_behind_by_its_daemonset_goes_and_a_users_stays(completion_ti
 
 
 def test_a_job_that_is_being_deleted_starts_nothing() -> None:
-    dying = replace(job(), dying=True)
-    assert plan(world(dying, "a", "b", pullers=(puller("a"),))).actions == (EndPuller(pod=puller("a").ref),)
+    terminating = replace(job(), terminating=True)
+    assert plan(world(terminating, "a", "b", pullers=(puller("a"),))).actions == (EndPuller(pod=puller("a").ref),)
 
 
 def test_what_keeps_pullers_from_being_made_is_told() -> None:
@@ -265,8 +265,8 @@ class Walked(dict[str, None]):
             yield node
 
 
-@pytest.mark.parametrize("state", list(Pulling))
-def test_a_pass_looks_at_as_many_nodes_as_pull_at_a_time(state: Pulling) -> None:
+@pytest.mark.parametrize("state", list(PullState))
+def test_a_pass_looks_at_as_many_nodes_as_pull_at_a_time(state: PullState) -> None:
     left = Walked({f"{number:05}": None for number in range(10_000)})
     pullers = tuple(puller(f"{number:05}", state, "ErrImagePull") for number in range(50))
     plan(world(job(parallelism=50), pending=left, pullers=pullers))

@@ -67,7 +67,7 @@ def test_a_spec_that_the_planner_refuses_wants_none(spec: dict[str, Any]) -> Non
 
 
 def test_the_current_revision_is_never_one_that_is_being_deleted() -> None:
-    twin = replace(revision("v2", number=3), name="demo-v2-x", labels={}, dying=True)
+    twin = replace(revision("v2", number=3), name="demo-v2-x", labels={}, terminating=True)
     for revisions in ([revision("v2", number=2), twin], [twin, revision("v2", number=2)]):
         found = wanted(ds(rev="v2"), revisions, [pod("node-0", "v1")])
         assert found is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, Pulling
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, PullState
 from controller.api.objects import rfc3339
 from controller.imagepull.plan import PULLED, JobPlan, JobWorld, StartPuller
 from controller.kube.decode import Decoder
@@ -28,7 +28,7 @@ def job(annotations: Mapping[str, str] | None = None, **spec: Any) -> ImagePullJ
     return found
 
 
-def puller(node: str, state: Pulling = Pulling.UNDERWAY, why: str = "", **fields: Any) -> Puller:
+def puller(node: str, state: PullState = PullState.ACTIVE, why: str = "", **fields: Any) -> Puller:
     known: dict[str, Any] = {
         "namespace": "default",
         "name": f"pull-{node}",
@@ -38,7 +38,7 @@ def puller(node: str, state: Pulling = Pulling.UNDERWAY, why: str = "", **fields
         "job_uid": "j1",
         "node": node,
         "image": "",
-        "dying": False,
+        "terminating": False,
         "state": state,
         "why": why,
     }

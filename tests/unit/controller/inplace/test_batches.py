@@ -16,8 +16,8 @@ from tests.unit.controller.inplace.test_patches import has, images, of
 
 def waits_for(pod: ChangingPod) -> tuple[tuple[str, ...], bool] | None:
     """Containers, and whether the next batch is due."""
-    underway = pod.underway
-    return None if underway is None else (underway.restarting, underway.continues)
+    in_progress = pod.in_progress
+    return None if in_progress is None else (in_progress.restarting, in_progress.has_next_batch)
 
 
 # launch priorities
@@ -179,9 +179,9 @@ def test_an_image_put_back_of_an_unknown_revision_is_not_awaited_forever() -> No
     pod.resize()
     pod.tells(resources=asks("200m"))
     pod.object["spec"]["containers"][0]["image"] = image("v1")
-    assert pod.underway is not None
+    assert pod.in_progress is not None
     pod.looks()
-    assert pod.underway is None
+    assert pod.in_progress is None
 
 
 def test_an_edit_that_comes_first_takes_it_along() -> None:
@@ -206,8 +206,8 @@ def test_an_edit_that_comes_first_takes_it_along() -> None:
 )
 def test_whatever_was_written_there_one_write_ends_it(rest: Json) -> None:
     pod = left(**rest)
-    assert pod.underway is not None
-    assert pod.underway.continues
+    assert pod.in_progress is not None
+    assert pod.in_progress.has_next_batch
     pod.go_on()
     assert not [key for key in pod.told if key.startswith("next")]
 

@@ -58,7 +58,7 @@ def test_labels_alone_leave_the_containers_alone() -> None:
     pod = ChangingPod(template(container("v1")))
     pod.edit("v2", template(container("v1"), labels={"app": "demo", "team": "x"}))
     assert pod.told["lastContainerStatuses"] == {}
-    assert pod.underway is None
+    assert pod.in_progress is None
     assert pod.record.ready
 
 
@@ -127,7 +127,7 @@ def test_nor_that_of_limits_beside_requests() -> None:
 def test_back_to_the_first_nothing_is_left_to_be_resized() -> None:
     pod = edited(asks(), asks("200m"), asks())
     pod.tells(resources=asks())
-    assert pod.underway is None
+    assert pod.in_progress is None
 
 
 def test_an_edit_of_the_image_alone_keeps_what_was_asked_for() -> None:
@@ -182,7 +182,7 @@ def puts_back(pod: ChangingPod, name: str, tag: str) -> None:
 
 
 def taken_back(pod: ChangingPod) -> str:
-    return pod.underway.taken_back if pod.underway is not None else ""
+    return pod.in_progress.reverted_to if pod.in_progress is not None else ""
 
 
 def test_a_pod_whose_former_image_is_back_is_of_its_former_revision() -> None:

@@ -68,7 +68,7 @@ def test_delete_is_guarded_by_uid_and_by_version_only_when_asked() -> None:
     assert options["propagationPolicy"] == "Orphan"
 
 
-def test_delete_returns_a_dying_objects_version_and_none_for_a_gone_one() -> None:
+def test_delete_returns_a_terminating_objects_version_and_none_for_a_gone_one() -> None:
     deleted, _ = asked(lambda client: client.delete(THINGS, REF))
     assert deleted == Deleted(version="7")
     deleted, _ = asked(lambda client: client.delete(THINGS, REF), ok(b'{"kind":"Status","status":"Success"}'))

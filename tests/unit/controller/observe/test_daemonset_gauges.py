@@ -201,7 +201,7 @@ def test_on_delete_has_no_way_of_rolling() -> None:
 
 
 def test_what_is_being_deleted_is_terminating_whatever_was_written_last() -> None:
-    found = exposed(DaemonSetSample(daemonset=replace(ds(dying=True), status=STATUS)))
+    found = exposed(DaemonSetSample(daemonset=replace(ds(terminating=True), status=STATUS)))
     assert nonzero(found, "rollout_phase", "phase") == {Phase.TERMINATING: 1}
 
 
@@ -258,7 +258,7 @@ def test_of_what_goes_only_what_the_object_says_is_shown() -> None:
     (late,) = sample_daemonsets(caches_of(ds()), states, NOW + 3600)
     assert late.summary is not None
     assert late.summary.failed["NotReady"] == 1, "nobody has looked again, but patience has ended"
-    (going,) = sample_daemonsets(caches_of(ds(dying=True)), states, NOW)
+    (going,) = sample_daemonsets(caches_of(ds(terminating=True)), states, NOW)
     assert going.summary is None
     states.of("uid-ads").decided(ds(), Plan(summary=None), NOW)
     (unusable,) = sample_daemonsets(caches_of(ds()), states, NOW)

@@ -51,7 +51,7 @@ def test_surging_means_a_surge_of_one_and_on_delete_no_surge_at_all() -> None:
 
 
 def test_a_node_whose_pod_terminates_has_no_available_pod() -> None:
-    pods = [pod("node-0"), pod("node-1"), pod("node-2", dying=True)]
+    pods = [pod("node-0"), pod("node-1"), pod("node-2", terminating=True)]
     check(world(ds("v2", max_unavailable="50%"), nodes=3, pods=pods), "-node-1 v1")
 
 

@@ -22,7 +22,7 @@ HELD = {"drain": "wait"}
 HOOK = LifecycleHook(labels_handler=HELD)
 WAITING = prepared(pod("node-1", labels=HELD))
 PODS = (pod("node-0", labels=HELD), WAITING)
-MARKED = ReadinessGate(type=KRUISE_POD_READY, open=False, present=True, index=0, marked=True)
+MARKED = ReadinessGate(type=KRUISE_POD_READY, open=False, present=True, index=0, marked_not_ready=True)
 HALF = replace(pod("node-1", labels=HELD, ready=None), gates=(MARKED,))
 
 
@@ -32,7 +32,7 @@ def hooked(rev: str = "v2", **fields: Any) -> DaemonSet:
 
 @pytest.mark.parametrize("marked", [False, True])
 def test_a_node_that_is_eligible_again_keeps_its_pod(marked: bool) -> None:
-    waiting = prepared(pod("node-1", labels=HELD), marked=marked)
+    waiting = prepared(pod("node-1", labels=HELD), marked_not_ready=marked)
     excluded = [node("node-0"), node("node-1", taint("x", "NoExecute"))]
     asked = ds(hook=replace(HOOK, mark_pod_not_ready=marked))
     check(world(asked, nodes=excluded, pods=[PODS[0], waiting]))
@@ -71,7 +71,7 @@ def test_two_edits_in_a_row_leave_no_pod_stuck() -> None:
 def test_while_surging_an_old_pod_serves_again_when_its_successor_does_not() -> None:
     for marked in (False, True):
         surging = ds("v2", max_surge=1, hook=replace(HOOK, mark_pod_not_ready=marked))
-        waiting = prepared(pod("node-1", labels=HELD), marked=marked)
+        waiting = prepared(pod("node-1", labels=HELD), marked_not_ready=marked)
         pair = [waiting, pod("node-1", "v2", ready=None, labels=HELD)]
         check(world(surging, nodes=2, pods=[PODS[0], *pair]), "keep node-1-v1")
         sick = replace(waiting, ready=False, ready_since=None, drained=False)
@@ -103,11 +103,11 @@ def test_of_two_pods_of_one_node_the_one_that_serves_stays() -> None:
     "one",
     [
         failed("node-1", labels=HELD),
-        pod("node-1", labels=HELD, dying=True),
+        pod("node-1", labels=HELD, terminating=True),
         pod("node-9", labels=HELD),
         pod("", labels=HELD),
     ],
-    ids=["failed", "dying", "of a node that is gone", "aimed at no node"],
+    ids=["failed", "terminating", "of a node that is gone", "aimed at no node"],
 )
 def test_nobody_takes_back_what_goes_anyway_or_nobody_knows_of(one: Pod) -> None:
     nodes = ["node-0", "node-1"] if one.node == "node-1" else ["node-0"]
@@ -143,9 +143,9 @@ def test_a_gate_is_opened_only_where_nobody_wants_it_closed() -> None:
     new = replace(pod("node-0", "v2", ready=None), gates=(gate,))
     decided = check(world(hooked(), nodes=1, pods=[new]), "open node-0-v2")
     assert [one.gates for one in decided.actions if isinstance(one, OpenGates)] == [(gate,)]
-    for closed in (replace(gate, kept=True), replace(gate, open=True)):
+    for closed in (replace(gate, held_by_others=True), replace(gate, open=True)):
         check(world(hooked(), nodes=1, pods=[replace(new, gates=(closed,))]))
-    waiting = prepared(pod("node-0", "v2", labels=HELD), marked=True)
+    waiting = prepared(pod("node-0", "v2", labels=HELD), marked_not_ready=True)
     check(world(ds("v3", hook=replace(HOOK, mark_pod_not_ready=True)), nodes=1, pods=[waiting]))
 
 

@@ -148,7 +148,7 @@ def test_a_new_node_not_to_be_updated_gets_the_older_revision() -> None:
 
 def test_a_node_that_is_being_replaced_keeps_its_room() -> None:
     """Quota 1: node-5 gave its old pod up for the update, so the new node-0 waits."""
-    pods = [pod("node-5", dying=True), pod("node-1")]
+    pods = [pod("node-5", terminating=True), pod("node-1")]
     nodes = ["node-0", "node-1", "node-5"]
     check(world(progressive("v2", partition=2), nodes=nodes, pods=pods, revisions=TWO))
 

@@ -139,7 +139,7 @@ def test_the_new_node_said_to_get_its_first_pod_gets_it() -> None:
 
 
 def test_a_node_with_a_deletion_in_doubt_waits_for_the_answer() -> None:
-    leaving = pod("node-0", "v1", dying=True)
+    leaving = pod("node-0", "v1", terminating=True)
     asked = frozenset({BackoffKey.of_object(leaving.uid)})
     case = world(ds("v2"), nodes=1, pods=[leaving], in_backoff=dict.fromkeys(asked, inf), awaited=asked)
     explainer = Explainer(rollout_state(case))

@@ -47,7 +47,7 @@ def test_beyond_the_limit_the_oldest_go_but_none_that_a_pod_carries() -> None:
 
 
 def test_a_limit_of_0_keeps_the_current_one_and_those_in_use() -> None:
-    pods = [pod("node-0", "v3", dying=True), pod("node-1", "v2")]
+    pods = [pod("node-0", "v3", terminating=True), pod("node-1", "v2")]
     keep = world(ds("v3", history=0, on_delete=True), nodes=2, pods=pods, revisions=stored("v1", "v2", "v3"))
     check(keep, "forget demo-v1")
 
@@ -62,7 +62,7 @@ def test_without_a_limit_ten_old_ones_are_kept() -> None:
 
 
 def test_a_revision_that_is_going_already_is_not_deleted_again() -> None:
-    old = [revision("v1", dying=True), revision("v2"), revision("v3")]
+    old = [revision("v1", terminating=True), revision("v2"), revision("v3")]
     check(world(ds("v3", history=0), nodes=1, pods=served("node-0", rev="v3"), revisions=old), "forget demo-v2")
 
 
@@ -133,16 +133,16 @@ def test_twins_with_one_label_need_no_relabelling() -> None:
 
 
 def test_pods_of_a_twin_that_is_being_deleted_are_relabelled_too() -> None:
-    twin = revision("v9", 1, of=template("v2"), dying=True)
+    twin = revision("v9", 1, of=template("v2"), terminating=True)
     check(
         world(ds("v2"), nodes=1, pods=[pod("node-0", "v9")], revisions=[twin, revision("v2")]),
         "relabel node-0-v9 v2",
     )
 
 
-def test_a_dying_revision_is_not_the_current_one() -> None:
-    dying = world(nodes=1, revisions=[revision("v1", dying=True)])
-    current, older = current_revision(dying)
+def test_a_terminating_revision_is_not_the_current_one() -> None:
+    terminating = world(nodes=1, revisions=[revision("v1", terminating=True)])
+    current, older = current_revision(terminating)
     assert (current.uid, current.number) == ("", 2)
     assert [one.name for one in older] == ["demo-v1"]
 

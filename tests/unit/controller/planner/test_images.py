@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.containers import PodProblem
-from controller.api.in_place import Resize, Underway
+from controller.api.in_place import Resize, UpdateInProgress
 from controller.api.names import TAINT_UNREACHABLE
 from controller.planner.actions import DeletePod, ProbeTemplate
 from controller.planner.blocker_texts import Blocker
@@ -58,7 +58,7 @@ def test_so_does_one_that_is_not_ready_for_the_sake_of_an_update_alone() -> None
 
 
 def test_one_that_is_restarted_serves_soon_unless_it_does_not_start_again() -> None:
-    restarted = gated(pod("node-0", "v1", ready=None), underway=Underway(until=inf, restarting=("main",)))
+    restarted = gated(pod("node-0", "v1", ready=None), in_progress=UpdateInProgress(until=inf, restarting=("main",)))
     stuck = replace(restarted, problem=PodProblem.IMAGE_PULL)
     check(changing(in_place(), pods=[restarted], nodes=1, unpulled={"node-0": BeingPulled()}))
     check(changing(in_place(), pods=[stuck], nodes=1, unpulled={"node-0": BeingPulled()}), "*node-0 v2")
@@ -114,10 +114,10 @@ ALL_AT_ONCE = in_place(max_unavailable=2)
 
 
 def told(
-    underway: Underway, *, problem: PodProblem | None = None, kind: str = "Progressing", **fields: object
+    in_progress: UpdateInProgress, *, problem: PodProblem | None = None, kind: str = "Progressing", **fields: object
 ) -> str:
     """Of the last node, beside one that is done: no other one waits for its turn."""
-    last = replace(gated(pod("node-0", "v2"), underway=underway), problem=problem)
+    last = replace(gated(pod("node-0", "v2"), in_progress=in_progress), problem=problem)
     start = changing(ALL_AT_ONCE, pods=[last, gated(pod("node-1", "v2"))], nodes=2, **fields)
     decided = plan(start).status
     assert decided is not None
@@ -129,7 +129,7 @@ NO_ROOM = replace(DEFERRED, problem="the node lacks cpu")
 
 
 @pytest.mark.parametrize(
-    ("underway", "problem", "words"),
+    ("in_progress", "problem", "words"),
     [
         (REFUSED, None, "ResizeRefused: the resize of pods is refused on node-0: no room"),
         (NO_ROOM, None, "ResizeDeferred: the resize of pods is deferred on node-0: the node lacks cpu"),
@@ -142,8 +142,8 @@ NO_ROOM = replace(DEFERRED, problem="the node lacks cpu")
         (RESTARTING, None, "Updating: "),
     ],
 )
-def test_the_last_nodes_are_named_too(underway: Underway, problem: PodProblem | None, words: str) -> None:
-    assert told(underway, problem=problem) == words
+def test_the_last_nodes_are_named_too(in_progress: UpdateInProgress, problem: PodProblem | None, words: str) -> None:
+    assert told(in_progress, problem=problem) == words
 
 
 def test_what_the_server_refuses_is_told_in_its_words() -> None:

@@ -120,9 +120,9 @@ def test_a_pod_is_made_not_ready_where_the_hook_asks_for_it() -> None:
     gated = replace(prepared(one), gates=(gate,))
     decided = check(world(ds("v2", hook=MARKING), nodes=1, pods=[gated]), "~node-0 v1")
     assert [action.mark for action in decided.actions if isinstance(action, PrepareDelete)] == [True]
-    check(world(ds("v2", hook=MARKING), nodes=1, pods=[prepared(one, marked=True)]))
+    check(world(ds("v2", hook=MARKING), nodes=1, pods=[prepared(one, marked_not_ready=True)]))
     check(world(ds("v2", hook=MARKING), nodes=1, pods=[prepared(one)]))  # it has no gate
-    decided = check(world(ds("v2", hook=HOOK), nodes=1, pods=[prepared(one, marked=True)]), "~node-0 v1")
+    decided = check(world(ds("v2", hook=HOOK), nodes=1, pods=[prepared(one, marked_not_ready=True)]), "~node-0 v1")
     assert [action.mark for action in decided.actions if isinstance(action, PrepareDelete)] == [False]
 
 
@@ -156,7 +156,7 @@ def test_the_generation_counts_as_observed_while_pods_are_held() -> None:
         (pod("node-0"), True),
         (pod("node-0", labels={"drain": "wait"}), False),
         (pod("node-0", finalizers=("demo.io/hold",)), False),
-        (pod("node-0", dying=True), False),
+        (pod("node-0", terminating=True), False),
         (prepared(pod("node-0")), False),
     ],
 )

@@ -65,7 +65,7 @@ def test_a_current_pod_lost_far_down_the_order_moves_no_other_node() -> None:
     check(
         world(
             ds("v2", max_unavailable=4, partition=3),
-            pods=[pod("n1", "v2", dying=True), *rest],
+            pods=[pod("n1", "v2", terminating=True), *rest],
             nodes=["n1", "n2", "n3", "n4"],
         )
     )
@@ -91,9 +91,9 @@ def test_a_new_node_gets_the_older_revision_that_most_nodes_run() -> None:
     check(nobody, "+n1 v2")
 
 
-def test_a_dying_pod_and_one_that_ended_do_not_say_what_most_run() -> None:
+def test_a_terminating_pod_and_one_that_ended_do_not_say_what_most_run() -> None:
     every = ["n1", "n2", "n3", "n4", "n5"]
-    pods = [pod("n2", dying=True), failed("n3"), failed("n4"), pod("n5", "v2")]
+    pods = [pod("n2", terminating=True), failed("n3"), failed("n4"), pod("n5", "v2")]
     of = world(ds("v3", partition=5), nodes=every, pods=pods, not_before={"n3": NOW + 9, "n4": NOW + 9})
     check(of, "+n1 v2")
 
@@ -110,7 +110,7 @@ def test_a_lost_pod_comes_back_as_it_was_and_not_as_an_abandoned_revision() -> N
 
 
 def test_a_pod_that_is_gone_but_for_a_finalizer_is_known() -> None:
-    ghost = failed("n1", "v1", dying=True, created=ago(9))
+    ghost = failed("n1", "v1", terminating=True, created=ago(9))
     pods = [ghost, *served("n2", "n3", rev="v2")]
     three = [revision("v1"), revision("v2"), revision("v3")]
     of = world(ds("v3", partition=3), nodes=["n1", "n2", "n3"], pods=pods, revisions=three)
@@ -187,7 +187,7 @@ def test_paused_the_last_old_pod_that_is_lost_comes_back_old() -> None:
 
 def test_paused_a_lost_pod_beside_a_terminating_one_keeps_its_revision() -> None:
     two = [revision("v1"), revision("v2")]
-    pods = [pod("node-0", "v1", dying=True), pod("node-1", "v2")]
+    pods = [pod("node-0", "v1", terminating=True), pod("node-1", "v2")]
     incomplete = world(ds("v2", paused=True), nodes=3, pods=pods, revisions=two)
     check(incomplete, "+node-2 v1")
 

@@ -103,9 +103,9 @@ def test_of_several_pods_that_serve_the_oldest_is_looked_at() -> None:
     ("pods", "had_current", "had_old"),
     [
         ([], False, False),
-        ([pod("n", "v2", dying=True)], True, False),
+        ([pod("n", "v2", terminating=True)], True, False),
         ([failed("n", "v1")], False, True),
-        ([pod("n", "v1"), pod("n", "v2", dying=True)], True, True),
+        ([pod("n", "v1"), pod("n", "v2", terminating=True)], True, True),
     ],
 )
 def test_what_was_there(pods: list[Pod], had_current: bool, had_old: bool) -> None:

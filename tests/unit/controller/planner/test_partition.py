@@ -42,7 +42,7 @@ def test_selected_nodes_come_after_the_updated_ones() -> None:
 
 
 def test_a_node_whose_pod_terminates_is_selected_like_any_other() -> None:
-    pods = [pod("n1"), pod("n2", "v2"), pod("n3", dying=True), pod("n4")]
+    pods = [pod("n1"), pod("n2", "v2"), pod("n3", terminating=True), pod("n4")]
     canary = world(ds("v2", selector=CANARY), nodes=canaries("n1", "n3", of=4), pods=pods)
     assert allowed(canary) == ["n2", "n3", "n1"]
 

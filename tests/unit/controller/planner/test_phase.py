@@ -37,7 +37,7 @@ HALFWAY = replace(HEALTHY, updated=3, done=3, outdated=2, completed=False)
         (HALFWAY, {"refused": "no such field"}, Phase.STALLED),
         (HEALTHY, {"done": 4, "available": 4}, Phase.DEGRADED),
         (HALFWAY, {"observed": False}, Phase.PENDING),
-        (HALFWAY, {"dying": True}, Phase.TERMINATING),
+        (HALFWAY, {"terminating": True}, Phase.TERMINATING),
         (Standing(completed=True), {}, Phase.HEALTHY),
         (Standing(refused="selector: empty"), {}, Phase.STALLED),
     ],
@@ -49,7 +49,7 @@ def test_each_phase(base: Standing, fields: dict[str, Any], phase: Phase) -> Non
 @pytest.mark.parametrize(
     ("base", "fields", "phase"),
     [
-        (HALFWAY, {"dying": True, "observed": False}, Phase.TERMINATING),
+        (HALFWAY, {"terminating": True, "observed": False}, Phase.TERMINATING),
         (HALFWAY, {"observed": False, "on_delete": True}, Phase.PENDING),
         (HALFWAY, {"observed": False, "paused": True}, Phase.PENDING),
         (HEALTHY, {"observed": False}, Phase.PENDING),

@@ -48,8 +48,8 @@ def test_requests_and_ports_are_the_schedulers_business() -> None:
     check(world(ds(containers=[{**hungry, "ports": [{"hostPort": 80}]}]), nodes=1), "+node-0 v1")
 
 
-def test_a_dying_daemonset_is_left_to_the_garbage_collector() -> None:
-    decided = check(world(ds(dying=True), pods=[pod("node-0"), failed("node-1")]))
+def test_a_terminating_daemonset_is_left_to_the_garbage_collector() -> None:
+    decided = check(world(ds(terminating=True), pods=[pod("node-0"), failed("node-1")]))
     assert decided.status is None
 
 
@@ -181,11 +181,11 @@ def test_of_two_pods_on_a_node_that_may_only_keep_one_the_newer_goes() -> None:
 
 
 def test_while_the_old_pod_terminates_no_other_is_made_without_surge() -> None:
-    check(world(nodes=1, pods=[pod("node-0", dying=True)]))
+    check(world(nodes=1, pods=[pod("node-0", terminating=True)]))
 
 
 def test_while_the_old_pod_terminates_its_successor_is_made_with_surge() -> None:
-    check(world(ds(max_surge=1), nodes=1, pods=[pod("node-0", dying=True)]), "+node-0 v1")
+    check(world(ds(max_surge=1), nodes=1, pods=[pod("node-0", terminating=True)]), "+node-0 v1")
 
 
 def test_a_pending_pod_of_a_vanished_node_is_deleted_a_bound_one_not() -> None:
@@ -198,12 +198,12 @@ def test_a_pending_pod_of_a_vanished_node_is_deleted_a_bound_one_not() -> None:
     assert decided.status.counts.number_misscheduled == 0
 
 
-def test_a_dying_pod_of_a_vanished_node_is_not_deleted_twice() -> None:
-    check(world(nodes=1, pods=[pod("node-0"), pending("node-9", dying=True)]))
+def test_a_terminating_pod_of_a_vanished_node_is_not_deleted_twice() -> None:
+    check(world(nodes=1, pods=[pod("node-0"), pending("node-9", terminating=True)]))
 
 
 def test_a_pod_that_ended_and_is_held_by_a_finalizer_holds_nothing_up() -> None:
-    held = pod("node-0", phase="Succeeded", dying=True, finalizers=("demo.io/hold",))
+    held = pod("node-0", phase="Succeeded", terminating=True, finalizers=("demo.io/hold",))
     check(world(nodes=1, pods=[held]), "+node-0 v1")
 
 
@@ -211,7 +211,7 @@ def test_the_name_of_a_held_pod_is_not_given_to_its_successor() -> None:
     """Without a predecessor in memory both names would be derived from an empty node."""
     cluster = ToyCluster(world(nodes=1))
     cluster.expect("+node-0 v1")
-    cluster.change_where(lambda one: True, phase="Failed", dying=True, finalizers=("demo.io/hold",))
+    cluster.change_where(lambda one: True, phase="Failed", terminating=True, finalizers=("demo.io/hold",))
     cluster.expect("+node-0 v1", "")
     assert len({one.name for one in cluster.world.pods}) == 2
 
@@ -227,11 +227,11 @@ def test_the_bound_pod_is_kept_though_the_pending_one_is_older() -> None:
     check(world(nodes=1, pods=pods), "-node-0 v1 old")
 
 
-def test_of_two_bound_pods_the_older_is_kept_and_a_dying_third_ignored() -> None:
+def test_the_older_of_two_bound_pods_is_kept_a_terminating_third_ignored() -> None:
     pods = [
         pod("node-0", name="young", created=20.0),
         pod("node-0", name="old", created=10.0),
-        pod("node-0", name="leaving", created=5.0, dying=True),
+        pod("node-0", name="leaving", created=5.0, terminating=True),
     ]
     check(world(nodes=1, pods=pods), "-node-0 v1 young")
 
@@ -277,5 +277,5 @@ def test_a_repeated_create_has_the_same_name_until_the_first_one_was_seen() -> N
     first = name()
     assert name() == first, "an answer was lost: the server will say AlreadyExists"
     assert name(predecessors=before("node-0")) != first, "a pod was there and has gone"
-    ghost = pod("node-0", phase="Failed", dying=True)
+    ghost = pod("node-0", phase="Failed", terminating=True)
     assert name(pods=[ghost]) != first, "a pod is there and leaves"

@@ -285,7 +285,7 @@ ONE, TWO, THREE = (f"waits for {one}" for one in ("1 unreachable node: ", "2 unr
         ([GONE, None], [pod("node-0"), pod("node-1", "v2")], {}, f"{ONE}node-0"),
         ([GONE, None], [pod("node-0", ready=None), pod("node-1", "v2")], {}, f"{ONE}node-0"),
         ([GONE, None], [pod("node-0", "v2", ready=None), pod("node-1", "v2")], {}, f"{ONE}node-0"),
-        ([GONE, None], [pod("node-0", dying=True), pod("node-1", "v2")], {}, f"{ONE}node-0"),
+        ([GONE, None], [pod("node-0", terminating=True), pod("node-1", "v2")], {}, f"{ONE}node-0"),
         ([NOT_READY, None], [pod("node-0", ready=None), pod("node-1", "v2")], {}, f"{ONE}node-0"),
         ([NOT_READY, None], [pod("node-0", "v2", ready=None), pod("node-1", "v2")], {}, ""),
         ([GONE, None, None], everywhere(3), {}, f"{ONE}node-0"),

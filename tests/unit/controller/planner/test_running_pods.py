@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.in_place import Underway
+from controller.api.in_place import UpdateInProgress
 from controller.inplace.change import NotPossible
 from controller.planner.actions import ContinueInPlace
 from controller.planner.plan import plan
@@ -20,7 +20,7 @@ from tests.beds.in_place_worlds import (
     REFUSED,
     RESIZING,
     RESTARTING,
-    TAKEN_BACK,
+    REVERTED,
     WANTED,
     changing,
     gated,
@@ -38,8 +38,8 @@ def on(pods: Any, daemonset: Any = None, **fields: Any) -> Any:
     return changing(daemonset, pods=[pods], nodes=1, **fields)
 
 
-def new(underway: Underway | None = None, **how: Any) -> Any:
-    return gated(pod("node-0", "v2", ready=ago(LONG)), underway=underway, **how)
+def new(in_progress: UpdateInProgress | None = None, **how: Any) -> Any:
+    return gated(pod("node-0", "v2", ready=ago(LONG)), in_progress=in_progress, **how)
 
 
 # gates
@@ -61,7 +61,7 @@ def test_whatever_the_strategy_is_by_now(type_: str) -> None:
 @pytest.mark.parametrize(
     "one",
     [
-        replace(new(open_=False), dying=True, finalizers=("a/b",)),
+        replace(new(open_=False), terminating=True, finalizers=("a/b",)),
         gated(pending("node-0", "v2"), open_=False),
     ],
     ids=["on its way out", "on no node yet"],
@@ -77,17 +77,17 @@ def test_of_one_that_failed_too() -> None:
 
 def test_not_before_it_runs_what_the_spec_asks_for() -> None:
     check(on(new(RESTARTING, draining=True)))
-    check(on(new(Underway(until=NOW, restarting=("main",)), draining=True)), "open node-0-v2")
+    check(on(new(UpdateInProgress(until=NOW, restarting=("main",)), draining=True)), "open node-0-v2")
 
 
 def test_what_only_time_can_tell_is_looked_at_then() -> None:
-    found = check(on(new(Underway(until=NOW + 7, restarting=("main",)), draining=True)))
+    found = check(on(new(UpdateInProgress(until=NOW + 7, restarting=("main",)), draining=True)))
     assert found.wake_at == NOW + 7
 
 
 def test_a_moment_of_a_wrong_clock_is_not_waited_for() -> None:
-    check(on(new(Underway(until=NOW + 3600, restarting=("main",)), draining=True)), "open node-0-v2")
-    available = plan(on(new(Underway(until=NOW + 3600, restarting=("main",))))).status
+    check(on(new(UpdateInProgress(until=NOW + 3600, restarting=("main",)), draining=True)), "open node-0-v2")
+    available = plan(on(new(UpdateInProgress(until=NOW + 3600, restarting=("main",))))).status
     assert available is not None
     assert available.counts is not None
     assert available.counts.number_available == 1
@@ -168,7 +168,7 @@ def test_the_next_batch_is_asked_for() -> None:
 
 def test_of_an_older_revision_too_while_nothing_else_comes() -> None:
     """Half of it would stay, not ready, for as long as the pause lasts."""
-    half = gated(pod("node-0", "v1", ready=None), underway=CONTINUES)
+    half = gated(pod("node-0", "v1", ready=None), in_progress=CONTINUES)
     found = check(on(half, in_place(paused=True)), "ContinueInPlace node-0")
     (action,) = found.actions
     assert isinstance(action, ContinueInPlace)
@@ -178,7 +178,7 @@ def test_of_an_older_revision_too_while_nothing_else_comes() -> None:
 
 
 def test_of_a_revision_that_is_not_stored_any_more_too() -> None:
-    half = gated(pod("node-0", "v1", ready=None), underway=CONTINUES)
+    half = gated(pod("node-0", "v1", ready=None), in_progress=CONTINUES)
     start = on(half, in_place(paused=True))
     kept = tuple(one for one in start.revisions if one.hash != "v1")
     (action,) = plan(replace(start, revisions=kept)).actions
@@ -217,8 +217,8 @@ def test_where_nobody_can_resize_it_is_recreated_whatever_was_asked_for() -> Non
 def test_care_is_taken_beside_the_rollout_and_never_of_the_same_pod() -> None:
     pods = [
         gated(pod("node-0", "v2"), open_=False),
-        gated(pod("node-1", "v1", ready=None), underway=WANTED),
-        gated(pod("node-2", "v2"), underway=WANTED),
+        gated(pod("node-1", "v1", ready=None), in_progress=WANTED),
+        gated(pod("node-2", "v2"), in_progress=WANTED),
     ]
     start = changing(pods=pods, nodes=3, change=BY_LABEL)
     check(start, "*node-1 v2", "open node-0-v2", "ResizePod node-2")
@@ -238,16 +238,16 @@ def test_nothing_while_the_caches_are_behind() -> None:
 
 
 def test_a_pod_whose_image_was_put_back_gets_its_former_label() -> None:
-    check(on(new(TAKEN_BACK)), "relabel node-0-v2 v1")
-    check(on(new(TAKEN_BACK), in_backoff={BackoffKey.of_object(UID): LONG}), "relabel node-0-v2 v1")
-    check(on(new(TAKEN_BACK), in_backoff={BackoffKey.of_label(UID): LONG}))
+    check(on(new(REVERTED)), "relabel node-0-v2 v1")
+    check(on(new(REVERTED), in_backoff={BackoffKey.of_object(UID): LONG}), "relabel node-0-v2 v1")
+    check(on(new(REVERTED), in_backoff={BackoffKey.of_label(UID): LONG}))
 
 
 # while a resize waits
 
 
 @pytest.mark.parametrize("waiting", [DEFERRED, REFUSED])
-def test_a_running_container_gets_traffic_back_while_its_resize_waits(waiting: Underway) -> None:
+def test_a_running_container_gets_traffic_back_while_its_resize_waits(waiting: UpdateInProgress) -> None:
     check(on(new(waiting, draining=True)), "open node-0-v2")
     check(on(new(replace(waiting, restarting=("main",)), draining=True)))
     check(on(new(RESIZING, draining=True)))

@@ -155,7 +155,7 @@ NOT_COMPLETE = {
     "a node has both": world(ds("v2", max_surge=1), nodes=2, pods=(*everywhere(2, "v2"), *served("node-0"))),
     "a pod is not ready": world(nodes=2, pods=(*served("node-0"), pod("node-1", ready=None))),
     "a pod is younger than minReadySeconds": world(ds(min_ready=9), nodes=2, pods=everywhere(2, ready=ago(5))),
-    "a pod is being deleted": world(nodes=2, pods=(*served("node-0"), pod("node-1", dying=True))),
+    "a pod is being deleted": world(nodes=2, pods=(*served("node-0"), pod("node-1", terminating=True))),
     "a node has none": world(nodes=2, pods=served("node-0")),
     "the partition holds it": world(
         ds("v2", partition=1), nodes=2, pods=(*served("node-1", rev="v2"), *served("node-0"))

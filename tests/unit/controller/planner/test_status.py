@@ -77,13 +77,13 @@ def test_while_surging_the_older_pod_stands_for_the_node() -> None:
     assert (surging.updated_number_scheduled, surging.number_ready, surging.number_available) == (0, 0, 0)
 
 
-def test_a_dying_pod_still_counts_as_scheduled() -> None:
-    leaving = counts(world(nodes=1, pods=[pod("node-0", dying=True)]))
+def test_a_terminating_pod_still_counts_as_scheduled() -> None:
+    leaving = counts(world(nodes=1, pods=[pod("node-0", terminating=True)]))
     assert (leaving.current_number_scheduled, leaving.number_ready, leaving.number_available) == (1, 1, 0)
 
 
-def test_a_pod_that_ended_and_is_dying_counts_for_nothing() -> None:
-    assert counts(world(nodes=1, pods=[failed("node-0", dying=True)])).current_number_scheduled == 0
+def test_a_pod_that_ended_and_is_terminating_counts_for_nothing() -> None:
+    assert counts(world(nodes=1, pods=[failed("node-0", terminating=True)])).current_number_scheduled == 0
 
 
 def test_the_ready_condition_of_a_pod_that_ended_is_not_believed() -> None:
@@ -146,7 +146,7 @@ def test_the_first_place_whose_back_off_ends_does_not_wait_for_the_last() -> Non
 
 
 def test_nothing_is_done_or_said_for_a_daemonset_on_its_way_out() -> None:
-    assert plan(world(ds(dying=True))) == Plan()
+    assert plan(world(ds(terminating=True))) == Plan()
 
 
 def test_trouble_is_over_where_nothing_is_left_to_be_written() -> None:
@@ -223,10 +223,10 @@ def test_columns_of_a_template_that_is_none() -> None:
 
 
 def test_a_failed_pass_prints_world_and_plan_readably() -> None:
-    pods = [*served("node-0"), pending("node-1", "v2", dying=True), failed("node-7", "")]
+    pods = [*served("node-0"), pending("node-1", "v2", terminating=True), failed("node-7", "")]
     shown = world(ds("v2", on_delete=True), nodes=["node-0", node("node-1", taint("x"))], pods=pods)
     drawn = picture(shown, plan(shown))
-    assert "node-1     STAY   True      (node-1-v2 v2 Pending dying unbound) [x:NoSchedule]" in drawn
+    assert "node-1     STAY   True      (node-1-v2 v2 Pending terminating unbound) [x:NoSchedule]" in drawn
     assert "node-7     gone             (node-7- no hash Failed)" in drawn
     assert "revisions 1: demo-v1, 2: demo-v2" in drawn
 
@@ -274,7 +274,7 @@ def test_the_condition_says_when_the_surge_is_used_up() -> None:
 
 
 def test_while_an_old_pod_terminates_the_new_one_stands_for_the_node() -> None:
-    pods = [pod("node-0", dying=True), pod("node-0", "v2")]
+    pods = [pod("node-0", terminating=True), pod("node-0", "v2")]
     done = counts(world(ds("v2", max_surge=1), nodes=1, pods=pods))
     assert (done.number_ready, done.number_available, done.updated_number_scheduled) == (1, 1, 1)
 

@@ -90,7 +90,7 @@ TABLE: list[tuple[str, World, str]] = [
     ),
     (
         "the old pod goes, and its node may get the new one",
-        world(ds("v2"), nodes=2, pods=[pod("node-0"), pod("node-1", dying=True)]),
+        world(ds("v2"), nodes=2, pods=[pod("node-0"), pod("node-1", terminating=True)]),
         "1 updating, 1 old |  | Budget",
     ),
     (
@@ -211,7 +211,7 @@ TABLE: list[tuple[str, World, str]] = [
     ),
     (
         "one that has ended and goes makes place for the next",
-        world(nodes=1, pods=[failed("node-0", dying=True)]),
+        world(nodes=1, pods=[failed("node-0", terminating=True)]),
         "1 updating |  | ",
     ),
     (
@@ -345,7 +345,7 @@ def test_limits_are_numbers_of_nodes() -> None:
 
 def test_nothing_is_seen_of_a_spec_without_a_meaning_and_of_one_that_goes() -> None:
     assert plan(world(ds(max_unavailable="many"), pods=everywhere(5))).summary is None
-    assert plan(world(ds(dying=True), pods=everywhere(5))).summary is None
+    assert plan(world(ds(terminating=True), pods=everywhere(5))).summary is None
 
 
 def test_how_many_pods_a_hook_holds_and_since_when_too_long() -> None:
@@ -354,7 +354,7 @@ def test_how_many_pods_a_hook_holds_and_since_when_too_long() -> None:
         prepared(pod("node-0", labels=held), since=ago(3599)),
         prepared(pod("node-1", labels=held), since=ago(3600)),
         replace(prepared(pod("node-2", labels=held)), held_since=None),
-        prepared(pod("node-3", labels=held, dying=True), since=ago(9999)),
+        prepared(pod("node-3", labels=held, terminating=True), since=ago(9999)),
         prepared(pod("node-4"), since=ago(9999)),
         pod("node-5", labels=held),
     ]

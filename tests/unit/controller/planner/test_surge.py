@@ -294,7 +294,7 @@ def test_when_surging_ends_a_ready_old_pod_is_kept_before_an_unready_one() -> No
     check(world(ds("v2", min_ready=60), nodes=1, pods=pods), "-node-0 v2")
 
 
-def test_an_old_pod_beside_a_dying_new_one_gets_no_early_turn() -> None:
+def test_an_old_pod_beside_a_terminating_new_one_gets_no_early_turn() -> None:
     """A lost pod comes back as it was; nothing is lost where the old one still lives."""
-    there = [pod("node-0"), pod("node-0", "v2", dying=True)]
+    there = [pod("node-0"), pod("node-0", "v2", terminating=True)]
     check(world(ds("v2", max_surge=1, selector={"track": "canary"}), nodes=1, pods=there))

@@ -195,9 +195,9 @@ def test_a_ready_orphan_that_cannot_be_adopted_delays_no_other_node(ready: bool,
     check(world(ds("v2"), nodes=3, pods=pods, orphans=(orphan,), in_backoff=held), *expected)
 
 
-def test_dying_ended_and_unmatching_orphans_are_not_adopted() -> None:
+def test_terminating_ended_and_unmatching_orphans_are_not_adopted() -> None:
     orphans = (
-        pod("node-0", name="dying", dying=True, owner=""),
+        pod("node-0", name="terminating", terminating=True, owner=""),
         failed("node-0", name="failed", owner=""),
         pod("node-0", name="other", labels={"app": "other"}, owner=""),
     )
@@ -207,7 +207,7 @@ def test_dying_ended_and_unmatching_orphans_are_not_adopted() -> None:
 def test_revisions_are_claimed_like_pods() -> None:
     old = (
         revision("v7", labels={"app": "other"}, owner_uid=""),
-        revision("v8", dying=True, owner_uid=""),
+        revision("v8", terminating=True, owner_uid=""),
         revision("v0", owner_uid="", owner_index=2),
     )
     decided = check(world(nodes=1, pods=everywhere(1), orphan_revisions=old), "adopt demo-v0")
@@ -218,7 +218,7 @@ def test_revisions_are_claimed_like_pods() -> None:
 def test_a_pod_whose_labels_do_not_match_is_released_unless_it_dies() -> None:
     changed = {"app": "debug"}
     pods = [pod("node-0", name="b", labels=changed), pod("node-1", name="a", labels=changed)]
-    pods.append(pod("node-2", name="dying", labels=changed, dying=True))
+    pods.append(pod("node-2", name="terminating", labels=changed, terminating=True))
     check(world(nodes=3, pods=pods), "release a", "release b")
 
 
@@ -229,10 +229,10 @@ STRAY: dict[str, Any] = {"name": "stray", "labels": {"app": "debug"}}
     ("stray", "first"),
     [
         (gated(pod("node-0", **STRAY), draining=True), "open stray"),
-        (gated(pod("node-0", **STRAY), draining=True, underway=RESTARTING), "open stray"),
+        (gated(pod("node-0", **STRAY), draining=True, in_progress=RESTARTING), "open stray"),
         (gated(pod("node-0", **STRAY)), "release stray"),
         (prepared(pod("node-0", **STRAY)), "keep stray"),
-        (prepared(pod("node-0", **STRAY), marked=True), "keep stray"),
+        (prepared(pod("node-0", **STRAY), marked_not_ready=True), "keep stray"),
         (gated(failed("node-0", **STRAY), draining=True), "release stray"),
         (gated(pending("node-0", **STRAY), open_=False), "release stray"),
     ],

@@ -29,19 +29,19 @@ def test_within_max_unavailable_by_name_descending() -> None:
 
 
 def test_a_pod_that_is_being_updated_uses_the_budget() -> None:
-    busy = gated(pod("node-4", "v2"), underway=RESTARTING)
+    busy = gated(pod("node-4", "v2"), in_progress=RESTARTING)
     check(changing(in_place(max_unavailable=2), pods=[*(old(n) for n in range(4)), busy]), "*node-3 v2")
 
 
 def test_it_does_so_also_while_it_is_ready_all_the_time() -> None:
     """A resize disturbs nobody, and is paced all the same."""
-    busy = replace(gated(pod("node-4", "v2")), underway=replace(RESTARTING, unseen=False))
+    busy = replace(gated(pod("node-4", "v2")), in_progress=replace(RESTARTING, not_started=False))
     check(changing(pods=[*(old(n) for n in range(4)), busy]))
 
 
 def test_one_that_is_not_available_is_updated_at_once() -> None:
     """By the next edit or a rollback, outside the budget: that heals it."""
-    busy = [gated(pod(f"node-{n}", "v1", ready=None), underway=RESTARTING) for n in (1, 3)]
+    busy = [gated(pod(f"node-{n}", "v1", ready=None), in_progress=RESTARTING) for n in (1, 3)]
     check(changing(pods=[old(0), busy[0], old(2), busy[1], old(4)]), "*node-3 v2", "*node-1 v2")
 
 
@@ -161,7 +161,7 @@ def test_a_drained_one_waits_for_the_end_of_the_grace_period(
 
 
 def test_one_that_is_in_the_middle_of_another_update_does_not_wait() -> None:
-    busy = gated(pod("node-0", "v1"), underway=RESTARTING, draining=True, since=ago(1))
+    busy = gated(pod("node-0", "v1"), in_progress=RESTARTING, draining=True, since=ago(1))
     check(changing(in_place(grace=30), pods=[busy], nodes=1), "*node-0 v2")
 
 

@@ -30,7 +30,7 @@ def looked_at(found: World) -> World:
 def shown(daemonset: DaemonSet) -> Object:
     """As the API server shows it, as far as anybody looks here."""
     metadata: Object = {"generation": daemonset.generation}
-    if daemonset.dying:
+    if daemonset.terminating:
         metadata["deletionTimestamp"] = rfc3339(NOW)
     status: Object = {}
     if daemonset.status is not None:
@@ -60,7 +60,7 @@ IN_PHASE = {
     Phase.HEALTHY: looked_at(world(nodes=3, pods=everywhere(3))),
     Phase.TERMINATING: replace(
         looked_at(world(nodes=3, pods=everywhere(3))),
-        daemonset=replace(looked_at(world(nodes=3, pods=everywhere(3))).daemonset, dying=True),
+        daemonset=replace(looked_at(world(nodes=3, pods=everywhere(3))).daemonset, terminating=True),
     ),
 }
 

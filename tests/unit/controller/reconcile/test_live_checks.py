@@ -171,7 +171,7 @@ LOST = ConnectionResetError("lost")
 @pytest.mark.parametrize(
     ("live", "error"),
     [
-        pytest.param(stored("demo", uid=OURS, owner="", dying=True), Conflict, id="dying"),
+        pytest.param(stored("demo", uid=OURS, owner="", terminating=True), Conflict, id="terminating"),
         pytest.param(stored("demo", uid="uid-successor", owner=""), Conflict, id="replaced"),
         pytest.param(NOTHING, NotFound, id="gone"),
     ],
@@ -232,7 +232,7 @@ def test_a_name_that_the_pod_of_another_has_is_not_used_again(known: FormerPod |
     ("found", "is_there"),
     [
         pytest.param(NOTHING, False, id="gone"),
-        pytest.param(stored("node-0-v1", dying=True), False, id="dying"),
+        pytest.param(stored("node-0-v1", terminating=True), False, id="terminating"),
         pytest.param(stored("node-0-v1", uid="uid-successor"), False, id="a successor has its name"),
         pytest.param(stored("node-0-v1"), True, id="still there"),
         pytest.param(NotConnected("refused"), None, id="unknown"),
@@ -258,11 +258,13 @@ def test_a_node_is_passed_over_where_another_has_the_name_of_its_pod(owner: str,
     assert bool(acting.state.places.held_back(NOW)) is held_back
 
 
-def kept(rev: str, *, owner: str = OURS, labelled: bool = True, dying: bool = False) -> Response:
+def kept(rev: str, *, owner: str = OURS, labelled: bool = True, terminating: bool = False) -> Response:
     """A stored revision with the content of `rev`."""
     payload = msgspec.json.decode(revisions.encode(revisions.payload(template(rev))))
     labels = LABELS if labelled else {}
-    return stored("demo-v1", owner=owner, version="60", dying=dying, labels=labels, data=payload, revision=1)
+    return stored(
+        "demo-v1", owner=owner, version="60", terminating=terminating, labels=labels, data=payload, revision=1
+    )
 
 
 @pytest.mark.parametrize(
@@ -273,7 +275,7 @@ def kept(rev: str, *, owner: str = OURS, labelled: bool = True, dying: bool = Fa
         pytest.param(kept("v2"), 1, id="other content"),
         pytest.param(kept("v1", owner="uid-of-another"), 1, id="of another"),
         pytest.param(kept("v1", owner="", labelled=False), 1, id="an orphan without our labels"),
-        pytest.param(kept("v1", dying=True), 1, id="dying"),
+        pytest.param(kept("v1", terminating=True), 1, id="terminating"),
     ],
 )
 def test_a_revisions_name_is_a_collision_unless_it_is_what_we_wanted(found: Response, collisions: int) -> None:

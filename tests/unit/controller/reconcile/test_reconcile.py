@@ -27,8 +27,8 @@ GONE = refusal(404, "NotFound")
 
 @pytest.mark.parametrize("spec", [{}, {"nodeSelector": "everywhere"}], ids=["sound", "senseless"])
 @virtual_time
-async def test_a_dying_daemonset_is_the_garbage_collectors(spec: dict[str, Any]) -> None:
-    passes = Passes(ds(dying=True, **spec))
+async def test_a_terminating_daemonset_is_the_garbage_collectors(spec: dict[str, Any]) -> None:
+    passes = Passes(ds(terminating=True, **spec))
     assert await passes() == Done()
     assert (passes.asked, passes.told["planned"]) == ([], 0)
 
@@ -85,8 +85,8 @@ async def test_an_answer_that_comes_during_a_list_is_waited_for_in_the_cache() -
     history = (revision("v1", number=1), revision("v2", number=2))
     passes = Passes(ds(rev="v2", max_unavailable=1), nodes=2, pods=there, revisions=history)
     passes.pods_are(there, version=10)
-    dying = ok(b'{"kind":"Pod","metadata":{"uid":"x","resourceVersion":"20"}}')
-    async with passes.slow(Slow(ANSWER_SECONDS + 3, dying)):
+    terminating = ok(b'{"kind":"Pod","metadata":{"uid":"x","resourceVersion":"20"}}')
+    async with passes.slow(Slow(ANSWER_SECONDS + 3, terminating)):
         assert [one.partition(" ")[0] for one in passes.asked] == ["DELETE"]
         await passes(ok())
         assert passes.asked == [STATUS], "of what is not under way"

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
-from controller.api.in_place import Underway
+from controller.api.in_place import UpdateInProgress
 from controller.api.node import Node
 from controller.api.objects import Key, StatusWriters
 from controller.api.pod import Pod
@@ -121,7 +121,11 @@ def _fed(writer: StoreWriter[T], new: T | None, key: Key | None) -> Sequence[Cha
 def test_a_wish_that_changes_is_urgent_and_what_only_counts_is_not() -> None:
     woken = Woken()
     changed = ds()
-    for change in ({"generation": 2}, {"annotations": {"kruise-ds/progress-deadline-seconds": "9"}}, {"dying": True}):
+    for change in (
+        {"generation": 2},
+        {"annotations": {"kruise-ds/progress-deadline-seconds": "9"}},
+        {"terminating": True},
+    ):
         changed = replace(changed, **change)
         woken.daemonset(changed)
         assert woken.told() == URGENT, change
@@ -173,8 +177,10 @@ def test_all_are_woken_when_the_server_is_back() -> None:
         pytest.param(replace(RUNNING, phase="Succeeded"), "urgent", id="it ended"),
         pytest.param(replace(RUNNING, labels={**RUNNING.labels, "app": "other"}), "urgent", id="its labels"),
         pytest.param(replace(RUNNING, labels={**RUNNING.labels}), "lazy", id="equal labels"),
-        pytest.param(replace(RUNNING, dying=True), "lazy", id="it is dying"),
-        pytest.param(replace(RUNNING, dying=True, phase="Failed"), "lazy", id="it is dying and has failed"),
+        pytest.param(replace(RUNNING, terminating=True), "lazy", id="it is terminating"),
+        pytest.param(
+            replace(RUNNING, terminating=True, phase="Failed"), "lazy", id="it is terminating and has failed"
+        ),
     ],
 )
 def test_what_changes_about_a_pod_says_how_soon_its_owner_looks(changed: Pod, urgency: Urgency) -> None:
@@ -185,26 +191,26 @@ def test_what_changes_about_a_pod_says_how_soon_its_owner_looks(changed: Pod, ur
     assert woken.told() == [("demo", urgency)]
 
 
-RESTARTING = Underway(until=inf, restarting=("agent",), unseen=True)
+RESTARTING = UpdateInProgress(until=inf, restarting=("agent",), not_started=True)
 
 
 @pytest.mark.parametrize(
-    ("underway", "urgency"),
+    ("in_progress", "urgency"),
     [
         pytest.param(None, "urgent", id="it is over"),
-        pytest.param(Underway(until=inf, continues=True), "urgent", id="the next containers are due"),
-        pytest.param(replace(RESTARTING, unseen=False), "soon", id="it may be over"),
+        pytest.param(UpdateInProgress(until=inf, has_next_batch=True), "urgent", id="the next containers are due"),
+        pytest.param(replace(RESTARTING, not_started=False), "soon", id="it may be over"),
         pytest.param(RESTARTING, "soon", id="no change"),
     ],
 )
 def test_a_pod_whose_kubelet_is_done_gets_its_traffic_back_at_once(
-    underway: Underway | None, urgency: Urgency
+    in_progress: UpdateInProgress | None, urgency: Urgency
 ) -> None:
     woken = Woken()
     woken.states.of(OURS).eager = True
-    woken.pod(replace(RUNNING, underway=RESTARTING))
+    woken.pod(replace(RUNNING, in_progress=RESTARTING))
     woken.told()
-    woken.pod(replace(RUNNING, underway=underway, version="2"))
+    woken.pod(replace(RUNNING, in_progress=in_progress, version="2"))
     assert woken.told() == [("demo", urgency)]
 
 
@@ -270,7 +276,7 @@ def test_an_orphan_wakes_those_it_matches_once_and_its_status_none() -> None:
     ("after", "woken_too"),
     [
         (None, []),
-        (replace(ORPHAN, dying=True), []),
+        (replace(ORPHAN, terminating=True), []),
         (replace(ORPHAN, phase="Failed"), []),
         (replace(ORPHAN, labels={"app": "none's"}), []),
         (replace(ORPHAN, owner_uid=OTHER.uid), [("other", "lazy")]),

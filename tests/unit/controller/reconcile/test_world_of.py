@@ -93,7 +93,7 @@ def test_what_the_server_has_not_answered_is_awaited_and_left_alone() -> None:
     found = world_seen(caches_with([leaving]), DaemonSetState(underway={asked.backoff_key: asked}))
     assert found.awaited == frozenset({BackoffKey.of_object(leaving.uid)})
     assert found.in_backoff == {BackoffKey.of_object(leaving.uid): inf}
-    assert [one.dying for one in found.pods] == [True], "it may have been deleted"
+    assert [one.terminating for one in found.pods] == [True], "it may have been deleted"
 
 
 def test_a_pod_that_may_have_been_prepared_is_unavailable() -> None:
@@ -103,17 +103,17 @@ def test_a_pod_that_may_have_been_prepared_is_unavailable() -> None:
     assert [one.ready for one in found.pods] == [False]
 
 
-def test_a_pod_that_is_dying_is_not_waited_for_any_more() -> None:
-    is_alive = caches_with([pod("node-0"), pod("node-1", dying=True)]).aliveness(ds())
+def test_a_pod_that_is_terminating_is_not_waited_for_any_more() -> None:
+    is_alive = caches_with([pod("node-0"), pod("node-1", terminating=True)]).aliveness(ds())
     assert [is_alive(one.uid) for one in (pod("node-0"), pod("node-1"), pod("node-2"))] == [True, False, False]
 
 
-def test_metrics_show_the_last_pass_but_not_of_a_dying_daemonset() -> None:
+def test_metrics_show_the_last_pass_but_not_of_a_terminating_daemonset() -> None:
     states = DaemonSetStates()
     states.of(OURS).decided(ds(), Plan(summary=plan(world()).summary), NOW)
-    for dying in (False, True):
-        (found,) = sample_daemonsets(caches_with(daemonset=ds(dying=dying)), states, NOW)
-        assert (found.summary is None) is dying
+    for terminating in (False, True):
+        (found,) = sample_daemonsets(caches_with(daemonset=ds(terminating=terminating)), states, NOW)
+        assert (found.summary is None) is terminating
 
 
 BEGAN = NOW - 500.0

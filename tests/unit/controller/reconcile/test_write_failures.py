@@ -253,7 +253,7 @@ WRITES: tuple[Action, ...] = (
     actions.AdoptPod(pod=REF, owners=0),
     actions.ReleasePod(pod=REF, owner_index=0),
     actions.RelabelPod(pod=REF, hash="v1"),
-    actions.RelabelPod(pod=REF, hash="v1", taken_back=True),
+    actions.RelabelPod(pod=REF, hash="v1", reverted=True),
     actions.DrainPod(**UNREADY),
     actions.UpdateInPlace(**UNREADY, before="v1", revision=revision("v2"), change=InPlaceChange()),
     actions.ContinueInPlace(**UNREADY, revision=revision("v2")),

@@ -31,9 +31,9 @@ EDITS: dict[str, Callable[[Snapshot], Edit]] = {
 }
 
 
-def _document(*, dying: bool = False, **settings: Any) -> Any:
+def _document(*, terminating: bool = False, **settings: Any) -> Any:
     document: Any = live(rolling(partition=2, **settings))
-    if dying:
+    if terminating:
         document["metadata"]["deletionTimestamp"] = "2027-01-15T07:59:00Z"
     return document
 
@@ -44,9 +44,9 @@ def _rights(snapshot: Snapshot) -> dict[str, Any]:
 
 @pytest.mark.parametrize("verb", sorted(EDITS.keys() - {"resume"}))
 def test_of_an_object_that_is_being_deleted_it_is_said(verb: str) -> None:
-    dying = EDITS[verb](seen(_document(dying=True), pods=PODS, stable="v1"))
-    assert dying.warnings[0] == Caution(text="demo is being deleted")
-    assert dying.warnings[1:] == EDITS[verb](seen(_document(), pods=PODS, stable="v1")).warnings
+    terminating = EDITS[verb](seen(_document(terminating=True), pods=PODS, stable="v1"))
+    assert terminating.warnings[0] == Caution(text="demo is being deleted")
+    assert terminating.warnings[1:] == EDITS[verb](seen(_document(), pods=PODS, stable="v1")).warnings
 
 
 @pytest.mark.parametrize("verb", sorted(EDITS.keys() - {"pause", "rollback"}))

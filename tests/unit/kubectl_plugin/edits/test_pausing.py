@@ -81,7 +81,9 @@ def test_it_says_who_is_updated_and_what_goes_on() -> None:
     )
 
 
-@pytest.mark.parametrize("moving", [pending("node-3", "v2"), pod("node-3", "v1", dying=True)], ids=["starts", "goes"])
+@pytest.mark.parametrize(
+    "moving", [pending("node-3", "v2"), pod("node-3", "v1", terminating=True)], ids=["starts", "goes"]
+)
 def test_nodes_in_the_middle_of_it_go_on(moving: Pod) -> None:
     pods = (moving, *served("node-2", "node-1", "node-0"))
     assert details(seen(live(rolling(maxUnavailable=1)), pods=pods))[1].startswith(

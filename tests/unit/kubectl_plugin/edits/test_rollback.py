@@ -120,9 +120,9 @@ def test_a_revision_may_be_named() -> None:
 
 def test_a_revision_that_is_being_deleted_is_none() -> None:
     with pytest.raises(CommandError, match="is not kept"):
-        target(snapshot(live(), "v7", revision("v6", dying=True), "v5"))
+        target(snapshot(live(), "v7", revision("v6", terminating=True), "v5"))
     with pytest.raises(CommandError, match="revision 6 of demo is not kept"):
-        target(snapshot(live(), "v7", revision("v6", dying=True), "v5"), 6)
+        target(snapshot(live(), "v7", revision("v6", terminating=True), "v5"), 6)
 
 
 @pytest.mark.parametrize(

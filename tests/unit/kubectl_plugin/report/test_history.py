@@ -55,7 +55,7 @@ def test_nodes_are_counted_by_pods_that_stay() -> None:
     pods = (
         *served("node-0", "node-1", rev="v3"),
         pod("node-1", "v2"),
-        pod("node-2", "v2", dying=True),
+        pod("node-2", "v2", terminating=True),
         failed("node-3", "v2"),
         pod("node-4", "unknown"),
     )
@@ -114,7 +114,7 @@ def test_a_template_that_is_not_stored_lends_its_cause_to_no_revision() -> None:
 
 
 def test_a_revision_that_is_being_deleted_is_not_kept() -> None:
-    kept = [revision("v1", dying=True), revision("v2"), revision("v3")]
+    kept = [revision("v1", terminating=True), revision("v2"), revision("v3")]
     rows = history(snapshot(revisions=kept))
     assert [row.revision.number for row in rows] == [3, 2]
     assert rows[-1].oldest

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.image_pull_job import ImagePullJobStatus, Pulling
+from controller.api.image_pull_job import ImagePullJobStatus, PullState
 from controller.api.objects import JSONObject
 from kubectl_plugin.report.counts_in_words import between
 from kubectl_plugin.report.pulls import (
@@ -104,7 +104,7 @@ def stages(pull: PullProgress) -> str:
     [
         (seen(), "wwww"),
         (seen(puller("d")), "pwww"),
-        (seen(puller("d", Pulling.DONE)), "iwww"),
+        (seen(puller("d", PullState.SUCCEEDED)), "iwww"),
         (seen(puller("d", job_uid="another")), "wwww"),
         (seen(puller("b"), succeeded=2), "iipw"),
         (seen(puller("c"), having=("d",), succeeded=1), "ipww"),
@@ -114,7 +114,7 @@ def stages(pull: PullProgress) -> str:
         (seen(nodes=("b", "a"), succeeded=3), "iw"),
         (seen(nodes=("e", "c", "b", "a"), joined=("e",), succeeded=1), "wwww"),
         (seen(nodes=("e", "c", "b", "a"), joined=("e",), succeeded=2), "wiww"),
-        (seen(puller("e", Pulling.DONE), nodes=("e", *NODES), joined=("e",), desired=5, succeeded=5), "iiiiw"),
+        (seen(puller("e", PullState.SUCCEEDED), nodes=("e", *NODES), joined=("e",), desired=5, succeeded=5), "iiiiw"),
         (seen(succeeded=3, failed=1, failed_nodes=("b",), completion_time="2027-01-15T08:00:00Z"), "iifi"),
     ],
     ids=[

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.in_place import Resize, Underway
+from controller.api.in_place import Resize, UpdateInProgress
 from controller.api.objects import JSONObject
 from controller.api.pod import Pod
 from controller.api.readiness_gates import ReadinessGate
@@ -123,23 +123,23 @@ def test_resizes_are_planned_as_recreated_and_depend_on_the_gate() -> None:
 
 
 def test_a_pod_that_is_being_resized_shows_the_gate_is_on() -> None:
-    resizing = replace(four("v2")[3], underway=Underway(until=inf, resize=Resize.UNDERWAY))
+    resizing = replace(four("v2")[3], in_progress=UpdateInProgress(until=inf, resize=Resize.IN_PROGRESS))
     plan = resizing_plan(*four()[:3], resizing)
     assert effect(plan).startswith("3 pods updated in place (restarts nothing)")
     assert "ResizedInPlace" not in {one.name for one in plan.checks}
 
 
-@pytest.mark.parametrize("resize", [Resize.UNDERWAY, Resize.DEFERRED])
+@pytest.mark.parametrize("resize", [Resize.IN_PROGRESS, Resize.DEFERRED])
 def test_a_resize_on_its_way_uses_budget_until_it_is_done(resize: Resize) -> None:
     """Its pod is ready all the time."""
-    midway = replace(four("v2")[3], underway=Underway(until=inf, resize=resize))
+    midway = replace(four("v2")[3], in_progress=UpdateInProgress(until=inf, resize=resize))
     found = _one_at_a_time(*four()[:3], midway).forecast
     assert [[move.node for move in wave.moves] for wave in found.waves] == [["node-2"], ["node-1"], ["node-0"]]
     assert found.waves[0].after == ("node-3",)
 
 
 def test_a_resize_that_is_refused_uses_budget_for_ever() -> None:
-    midway = replace(four("v2")[3], underway=Underway(until=inf, resize=Resize.REFUSED))
+    midway = replace(four("v2")[3], in_progress=UpdateInProgress(until=inf, resize=Resize.INFEASIBLE))
     assert not _one_at_a_time(*four()[:3], midway).forecast.waves
 
 
@@ -149,22 +149,25 @@ def _one_at_a_time(*pods: Pod) -> RolloutPlan:
 
 
 @pytest.mark.parametrize(
-    ("underway", "words"),
+    ("in_progress", "words"),
     [
-        (Underway(until=inf, restarting=("main",), unseen=True), "main not started with the new image yet, 5s"),
-        (Underway(until=inf, resize=Resize.UNDERWAY), "the kubelet has not resized its pod yet, 5s"),
         (
-            Underway(until=inf, resize=Resize.DEFERRED, problem="Node has no room: cpu"),
+            UpdateInProgress(until=inf, restarting=("main",), not_started=True),
+            "main not started with the new image yet, 5s",
+        ),
+        (UpdateInProgress(until=inf, resize=Resize.IN_PROGRESS), "the kubelet has not resized its pod yet, 5s"),
+        (
+            UpdateInProgress(until=inf, resize=Resize.DEFERRED, problem="Node has no room: cpu"),
             "the kubelet has not resized its pod yet: Node has no room: cpu, 5s",
         ),
         (
-            Underway(until=inf, resize=Resize.REFUSED, problem="cannot decrease memory limits"),
+            UpdateInProgress(until=inf, resize=Resize.INFEASIBLE, problem="cannot decrease memory limits"),
             "its pod cannot be resized: cannot decrease memory limits, 5s",
         ),
     ],
 )
-def test_what_a_node_waits_for_in_the_middle(underway: Underway, words: str) -> None:
-    midway = detail(replace(pod("node-3", "v2", ready=None), gates=(OPEN,), underway=underway), updated=ago(5))
+def test_what_a_node_waits_for_in_the_middle(in_progress: UpdateInProgress, words: str) -> None:
+    midway = detail(replace(pod("node-3", "v2", ready=None), gates=(OPEN,), in_progress=in_progress), updated=ago(5))
     wanted = ds("v2", **IN_PLACE)
     shown = snapshot(wanted, pods=four()[:3], nodes=4)
     found = survey(replace(shown, pods=(*shown.pods, midway))).rows[3]

@@ -70,7 +70,7 @@ def test_a_node_in_the_middle_of_a_surge_has_the_wanted_pod_already() -> None:
 
 
 def test_a_node_without_a_pod_gets_one_of_the_wanted_revision() -> None:
-    moves = back_to_v1(pod("node-5", "v2", dying=True), down("node-4"))
+    moves = back_to_v1(pod("node-5", "v2", terminating=True), down("node-4"))
     assert moves.starting == ("node-5",)
     assert moves.at_once == ("node-4",)
 

@@ -24,7 +24,7 @@ def outcome(found: Forecast) -> Any:
     does."""
     waves = [replace(one, begins=round(one.begins, 2)) for one in found.waves]
     pods = sorted(
-        (one.node, one.hash, one.ready, one.dying, one.updated_in_place, round(one.created, 2))
+        (one.node, one.hash, one.ready, one.terminating, one.updated_in_place, round(one.created, 2))
         for one in found.end.world.pods
     )
     numbers = (found.phase, found.most_unavailable, round(found.seconds, 2), round(found.end.world.now, 2))

@@ -83,7 +83,7 @@ def test_with_on_delete_old_pods_wait_for_somebody() -> None:
             NodeState.UPDATING,
             "main ContainerCreating, 9s",
         ),
-        (detail(pod("node-0", "v1", dying=True)), NodeState.UPDATING, "old pod is terminating"),
+        (detail(pod("node-0", "v1", terminating=True)), NodeState.UPDATING, "old pod is terminating"),
         (
             detail(pod("node-0", "v1", ready=None), crashing()),
             NodeState.NEXT,

@@ -30,7 +30,7 @@ def ours(mark: Mark | None = None, *, strategy: JSONObject = ROLLING, **more: An
 
 
 def _side(version: str, uid: str, mark: Mark | None, strategy: JSONObject, more: dict[str, Any]) -> MigrationSide:
-    """`more`: dying, seen, kept (by which finalizers), image, updated and misscheduled, and further fields
+    """`more`: terminating, seen, kept (by which finalizers), image, updated and misscheduled, and further fields
     of the spec."""
     meta: dict[str, Any] = {
         "name": "agent",
@@ -44,7 +44,7 @@ def _side(version: str, uid: str, mark: Mark | None, strategy: JSONObject, more:
         **more.pop("annotations", {}),
         **({both_kinds.MARK: both_kinds.mark_text(mark)} if mark else {}),
     }
-    if more.pop("dying", False):
+    if more.pop("terminating", False):
         meta["deletionTimestamp"] = "2026-11-23T00:00:00Z"
     if kept := more.pop("kept", ()):
         meta["finalizers"] = list(kept)

@@ -28,16 +28,19 @@ SAME = """{
 @pytest.mark.parametrize(
     ("there", "to"),
     [
-        (scene.observed(None, scene.ours(scene.GOING, dying=True, kept=scene.KEPT), scene.pods("")), "native"),
+        (scene.observed(None, scene.ours(scene.GOING, terminating=True, kept=scene.KEPT), scene.pods("")), "native"),
         (
             scene.observed(
                 scene.native(scene.FROZEN),
-                scene.ours(scene.GOING, dying=True, kept=scene.KEPT),
+                scene.ours(scene.GOING, terminating=True, kept=scene.KEPT),
                 scene.pods(scene.NATIVE),
             ),
             "native",
         ),
-        (scene.observed(scene.native(scene.FROZEN, dying=True), scene.ours(scene.COMING), scene.pods("")), "ours"),
+        (
+            scene.observed(scene.native(scene.FROZEN, terminating=True), scene.ours(scene.COMING), scene.pods("")),
+            "ours",
+        ),
         (scene.observed(None, scene.ours(scene.COMING), scene.pods(scene.OURS)), "ours"),
         (scene.observed(scene.native(scene.FROZEN), None, scene.pods(scene.NATIVE)), "native"),
     ],

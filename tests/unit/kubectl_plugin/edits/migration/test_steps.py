@@ -74,7 +74,7 @@ def told(found: Observed, *, to: str) -> str:
         (observed(None, ours()), "done: is one of ours"),
         (observed(None, ours(seen=False)), "waits: our controller to go on"),
         (
-            observed(native(dying=True), None, ALL, PAST),
+            observed(native(terminating=True), None, ALL, PAST),
             "refused: daemonset.apps/agent is being deleted by somebody else",
         ),
         (observed(native(), None, ALL, PAST), "create daemonset.apps.kruise.io"),
@@ -102,7 +102,7 @@ def told(found: Observed, *, to: str) -> str:
             "waits: a new pod on node-0",
         ),
         (
-            observed(native(FROZEN, dying=True, kept=("example.io/x",)), ours(COMING), ALL, PAST),
+            observed(native(FROZEN, terminating=True, kept=("example.io/x",)), ours(COMING), ALL, PAST),
             "waits: the finalizer example.io/x to go",
         ),
         (observed(native(FROZEN, seen=False), ours(COMING), ALL, PAST), "waits: the native controller to look at it"),
@@ -117,7 +117,7 @@ def told(found: Observed, *, to: str) -> str:
             observed(native(FROZEN), ours(COMING), (*ALL, *pods(NATIVE, nodes=1)), PAST),
             "waits: one pod on node-0, where there are two",
         ),
-        (observed(native(FROZEN, dying=True), ours(COMING), FREE, PAST), COLLECTOR),
+        (observed(native(FROZEN, terminating=True), ours(COMING), FREE, PAST), COLLECTOR),
         (observed(None, ours(COMING), (*MINE, *FREE), MY_PAST), f"waits: our controller {ADOPTS}"),
         (observed(None, ours(COMING), (*MINE, *ALL), MY_PAST), f"waits: our controller {ADOPTS}"),
         (observed(None, ours(COMING), MINE, FREE_PAST), f"waits: our controller {ADOPTS}"),
@@ -129,12 +129,12 @@ def told(found: Observed, *, to: str) -> str:
             "change daemonset.apps.kruise.io: is in charge; partition 2 keeps what is old",
         ),
         (observed(None, ours(GOING, kept=KEPT), MINE, MY_PAST), "change daemonset.apps.kruise.io: is in charge"),
-        (observed(None, ours(GOING, dying=True, kept=KEPT), FREE, FREE_PAST), "create daemonset.apps"),
+        (observed(None, ours(GOING, terminating=True, kept=KEPT), FREE, FREE_PAST), "create daemonset.apps"),
         (
-            observed(native(FROZEN), ours(GOING, dying=True, kept=KEPT), ALL, PAST),
+            observed(native(FROZEN), ours(GOING, terminating=True, kept=KEPT), ALL, PAST),
             "change daemonset.apps.kruise.io: is let go",
         ),
-        (observed(native(), ours(dying=True), ALL, PAST), "waits: the one of ours that was deleted to be gone"),
+        (observed(native(), ours(terminating=True), ALL, PAST), "waits: the one of ours that was deleted to be gone"),
     ],
 )
 def test_to_ours(found: Observed, expected: str) -> None:
@@ -151,7 +151,7 @@ def test_to_ours(found: Observed, expected: str) -> None:
         (observed(native(), ours(), ALL, PAST), BOTH),
         (observed(native(), ours(COMING), (*ALL, *MINE), PAST), BOTH),
         (observed(native(FROZEN), ours(COMING), ALL, PAST), "delete daemonset.apps.kruise.io"),
-        (observed(native(FROZEN, dying=True), ours(COMING), FREE, PAST), COLLECTOR),
+        (observed(native(FROZEN, terminating=True), ours(COMING), FREE, PAST), COLLECTOR),
         (observed(None, ours(COMING), (*MINE, *FREE), MY_PAST), f"waits: our controller {ADOPTS}"),
         (observed(None, ours(seen=False), MINE, MY_PAST), "waits: our controller to look at it"),
         (observed(None, ours(), MINE, MY_PAST), "change daemonset.apps.kruise.io: updates nothing from now on"),
@@ -176,40 +176,43 @@ def test_to_ours(found: Observed, expected: str) -> None:
         ),
         (observed(None, still(), pods(OURS, age=2.0), MY_PAST), "waits: no new pod for 3 s"),
         (observed(None, still(), MINE, MY_PAST), "delete daemonset.apps.kruise.io without its pods"),
-        (observed(None, ours(GOING, dying=True, kept=ORPHANING), MINE, MY_PAST), COLLECTOR),
-        (observed(None, ours(GOING, dying=True, kept=KEPT), MINE[:1] + FREE[1:], FREE_PAST), "change pod: is let go"),
-        (observed(None, ours(GOING, dying=True, kept=KEPT), FREE, FREE_PAST), "create daemonset.apps"),
+        (observed(None, ours(GOING, terminating=True, kept=ORPHANING), MINE, MY_PAST), COLLECTOR),
         (
-            observed(None, ours(dying=True), FREE),
+            observed(None, ours(GOING, terminating=True, kept=KEPT), MINE[:1] + FREE[1:], FREE_PAST),
+            "change pod: is let go",
+        ),
+        (observed(None, ours(GOING, terminating=True, kept=KEPT), FREE, FREE_PAST), "create daemonset.apps"),
+        (
+            observed(None, ours(terminating=True), FREE),
             "refused: daemonset.apps.kruise.io/agent is being deleted by somebody else",
         ),
         (
-            observed(native(FROZEN), ours(GOING, dying=True, kept=KEPT), FREE, FREE_PAST),
+            observed(native(FROZEN), ours(GOING, terminating=True, kept=KEPT), FREE, FREE_PAST),
             f"waits: the native controller {ADOPTS}",
         ),
         (
-            observed(native(FROZEN), ours(GOING, dying=True, kept=KEPT), ALL, PAST),
+            observed(native(FROZEN), ours(GOING, terminating=True, kept=KEPT), ALL, PAST),
             "change daemonset.apps: is in charge",
         ),
-        (observed(native(FROZEN), ours(GOING, dying=True, kept=KEPT), pods(NATIVE, old=1), PAST), COUNTS),
-        (observed(native(FROZEN, updated=2), ours(GOING, dying=True, kept=KEPT), ALL, PAST), COUNTS),
+        (observed(native(FROZEN), ours(GOING, terminating=True, kept=KEPT), pods(NATIVE, old=1), PAST), COUNTS),
+        (observed(native(FROZEN, updated=2), ours(GOING, terminating=True, kept=KEPT), ALL, PAST), COUNTS),
         (
-            observed(native(FROZEN, updated=2, misscheduled=1), ours(GOING, dying=True, kept=KEPT), ALL, PAST),
-            "change daemonset.apps: is in charge",
-        ),
-        (
-            observed(native(FROZEN, updated=2), ours(GOING, dying=True, kept=KEPT), pods(NATIVE, old=1), PAST),
+            observed(native(FROZEN, updated=2, misscheduled=1), ours(GOING, terminating=True, kept=KEPT), ALL, PAST),
             "change daemonset.apps: is in charge",
         ),
         (
-            observed(native(FROZEN), ours(GOING, dying=True, kept=KEPT, revision="other"), ALL, PAST),
+            observed(native(FROZEN, updated=2), ours(GOING, terminating=True, kept=KEPT), pods(NATIVE, old=1), PAST),
+            "change daemonset.apps: is in charge",
+        ),
+        (
+            observed(native(FROZEN), ours(GOING, terminating=True, kept=KEPT, revision="other"), ALL, PAST),
             "refused: the native controller takes the pods of agent for old ones; it updates nothing as it is",
         ),
         (
-            observed(native(), ours(GOING, dying=True, kept=KEPT), ALL, PAST),
+            observed(native(), ours(GOING, terminating=True, kept=KEPT), ALL, PAST),
             "change daemonset.apps.kruise.io: is let go",
         ),
-        (observed(native(), ours(dying=True), ALL, PAST), "waits: the Advanced DaemonSet to be gone"),
+        (observed(native(), ours(terminating=True), ALL, PAST), "waits: the Advanced DaemonSet to be gone"),
     ],
 )
 def test_to_native(found: Observed, expected: str) -> None:
@@ -221,7 +224,7 @@ def test_who_manages_which_field_is_written_when_all_else_is_done(to: str) -> No
     """Whoever is killed right before it has only that to do, whichever way he goes on."""
     managers = "has the field managers of the former one"
     assert told(observed(None, ours(ACTING), MINE, MY_PAST), to=to) == f"change daemonset.apps.kruise.io: {managers}"
-    leaving = ours(GOING, dying=True, kept=KEPT)
+    leaving = ours(GOING, terminating=True, kept=KEPT)
     for other in (None, leaving):
         assert told(observed(native(ACTING), other, ALL, PAST), to=to) == f"change daemonset.apps: {managers}"
 
@@ -233,7 +236,7 @@ def test_every_write_demands_what_was_seen() -> None:
     deleted = next_step(observed(native(FROZEN), ours(COMING), ALL, PAST), native=False)
     assert isinstance(deleted, Delete)
     assert (deleted.uid, deleted.version) == (NATIVE, "7")
-    freed = next_step(observed(None, ours(GOING, dying=True, kept=KEPT), MINE[:1], FREE_PAST), native=True)
+    freed = next_step(observed(None, ours(GOING, terminating=True, kept=KEPT), MINE[:1], FREE_PAST), native=True)
     assert isinstance(freed, ChangeObject)
     assert (freed.kind, freed.operations[0]["value"]) == (Kind.POD, "pod-0")
 
@@ -250,7 +253,7 @@ def test_a_pod_that_ends_is_waited_for_as_long_as_it_may_take(back: bool) -> Non
 
 def test_no_pod_has_the_generation_of_a_new_native_one() -> None:
     made = (*pods("", generation=7), *pods(""))
-    created = next_step(observed(None, ours(GOING, dying=True, kept=KEPT), made, FREE_PAST), native=True)
+    created = next_step(observed(None, ours(GOING, terminating=True, kept=KEPT), made, FREE_PAST), native=True)
     assert isinstance(created, CreateObject)
     assert Draft(created.body).get("metadata", "annotations", both_kinds.GENERATION) == "8"
 
