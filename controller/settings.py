@@ -1,4 +1,4 @@
-"""The settings from the command line, checked once and passed as a value."""
+"""The settings of the process: the options of the command line, checked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Final, Literal, TypeAlias
 from controller.api.names import ENV_GATE, RESIZE_GATE
 from controller.api.objects import Value
 
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 LogFormat: TypeAlias = Literal["auto", "json", "console"]
+"""auto: console on a terminal, json otherwise."""
 
 PRE_DOWNLOAD = "PreDownloadImageForDaemonSetUpdate"
 KNOWN_GATES = {PRE_DOWNLOAD: "pre_download", ENV_GATE: "env_from_metadata", RESIZE_GATE: "resize"}
@@ -61,9 +63,8 @@ class Settings(Value):
     burst: int = 0
     zone_metrics: bool = True
     """Whether metrics count the nodes of each DaemonSet by zone: four series per zone."""
-    log_level: str = "info"
+    log_level: LogLevel = "info"
     log_format: LogFormat = "auto"
-    """auto: console on a terminal, json otherwise."""
     revision: str = ""
     """The commit of the image, for the metric `kruise_ds_build_info`; "": not known."""
 

@@ -14,9 +14,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from controller.kube.errors import redacted
-from controller.settings import LogFormat
-
-LEVELS = ("debug", "info", "warning", "error", "critical")
+from controller.settings import LogFormat, LogLevel
 
 _LITERAL = re.compile(r"[\w ,.'%-]*")
 """The beginning of a library's message that it has not composed from anything."""
@@ -25,13 +23,9 @@ MAX_FRAMES = 40
 """Frames of a traceback that are logged, the innermost ones: an endless recursion has a thousand."""
 
 
-def configure(level: str, lines: LogFormat, out: BinaryIO | None = None) -> None:
-    """Send all log lines to `out` (default: standard error), also those of libraries.
-
-    `level` is one of `LEVELS`, else ValueError is raised; `lines` is the form of the lines. It may be called again.
-    """
-    if level not in LEVELS:
-        raise ValueError(f"{level!r} is none of {', '.join(LEVELS)}")
+def configure(level: LogLevel, lines: LogFormat, out: BinaryIO | None = None) -> None:
+    """Send all log lines of this level and above to `out` (default: standard error), also those of libraries. It may
+    be called again."""
     stream = sys.stderr.buffer if out is None else out
     if lines == "auto":
         lines = "console" if stream.isatty() else "json"

@@ -117,8 +117,3 @@ def test_the_console_is_for_people(out: io.BytesIO) -> None:
     text = out.getvalue().decode()
     assert "reconciled" in text
     assert "daemonset=shop/agent" in text
-
-
-def test_an_unknown_level_is_refused(out: io.BytesIO) -> None:
-    with pytest.raises(ValueError, match="'loud' is none of debug, info"):
-        log.configure("loud", "json", out)
