@@ -47,15 +47,13 @@ async def dry_run_of_change(session: Session, live: JSONObject, wanted: JSONObje
         return None
 
 
-async def dry_run_of_apply(
-    session: Session, live: JSONObject, application: Application, *, force: bool
-) -> JSONObject:
+async def dry_run_of_apply(session: Session, live: JSONObject, wanted: Application, *, force: bool) -> JSONObject:
     """The object as it would be once it is applied, checked and with defaults. `live`: empty for a new one.
 
     Raises ApiError where the server refuses it: Conflict for fields of other managers, unless `force`.
     """
-    expected = await documents.apply(session, application, dry_run=True, force=force)
-    if not (application.manifest and client_side_managers(live)):
+    expected = await documents.apply(session, wanted, dry_run=True, force=force)
+    if not (wanted.manifest and client_side_managers(live)):
         return expected
     left = without_fields_of_client_side(live, expected)
     checked = await dry_run_of_change(session, live, left)

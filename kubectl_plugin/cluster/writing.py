@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import Final, TypeAlias
@@ -39,7 +39,7 @@ ATTEMPTS: Final = 30
 """How often a write is tried. During a rollout each status that the controller writes makes our version stale: with
 ten of them a second, and a server a quarter of a second away, one attempt in twelve succeeds."""
 
-_NOT_THERE: Final = "1"
+_NOT_THERE: Final = {"resourceVersion": "1"}
 """No object has this resourceVersion: server-side apply with it makes an object, or is a conflict if there is one."""
 
 
@@ -77,8 +77,7 @@ async def write(
         return await documents.apply(session, _guarded(application, live), dry_run=False, force=True)
 
     words, way = f" while {key.name} was written: it may have been done", command("status", key)
-    sends: Sequence[Callable[[JSONObject], Awaitable[JSONObject]]]
-    sends = [partial(applied, one) for one in edit.applications if one.manifest or not dry_run] or [patched]
+    sends = [partial(applied, one) for one in edit.applications if one.manifest or not dry_run] or [partial(patched)]
     for send in sends:
         for left in reversed(range(ATTEMPTS)):
             try:
@@ -124,8 +123,7 @@ async def _apply_manifest(
 def _guarded(application: Application, document: JSONObject) -> Application:
     """`application` to `document` as it is; where that is new, only if there is none."""
     meta, body = reads.meta_of(document), application.body
-    guard: JSONObject = {"uid": meta.uid} if meta.uid else {}
-    guard |= {"resourceVersion": meta.resource_version or _NOT_THERE}
+    guard = {"uid": meta.uid, "resourceVersion": meta.resource_version} if meta.uid else _NOT_THERE
     return replace(application, body={**body, "metadata": {**fields_of(body["metadata"]), **guard}})
 
 

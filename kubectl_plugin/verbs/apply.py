@@ -88,8 +88,7 @@ async def _change_of(
     expected, taken = await _dry_run(invocation, live, application, hold, asked)
     if hold is not None:
         _refuse_hold(live, daemonset_in(expected), hold)
-    is_shown = invocation.terminal.may_ask and not asked.yes
-    if not (is_shown or asked.force_conflicts):
+    if not (asked.force_conflicts or (invocation.terminal.may_ask and not asked.yes)):
         _refuse_release(live, expected, taken)
 
     async def judge() -> None:
@@ -154,9 +153,8 @@ def _refuse_release(live: Snapshot, expected: JSONObject, taken: _Taken) -> None
     """Refuse to let nodes go that somebody holds back by a partition that is not the manifest's. Raises CommandError
     with exit code 6."""
     present, then = partition_of(live), partition_of(replace(live, daemonset=daemonset_in(expected)))
-    if any((_PARTITION, other) in taken for other in (MANAGER, HOLDS)) and keeps_fewer(
-        then, present, desired_of(live)
-    ):
+    set_beside = taken.keys() & {(_PARTITION, MANAGER), (_PARTITION, HOLDS)}
+    if set_beside and keeps_fewer(then, present, desired_of(live)):
         held = f"{live.key.name} is held at partition {present}, which no manifest has set"
         hint = "--force-conflicts sets it all the same; without partition in the manifest it stays"
         raise _refusal(f"{held}; this would set it to {then}", hint)
