@@ -9,7 +9,7 @@ import asyncio
 import gc
 import signal
 import ssl
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from controller.kube.transport import open_transport
 from controller.observe import log
 from controller.observe.http import CannotListen, probe, scrape, server_tls, serving
 from controller.observe.metrics import exposing
-from controller.observe.process_metrics import Heartbeat, heartbeat, task_counts
+from controller.observe.process_metrics import Heartbeat, heartbeat
 from controller.runtime.leader_election import Watchdog, elected, innermost
 from controller.runtime.lease import LeadershipLost
 from controller.runtime.workers import workers
@@ -89,7 +89,7 @@ async def run(settings: Settings, parts: Parts, stop: asyncio.Event, care: Proce
 
     Raises CannotListen, and LeadershipLost inside exception groups.
     """
-    readiness = _Readiness(parts.informers, stop, settings.workers)
+    readiness = _Readiness(parts.informers, stop)
     beating = heartbeat(parts.metrics.loop_lag.observe) if care.measures_lag else nullcontext()
     async with beating as heart, _served(settings, parts, readiness, heart):
         leading = _led(settings, parts, care.watchdog)
@@ -140,10 +140,9 @@ async def _act(
                 parts.reconciler,
                 around=parts.instrumentation.passes.about,
                 drain=DRAIN_SECONDS,
-            ),
+            ) as readiness.workers,
             pulls.working(informers.catch_up_image_pulls) if pulls is not None else nullcontext(),
         ):
-            readiness.working = True
             await stop.wait()
 
 
@@ -181,9 +180,10 @@ class _Readiness:
     """The checks of the probes: the caches are filled, the process is not stopping (a standby is ready), no task has
     died."""
 
-    def __init__(self, informers: Informers, stop: asyncio.Event, workers: int) -> None:
-        self._informers, self._stop, self._workers = informers, stop, workers
-        self.acting = self.working = False
+    def __init__(self, informers: Informers, stop: asyncio.Event) -> None:
+        self._informers, self._stop = informers, stop
+        self.acting = False
+        self.workers: Sequence[asyncio.Task[None]] = ()
 
     def caches(self) -> str:
         waiting = [name for name, store in self._informers.caches.stores.items() if not store.filled]
@@ -193,12 +193,8 @@ class _Readiness:
         """Whether all workers and watches are alive that should be."""
         if self._stop.is_set():
             return ""
-        found = task_counts()
-        wanted = {"reflector": len(self._informers.tasks)}
-        if self.working:
-            wanted["worker"] = self._workers
-        dead = [f"{found[kind]} of {count} {kind}s live" for kind, count in wanted.items() if found[kind] < count]
-        return ", ".join(dead)
+        ended = [task.get_name() for task in (*self._informers.tasks, *self.workers) if task.done()]
+        return f"{', '.join(ended)} ended" if ended else ""
 
     def stopping(self) -> str:
         return "shutting down" if self._stop.is_set() else ""

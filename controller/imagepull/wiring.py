@@ -201,5 +201,5 @@ class ImagePullParts:
         self._recorder(job, note, kind=JOB_KIND)
 
 
-def _working(queue: WorkQueue[Key], handle: Handle[Key], passes: PassLog) -> AbstractAsyncContextManager[None]:
+def _working(queue: WorkQueue[Key], handle: Handle[Key], passes: PassLog) -> AbstractAsyncContextManager[object]:
     return workers(WORKERS, queue, handle, around=passes.about, drain=DRAIN_SECONDS, name="puller")

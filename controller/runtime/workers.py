@@ -85,10 +85,10 @@ async def workers(
     around: Around[K],
     drain: float = DRAIN_SECONDS,
     name: str = "worker",
-) -> AsyncIterator[None]:
-    """Process keys while the block runs, and close the queue when it is left. `count` tasks, called `name`-0 and so
-    on, take keys and begin passes; any number of passes run at once, since each decides in one step and then waits.
-    The throttle bounds what they send (`controller.kube.sender`).
+) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """Process keys while the block runs, and close the queue when it is left. Yields `count` tasks, called `name`-0
+    and so on, which take keys and begin passes; any number of passes run at once, since each decides in one step and
+    then waits. The throttle bounds what they send (`controller.kube.sender`).
 
     If the block ends without an exception, running passes may take `drain` seconds more and are then cancelled. If it
     ends by an exception or is cancelled (leadership lost), they are cancelled at once.
@@ -106,9 +106,7 @@ async def workers(
                         group.create_task(_one_pass(queue, taken, handle, around), name="pass")
                         await asyncio.sleep(0)  # one decision, then whatever else is due
 
-            for number in range(count):
-                group.create_task(begin_passes(), name=f"{name}-{number}")
-            yield
+            yield [group.create_task(begin_passes(), name=f"{name}-{number}") for number in range(count)]
             queue.close()
             limit.reschedule(asyncio.get_running_loop().time() + drain)
     except TimeoutError:
