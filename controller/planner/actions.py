@@ -1,10 +1,8 @@
-"""The actions that the planner may ask for: one action is one write to one object, with what its precondition needs.
+"""What the planner may ask for. An action is one write to one object, with what its precondition needs; a note is a
+message to users; a step is what one stage wants.
 
-What is known of a kind of action is said once, by its class: the name of its object, its place, and the `operation`
-under which the metrics count it (empty: it is a part of another operation, or about no pod). The type checker demands
-them of each member of `Action`.
-
-The result of one stage of the planner: what is to be done, and what users are to be told.
+Each kind of action has the name of its object, the key under which it backs off if it fails, and the `operation` that
+metrics count it as (empty: a part of another one, or about no pod).
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from controller.planner.world import BackoffKey, TemplateRefused
 
 
 class DeleteReason(StrEnum):
-    """Why a pod is deleted."""
+    """Why a pod is deleted; the conditions are listed in `rolling_update`."""
 
     UNWANTED = "its node should not run it"
     EXCESS = "the node has another one"
@@ -47,13 +45,12 @@ class OnPod(Value):
 
     @property
     def backoff_key(self) -> BackoffKey:
-        """The place where the action would fail again if it fails."""
         return BackoffKey.of_object(self.pod.uid)
 
     @property
     def variant(self) -> str:
-        """The written value, if actions of its kind can write different things to one pod. A later action with the
-        same variant repeats this one."""
+        """What is written, if actions of this kind can write different things to one pod: an action with the same
+        variant repeats this one."""
         return ""
 
 
@@ -77,15 +74,14 @@ class AdoptPod(OnPod):
 
     operation = "adopt"
     owners: int
-    """Number of owner references that the pod has already."""
+    """Number of owner references of the pod."""
 
 
 class ReleasePod(OnPod):
-    """Remove the DaemonSet's owner reference from a pod that its selector does not match any more."""
+    """Remove the DaemonSet's owner reference from a pod that the selector does not match any more."""
 
     operation = "orphan"
     owner_index: int
-    """Position of that reference among the pod's."""
 
 
 class RelabelPod(OnPod):
@@ -94,7 +90,7 @@ class RelabelPod(OnPod):
     operation = ""
     hash: str
     reverted: bool = False
-    """The hash is that of its former revision: somebody has taken back what its update in place had changed."""
+    """The hash is that of its former revision: its update in place was reverted externally."""
 
     @property
     def backoff_key(self) -> BackoffKey:
@@ -109,9 +105,9 @@ class AdoptRevision(OnRevision):
     """Make the DaemonSet the owner of a revision that has none."""
 
     owners: int
-    """Number of owner references that the revision has already."""
+    """Number of owner references of the revision."""
     annotated: bool = False
-    """Whether the revision has annotations already."""
+    """Whether the revision has annotations."""
     never_ran: bool = False
     """Record that no pod has this revision."""
 
@@ -130,7 +126,7 @@ class CreateRevision(Value):
 
 
 class RenumberRevision(OnRevision):
-    """Give an earlier revision the highest number, as it is the current one again."""
+    """Give an earlier revision the highest number: it is the current one again."""
 
     number: int
 
@@ -140,18 +136,18 @@ class RecordRun(OnRevision):
 
 
 class DeleteRevision(OnRevision):
-    """Delete a revision that no pod needs: it is beyond revisionHistoryLimit, or its content is stored twice."""
+    """Delete a revision beyond revisionHistoryLimit, or one whose content is stored twice."""
 
 
 class ProbeTemplate(Value):
-    """Ask the server, by a dry run, whether it would accept a pod of this revision on this node."""
+    """Ask the server by a dry run whether it accepts a pod of this revision on this node."""
 
     operation = ""
     node: str
     name: str
     revision: Revision
     strict: bool = False
-    """As for `CreatePod`. The pod then keeps what the template says of its node, so that the server sees it all."""
+    """As for `CreatePod`. The pod keeps what the template says of its node, so that the server sees all fields."""
 
     @property
     def backoff_key(self) -> BackoffKey:
@@ -164,10 +160,10 @@ class CreatePod(Value):
     operation = "create"
     node: str
     name: str
-    """Derived from the world: a create that is repeated is refused, and makes no second pod."""
+    """Derived from the world, so that a repeated create is refused."""
     revision: Revision
     strict: bool = False
-    """Whether the server refuses it if it does not know some fields of the revision; otherwise it drops these."""
+    """Whether the server refuses fields that it does not know; otherwise it drops them."""
 
     @property
     def backoff_key(self) -> BackoffKey:
@@ -179,31 +175,31 @@ class DeletePod(OnPod):
     node: str
     why: DeleteReason
     refusal: InPlaceRefusal | None = None
-    """Why the pod is not updated in place; None where that was not asked for."""
+    """Why the pod is not updated in place; None: that was not asked for."""
     as_seen: bool = False
-    """Whether the pod must have the resourceVersion that was decided about: a preDelete hook may hold it since."""
+    """Whether the resourceVersion is a precondition, because a preDelete hook may hold the pod by now."""
 
 
 class PrepareDelete(OnPod):
-    """Put a pod into the lifecycle state PreparingDelete: those whom the preDelete hook names are to let it go."""
+    """Put a pod into the lifecycle state PreparingDelete, for the handlers of the preDelete hook to release it."""
 
     operation = ""
     node: str
     why: DeleteReason
     mark: bool
-    """Whether the hook wants the pod to be not ready meanwhile."""
+    """Whether the pod is made not ready (`markPodNotReady`)."""
     held_by: str
     """The labels and finalizers that have to be removed first, in words."""
     tried: bool = False
-    """Whether an earlier attempt failed: then a dry run asks the server before the pod loses its traffic again."""
+    """Whether an earlier attempt failed: a dry run comes before the pod loses its traffic again."""
 
 
 class CancelDelete(OnPod):
-    """Undo what `PrepareDelete` did: the pod stays."""
+    """Revert `PrepareDelete`: the pod stays."""
 
     operation = ""
     labels: Mapping[str, str] = {}
-    """Labels to be set again: they were changed to let the pod go, and the selector asks for them."""
+    """Labels that were changed to release the pod and that the selector requires."""
 
     @property
     def backoff_key(self) -> BackoffKey:
@@ -211,25 +207,25 @@ class CancelDelete(OnPod):
 
 
 class DrainPod(OnPod):
-    """Close the readiness gate of a pod some seconds before it is updated in place, so that it loses its traffic."""
+    """Close the readiness gate of a pod before its update in place, so that its traffic goes elsewhere."""
 
     operation = ""
     node: str
 
 
 class UpdateInPlace(OnPod):
-    """Change a running pod to the revision. If that restarts a container, its readiness gate is closed before."""
+    """Change a running pod to the revision. If a container restarts, its readiness gate is closed before."""
 
     operation = "update"
     node: str
     before: str
-    """Hash of the revision that the pod has. A pod that has another one by now is left alone."""
+    """Hash of the pod's revision, a precondition."""
     revision: Revision
     change: InPlaceChange
     tried: bool = False
-    """Whether an earlier attempt failed: then a dry run asks the server before the pod loses its traffic again."""
+    """As for `PrepareDelete`."""
     moved: frozenset[str] = frozenset()
-    """New images that nodes have under another name, as in `World`: a dry run asks whether the pod gets that one."""
+    """As in `World`: a dry run asks whether the pod gets the image of that name."""
 
     @property
     def variant(self) -> str:
@@ -237,14 +233,14 @@ class UpdateInPlace(OnPod):
 
 
 class ContinueInPlace(OnPod):
-    """Go on with an update in place, at the containers of the next launch priority."""
+    """Continue an update in place with the containers of the next launch priority."""
 
     operation = ""
     node: str
     revision: Revision
-    """The pod's revision, or the current one where that is not stored any more: it tells the order of containers."""
+    """It has the order of containers: the pod's revision, or the current one if that is not stored any more."""
     waiting: tuple[str, ...] = ()
-    """Names of these containers and of all that come after them."""
+    """Names of the containers that are left."""
 
     @property
     def variant(self) -> str:
@@ -252,14 +248,14 @@ class ContinueInPlace(OnPod):
 
 
 class ResizePod(OnPod):
-    """Give the containers the cpu and memory that the pod's state annotation asks for."""
+    """Give the containers the cpu and memory of the pod's state annotation."""
 
     operation = "resize"
     node: str
 
 
 class OpenGates(OnPod):
-    """Set the conditions of readiness gates to True: of those that are closed and ours."""
+    """Set the conditions of the controller's closed readiness gates to True."""
 
     operation = ""
     gates: tuple[ReadinessGate, ...]
@@ -279,8 +275,7 @@ RevisionAction: TypeAlias = AdoptRevision | CreateRevision | RenumberRevision | 
 Unready: TypeAlias = DrainPod | PrepareDelete | UpdateInPlace
 """Actions that make a pod unavailable while it keeps running."""
 InDoubt: TypeAlias = CreatePod | DeletePod | Unready
-"""Actions that make a node unavailable or give it a pod. While the server has not answered one, and after its answer
-was lost, it counts as done."""
+"""Actions that make a node unavailable or give it a pod: counted as done while unanswered."""
 Harmless: TypeAlias = (
     AdoptPod
     | ReleasePod
@@ -292,21 +287,20 @@ Harmless: TypeAlias = (
     | OpenGates
     | RevisionAction
 )
-"""Actions that neither make a node unavailable nor give it a pod. They count as done only once the server has
-answered."""
+"""All other actions: counted as done once the server has answered."""
 Action: TypeAlias = InDoubt | Harmless
 
 
 class Note(Value):
-    """A message that a user should read. It becomes an Event on the DaemonSet."""
+    """A message to users, sent as an Event of the DaemonSet."""
 
     warning: bool
     reason: str
     message: str
     once: bool = False
-    """Whether it is not repeated for some minutes, although it is no warning."""
+    """Whether it is not repeated for some minutes, as warnings are not."""
     of_rollout: bool = False
-    """Whether it is about the rollout as a whole, and must not be lost among notes about single pods."""
+    """Whether it is about the rollout as a whole, and not dropped for notes about pods."""
 
 
 def refusal_note(verdict: TemplateRefused) -> Note:
@@ -316,14 +310,13 @@ def refusal_note(verdict: TemplateRefused) -> Note:
 
 
 class Step(Value):
-    """The actions that one stage wants, and when to look again."""
+    """What one stage wants, and when to plan again."""
 
     actions: tuple[Action, ...] = ()
     notes: tuple[Note, ...] = ()
     wake_at: float | None = None
-    """When to look again even if nothing happens (seconds since 1970); None: no such time."""
+    """When to plan again even if nothing happens (seconds since 1970); None: no such time."""
     more: bool = False
-    """Whether something is left for later: for when the caches show these actions, or more pods are available."""
+    """Whether something is left for when the caches show these actions, or more pods are available."""
     again: bool = False
-    """Whether the server sends no event for these actions (a dry run), so that the next pass follows at once if they
-    succeed."""
+    """Whether the next pass follows at once if the actions succeed: a dry run sends no watch event."""

@@ -1,8 +1,7 @@
-"""Decides which nodes should run the pod (eligible nodes), and which may keep one.
+"""Which nodes should run a pod (eligible nodes), and which may keep one, as in the native controller
+(`NodeShouldRunDaemonPod`). Resources, ports and node conditions are for the scheduler.
 
-The placement fields of the template are compiled once per generation; judging one node is then a few dictionary
-look-ups. Resources, ports and node conditions are ignored: they are for the scheduler. The rules are those of the
-native controller (`NodeShouldRunDaemonPod`).
+The placement fields of the template are compiled once per generation; a node then costs a few dictionary look-ups.
 """
 
 from __future__ import annotations
@@ -14,17 +13,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from controller.api import selector
+from controller.api import names, selector
 from controller.api.formats import decimal_integer
-from controller.api.names import (
-    TAINT_DISK_PRESSURE,
-    TAINT_MEMORY_PRESSURE,
-    TAINT_NETWORK_UNAVAILABLE,
-    TAINT_NOT_READY,
-    TAINT_PID_PRESSURE,
-    TAINT_UNREACHABLE,
-    TAINT_UNSCHEDULABLE,
-)
 from controller.api.node import ZONE_LABELS, Node, Taint
 from controller.api.objects import JSONObject, Value, View
 from controller.api.pod import AffinityView, NodeTerm
@@ -68,18 +58,15 @@ class Placement(View):
 def daemon_tolerations(host_network: bool) -> tuple[Toleration, ...]:
     """The tolerations that every daemon pod gets
     (https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/#taints-and-tolerations)."""
-    wanted = [(TAINT_NOT_READY, "NoExecute"), (TAINT_UNREACHABLE, "NoExecute")]
-    wanted += [
-        (key, "NoSchedule")
-        for key in (TAINT_DISK_PRESSURE, TAINT_MEMORY_PRESSURE, TAINT_PID_PRESSURE, TAINT_UNSCHEDULABLE)
-    ]
-    if host_network:
-        wanted.append((TAINT_NETWORK_UNAVAILABLE, "NoSchedule"))
+    no_execute = [names.TAINT_NOT_READY, names.TAINT_UNREACHABLE]
+    no_schedule = [names.TAINT_DISK_PRESSURE, names.TAINT_MEMORY_PRESSURE, names.TAINT_PID_PRESSURE]
+    no_schedule += [names.TAINT_UNSCHEDULABLE, *([names.TAINT_NETWORK_UNAVAILABLE] if host_network else [])]
+    wanted = [*((key, "NoExecute") for key in no_execute), *((key, "NoSchedule") for key in no_schedule)]
     return tuple(Toleration(key=key, operator="Exists", effect=effect) for key, effect in wanted)
 
 
 class Judged(Value):
-    """All nodes as the rules of one DaemonSet judge them. The tuples have the same order."""
+    """All nodes as judged by the rules of one DaemonSet, all in the order of `nodes`."""
 
     nodes: tuple[Node, ...] = ()
     fits: tuple[Fit, ...] = ()
@@ -87,16 +74,14 @@ class Judged(Value):
     """Whether `Rules.selects` each node."""
     zones: tuple[str, ...] = ()
     eligible: Mapping[str, int] = {}
-    """How many eligible nodes each zone has; zones without any are missing."""
+    """The number of eligible nodes by zone, if there are any."""
 
 
 class Rules:
-    """The placement rules of one generation of one DaemonSet, compiled.
+    """The compiled placement rules of one generation of a DaemonSet.
 
-    `judged` remembers its answer for the last tuple of nodes by identity, so pass the same tuple while no node has
-    changed. Making it raises ValueError or msgspec.ValidationError for a placement field of the wrong type and for a
-    broken selector; a broken affinity term just matches no node. So compile a whole DaemonSet by
-    `validation.compiled`.
+    Raises ValueError or msgspec.ValidationError for a placement field of the wrong type and for a broken selector; a
+    broken affinity term matches no node. `validation.compiled` raises nothing.
     """
 
     def __init__(
@@ -106,10 +91,10 @@ class Rules:
         pods: LabelSelector | None = None,
         problems: tuple[str, ...] = (),
     ) -> None:
-        """`pods` is the selector of the DaemonSet. `problems` say why its spec cannot be used."""
+        """`pods` is the selector of the DaemonSet; `problems` say why its spec cannot be used."""
         self.problems = problems
         self.owns: Matcher = selector.parse(pods) if pods is not None and not pods.empty else lambda _: False
-        """Whether the selector of the DaemonSet matches these labels; an empty or broken one matches nothing."""
+        """Whether the selector of the DaemonSet matches the labels; an empty one matches nothing."""
         spec = msgspec.convert(template, Placement).spec
         self._name = spec.node_name
         self._labels = tuple((spec.node_selector or {}).items())
@@ -134,6 +119,7 @@ class Rules:
         return self._selects is None or self._selects(node.labels)
 
     def judged(self, nodes: tuple[Node, ...]) -> Judged:
+        """Remembered by the identity of `nodes`: pass the same tuple while no node has changed."""
         if self._judged.nodes is not nodes:
             usual, fits = ZONE_LABELS[0], tuple(map(self.fit, nodes))
             zones = tuple([node.labels.get(usual) or node.zone for node in nodes])
@@ -173,8 +159,7 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def _affinity_test(affinity: AffinityView | None) -> NodeTest | None:
-    """A test for the required node affinity; None: there is none. One matching term is enough; a malformed one
-    matches nothing."""
+    """The test of the required node affinity; None: there is none. One matching term is enough."""
     required = affinity.node_affinity.required if affinity and affinity.node_affinity else None
     if required is None:
         return None

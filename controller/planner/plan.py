@@ -1,6 +1,7 @@
-"""The stages that keep the history, that is, the stored revisions: create, renumber, remove duplicates, trim.
+"""Plans one pass over a DaemonSet, as a function of the World: no I/O, no clock, no logging.
 
-Makes the Plan of one World: the only place where anything is decided. No I/O, no clock, no logging.
+The stages are asked in order: `claim`, `settle_history`, `place_pods`, `roll_out`, `trim_history`. The first one that
+wants to write ends the pass. Pods in the middle of a change are settled beside it, and the status follows.
 """
 
 from __future__ import annotations
@@ -37,86 +38,13 @@ from controller.planner.status import Status, refused_status, rollout_events, st
 from controller.planner.summary import Summary, summarize
 from controller.planner.world import World, hashes_of_pods
 
-
-def _unless_held_back(rollout: RolloutState, actions: Iterable[Action], *, more: bool) -> Step:
-    """A step with those actions that are not held back. A held back write keeps nothing else waiting."""
-    free = tuple(action for action in actions if action.backoff_key not in rollout.world.in_backoff)
-    return Step(actions=free, more=more and bool(free))
-
-
-def settle_history(rollout: RolloutState) -> Step:
-    """The stage that makes the current revision exist exactly once, with the highest number.
-
-    A rollback gives the old revision a new number. If several revisions mean the same, the newest stays: pods of the
-    others get its label, without a restart, and then the others are deleted. Pods of a duplicate that is being
-    deleted but held by a finalizer are relabelled too, because its name and hash are taken until it is gone.
-    """
-    revision = rollout.revision
-    if not revision.uid:
-        create = CreateRevision(name=revision.name, hash=revision.hash, number=revision.number)
-        return _unless_held_back(rollout, (create,), more=True)
-    newest = rollout.history[0].number if rollout.history else 0
-    highest = min(max(revision.number, newest + 1), HIGHEST_NUMBER)
-    if revision.number < highest:
-        renumber = RenumberRevision(revision=revision.ref, number=highest)
-        return _unless_held_back(rollout, (renumber,), more=True)
-    twins = of_template(rollout.world.daemonset, rollout.history)
-    if not twins:
-        return Step()
-    hashes = {one.hash for one in twins} - {revision.hash}
-    pods = sorted((pod for pod in rollout.world.pods if pod.hash in hashes), key=lambda pod: pod.name)
-    if pods:
-        relabels = (RelabelPod(pod=pod.ref, hash=revision.hash) for pod in pods)
-        return _unless_held_back(rollout, relabels, more=True)
-    return _unless_held_back(
-        rollout, (DeleteRevision(revision=one.ref) for one in twins if not one.terminating), more=True
-    )
-
-
-def trim_history(rollout: RolloutState) -> Step:
-    """The stage that records which revisions pods have, and deletes the oldest beyond revisionHistoryLimit, but never
-    one that a pod has, nor the stable one or the one before it, unless the limit is 0: `rollback` goes back to these.
-
-    While partition, selector or pause keep nodes on older revisions, the revisions are kept from which pods may be
-    recreated there: the one with the most pods, and the last one of each empty node.
-    """
-    new = [one for one in (rollout.revision, *rollout.history) if one.never_ran and not one.terminating]
-    ran = hashes_of_pods(rollout.world) if new else frozenset[str]()
-    unmark = [RecordRun(revision=one.ref) for one in new if one.hash in ran]
-    return _unless_held_back(rollout, (*unmark, *_surplus(rollout)), more=False)
-
-
-def _surplus(rollout: RolloutState) -> Sequence[DeleteRevision]:
-    daemonset = rollout.world.daemonset
-    surplus = len(rollout.history) - daemonset.spec.history_limit
-    if surplus <= 0:
-        return ()
-    in_use = {pod.hash for pod in rollout.world.pods}
-    if daemonset.status is not None and (record := daemonset.status.rollout) is not None:
-        kept = [one for one in (record.stable_revision, record.previous_stable_revision) if one is not None]
-        in_use |= {*kept} if daemonset.spec.history_limit else {*kept[:1]}
-    if rollout.holds_back:
-        in_use |= {node.last for node in rollout.nodes if node.fit is Fit.RUN and node.last is not None}
-        if rollout.fallback.most_run is not None:
-            in_use.add(rollout.fallback.most_run.hash)
-    idle = [one for one in reversed(rollout.history) if one.hash not in in_use and not one.terminating]
-    return [DeleteRevision(revision=one.ref) for one in idle[:surplus]]
-
-
 Stage: TypeAlias = Callable[[RolloutState], Step]
-
-BEFORE_UPDATE: tuple[Stage, ...] = (claim, settle_history, place_pods)
-"""The stages before the update. While one of them has something to do, the generation does not count as observed."""
-
-STAGES: tuple[Stage, ...] = (*BEFORE_UPDATE, roll_out, trim_history)
-"""All stages in order. The first one that acts ends the pass; the next pass starts from what that has changed."""
-
 _CLOCK_GRAIN = 0.05
-"""Seconds that are added to each wake-up time, because a pod is available only *after* its minReadySeconds."""
+"""Seconds that are added to wake-up times, because a pod is available only *after* its minReadySeconds."""
 
 
 class Plan(Value):
-    """The actions and the status that one pass wants. `wake_at`, `more` and `again` are as in a `Step`."""
+    """What one pass writes. `wake_at`, `more` and `again` are as in `Step`."""
 
     actions: tuple[Action, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -124,19 +52,18 @@ class Plan(Value):
     more: bool = False
     again: bool = False
     withheld: bool = False
-    """Whether some actions are left out because they failed before. They are tried later."""
+    """Whether some actions are left out because they are in backoff."""
     all_written: bool = False
-    """Whether nothing is left to be written, so that whatever failed before is over."""
+    """Whether nothing is left to be written, so that all failures are over."""
     status: Status | None = None
-    """The status as it should be; None: leave it unchanged."""
+    """The wanted status; None: unchanged."""
     rollout_events: tuple[Note, ...] = ()
-    """Notes to be reported once this status is written, so that each is reported once."""
+    """Notes that are sent after the status is written, so that each is sent once."""
     summary: Summary | None = None
-    """The counts of this pass; None: the spec cannot be used."""
+    """Numbers for metrics; None: the spec cannot be used."""
 
 
 def plan(world: World) -> Plan:
-    """The plan: what to do now, what the status should say, and when to look again."""
     daemonset = world.daemonset
     if daemonset.terminating:
         return Plan()  # the garbage collector deletes its pods
@@ -181,7 +108,7 @@ def plan(world: World) -> Plan:
 
 
 def _staged(rollout: RolloutState) -> tuple[Stage | None, list[Step]]:
-    """The stage that acts, None if none does, and the steps of all stages up to it."""
+    """The first stage that acts, if any, and the steps of all stages up to it."""
     steps: list[Step] = []
     for stage in STAGES:
         steps.append(stage(rollout))
@@ -191,10 +118,7 @@ def _staged(rollout: RolloutState) -> tuple[Stage | None, list[Step]]:
 
 
 def _withheld(rollout: RolloutState, actions: tuple[Action, ...]) -> bool:
-    """Whether more would be done if nothing had failed before. It is only worked out while writes fail.
-
-    The nodes stay: what failed changes none of them.
-    """
+    """Whether more would be done if nothing were in backoff. Only worked out while writes fail."""
     world = rollout.world
     if not (world.fresh and world.write_failure and has_failed(world)):
         return False
@@ -209,3 +133,73 @@ def _refused(world: World, found: tuple[str, ...]) -> Plan:
     text = "This DaemonSet is selecting all pods. A non-empty selector is required." if empty else problem
     note = Note(warning=True, reason=SELECTING_ALL if empty else INVALID_SPEC, message=text)
     return Plan(notes=(note,), status=refused_status(daemonset, problem, world.now))
+
+
+def settle_history(rollout: RolloutState) -> Step:
+    """The stage that stores the current revision, once and with the highest number: a rollback renumbers it.
+
+    Of duplicates the newest stays. Pods of the others get its label, without a restart, then the others are deleted.
+    """
+    revision = rollout.revision
+    if not revision.uid:
+        create = CreateRevision(name=revision.name, hash=revision.hash, number=revision.number)
+        return _unless_in_backoff(rollout, (create,), more=True)
+    newest = rollout.history[0].number if rollout.history else 0
+    highest = min(max(revision.number, newest + 1), HIGHEST_NUMBER)
+    if revision.number < highest:
+        renumber = RenumberRevision(revision=revision.ref, number=highest)
+        return _unless_in_backoff(rollout, (renumber,), more=True)
+    twins = of_template(rollout.world.daemonset, rollout.history)
+    if not twins:
+        return Step()
+    hashes = {one.hash for one in twins} - {revision.hash}
+    pods = sorted((pod for pod in rollout.world.pods if pod.hash in hashes), key=lambda pod: pod.name)
+    if pods:
+        relabels = (RelabelPod(pod=pod.ref, hash=revision.hash) for pod in pods)
+        return _unless_in_backoff(rollout, relabels, more=True)
+    return _unless_in_backoff(
+        rollout, (DeleteRevision(revision=one.ref) for one in twins if not one.terminating), more=True
+    )
+
+
+def trim_history(rollout: RolloutState) -> Step:
+    """The stage that records which revisions pods have, and deletes the oldest beyond revisionHistoryLimit.
+
+    Revisions of pods stay. So do the stable one and the one before it, unless the limit is 0: `rollback` goes back to
+    these. While partition, selector or pause keep nodes old, also those stay from which pods may be created there:
+    the one with the most pods, and the last one of each empty node.
+    """
+    new = [one for one in (rollout.revision, *rollout.history) if one.never_ran and not one.terminating]
+    ran = hashes_of_pods(rollout.world) if new else frozenset[str]()
+    unmark = [RecordRun(revision=one.ref) for one in new if one.hash in ran]
+    return _unless_in_backoff(rollout, (*unmark, *_surplus(rollout)), more=False)
+
+
+def _surplus(rollout: RolloutState) -> Sequence[DeleteRevision]:
+    daemonset = rollout.world.daemonset
+    surplus = len(rollout.history) - daemonset.spec.history_limit
+    if surplus <= 0:
+        return ()
+    in_use = {pod.hash for pod in rollout.world.pods}
+    if daemonset.status is not None and (record := daemonset.status.rollout) is not None:
+        kept = [one for one in (record.stable_revision, record.previous_stable_revision) if one is not None]
+        in_use |= {*kept} if daemonset.spec.history_limit else {*kept[:1]}
+    if rollout.holds_back:
+        in_use |= {node.last for node in rollout.nodes if node.fit is Fit.RUN and node.last is not None}
+        if rollout.fallback.most_run is not None:
+            in_use.add(rollout.fallback.most_run.hash)
+    idle = [one for one in reversed(rollout.history) if one.hash not in in_use and not one.terminating]
+    return [DeleteRevision(revision=one.ref) for one in idle[:surplus]]
+
+
+def _unless_in_backoff(rollout: RolloutState, actions: Iterable[Action], *, more: bool) -> Step:
+    """A step with the actions that are not in backoff; those that are delay no others."""
+    free = tuple(action for action in actions if action.backoff_key not in rollout.world.in_backoff)
+    return Step(actions=free, more=more and bool(free))
+
+
+BEFORE_UPDATE: tuple[Stage, ...] = (claim, settle_history, place_pods)
+"""While one of these stages has something to do, the generation does not count as observed."""
+
+STAGES: tuple[Stage, ...] = (*BEFORE_UPDATE, roll_out, trim_history)
+"""All stages in order. The first one that acts ends the pass; the next pass sees what it has changed."""

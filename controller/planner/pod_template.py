@@ -1,7 +1,6 @@
-"""Makes the body of a pod: the template, bound to one node by affinity, owned by its DaemonSet.
+"""The bodies of pods: the template, bound to one node by affinity, owned by its DaemonSet.
 
-The body is encoded once per revision, and the names of pod and node are put between the encoded parts: a thousand
-pods cost a thousand concatenations, not a thousand deep copies.
+A body is encoded once per revision; the names of pod and node are then put between the encoded parts.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from controller.planner.node_fit import daemon_tolerations
 from controller.planner.world import Predecessor
 
 _NAME, _NODE = b"\0", b"\1"
-"""Mark where the names of the pod and of its node go. JSON has these bytes only in escaped form."""
+"""Where the names of pod and node go. JSON has these bytes only in escaped form."""
 _METADATA = frozenset(
-    {
+    [
         "annotations",
         "creationTimestamp",
         "deletionGracePeriodSeconds",
@@ -46,34 +45,32 @@ _METADATA = frozenset(
         "resourceVersion",
         "selfLink",
         "uid",
-    }
+    ]
 )
 """The fields of any object's metadata."""
 _POD = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _MAX_BASE = 54
-"""Characters of the owner's name in the name of a pod: with `-` and 8 more, a host name of 63 characters at
-most."""
+"""Characters of the owner's name in the name of a pod: with `-` and 8 more, at most 63 as a host name."""
 
 
 def pod_name(daemonset: DaemonSet, node: str, seen: tuple[str, ...], before: Predecessor | None) -> str:
-    """The name of a new pod, `<daemonset>-<8 characters>`. `seen` are the uids of our pods on the node now, `before`
-    is the pod that was there last.
+    """The name of a new pod, `<daemonset>-<8 characters>`. `seen` are the uids of the pods on the node, `before` is
+    the pod that was there last.
 
-    The same node in the same state gives the same name. So a create that is repeated because its answer was lost is
-    refused as AlreadyExists, even if the template has changed in between. Once a pod was seen there, or has gone, the
-    next name differs.
+    It is the same until a pod was seen there or has gone, whatever the template: a create that is repeated because
+    its answer was lost is refused as AlreadyExists.
     """
     return child_name(daemonset.name, daemonset.uid, node, before.uid if before else "", *sorted(seen))
 
 
 def child_name(owner: str, *parts: str) -> str:
-    """`<owner>-<8 characters>`, always the same for the same parts: a create that is repeated is refused."""
+    """`<owner>-<8 characters>`, the same for the same parts, so that a repeated create is refused."""
     return f"{_base(owner)}-{short_hash(*parts, length=8)}"
 
 
 def without_child_names(text: str, owner: str) -> str:
-    """`text` with `<owner>-…` in place of each name that `child_name` makes: of all pods it then says the same."""
+    """`text` with `<owner>-…` in place of each name that `child_name` makes, so that it is the same for all pods."""
     return re.sub(rf"\b{re.escape(_base(owner))}-[{SHORT_HASH_CHARACTERS}]{{8}}\b", f"{_base(owner)}-…", text)
 
 
@@ -82,13 +79,13 @@ def _base(owner: str) -> str:
 
 
 def unknown_field_words(message: str) -> str:
-    """The server's message about fields that it does not know in a pod, in the terms of the DaemonSet."""
+    """The server's message about unknown fields of a pod, with their paths in the DaemonSet."""
     fields = listed((f"spec.template.{path}" for path in unknown_fields(message)), separator=", ")
     return f"unknown field {fields} (annotation {UNKNOWN_FIELDS_ANNOTATION}: allow makes pods without)"
 
 
 class PodRenderer:
-    """Makes the bodies of all pods of one revision."""
+    """The bodies of all pods of one revision."""
 
     def __init__(self, daemonset: DaemonSet, revision: Revision) -> None:
         name, node = (cast("JSON", msgspec.Raw(hole)) for hole in (_NAME, _NODE))  # replaced below
@@ -105,8 +102,7 @@ class PodRenderer:
         return self._body.replace(_NODE, as_bytes(node)).replace(_NAME, as_bytes(name))
 
     def whole(self, name: str, node: str) -> bytes:
-        """The same, for a dry run that is to find every unknown field of the template: nothing of it is left out that
-        the pod has in another form."""
+        """The same with every field of the template, for a dry run that is to find unknown fields."""
         return self._whole.replace(_NODE, as_bytes(node)).replace(_NAME, as_bytes(name))
 
 
@@ -122,11 +118,8 @@ def owner_reference(daemonset: DaemonSet) -> JSONObject:
 
 
 def _body(daemonset: DaemonSet, revision: Revision, hole: JSON) -> JSONObject:
-    """The body without its node; `hole` stands where the name of the pod goes.
-
-    Of the metadata, only labels, annotations and finalizers are taken. Fields that a pod does not have are sent where
-    they are in the template, so that the server can name them.
-    """
+    """The body without its node; `hole` is the name of the pod. Of the known metadata only labels, annotations and
+    finalizers are taken; unknown fields are sent, so that the server can name them."""
     template = revision.template
     meta = fields_of(template.get("metadata"))
     metadata: JSONObject = {
@@ -141,17 +134,13 @@ def _body(daemonset: DaemonSet, revision: Revision, hole: JSON) -> JSONObject:
         if meta.get(field):
             metadata[field] = meta[field]
     spec = fields_of(template.get("spec"))
-    body: JSONObject = {
-        **spec,
-        **_gates(daemonset, spec),
-    }
+    body: JSONObject = {**spec, **_gates(daemonset, spec)}
     beside = {field: value for field, value in template.items() if field not in _POD}
     return {**beside, "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
 
 
 def _gates(daemonset: DaemonSet, spec: JSONObject) -> JSONObject:
-    """The readiness gates of the pod, with ours: for updates in place, and before a deletion if the hook asks for
-    it."""
+    """The readiness gates of the template and the controller's: for updates in place, and for the preDelete hook."""
     given = items_of(spec.get("readinessGates"))
     hook = daemonset.pre_delete
     wanted = {
@@ -164,19 +153,15 @@ def _gates(daemonset: DaemonSet, spec: JSONObject) -> JSONObject:
 
 
 def aimed(affinity: JSONObject, node: JSON) -> JSONObject:
-    """`affinity`, with its required node affinity replaced by this node alone; preferences stay."""
+    """`affinity` with this node as its required node affinity; preferences stay."""
     term: JSONObject = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     required: JSONObject = {"nodeSelectorTerms": [term]}
-    node_affinity = {
-        **fields_of(affinity.get("nodeAffinity")),
-        _REQUIRED: required,
-    }
-    return {**affinity, "nodeAffinity": node_affinity}
+    return {**affinity, "nodeAffinity": {**fields_of(affinity.get("nodeAffinity")), _REQUIRED: required}}
 
 
 def hides_fields(template: JSONObject) -> bool:
-    """Whether some of the template's fields are not in its pods, because they have them in another form: its required
-    node affinity, or a toleration that an automatic one replaces; or because a template has no such field."""
+    """Whether pods lack fields of the template: required node affinity, a toleration that an automatic one replaces,
+    or fields that a template does not have."""
     spec = fields_of(template.get("spec"))
     kept, _ = _tolerations(spec)
     required = fields_of(fields_of(spec.get("affinity")).get("nodeAffinity")).get(_REQUIRED)
@@ -185,13 +170,12 @@ def hides_fields(template: JSONObject) -> bool:
 
 
 def _misplaced(template: JSONObject) -> JSONObject:
-    """Fields beside the template's metadata and spec that only a pod has, with a blank after their names: so the
-    server does not know them, and names them."""
+    """Fields of the template that only a pod has, with a blank after their names, so that the server reports them."""
     return {f"{field} ": template[field] for field in ("apiVersion", "kind", "status") if field in template}
 
 
 def _narrowed(affinity: JSONObject, node: JSON) -> JSONObject:
-    """`affinity`, where each required term is for this node alone too."""
+    """`affinity` with each required term narrowed to this node."""
     aim = aimed(affinity, node)
     required = fields_of(fields_of(affinity.get("nodeAffinity")).get(_REQUIRED))
     if not required:
@@ -207,8 +191,7 @@ def _narrowed(affinity: JSONObject, node: JSON) -> JSONObject:
 
 def _tolerations(spec: JSONObject) -> tuple[list[JSON], list[JSON]]:
     """Those of the template that stay, and the automatic ones. As in the native controller, an automatic one replaces
-    another of the same key, operator, value and effect, whose `tolerationSeconds` would end the pod on a node that is
-    away."""
+    one of the same key, operator, value and effect: its `tolerationSeconds` would evict the pod."""
     automatic = daemon_tolerations(spec.get("hostNetwork") is True)
     replaced = {(one.key, "Exists", "", one.effect) for one in automatic}
     kept = [

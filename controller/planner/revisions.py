@@ -1,6 +1,5 @@
-"""Finds the current revision: the one that means the same as the template.
-
-Chooses the revision for an empty node that may not hold the current one: as its last pod, else the usual one.
+"""The current revision, which means the same as the template, and the older one that an empty node gets while it may
+not hold the current one: that of its last pod, else the usual one.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from controller.planner.world import World, hashes_of_pods
 
 
 def of_template(daemonset: DaemonSet, revisions: Iterable[Revision]) -> list[Revision]:
-    """Those of the revisions that mean the same as the template: the current one and its duplicates."""
+    """The revisions that mean the same as the template: the current one and its duplicates."""
     return [one for one in revisions if one.identity == daemonset.identity]
 
 
 def stored_current(daemonset: DaemonSet, revisions: Iterable[Revision]) -> Revision | None:
-    """The current revision if it is stored: the newest one `of_template` that is not being deleted."""
+    """The newest revision `of_template` that is not being deleted; None: not stored."""
     lasting = [one for one in of_template(daemonset, revisions) if not one.terminating]
     return max(lasting, key=_order, default=None)
 
 
 def current_revision(world: World) -> tuple[Revision, tuple[Revision, ...]]:
-    """The current revision, and all others, newest first. If it is not stored, it is the one that will be."""
+    """The current revision, stored or as it will be, and all others, newest first."""
     daemonset = world.daemonset
     stored = sorted(_originals(world.revisions), key=_order, reverse=True)
     current = stored_current(daemonset, stored)
@@ -54,7 +53,7 @@ def current_revision(world: World) -> tuple[Revision, tuple[Revision, ...]]:
 
 
 def rolled_out(world: World, revisions: tuple[Revision, ...]) -> tuple[Revision, ...]:
-    """Without those that were adopted as mere history and that no pod has had since."""
+    """The revisions that some pod has had."""
     if not any(one.never_ran for one in revisions):
         return revisions
     has_run = hashes_of_pods(world)
@@ -62,7 +61,7 @@ def rolled_out(world: World, revisions: tuple[Revision, ...]) -> tuple[Revision,
 
 
 def _originals(revisions: Iterable[Revision]) -> Iterable[Revision]:
-    """Without those whose hash stands for another content: pods with a hash have the content that had it first."""
+    """Of revisions with one hash and different content only the first: that is what pods with the hash have."""
     contents: dict[str, str] = {}
     for one in sorted(revisions, key=lambda one: (one.never_ran, one.created, one.number, one.name)):
         contents.setdefault(one.hash, one.identity)
@@ -75,17 +74,16 @@ def _order(revision: Revision) -> tuple[int, str, str]:
 
 
 class Fallback(Value, dict=True, gc=True):
-    """The choice for one rollout. Each value is worked out when it is needed: in most passes no node is empty.
+    """The revision of empty nodes. Each value is worked out when it is needed: in most passes no node is empty.
 
-    While the current revision is not stored but an older one is, no node gets the current one: after another edit of
-    the template, such pods could not be created again as they were. Nor does any get one of which the server
-    does not know every field.
+    No node gets the current revision while it is not stored and an older one is, because such pods could not be
+    created again after another edit; nor one with unknown fields.
     """
 
     world: World
     current: Revision
     defers_current: bool
-    """Whether no node gets the current revision yet, if an older one is stored."""
+    """Whether no node gets the current revision if an older one is stored."""
     older: tuple[Revision, ...]
     """As `RolloutState.older`."""
     nodes: tuple[NodeInfo, ...]
@@ -93,12 +91,12 @@ class Fallback(Value, dict=True, gc=True):
     """How many nodes may hold the current revision."""
 
     def revision(self, node: NodeInfo) -> Revision:
-        """The revision of the last pod in `node`, maybe the current one; `usual` if it is not known or not stored."""
+        """The revision of the node's last pod, maybe the current one; `usual` if that is not known or not stored."""
         known = self._stored.get(node.last) if node.last is not None else None
         return self.usual if known is None else known
 
     def accepts(self, node: NodeInfo, revision: Revision) -> bool:
-        """Whether the placement rules of exactly this revision let its pods run on the node."""
+        """Whether the placement rules of this revision let its pods run on the node."""
         if revision is self.current:
             return True
         rules = self.world.placements.get(revision.uid)
@@ -106,8 +104,8 @@ class Fallback(Value, dict=True, gc=True):
 
     @cached_property
     def usual(self) -> Revision:
-        """The revision for nodes whose last pod is not known: the current one if no older one is stored, or if more
-        nodes run it than may hold it, as after a revert under a partition; else `most_run`."""
+        """The revision of nodes whose last pod is not known: `most_run`; the current one if no older one is stored,
+        or if more nodes run it than may hold it, as after a revert under a partition."""
         older = self.most_run
         if older is None:
             return self.current
@@ -123,7 +121,7 @@ class Fallback(Value, dict=True, gc=True):
 
     @cached_property
     def most_run(self) -> Revision | None:
-        """The older revision with most live pods; of equals the newest. None: no older one is stored."""
+        """The older revision with most live pods, of equals the newest; None: none is stored."""
         if not self._others:
             return None
         live = Counter(pod.hash for node in self.nodes for pod in node.pods if not pod.terminating and not pod.ended)
@@ -131,7 +129,7 @@ class Fallback(Value, dict=True, gc=True):
 
     @cached_property
     def _others(self) -> tuple[Revision, ...]:
-        """Stored revisions other than the current one and its duplicates, which are about to be deleted."""
+        """Older revisions without the duplicates of the current one, which are about to be deleted."""
         return tuple([one for one in self.older if one.identity != self.current.identity])
 
     @cached_property
@@ -141,7 +139,7 @@ class Fallback(Value, dict=True, gc=True):
 
 
 def placements_of(revisions: Iterable[Revision], known: Mapping[str, Rules | None]) -> dict[str, Rules | None]:
-    """The compiled placement rules by uid of the revision; None: not compilable. `known` ones are kept."""
+    """The placement rules by uid of the revision; None: invalid. `known` ones are kept."""
     return {one.uid: known[one.uid] if one.uid in known else _compiled(one) for one in revisions}
 
 

@@ -1,8 +1,6 @@
-"""Works out the status: counts, phase, conditions, columns.
+"""The status of a DaemonSet, and the events about its rollout: complete, held, stalled.
 
-Makes the events about a rollout as a whole: it is complete, it is held, it is stalled.
-
-They follow from the old status and the new one, and are sent only after the new one is written. So each is sent once,
+The events follow from the status before and after, and are sent once the new one is written. So each is sent once,
 even if the controller restarts in between.
 """
 
@@ -13,17 +11,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from controller.api import selector
+from controller.api import names, selector
 from controller.api.daemonset import Columns, Counts, DaemonSet, DaemonSetStatus, Phase, Rollout
 from controller.api.formats import truncated
-from controller.api.names import (
-    INVALID_ANNOTATION,
-    PROGRESS_DEADLINE_EXCEEDED,
-    READY,
-    ROLLOUT_COMPLETE,
-    ROLLOUT_HELD,
-    STALLED,
-)
+from controller.api.names import PROGRESS_DEADLINE_EXCEEDED, READY, STALLED
 from controller.api.objects import JSON, Value, fields_of
 from controller.planner.actions import Note
 from controller.planner.conditions import Condition, conditions_of, refused_conditions, unreadable_deadline
@@ -35,7 +26,7 @@ from controller.planner.stable import with_stable
 
 
 class Status(Value):
-    """The status as it should read. Fields that are None stay as they are."""
+    """The wanted status. Fields that are None stay as they are."""
 
     observed_generation: int | None
     counts: Counts | None
@@ -49,7 +40,7 @@ class Status(Value):
 
     @property
     def settled(self) -> bool:
-        """Whether every node has an available pod of the current revision; such good news is written at once."""
+        """Whether every node has an available pod of the current revision. This is written at once."""
         counts = self.counts
         return counts is None or (
             counts.desired_number_scheduled == counts.number_available == counts.updated_number_scheduled
@@ -61,8 +52,8 @@ class Status(Value):
 
 
 def status_of(explainer: Explainer, *, observed: bool) -> Status:
-    """The status of a usable spec. `observed`: no stage before the update has anything to do or to wait for, so that
-    the generation counts as observed."""
+    """The status of a usable spec. `observed`: the generation counts as observed, because no stage before the update
+    has anything left to do."""
     rollout = explainer.rollout
     world, daemonset = rollout.world, rollout.world.daemonset
     before = daemonset.status
@@ -96,13 +87,8 @@ def status_of(explainer: Explainer, *, observed: bool) -> Status:
 
 
 def _counts(rollout: RolloutState) -> Counts:
-    """The counts of the status.
-
-    One pod counts per node: a live one before a terminating one; while surging the old one, or the new one once that
-    is available and the old one is only held before its deletion.
-
-    A terminating pod still counts as scheduled.
-    """
+    """One pod counts per node: a live one before a terminating one; while surging the old one, or the new one once it
+    is available and the old one is only held by the hook. Terminating pods count as scheduled."""
     hash_, run = rollout.revision.hash, Fit.RUN
     current = misscheduled = ready = updated = available = 0
     for node in rollout.nodes:
@@ -137,7 +123,7 @@ def _counts(rollout: RolloutState) -> Counts:
 
 
 def refused_status(daemonset: DaemonSet, problem: str, now: float) -> Status:
-    """The status of a spec that cannot be used: the counts stay as they were."""
+    """The status of a spec that cannot be used: the counts stay."""
     return Status(
         observed_generation=None,
         counts=None,
@@ -163,7 +149,7 @@ def columns_of(daemonset: DaemonSet) -> Columns:
 
 
 def _bounded(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
-    """Shorten the messages: they repeat texts of users and of the server, and etcd refuses objects beyond 1.5 MiB."""
+    """Messages repeat texts of users and of the server, and etcd refuses objects beyond 1.5 MiB."""
     return tuple(replace(one, message=truncated(one.message)) for one in conditions)
 
 
@@ -177,11 +163,11 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 UNDER_WAY: Final = (Phase.PENDING, Phase.PROGRESSING, Phase.PAUSED, Phase.STALLED, Phase.MANUAL)
-"""Phases from which a rollout can complete. If it was Degraded, only pods have come back."""
+"""Phases from which a rollout completes. After Degraded, only pods have come back."""
 
 
 def rollout_events(daemonset: DaemonSet, status: Status) -> tuple[Note, ...]:
-    """The events for this change of the status: `daemonset` has the newest known one, `status` will be written."""
+    """The events for the change from the status of `daemonset` to `status`."""
     was = daemonset.status.rollout.phase if daemonset.status and daemonset.status.rollout else ""
     now = status.rollout.phase
     said = {one.type: one for one in status.conditions}
@@ -190,12 +176,12 @@ def rollout_events(daemonset: DaemonSet, status: Status) -> tuple[Note, ...]:
     if now == Phase.STALLED != was and said[STALLED].reason == PROGRESS_DEADLINE_EXCEEDED:
         found.append(_note(PROGRESS_DEADLINE_EXCEEDED, f"Rollout stalled: {message}", warning=True))
     if was in UNDER_WAY and now == Phase.HEALTHY:
-        found.append(_note(ROLLOUT_COMPLETE, f"Rollout complete: {message}"))
+        found.append(_note(names.ROLLOUT_COMPLETE, f"Rollout complete: {message}"))
     if was in UNDER_WAY and now == Phase.HELD:
-        found.append(_note(ROLLOUT_HELD, f"Rollout held: {message}"))
+        found.append(_note(names.ROLLOUT_HELD, f"Rollout held: {message}"))
     problem = unreadable_deadline(daemonset)
     if problem and problem not in _stalled_message(daemonset.status):
-        found.append(_note(INVALID_ANNOTATION, problem, warning=True))
+        found.append(_note(names.INVALID_ANNOTATION, problem, warning=True))
     return tuple(found)
 
 

@@ -1,7 +1,4 @@
-"""The Summary of one pass in numbers: states of nodes, failures with reasons, and what an update waits for.
-
-Metrics show it until the next pass. It counts nodes that should run a pod, as the plugin does.
-"""
+"""The numbers of a pass for metrics: states of eligible nodes, failures by reason, and what an update waits for."""
 
 from __future__ import annotations
 
@@ -23,16 +20,16 @@ from controller.planner.node_fit import Fit
 
 
 class ZoneState(StrEnum):
-    """The state of one node for the metrics by zone. Every eligible node is in exactly one."""
+    """The state of an eligible node in the metrics by zone."""
 
     UPDATED = "updated"
-    """It has an available pod of the current revision, and no old one beside it."""
+    """It has an available pod of the current revision and no old one."""
     UPDATING = "updating"
-    """Its new pod may still become available, or will be created."""
+    """Its new pod may become available, or will be created."""
     FAILED = "failed"
     """Its pod of the current revision does not recover by waiting, or has ended."""
     OLD = "old"
-    """It has a pod of an older revision, or waits for one, or for its turn."""
+    """It has a pod of an older revision, waits for one, or for its turn."""
 
 
 class StartingPod(Value):
@@ -45,33 +42,31 @@ class StartingPod(Value):
 
 class Summary(Value):
     budget: Budget
-    """The limits as numbers of nodes."""
     zones: Mapping[str, Mapping[str, int]]
-    """How many nodes of each zone are in each `ZoneState`."""
+    """The number of nodes by zone and `ZoneState`."""
     failed: Mapping[str, int]
-    """How many nodes have each `PodProblem`, 0 included."""
+    """The number of nodes with each `PodProblem`, 0 included."""
     blocks: Mapping[str, bool]
     """Whether each of `METRIC_LABELS` applies."""
     unplanned: int
-    """Updated nodes beyond what partition and selector allow: the partition was raised, nodes went away, or the
-    selector changed."""
+    """Updated nodes beyond what partition and selector allow, as after a change of these."""
     starting: tuple[StartingPod, ...] = ()
-    """The pods that may become ready; their nodes are counted as updating. See `at`."""
+    """The pods that may become ready; their nodes count as updating. See `at`."""
     leaving: int = 0
-    """Nodes whose pod has to go. One that a NoSchedule taint lets stay is misscheduled, but not counted here."""
+    """Misscheduled nodes whose pod has to go: no NoSchedule taint lets it stay."""
     preparing: int | None = None
-    """Pods that are prepared for their deletion and held by the preDelete hook; None: there is no hook."""
+    """Pods that the preDelete hook holds; None: there is no hook."""
     overdue: int = 0
-    """How many of these have been held for too long."""
+    """How many of these are held for longer than the deadline."""
     deadlines: tuple[float, ...] = ()
-    """When each of the others has been held for too long (seconds since 1970); see `at`."""
+    """When each of the others will be (seconds since 1970); see `at`."""
 
     @property
     def updating(self) -> int:
         return sum(zone[ZoneState.UPDATING] for zone in self.zones.values())
 
     def at(self, now: float) -> Summary:
-        """This summary as of `now` (seconds since 1970), if no pass came in between: deadlines may have passed."""
+        """The summary at `now` (seconds since 1970) if no pass came in between: deadlines may have passed."""
         overdue = sum(1 for moment in self.deadlines if moment <= now)
         if overdue:
             left = tuple(moment for moment in self.deadlines if moment > now)
@@ -89,8 +84,7 @@ class Summary(Value):
 
 
 def summarize(explainer: Explainer, *, settled: bool, misscheduled: int) -> Summary:
-    """Make the summary. `settled`: every node has an available pod of the current revision, so that nodes need not be
-    looked at. `leaving` is only counted if a pod is misscheduled."""
+    """`settled`: every node has an available pod of the current revision, so no node is looked at."""
     walk = _Walk(explainer)
     if not settled:
         walk.along()
@@ -111,13 +105,13 @@ def summarize(explainer: Explainer, *, settled: bool, misscheduled: int) -> Summ
 
 
 def _deadlines(explainer: Explainer) -> tuple[float, ...]:
-    """The deadlines of all pods that the hook holds. A pod without a recorded preparation time is never late."""
+    """The deadlines of all pods that the hook holds; infinite without a recorded preparation time."""
     patience = explainer.rollout.world.daemonset.pre_delete_deadline
     return tuple([pod.held_since + patience if pod.held_since is not None else inf for pod in explainer.held_by_hook])
 
 
 class _Walk:
-    """Goes through all nodes that are not as they should be, in a plain loop for speed."""
+    """Counts all nodes that are not updated, in a plain loop for speed."""
 
     def __init__(self, explainer: Explainer) -> None:
         self._explainer, self._rollout = explainer, explainer.rollout
@@ -166,7 +160,7 @@ class _Walk:
         self.blocks |= {label for reason, label in METRIC_LABELS.items() if reason in reasons}
 
     def unplanned(self, *, settled: bool) -> int:
-        """How many nodes are in `NodeState.UNPLANNED`, worked out from the other numbers."""
+        """The number of nodes in `NodeState.UNPLANNED`, from the other numbers."""
         rollout, target = self._rollout, self._rollout.target
         if settled or (len(target) == rollout.budget.desired and not rollout.split_by_selector):
             return rollout.budget.desired - len(target)

@@ -1,7 +1,4 @@
-"""Finds what is wrong with a spec that the CRD has accepted.
-
-Validation and defaults are in the CRD. Here only specs are caught that the planner could not use, or could misread.
-"""
+"""The mistakes that the CRD cannot refuse, and that the planner could not use or would misread."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ _FIELDS: Final = ("nodeSelector", "affinity", "tolerations")
 
 
 def compiled(daemonset: DaemonSet) -> Rules:
-    """The rules of this generation. If the spec cannot be used, rules that say why."""
+    """The rules of this generation; with `problems` if the spec cannot be used."""
     found, spec, rolling = problems(daemonset), daemonset.spec, daemonset.rolling_update
     if not found:
         try:
@@ -38,7 +35,7 @@ def compiled(daemonset: DaemonSet) -> Rules:
 
 
 def problems(daemonset: DaemonSet) -> tuple[str, ...]:
-    """The problems of the spec. Each text names the field, the mistake, and what would be right."""
+    """The problems of the spec. Each text names the field, the mistake, and what is right."""
     spec = daemonset.spec
     found: list[str] = []
     if spec.selector.empty:
@@ -85,14 +82,11 @@ def _selector_problems(daemonset: DaemonSet) -> list[str]:
 
 
 def _placement(template: JSONObject) -> tuple[str, ...]:
-    """Placement fields that cannot be read: the server would refuse them in a pod, but nobody has checked yet.
+    """Placement fields that cannot be read. If a typing error were read as "no node", all pods would be deleted.
 
-    The server checks them in DaemonSets of apps/v1, but not inside our template. The dry run of a pod never shows it
-    the required affinity, and needs an eligible node. If a typing error were read as "no node", all pods would be
-    deleted.
-
-    An empty term is no problem: the server accepts it, and everywhere it means no node. For Gt or Lt, a value that is
-    no number is a problem although the server accepts it, because it cannot be compared.
+    The server checks them in DaemonSets of apps/v1, but not in this template, and a dry run of a pod does not have
+    the required affinity. An empty term is valid and matches no node; a Gt or Lt value that is not a number is not
+    valid, although the server accepts it.
     """
     if not any(map(fields_of(template.get("spec")).get, _FIELDS)):
         return ()
@@ -125,7 +119,6 @@ def _affinity(affinity: AffinityView | None) -> Iterator[str]:
 
 
 def _expression(path: str, one: Requirement) -> Iterator[str]:
-    """The first problem of an expression; after it, nothing more can be judged."""
     values = one.values or ()
     if not is_label_key(one.key):
         yield f"{path}.key: {one.key!r} is not a label key"
@@ -141,7 +134,6 @@ def _expression(path: str, one: Requirement) -> Iterator[str]:
 
 
 def _field(path: str, one: Requirement) -> Iterator[str]:
-    """The first problem of a field requirement."""
     values = one.values or ()
     if one.key != "metadata.name":
         yield f"{path}.key: {one.key!r} is not metadata.name, the only field that a node is chosen by"
