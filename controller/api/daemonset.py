@@ -1,35 +1,22 @@
-"""The Advanced DaemonSet: the view that is decoded, and the record that is cached. The pod template stays JSON
-throughout, so that fields we do not know reach the pod.
+"""The Advanced DaemonSet: the view that is decoded, and the record that is cached.
+
+The pod template stays JSON, so that fields that are unknown here reach the pod.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
-from controller.api import template_identity
+from controller.api import names, template_identity
 from controller.api.formats import IntOrPercent
-from controller.api.names import (
-    IN_PLACE_GRACE_ANNOTATION,
-    IN_PLACE_IF_POSSIBLE,
-    LONGEST_IN_PLACE_GRACE,
-    LONGEST_PROGRESS_DEADLINE,
-    PRE_DELETE_DEADLINE_ANNOTATION,
-    PRE_DELETE_DEADLINE_SECONDS,
-    PREDOWNLOAD_WAIT_ANNOTATION,
-    PROGRESS_DEADLINE_ANNOTATION,
-    PROGRESS_DEADLINE_SECONDS,
-    PROGRESSIVE_ANNOTATION,
-    RESIZE_FALLBACK_ANNOTATION,
-    UNKNOWN_FIELDS_ANNOTATION,
-)
 from controller.api.objects import (
     JSONObject,
-    ManagedFields,
+    ManagedMeta,
     NamespacedObject,
-    ObjectMeta,
     Part,
     StatusWriters,
     View,
@@ -37,8 +24,6 @@ from controller.api.objects import (
     status_writers,
 )
 from controller.api.selector import LabelSelector
-
-_TRUE_OR_FALSE = {"true": True, "false": False}
 
 
 class LifecycleHook(View):
@@ -56,9 +41,9 @@ class RollingUpdate(View):
     max_unavailable: IntOrPercent | None = None
     max_surge: IntOrPercent | None = None
     selector: LabelSelector | None = None
-    """Selects nodes by label: only these may be updated. None: all may."""
+    """Selects the nodes that may be updated. None: all."""
     partition: IntOrPercent | None = None
-    """How many pods stay on the old revision."""
+    """The number of pods that stay on the old revision."""
     paused: bool = False
 
 
@@ -97,7 +82,7 @@ class Columns(Part):
 
 
 class Phase(StrEnum):
-    """The phase of a rollout, in one word; `planner.phase.phase_of` decides it."""
+    """The phase of a rollout."""
 
     PENDING = "Pending"
     PROGRESSING = "Progressing"
@@ -111,38 +96,35 @@ class Phase(StrEnum):
 
 
 class Rollout(Part):
-    """The record of the rollout of the current revision. Times are RFC 3339 strings; see `meta.epoch`."""
+    """The record of the rollout of the current revision. Times are RFC 3339."""
 
     phase: str = ""
-    """A `Phase`; a string, because a later version may know more of them."""
+    """A `Phase`, or one of a later version."""
     last_transition_time: str | None = None
     """When the phase last changed."""
     start_time: str | None = None
-    """When the rollout of this revision began."""
     last_progress_time: str | None = None
-    """When there last was progress: more nodes than ever were done, or another target. The deadline counts from
-    here."""
+    """When more nodes than ever were done, or the target changed. The progress deadline counts from here."""
     nodes_unreachable_since: str | None = None
-    """Since when everything that is left waits for unreachable nodes; None: it does not. The deadline does not count
-    meanwhile."""
+    """Since when all that is left waits for unreachable nodes. The progress deadline does not count meanwhile."""
     completion_time: str | None = None
-    """When all nodes of the target first had an available pod; None: not yet."""
+    """When all nodes of the target first had an available pod."""
     target: int = 0
-    """Nodes that may have the current revision now, or could if the rollout were not paused."""
+    """Nodes that may have the current revision, or could if the rollout were not paused."""
     done: int = 0
     """Nodes of the target with an available pod of the current revision and no old pod beside it."""
     most_done: int = 0
-    """The most that `done` has been since start_time: a pod that gets ready again and again is no progress."""
+    """The highest `done` since start_time, so that a pod that flaps is no progress."""
     most_updated: int = 0
     """The most nodes since start_time that had a pod of the current revision, available or not."""
     stable_revision: str | None = None
-    """Hash of the last revision that was rolled out completely; None: none has been, as far as is recorded."""
+    """Hash of the last revision that was rolled out completely; None: none is recorded."""
     previous_stable_revision: str | None = None
     """Hash of the stable one before it; see `planner.stable`. None: not known."""
 
 
 class Counts(Part):
-    """The counts of the status. They count nodes, not pods."""
+    """The counts of the status, of nodes."""
 
     desired_number_scheduled: int = 0
     current_number_scheduled: int = 0
@@ -161,19 +143,34 @@ class DaemonSetStatus(Counts):
     columns: Columns = Columns()
     rollout: Rollout | None = None
     conditions: tuple[JSONObject, ...] | None = None
-    """Complete entries, because those of others must be written back unchanged."""
-
-
-class DaemonSetMeta(ObjectMeta):
-    managed_fields: tuple[ManagedFields, ...] | None = None
+    """Complete entries: those of others are written back unchanged."""
 
 
 class DaemonSetView(View):
     """A DaemonSet as the API server sends it."""
 
-    metadata: DaemonSetMeta
+    metadata: ManagedMeta
     spec: DaemonSetSpec = DaemonSetSpec()
     status: DaemonSetStatus | None = None
+
+
+def _seconds(least: int, most: int) -> Callable[[str], int | None]:
+    """A parser of whole numbers from `least` to `most`."""
+
+    def parse(text: str) -> int | None:
+        plain = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
+        return int(text) if plain and least <= int(text) <= most else None
+
+    return parse
+
+
+_PARSERS: Final[Mapping[str, Callable[[str], int | None]]] = {
+    names.PROGRESS_DEADLINE_ANNOTATION: _seconds(1, names.LONGEST_PROGRESS_DEADLINE),
+    names.PRE_DELETE_DEADLINE_ANNOTATION: _seconds(1, names.LONGEST_PROGRESS_DEADLINE),
+    names.IN_PLACE_GRACE_ANNOTATION: _seconds(0, names.LONGEST_IN_PLACE_GRACE),
+    names.PREDOWNLOAD_WAIT_ANNOTATION: {"true": True, "false": False}.get,
+}
+"""Annotations of a DaemonSet that have a default for values that cannot be parsed."""
 
 
 class DaemonSet(NamespacedObject):
@@ -184,20 +181,17 @@ class DaemonSet(NamespacedObject):
     terminating: bool
     spec: DaemonSetSpec
     status: DaemonSetStatus | None
-    """None: nobody has written one yet."""
     identity: str
-    """The meaning of the template (`canonical.identity`)."""
+    """The meaning of the template (`template_identity.identity`)."""
     status_writers: StatusWriters = StatusWriters()
     created: float = 0.0
     """Seconds since 1970."""
 
     @property
     def rolling_update(self) -> RollingUpdate | None:
-        """The settings of the rolling update, empty if none are given; None: the strategy is OnDelete."""
+        """The settings of the rolling update, by default empty; None: the strategy is OnDelete."""
         strategy = self.spec.update_strategy
-        if strategy.type == "OnDelete":
-            return None
-        return strategy.rolling_update or RollingUpdate()
+        return None if strategy.type == "OnDelete" else strategy.rolling_update or RollingUpdate()
 
     @property
     def paused(self) -> bool:
@@ -209,83 +203,65 @@ class DaemonSet(NamespacedObject):
 
     @property
     def pre_delete(self) -> LifecycleHook | None:
-        """The hook that may hold a pod before its deletion; None: none, or one without labels and finalizers."""
+        """The preDelete hook; None: none, or one without labels and finalizers, which holds no pod."""
         hook = self.spec.lifecycle.pre_delete if self.spec.lifecycle else None
         return hook if hook is not None and (hook.labels_handler or hook.finalizers_handler) else None
 
     @property
     def partitioned_scaling(self) -> bool:
-        """Whether the field says so; if it is absent, the annotation of v1alpha1."""
+        """The field of this name; if it is absent, the annotation of v1alpha1."""
         strategy = self.spec.scale_strategy
         if strategy is not None and strategy.partitioned_scaling is not None:
             return strategy.partitioned_scaling
-        return self.annotations.get(PROGRESSIVE_ANNOTATION) == "true"
-
-    @property
-    def progress_deadline(self) -> int:
-        """Seconds without progress after which a rollout counts as stalled: the value of the annotation if it is a
-        whole number from 1 to 2147483647, else the default. minReadySeconds are added, because no progress shows
-        during that time.
-        """
-        asked = _whole_seconds(self.annotations.get(PROGRESS_DEADLINE_ANNOTATION, ""))
-        return (asked or PROGRESS_DEADLINE_SECONDS) + self.spec.min_ready_seconds
+        return self.annotations.get(names.PROGRESSIVE_ANNOTATION) == "true"
 
     @property
     def in_place(self) -> bool:
         """Whether pods are updated in place if possible."""
         rolling = self.rolling_update
-        return rolling is not None and rolling.rolling_update_type == IN_PLACE_IF_POSSIBLE
+        return rolling is not None and rolling.rolling_update_type == names.IN_PLACE_IF_POSSIBLE
+
+    @property
+    def progress_deadline(self) -> int:
+        """Seconds without progress after which a rollout is stalled. They include minReadySeconds, during which no
+        progress shows."""
+        asked = self._parsed(names.PROGRESS_DEADLINE_ANNOTATION)
+        return (asked or names.PROGRESS_DEADLINE_SECONDS) + self.spec.min_ready_seconds
+
+    @property
+    def pre_delete_deadline(self) -> int:
+        """Seconds after which a pod counts as prepared for its deletion for too long."""
+        return self._parsed(names.PRE_DELETE_DEADLINE_ANNOTATION) or names.PRE_DELETE_DEADLINE_SECONDS
+
+    @property
+    def in_place_grace(self) -> int:
+        """Seconds between making a pod not ready and its update in place."""
+        return self._parsed(names.IN_PLACE_GRACE_ANNOTATION) or 0
 
     @property
     def waits_for_images(self) -> bool:
         """Whether a node is updated only after its new images were pulled in advance. By default only for updates in
         place: there the old container ends before the new image is pulled (docs/design/kubelet.md)."""
-        return _TRUE_OR_FALSE.get(self.annotations.get(PREDOWNLOAD_WAIT_ANNOTATION, ""), self.in_place)
-
-    @property
-    def unreadable_wait(self) -> str | None:
-        """The text of that annotation if it is neither true nor false, so that the default applies; else None."""
-        asked = self.annotations.get(PREDOWNLOAD_WAIT_ANNOTATION)
-        return asked if asked is not None and asked not in _TRUE_OR_FALSE else None
-
-    @property
-    def in_place_grace(self) -> int:
-        """Seconds between making a pod not ready and its update in place; 0 if the annotation cannot be read."""
-        asked = _whole_seconds(self.annotations.get(IN_PLACE_GRACE_ANNOTATION, ""))
-        return asked if asked <= LONGEST_IN_PLACE_GRACE else 0
-
-    @property
-    def unreadable_grace(self) -> str | None:
-        """The text of that annotation if it is no number of seconds, so that 0 applies; else None."""
-        asked = self.annotations.get(IN_PLACE_GRACE_ANNOTATION)
-        return asked if asked is not None and asked != "0" and not self.in_place_grace else None
+        asked = self._parsed(names.PREDOWNLOAD_WAIT_ANNOTATION)
+        return self.in_place if asked is None else bool(asked)
 
     @property
     def recreates_unresized(self) -> bool:
-        """Whether a pod whose resize is refused is replaced by a new one."""
-        return self.annotations.get(RESIZE_FALLBACK_ANNOTATION) == "Recreate"
+        """Whether a pod whose resize is refused is recreated."""
+        return self.annotations.get(names.RESIZE_FALLBACK_ANNOTATION) == "Recreate"
 
     @property
     def allows_unknown_fields(self) -> bool:
         """Whether pods may be made of a template with fields that the server does not know."""
-        return self.annotations.get(UNKNOWN_FIELDS_ANNOTATION) == "allow"
+        return self.annotations.get(names.UNKNOWN_FIELDS_ANNOTATION) == "allow"
 
-    @property
-    def pre_delete_deadline(self) -> int:
-        """Seconds after which a pod counts as prepared for its deletion for too long."""
-        return _whole_seconds(self.annotations.get(PRE_DELETE_DEADLINE_ANNOTATION, "")) or PRE_DELETE_DEADLINE_SECONDS
+    def invalid(self, annotation: str) -> str | None:
+        """The value of an annotation if it cannot be parsed, so that the default applies; else None."""
+        return self.annotations.get(annotation) if self._parsed(annotation) is None else None
 
-    @property
-    def unreadable_deadline(self) -> str | None:
-        """The text of the annotation if it is no number of seconds, so that ten minutes apply; else None."""
-        asked = self.annotations.get(PROGRESS_DEADLINE_ANNOTATION)
-        return asked if asked is not None and not _whole_seconds(asked) else None
-
-
-def _whole_seconds(text: str) -> int:
-    """The whole number of seconds in `text`; 0 if it is no number, or more than a deadline may have."""
-    plain = text.isascii() and text.isdecimal() and len(text) <= len(str(LONGEST_PROGRESS_DEADLINE))
-    return int(text) if plain and int(text) <= LONGEST_PROGRESS_DEADLINE else 0
+    def _parsed(self, annotation: str) -> int | None:
+        text = self.annotations.get(annotation)
+        return None if text is None else _PARSERS[annotation](text)
 
 
 def project(view: DaemonSetView) -> DaemonSet:

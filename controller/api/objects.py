@@ -1,19 +1,12 @@
-"""The base classes of all types of the project.
+"""The base classes of all types of the project, and what all objects of Kubernetes have: metadata, owners, times, and
+the field managers that wrote them.
 
-A `View` has some fields of an object of somebody else; decoding drops all others, so a view must never be encoded and
-written back. The types prevent that: `as_bytes` takes only JSON, which cannot contain a view, and `as_json` turns
-only a `Part` into JSON. The linter bans every other way to encode, except in the files that encode our own
-annotations and reports (pyproject.toml lists them).
+A `View` has some fields of an object of the API; decoding drops the others, so a view must never be encoded and
+written back. `as_bytes` takes only JSON, which contains no view, and `as_json` only a `Part`; the linter bans other
+ways to encode, except in the files that encode our own annotations and reports (pyproject.toml lists them).
 
-A `Value` is anything else that is decided or passed on: frozen, compared by content. Neither is tracked by the cyclic
-garbage collector (`gc=False`): they form no cycles, and so it need not scan a cache of 30,000 pods.
-
-Object metadata: the fields of every Kubernetes object, references to objects, ownership, and times.
-
-Finds out who wrote the status last, by `metadata.managedFields`. Pure.
-
-Only fields that nobody but a controller writes are considered; anybody may write conditions. A person with kubectl
-does not count as another controller. Times are in whole seconds.
+Neither views nor values are tracked by the cyclic garbage collector (`gc=False`): they form no cycles, and so it need
+not scan a cache of 30,000 pods.
 """
 
 from __future__ import annotations
@@ -37,16 +30,16 @@ else:  # msgspec resolves annotations at run time and knows no recursive alias
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class View(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """Some fields of an object as the API server sends it. For decoding only."""
+    """Some fields of an object of the API, for decoding only."""
 
 
 class Part(View):
-    """A part of an object whose fields are all known here, so that it may also be written."""
+    """A part of an object with all of its fields, so that it may also be written."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Value(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A frozen record of our own."""
+    """A frozen record, compared by content."""
 
 
 def as_json(part: Part) -> JSONObject:
@@ -55,17 +48,17 @@ def as_json(part: Part) -> JSONObject:
 
 
 def as_bytes(value: JSON | Sequence[JSON], *, ordered: bool = False) -> bytes:
-    """`value` as JSON. `ordered`: with sorted keys, so that equal values give equal bytes."""
+    """JSON with sorted keys if `ordered`, so that equal values give equal bytes."""
     return msgspec.json.encode(value, order="sorted" if ordered else None)
 
 
 def is_same(one: JSON, other: JSON) -> bool:
-    """Whether two values are equal as JSON; in Python, 1 equals True."""
+    """Whether two values are equal as JSON. In Python, 1 equals True."""
     return as_bytes(one, ordered=True) == as_bytes(other, ordered=True)
 
 
 def value_at(document: JSON, *path: str) -> JSON:
-    """The value at `path`, whose segments for lists are indexes as text; None if nothing is there."""
+    """The value at `path`, in which list indexes are texts; None if there is none."""
     here = document
     for segment in path:
         if isinstance(here, dict):
@@ -78,17 +71,17 @@ def value_at(document: JSON, *path: str) -> JSON:
 
 
 def fields_of(value: JSON) -> JSONObject:
-    """`value` if it is an object, else an empty object."""
+    """`value` if it is an object, else {}."""
     return value if isinstance(value, dict) else {}
 
 
 def items_of(value: JSON) -> list[JSONObject]:
-    """All objects in a list; none if `value` is no list."""
+    """The objects in `value` if it is a list, else []."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 class Key(NamedTuple):
-    """Namespace and name, by which objects are cached and queued. For cluster-scoped objects the namespace is ""."""
+    """Namespace and name of an object. The namespace of a cluster-scoped one is ""."""
 
     namespace: str
     name: str
@@ -96,14 +89,9 @@ class Key(NamedTuple):
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
-    @property
-    def typed(self) -> str:
-        """`NAME -n NAMESPACE`, as one types it after kubectl."""
-        return f"{self.name} -n {self.namespace}"
-
 
 class Ref(Value):
-    """One object as we have seen it: enough to write to it with a precondition."""
+    """An object as it was seen: enough to write to it with a precondition."""
 
     namespace: str
     name: str
@@ -112,17 +100,17 @@ class Ref(Value):
     """The resourceVersion; empty if only the uid guards the write."""
 
     def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return str(Key(self.namespace, self.name))
 
 
 class NamespacedObject(Value):
-    """A namespaced object in a cache: what store, queue and guarded writes need."""
+    """A namespaced object as it is cached."""
 
     namespace: str
     name: str
     uid: str
     version: str
-    """The resourceVersion as the server wrote it."""
+    """The resourceVersion."""
 
     @property
     def key(self) -> Key:
@@ -142,12 +130,11 @@ class OwnerReference(View):
 
     @property
     def group(self) -> str:
-        """The API group without the version, which never matters for ownership."""
         return self.api_version.rpartition("/")[0]
 
 
 class ObjectMeta(View):
-    """The metadata fields that decisions read. Times are RFC 3339 strings; see `epoch`."""
+    """The metadata that is read. Times are RFC 3339; see `epoch`."""
 
     name: str = ""
     namespace: str = ""
@@ -162,18 +149,28 @@ class ObjectMeta(View):
     owner_references: tuple[OwnerReference, ...] | None = None
 
 
+class ManagedFields(View):
+    manager: str = ""
+    subresource: str = ""
+    time: str | None = None
+    fields_v1: JSONObject | None = None
+
+
+class ManagedMeta(ObjectMeta):
+    managed_fields: tuple[ManagedFields, ...] | None = None
+
+
 class Ownership(Value):
-    """Which Advanced DaemonSet controls an object, if any."""
+    """The Advanced DaemonSet that controls an object."""
 
     uid: str
-    """The uid of its controller; empty: it has none."""
+    """Empty: the object has no controller."""
     index: int
-    """The index of that owner in `metadata.ownerReferences`; their number if there is no controller."""
+    """The index of the controller in `metadata.ownerReferences`; their number if there is none."""
 
 
 def ownership_of(meta: ObjectMeta) -> Ownership | None:
-    """Who controls an object, by group, kind and uid, never by the API version or the name. None: another kind of
-    controller owns it, so it is not ours to touch."""
+    """The controller of an object, by group, kind and uid. None: it is of another kind."""
     references = meta.owner_references or ()
     for index, owner in enumerate(references):
         if owner.controller:
@@ -187,7 +184,7 @@ _LAST_MOMENT = 253_402_300_799
 
 
 def epoch(stamp: str | None) -> float | None:
-    """An RFC 3339 time in seconds since 1970; None for None and for any other text. The time zone may move it beyond
+    """An RFC 3339 time in seconds since 1970; None for None and for any other text. Its time zone may move it beyond
     the years that `rfc3339` can write."""
     try:
         found = datetime.fromisoformat(stamp or "")
@@ -197,8 +194,7 @@ def epoch(stamp: str | None) -> float | None:
 
 
 def rfc3339(moment: float) -> str:
-    """`moment` (seconds since 1970) in the form of metav1.Time: UTC, whole seconds. What lies before 1970 or after
-    9999 becomes the first or the last moment that can be written."""
+    """`moment` (seconds since 1970) as metav1.Time: UTC, whole seconds, at least 1970 and at most 9999."""
     within = min(max(int(moment), 0), _LAST_MOMENT)
     return datetime.fromtimestamp(within, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -206,13 +202,7 @@ def rfc3339(moment: float) -> str:
 OURS = "kruise-ds"
 """The field manager of our writes: the name in the User-Agent."""
 COUNTS = ("f:numberReady", "f:numberAvailable", "f:observedGeneration", "f:desiredNumberScheduled")
-
-
-class ManagedFields(View):
-    manager: str = ""
-    subresource: str = ""
-    time: str | None = None
-    fields_v1: JSONObject | None = None
+"""Fields of a status that only a controller writes; conditions may have any writer."""
 
 
 class StatusWriters(Value):
@@ -224,11 +214,10 @@ class StatusWriters(Value):
     """The field manager of the other controller; empty: none."""
 
     def other_controller_since(self, before: StatusWriters) -> str:
-        """The other controller, if it has written since `before` and the status was ours then; "" otherwise.
+        """The other controller, if it has written since `before` and the status was ours then; else "".
 
-        What counts is that the entry has changed, not which time is later: two controllers that react to the same
-        event write in the same second. An entry with an earlier time is no new write: it is left when our write takes
-        over the fields of a later one.
+        A changed entry counts, not which time is later: two controllers that react to the same event write in the
+        same second. An entry with an earlier time remains when our write takes over the fields of a later one.
         """
         changed = (self.theirs, self.other) != (before.theirs, before.other)
         return self.other if before.ours and changed and self.theirs >= before.theirs else ""
@@ -240,6 +229,7 @@ class StatusWriters(Value):
 
 
 def status_writers(entries: Iterable[ManagedFields]) -> StatusWriters:
+    """The last writers of a status by `metadata.managedFields`. kubectl counts as no controller."""
     ours, theirs, other = 0.0, 0.0, ""
     for one in entries:
         if one.subresource != "status":
@@ -253,5 +243,5 @@ def status_writers(entries: Iterable[ManagedFields]) -> StatusWriters:
 
 
 def _has_counts(fields: JSONObject | None) -> bool:
-    status = (fields or {}).get("f:status")
-    return isinstance(status, dict) and any(field in status for field in COUNTS)
+    status = fields_of((fields or {}).get("f:status"))
+    return any(field in status for field in COUNTS)

@@ -1,4 +1,4 @@
-"""Makes JSON Patches (RFC 6902), the only kind of patch that we send.
+"""JSON Patches (RFC 6902), the only kind of patch that we send.
 
 A guard is a `replace` of the version or the uid, never a `test`. The server answers an outdated version with a clean
 409, and another uid with a 422 whose cause names `metadata.uid`; a failed `test` looks like any bad patch.
@@ -14,23 +14,28 @@ from controller.api.objects import JSON, JSONObject, as_bytes
 JsonPatch: TypeAlias = tuple[JSONObject, ...]
 
 
+def add(value: JSON, *path: str) -> JSONObject:
+    """Sets a field, whether or not it exists; on a list, `-` appends. The parent must exist."""
+    return {"op": "add", "path": pointer(*path), "value": value}
+
+
+def replace(value: JSON, *path: str) -> JSONObject:
+    """Sets a field or an item of a list that exists."""
+    return {"op": "replace", "path": pointer(*path), "value": value}
+
+
+def remove(*path: str) -> JSONObject:
+    """Removes a field. If it does not exist, the server refuses the whole patch (422)."""
+    return {"op": "remove", "path": pointer(*path)}
+
+
 def pointer(*segments: str) -> str:
     """The JSON pointer of a path; `/` and `~` inside a segment (label keys) are escaped."""
     return "".join("/" + segment.replace("~", "~0").replace("/", "~1") for segment in segments)
 
 
-def add(value: JSON, *path: str) -> JSONObject:
-    """The operation that sets a field, whether or not it exists; on a list, `-` appends. The parent must exist."""
-    return {"op": "add", "path": pointer(*path), "value": value}
-
-
-def remove(*path: str) -> JSONObject:
-    """The operation that removes a field. If it does not exist, the server refuses the whole patch (422)."""
-    return {"op": "remove", "path": pointer(*path)}
-
-
 def merged(field: str, changes: Mapping[str, str | None], have: Mapping[str, str] | None) -> JsonPatch:
-    """Operations that change labels or annotations of an object that has `have`; a value of None removes the key."""
+    """Changes labels or annotations of an object that has `have`; a value of None removes the key."""
     if have is None:
         given: JSONObject = {key: value for key, value in changes.items() if value is not None}
         return (add(given, "metadata", field),) if given else ()
@@ -42,13 +47,13 @@ def merged(field: str, changes: Mapping[str, str | None], have: Mapping[str, str
 
 
 def guarded_by_version(version: str, *operations: JSONObject) -> JsonPatch:
-    """`operations` that are done only if the object is still at `version`; otherwise 409 Conflict."""
-    return ({"op": "replace", "path": "/metadata/resourceVersion", "value": version}, *operations)
+    """`operations`, refused with 409 Conflict unless the object is still at `version`."""
+    return (replace(version, "metadata", "resourceVersion"), *operations)
 
 
 def guarded_by_uid(uid: str, *operations: JSONObject) -> JsonPatch:
-    """`operations` that are done only on the object with this uid, never on another one of the same name."""
-    return ({"op": "replace", "path": "/metadata/uid", "value": uid}, *operations)
+    """`operations`, refused for another object of the same name."""
+    return (replace(uid, "metadata", "uid"), *operations)
 
 
 def encode(patch: JsonPatch) -> bytes:

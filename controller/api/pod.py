@@ -27,7 +27,7 @@ from controller.api.names import (
     NODE_AGENT_ANNOTATION,
     PREPARING_DELETE,
 )
-from controller.api.objects import ManagedFields, NamespacedObject, ObjectMeta, View, epoch, ownership_of
+from controller.api.objects import ManagedMeta, NamespacedObject, ObjectMeta, View, epoch, ownership_of
 from controller.api.readiness_gates import PodCondition, ReadinessGate, ReadinessGateView, gates_of
 from controller.api.selector import Requirement
 
@@ -77,12 +77,8 @@ class PodView(View):
     status: PodStatusView = PodStatusView()
 
 
-class ManagedMeta(ObjectMeta):
-    managed_fields: tuple[ManagedFields, ...] | None = None
-
-
 class ManagedPodView(PodView):
-    """A pod with the entries of who wrote which field."""
+    """A pod with the managers of its fields."""
 
     metadata: ManagedMeta
 

@@ -1,7 +1,9 @@
-"""The readiness gates that we set: conditions without which the kubelet does not call a pod ready.
+"""Our readiness gates: conditions without which the kubelet does not call a pod ready.
 
-Several writers share KruisePodReady. As in OpenKruise, the message of the condition lists those that keep it False,
-and it is True only when the list is empty.
+Reads their state, and makes the JSON Patch operations that change it.
+
+KruisePodReady has several writers. As in OpenKruise, its message lists those that keep it False, and it is True only
+when the list is empty.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from controller.api.objects import JSONObject, Value, View, as_bytes, epoch
 
 OURS = (IN_PLACE_UPDATE_READY, KRUISE_POD_READY)
 PRE_DELETE: Final[JSONObject] = {"userAgent": "Lifecycle", "key": "preDeleteHook"}
-"""Our entry while a pod is prepared for its deletion. OpenKruise has the same one, so that each controller can take
-back what the other has written."""
+"""Our entry in the message of KruisePodReady while a pod is prepared for its deletion. OpenKruise writes the same, so
+that each controller can remove the other's."""
 
 
 class ReadinessGateView(View):
@@ -34,7 +36,7 @@ class PodCondition(View):
 
 
 class ReadinessGate(Value):
-    """One readiness gate of `OURS` that a pod has, with the state of its condition."""
+    """A readiness gate of `OURS`, with the state of its condition."""
 
     type: str
     open: bool
@@ -44,19 +46,19 @@ class ReadinessGate(Value):
     index: int
     """Its index in `status.conditions`; their number if it is missing."""
     since: float | None = None
-    """When the condition last changed (seconds since 1970); None: not known."""
+    """The lastTransitionTime (seconds since 1970); None: not known."""
     draining: bool = False
-    """Whether it was closed for an in-place update."""
+    """Whether it was closed for an update in place."""
     marked_not_ready: bool = False
-    """Whether it is closed because the pod is prepared for its deletion."""
+    """Whether it has our entry, for the deletion of the pod."""
     held_by_others: bool = False
-    """Whether somebody else keeps it closed."""
+    """Whether another writer keeps it closed."""
     unlisted: bool = False
-    """Whether another writer keeps it closed with a message that is no list, so that our entry cannot be added."""
+    """Whether the message of another writer is no list, so that our entry cannot be added."""
 
     @property
     def to_open(self) -> bool:
-        """Whether it is closed although nobody wants it closed."""
+        """Whether it is closed although no writer keeps it closed."""
         return not (self.open or self.marked_not_ready or self.held_by_others)
 
 
@@ -66,62 +68,55 @@ def gates_of(gates: Iterable[ReadinessGateView], conditions: Sequence[PodConditi
 
 
 def _gate(type_: str, conditions: Sequence[PodCondition]) -> ReadinessGate:
-    for index, one in enumerate(conditions):
-        if one.type == type_:
-            open_ = one.status == "True"
-            entries = writers(one.message) if type_ == KRUISE_POD_READY and not open_ else ()
-            return ReadinessGate(
-                type=type_,
-                open=open_,
-                present=True,
-                index=index,
-                since=epoch(one.last_transition_time),
-                draining=not open_ and one.reason == START_IN_PLACE_UPDATE,
-                marked_not_ready=any(map(is_ours, entries or ())),
-                held_by_others=entries is None or not all(map(is_ours, entries)),
-                unlisted=entries is None,
-            )
-    return ReadinessGate(type=type_, open=False, present=False, index=len(conditions))
-
-
-def opened(gates: Iterable[ReadinessGate], stamp: str) -> tuple[JSONObject, ...]:
-    """Operations on the status of a pod that set all these conditions True; `stamp` is the time as RFC 3339."""
-    found = [(gate, _condition(gate.type, stamp)) for gate in gates]
-    replaced = [_replaced(gate.index, condition) for gate, condition in found if gate.present]
-    missing = [(gate.index, condition) for gate, condition in found if not gate.present]
-    if missing and not missing[0][0]:
-        return (*replaced, patch.add([condition for _, condition in missing], "status", "conditions"))
-    return (*replaced, *(patch.add(condition, "status", "conditions", "-") for _, condition in missing))
-
-
-def closed(conditions: Sequence[PodCondition], type_: str, reason: str, stamp: str) -> tuple[JSONObject, ...]:
-    """Operations that set this condition False, and also the Ready condition, as the kubelet would do a moment later.
-    No operations if both are False for this reason already."""
-    own = _found(conditions, type_)
-    done = own is not None and (own.status, own.reason) == ("False", reason)
-    return (
-        *(() if done else _set(conditions, _condition(type_, stamp, reason))),
-        *_unready(conditions, type_, stamp),
+    index = _index(conditions, type_)
+    if index is None:
+        return ReadinessGate(type=type_, open=False, present=False, index=len(conditions))
+    one = conditions[index]
+    is_open = one.status == "True"
+    entries = writers(one.message) if type_ == KRUISE_POD_READY and not is_open else ()
+    return ReadinessGate(
+        type=type_,
+        open=is_open,
+        present=True,
+        index=index,
+        since=epoch(one.last_transition_time),
+        draining=not is_open and one.reason == START_IN_PLACE_UPDATE,
+        marked_not_ready=any(map(is_ours, entries or ())),
+        held_by_others=entries is None or not all(map(is_ours, entries)),
+        unlisted=entries is None,
     )
 
 
-def marked(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, ...]:
-    """Operations that set KruisePodReady False with our entry beside those of others, and also the Ready condition.
-    If another writer keeps it False with a message that is no list, that message stays."""
-    own = _found(conditions, KRUISE_POD_READY)
-    entries = _entries(own)
-    done = own is not None and own.status == "False" and (any(map(is_ours, entries)) or writers(own.message) is None)
-    condition = _listing(own, message_of(entries, ours=True), stamp)
-    return (*(() if done else _set(conditions, condition)), *_unready(conditions, KRUISE_POD_READY, stamp))
+def opened(gates: Sequence[ReadinessGate], stamp: str) -> tuple[JSONObject, ...]:
+    """Operations that set these conditions True. `stamp`: the time in RFC 3339."""
+    wanted = [(gate.index if gate.present else None, _condition(gate.type, "True", stamp)) for gate in gates]
+    return _written(wanted, max((gate.index for gate in gates), default=0))
 
 
-def unmarked(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, ...]:
-    """Operations that remove our entry, and set the condition True if no other is left; none without our entry."""
-    own = _found(conditions, KRUISE_POD_READY)
-    entries = _entries(own)
-    if own is None or not any(map(is_ours, entries)):
+def closed(conditions: Sequence[PodCondition], type_: str, reason: str, stamp: str) -> tuple[JSONObject, ...]:
+    """Operations that set this condition False, and with it Ready, as the kubelet does a moment later."""
+    index = _index(conditions, type_)
+    done = index is not None and (conditions[index].status, conditions[index].reason) == ("False", reason)
+    wanted = [] if done else [(index, _condition(type_, "False", stamp, reason=reason))]
+    return (*_written(wanted, len(conditions)), *_unready(conditions, type_, stamp))
+
+
+def with_our_entry(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, ...]:
+    """Operations that set KruisePodReady False with our entry beside those of others, and with it Ready. A message of
+    another writer that is no list stays."""
+    index, entries = _entries(conditions)
+    done = index is not None and conditions[index].status == "False"
+    done = done and (entries is None or any(map(is_ours, entries)))
+    wanted = () if done else _listing(conditions, index, message_of(entries or (), ours=True), stamp)
+    return (*wanted, *_unready(conditions, KRUISE_POD_READY, stamp))
+
+
+def without_our_entry(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, ...]:
+    """Operations that remove our entry, and set KruisePodReady True if no other is left; none without our entry."""
+    index, entries = _entries(conditions)
+    if not any(map(is_ours, entries or ())):
         return ()
-    return _set(conditions, _listing(own, message_of(entries, ours=False), stamp))
+    return _listing(conditions, index, message_of(entries or (), ours=False), stamp)
 
 
 def writers(message: str) -> tuple[JSONObject, ...] | None:
@@ -139,57 +134,58 @@ def is_ours(entry: JSONObject) -> bool:
 
 
 def message_of(entries: Iterable[JSONObject], *, ours: bool) -> str:
-    """The message with these entries, with or without ours, in the order of all writers; empty for none."""
-    found = [one for one in entries if not is_ours(one)]
-    if ours:
-        found.append(PRE_DELETE)
+    """The message with these entries, with or without ours, sorted as by all writers; empty for none."""
+    found = [*(one for one in entries if not is_ours(one)), *([PRE_DELETE] if ours else [])]
     found.sort(key=lambda one: (str(one.get("userAgent", "")), str(one.get("key", ""))))
     return as_bytes(found).decode() if found else ""
 
 
-def _entries(own: PodCondition | None) -> Sequence[JSONObject]:
-    """The entries that keep KruisePodReady False; empty if they cannot be read."""
-    return (writers(own.message) if own is not None and own.status != "True" else ()) or ()
+def _index(conditions: Sequence[PodCondition], type_: str) -> int | None:
+    return next((index for index, one in enumerate(conditions) if one.type == type_), None)
 
 
-def _found(conditions: Sequence[PodCondition], type_: str) -> PodCondition | None:
-    return next((one for one in conditions if one.type == type_), None)
+def _entries(conditions: Sequence[PodCondition]) -> tuple[int | None, tuple[JSONObject, ...] | None]:
+    """The index of KruisePodReady, and the entries that keep it False; see `writers`."""
+    index = _index(conditions, KRUISE_POD_READY)
+    is_closed = index is not None and conditions[index].status != "True"
+    return index, writers(conditions[index].message) if index is not None and is_closed else ()
 
 
-def _set(conditions: Sequence[PodCondition], condition: JSONObject) -> tuple[JSONObject, ...]:
-    for index, one in enumerate(conditions):
-        if one.type == condition["type"]:
-            return (_replaced(index, condition),)
-    end = patch.add(condition, "status", "conditions", "-")
-    return (end if conditions else patch.add([condition], "status", "conditions"),)
+def _listing(
+    conditions: Sequence[PodCondition], index: int | None, message: str, stamp: str
+) -> tuple[JSONObject, ...]:
+    """Operations that write this list of entries. The time of the condition changes only with its status."""
+    status = "False" if message else "True"
+    same = index is not None and conditions[index].status == status
+    since = conditions[index].last_transition_time if index is not None and same else None
+    return _written([(index, _condition(KRUISE_POD_READY, status, since or stamp, message=message))], len(conditions))
+
+
+def _condition(type_: str, status: str, stamp: str, *, reason: str = "", message: str = "") -> JSONObject:
+    texts: JSONObject = {"reason": reason, "message": message}
+    found: JSONObject = {"type": type_, "status": status, "lastTransitionTime": stamp}
+    return found | {key: text for key, text in texts.items() if text}
+
+
+def _written(conditions: Iterable[tuple[int | None, JSONObject]], total: int) -> tuple[JSONObject, ...]:
+    """Operations that replace the conditions with an index, and append the others. `total`: how many the pod has."""
+    wanted = list(conditions)
+    missing: list[JSONObject] = [one for index, one in wanted if index is None]
+    replaced = [patch.replace(one, "status", "conditions", str(index)) for index, one in wanted if index is not None]
+    if missing and not total:
+        return (patch.add(list(missing), "status", "conditions"),)
+    return (*replaced, *(patch.add(one, "status", "conditions", "-") for one in missing))
 
 
 def _unready(conditions: Sequence[PodCondition], type_: str, stamp: str) -> tuple[JSONObject, ...]:
-    """Operations that set the Ready condition of the pod False because of this gate; none if it is not True."""
-    for index, one in enumerate(conditions):
-        if one.type == "Ready" and one.status == "True":
-            fields = {
-                "status": "False",
-                "reason": "ReadinessGatesNotReady",
-                "message": f'the status of pod readiness gate "{type_}" is not "True", but False',
-                "lastTransitionTime": stamp,
-            }
-            return tuple(patch.add(text, "status", "conditions", str(index), name) for name, text in fields.items())
-    return ()
-
-
-def _listing(own: PodCondition | None, message: str, stamp: str) -> JSONObject:
-    """The condition KruisePodReady with this list in its message. Its time changes only with its status."""
-    status = "False" if message else "True"
-    since = own.last_transition_time if own is not None and own.status == status else None
-    condition: JSONObject = {"type": KRUISE_POD_READY, "status": status, "lastTransitionTime": since or stamp}
-    return {**condition, "message": message} if message else condition
-
-
-def _condition(type_: str, stamp: str, reason: str = "") -> JSONObject:
-    found: JSONObject = {"type": type_, "status": "False" if reason else "True", "lastTransitionTime": stamp}
-    return {**found, "reason": reason} if reason else found
-
-
-def _replaced(index: int, condition: JSONObject) -> JSONObject:
-    return {"op": "replace", "path": patch.pointer("status", "conditions", str(index)), "value": condition}
+    """Operations that set Ready False because of this gate; none if it is not True."""
+    index = _index(conditions, "Ready")
+    if index is None or conditions[index].status != "True":
+        return ()
+    fields = {
+        "status": "False",
+        "reason": "ReadinessGatesNotReady",
+        "message": f'the status of pod readiness gate "{type_}" is not "True", but False',
+        "lastTransitionTime": stamp,
+    }
+    return tuple(patch.add(text, "status", "conditions", str(index), name) for name, text in fields.items())

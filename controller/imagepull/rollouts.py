@@ -410,7 +410,7 @@ def _options_of(daemonset: DaemonSet) -> _Options:
         invalid[name] = f"{what}, so {default} is used"
         return default
 
-    if daemonset.unreadable_wait is not None:
+    if daemonset.invalid(PREDOWNLOAD_WAIT_ANNOTATION) is not None:
         used = "true" if daemonset.waits_for_images else "false"
         invalid[PREDOWNLOAD_WAIT_ANNOTATION] = f"true or false, so {used} is used"
     seconds = read(

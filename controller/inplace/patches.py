@@ -38,7 +38,7 @@ from controller.api.names import (
 )
 from controller.api.objects import JSON, JSONObject, as_bytes, fields_of, items_of, rfc3339
 from controller.api.pod import PodView
-from controller.api.readiness_gates import closed, marked, unmarked
+from controller.api.readiness_gates import closed, with_our_entry, without_our_entry
 from controller.api.revision import Revision
 from controller.inplace.change import InPlaceChange
 
@@ -47,9 +47,9 @@ def marking(pod: PodView, now: float, *, mark: bool) -> tuple[JSONObject, ...]:
     """Operations on the status that make the pod not ready if `mark` is set and it has the readiness gate; without
     `mark`, that take this back."""
     if not mark:
-        return unmarked(pod.status.conditions or (), rfc3339(now))
+        return without_our_entry(pod.status.conditions or (), rfc3339(now))
     gates = {gate.condition_type for gate in pod.spec.readiness_gates or ()}
-    return marked(pod.status.conditions or (), rfc3339(now)) if KRUISE_POD_READY in gates else ()
+    return with_our_entry(pod.status.conditions or (), rfc3339(now)) if KRUISE_POD_READY in gates else ()
 
 
 def preparing(pod: PodView, now: float) -> tuple[JSONObject, ...]:

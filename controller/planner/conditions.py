@@ -163,7 +163,7 @@ def _unadopted(rollout: RolloutState) -> str:
 
 def unreadable_deadline(daemonset: DaemonSet) -> str:
     """The mistake in the annotation of the progress deadline, and what is used instead; empty: it can be read."""
-    found = daemonset.unreadable_deadline
+    found = daemonset.invalid(names.PROGRESS_DEADLINE_ANNOTATION)
     if found is None:
         return ""
     shown = found if len(found) <= _SHOWN else f"{found[:_SHOWN]}…"

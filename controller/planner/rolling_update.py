@@ -147,8 +147,8 @@ def _update(rollout: RolloutState, chosen: Sequence[NodeInfo]) -> Step:
     for revision_hash, why in why_recreated:
         text = f"pods of revision {revision_hash} are recreated, they cannot be updated in place: {why}"
         notes.append(Note(warning=False, once=True, reason=names.NOT_IN_PLACE, message=text))
-    if rollout.in_place and daemonset.unreadable_grace is not None:
-        shown = truncated(daemonset.unreadable_grace, LONGEST_ITEM)
+    if rollout.in_place and (asked := daemonset.invalid(names.IN_PLACE_GRACE_ANNOTATION)) is not None:
+        shown = truncated(asked, LONGEST_ITEM)
         text = f"annotation {names.IN_PLACE_GRACE_ANNOTATION}: {shown!r} is not a whole number of seconds from 0 to "
         text += f"{names.LONGEST_IN_PLACE_GRACE}, so there is no grace period"
         notes.append(Note(warning=True, reason=names.INVALID_ANNOTATION, message=text))

@@ -110,7 +110,7 @@ def test_the_deadline_begins_after_min_ready_seconds(
 ) -> None:
     notes = {} if annotation is None else {PROGRESS_DEADLINE_ANNOTATION: annotation}
     found = record({"minReadySeconds": 30}, metadata={"annotations": notes})
-    assert (found.progress_deadline, found.unreadable_deadline) == (seconds + 30, unreadable)
+    assert (found.progress_deadline, found.invalid(PROGRESS_DEADLINE_ANNOTATION)) == (seconds + 30, unreadable)
 
 
 @pytest.mark.parametrize("in_place", [True, False])
@@ -132,7 +132,7 @@ def test_a_node_waits_for_its_image_as_the_annotation_says(
     rolling = {"rollingUpdateType": "InPlaceIfPossible" if in_place else "Standard"}
     found = record({"updateStrategy": {"rollingUpdate": rolling}}, metadata={"annotations": notes})
     assert found.waits_for_images is (in_place if waits is None else waits)
-    assert found.unreadable_wait == unreadable
+    assert found.invalid(PREDOWNLOAD_WAIT_ANNOTATION) == unreadable
 
 
 @pytest.mark.parametrize("wrong", [{"burstReplicas": 1.5}, {"minReadySeconds": "5"}, {"template": []}])

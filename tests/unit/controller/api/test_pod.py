@@ -17,9 +17,9 @@ from controller.api.readiness_gates import (
     ReadinessGate,
     ReadinessGateView,
     gates_of,
-    marked,
     message_of,
-    unmarked,
+    with_our_entry,
+    without_our_entry,
     writers,
 )
 from tests.beds.worlds import pod as built
@@ -349,17 +349,17 @@ def test_a_gate_that_nobody_has_set_is_due() -> None:
 def test_our_entry_is_written_beside_those_of_others(
     before: tuple[PodCondition, ...], wanted: list[dict[str, Any]]
 ) -> None:
-    assert list(marked(before, STAMP)) == wanted
+    assert list(with_our_entry(before, STAMP)) == wanted
 
 
 def test_with_it_the_pod_is_not_ready_at_once() -> None:
     """Also where an earlier attempt has come half of the way."""
     ready = condition("True", type_="Ready")
     for before in ((condition("True"), ready), (condition("False", OURS), ready)):
-        written = {one["path"]: one["value"] for one in marked(before, STAMP)}
+        written = {one["path"]: one["value"] for one in with_our_entry(before, STAMP)}
         assert written[f"{PATH}/1/status"] == "False"
         assert written[f"{PATH}/1/reason"] == "ReadinessGatesNotReady"
-    assert marked((condition("False", OURS), condition("False", type_="Ready")), STAMP) == ()
+    assert with_our_entry((condition("False", OURS), condition("False", type_="Ready")), STAMP) == ()
 
 
 @pytest.mark.parametrize(
@@ -380,4 +380,4 @@ def test_with_it_the_pod_is_not_ready_at_once() -> None:
 def test_only_our_entry_is_taken_away_and_it_is_true_when_none_is_left(
     before: tuple[PodCondition, ...], wanted: list[dict[str, Any]]
 ) -> None:
-    assert list(unmarked(before, STAMP)) == wanted
+    assert list(without_our_entry(before, STAMP)) == wanted
