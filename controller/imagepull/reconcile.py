@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from math import inf
 from typing import Literal
 
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus, Puller, keeps_images, targets
 from controller.api.objects import Key
-from controller.api.pod import PodView
+from controller.api.pod import Pod, PodView
 from controller.api.selector import LabelSelector, as_text
 from controller.imagepull.execute import JobExecution
 from controller.imagepull.plan import PULLED, EndPuller, JobPlan, JobWorld, plan
-from controller.imagepull.rollouts import nodes_with_old_pod
 from controller.imagepull.state import STATUS, JobState, new_state, nodes_without_image
 from controller.kube.client import Client
 from controller.kube.decode import Seen
@@ -53,13 +52,20 @@ class JobCaches:
         owner = self.daemonsets.daemonset_of(job)
         if owner is None or not job.hash:
             return None
-        return frozenset(nodes_with_old_pod(self.daemonsets.pods_of(owner), job.hash))
+        return frozenset(nodes_with_other_revision(self.daemonsets.pods_of(owner), job.hash))
 
     def rollout_selector(self, job: ImagePullJob) -> LabelSelector | None:
         """Selects the nodes that the rollout of the job updates; None: all."""
         owner = self.daemonsets.daemonset_of(job)
         rolling = owner.rolling_update if owner is not None else None
         return rolling.selector if rolling is not None else None
+
+
+def nodes_with_other_revision(pods: Iterable[Pod], revision_hash: str) -> Iterator[str]:
+    """The nodes of live pods of another revision: the job of a rollout pulls for these."""
+    return (
+        pod.node for pod in pods if pod.node and not pod.terminating and not pod.ended and pod.hash != revision_hash
+    )
 
 
 class JobReconciler:

@@ -6,7 +6,7 @@ failure here is reported and retried, and the rollout does not wait for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -31,6 +31,7 @@ from controller.api.objects import JSON, JSONObject, Key, Value, as_json, fields
 from controller.api.pod import Pod
 from controller.api.revision import Revision, short_hash
 from controller.api.selector import Requirement
+from controller.imagepull.reconcile import JobReconciler, nodes_with_other_revision
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, WriteVerdict, classify
 from controller.kube.requests import IMAGE_PULL_JOBS
@@ -95,19 +96,17 @@ class RolloutJobs:
         client: Client,
         caches: Caches,
         jobs: Store[ImagePullJob],
+        reconciler: JobReconciler,
         *,
         say: Callable[[DaemonSet, Note], None],
         wake: Callable[[DaemonSet], None],
         rules_of: Callable[[DaemonSet], Rules],
-        without_image: Callable[[ImagePullJob, Collection[str]], Mapping[str, Unpulled]],
-        is_moved: Callable[[ImagePullJob], bool],
     ) -> None:
         """`wake` makes the rollout look again which nodes wait. `rules_of` returns the compiled rules of a
-        DaemonSet. `without_image` returns those of some nodes that lack the image of a job; `is_moved` whether nodes
-        have it under another name."""
+        DaemonSet."""
         self._client, self._caches, self._jobs, self._say = client, caches, jobs, say
         self._wake, self._rules_of = wake, rules_of
-        self._without_image, self._is_moved = without_image, is_moved
+        self._reconciler = reconciler
         self._by_owner = jobs.index(owner_key)
         self._states: dict[str, _RolloutState] = {}
         """By uid of the DaemonSet."""
@@ -143,11 +142,11 @@ class RolloutJobs:
         if wanted is None:
             return {}
         state, found = self._state_of(daemonset, wanted), dict[str, Unpulled]()
-        nodes = set(nodes_with_old_pod(cached.pods, wanted.revision.hash))
+        nodes = set(nodes_with_other_revision(cached.pods, wanted.revision.hash))
         for job in wanted.jobs:
             existing = self._existing(daemonset, job)
             if existing is not None:
-                without = self._without_image(existing, nodes)
+                without = self._reconciler.without_image(existing, nodes)
                 failed = {node: one for node, one in without.items() if isinstance(one, Unpullable)}
                 found = {**without, **found, **failed}
             elif not wanted.deferred and job.image not in state.existed | state.refused:
@@ -159,7 +158,7 @@ class RolloutJobs:
     def moved(self, daemonset: DaemonSet) -> frozenset[str]:
         """The images that admission moves in pods that are created now, as far as pullers show it."""
         jobs = self._by_owner.get((daemonset.namespace, daemonset.uid)).values()
-        return frozenset([job.spec.image for job in jobs if self._is_moved(job)])
+        return frozenset([job.spec.image for job in jobs if self._reconciler.is_moved(job)])
 
     def job_seen(self, job: ImagePullJob) -> None:
         owner = self._caches.daemonset_of(job)

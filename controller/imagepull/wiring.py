@@ -86,11 +86,10 @@ class ImagePullParts:
             client,
             daemonsets,
             self.jobs.store,
+            self._reconciler,
             say=say,
             wake=wake,
             rules_of=rules_of,
-            without_image=self._reconciler.without_image,
-            is_moved=self._reconciler.is_moved,
         )
 
     @asynccontextmanager

@@ -134,11 +134,10 @@ async def test_a_list_of_other_pods_costs_a_rollout_no_job() -> None:
         passes.acting.dependencies.client,
         passes.reconciler._caches,
         jobs,
+        Jobs(passes, ours, lambda: NOW).reconciler,
         say=lambda about, note: None,
         wake=lambda about: None,
         rules_of=compiled,
-        without_image=lambda one, some: {},
-        is_moved=lambda one: False,
     )
     others = [replace(one, name=f"other-{one.name}", uid=f"other-{one.uid}") for one in pods]
     for _ in passes.pods_become(others, version=9):
