@@ -309,11 +309,6 @@ def wanted_images(
     )
 
 
-def nodes_with_old_pod(pods: Collection[Pod], hash_: str) -> Iterator[str]:
-    """The nodes of live pods of another revision: a job pulls for these."""
-    return (pod.node for pod in pods if pod.node and not pod.terminating and not pod.ended and pod.hash != hash_)
-
-
 def images_of(template: JSONObject) -> Mapping[str, str]:
     """The image of each container, init containers first."""
     spec = fields_of(template.get("spec"))
