@@ -198,7 +198,7 @@ class JobReconciler:
                 lost_pullers=state.lost_pullers,
                 in_flight=state.in_flight,
                 failing=state.places.failing.keys() | state.places.inconclusive.keys(),
-                in_backoff=state.places.held_back(moment),
+                in_backoff=state.places.in_backoff(moment),
                 only_not_ready_since=state.only_not_ready_since,
                 max_creates=state.max_creates(moment),
                 refusal=state.refusal,
@@ -236,7 +236,7 @@ class JobReconciler:
             later,
             state.no_creates_before,
             state.refused_since + job.spec.timeout,
-            *state.places.held_back(moment).values(),
+            *state.places.in_backoff(moment).values(),
         ]
         if job.spec.pod_selector is not None and not _is_over(job, state):
             due = state.pods_listed + PODS_LISTED_SECONDS
@@ -253,7 +253,7 @@ class JobReconciler:
             self._pacer.forget(key)
             self._expectations.forget(str(key))
             return Done()
-        in_backoff = state.places.held_back(elapsed())
+        in_backoff = state.places.in_backoff(elapsed())
         ends = [one for one in pullers if not one.terminating and one.uid not in {*state.in_flight, *in_backoff}]
         execution = self._execution(key, state, requeue)
         await execution.carry_out([EndPuller(pod=one.ref) for one in ends[:CEILING]])
@@ -275,7 +275,7 @@ class JobReconciler:
         if wanted == before or STATUS in state.in_flight or job.terminating:
             return inf
         now = elapsed()
-        if (until := state.places.held_back(now).get(STATUS)) is not None:
+        if (until := state.places.in_backoff(now).get(STATUS)) is not None:
             return until
         urgent = before is None or wanted.completion_time != before.completion_time
         if (delay := state.pacer.delay(now, urgent=urgent)) > 0:

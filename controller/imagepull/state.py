@@ -14,7 +14,7 @@ from controller.imagepull.plan import PULLED, Attempt, JobPlan
 from controller.kube.sender import CEILING
 from controller.planner.world import BeingPulled, Unpulled, unpulled
 from controller.reconcile.events import ServerWarnings
-from controller.reconcile.write_outcomes import Places
+from controller.reconcile.write_backoff import WriteBackoff
 from controller.runtime.pacing import StatusPacer
 from controller.runtime.workqueue import Backoff
 
@@ -50,7 +50,7 @@ class JobState(msgspec.Struct):
     """The podSelector that `with_pods` belongs to."""
     only_not_ready_since: float = inf
     in_flight: set[str] = msgspec.field(default_factory=set)
-    places: Places[str] = msgspec.field(default_factory=Places)
+    places: WriteBackoff[str] = msgspec.field(default_factory=WriteBackoff)
     server_warnings: ServerWarnings = msgspec.field(default_factory=ServerWarnings)
     refusal: str = ""
     refused_since: float = inf

@@ -1,8 +1,4 @@
-"""Makes the bodies of writes to metadata and to revisions. Nothing here sends.
-
-The request that each kind of action makes, with its precondition.
-
-Carries out the actions of a plan: slow start for creates, everything else side by side, one answer per action.
+"""Carries out the actions of a plan: slow start for creates, everything else side by side, one answer per action.
 
 A failure on one pod never keeps the others from being tried, except that a bad batch of creates stops the batches
 after it.
@@ -32,13 +28,10 @@ from controller.planner.actions import (
     AdoptRevision,
     CreatePod,
     CreateRevision,
-    DeletePod,
-    DrainPod,
     InDoubt,
     Note,
     OnPod,
     OnRevision,
-    PrepareDelete,
     RecordRun,
     RelabelPod,
     ReleasePod,
@@ -51,138 +44,16 @@ from controller.reconcile import events
 from controller.reconcile.compiled import Compiled
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.in_place import InPlaceWrites, altered
-from controller.reconcile.live_reads import (
-    confirm,
-    is_still_there,
-    is_taken,
-    is_updated,
-    look_at_deleted_pod,
-    look_at_prepared_pod,
-    may_have_come_through,
-)
+from controller.reconcile.live_reads import LiveReads
 from controller.reconcile.state import DaemonSetState
 from controller.reconcile.write_outcomes import (
     Answer,
     CountsAsFailure,
-    Left,
-    counts_after,
-    left_after,
+    RetryDecision,
+    counts_as_failure,
+    retry_decision,
 )
 from controller.runtime.clock import elapsed
-
-
-def metadata_patch(
-    action: AdoptPod | AdoptRevision | ReleasePod | RelabelPod | RenumberRevision | RecordRun, daemonset: DaemonSet
-) -> patch.JsonPatch:
-    """The patch of an action, with its precondition: the version that was decided about. For a label it is only the
-    uid, because the label may be set whatever else has changed."""
-    match action:
-        case AdoptPod(pod=ref) | AdoptRevision(revision=ref):
-            reference = owner_reference(daemonset)
-            operations: patch.JsonPatch = (
-                patch.add(reference, "metadata", "ownerReferences", "-")
-                if action.owners
-                else patch.add([reference], "metadata", "ownerReferences"),
-            )
-            if isinstance(action, AdoptRevision) and action.never_ran:
-                have: dict[str, str] | None = {} if action.annotated else None
-                operations += patch.merged("annotations", {NEVER_RAN_ANNOTATION: "true"}, have)
-        case ReleasePod(pod=ref):
-            operations = (patch.remove("metadata", "ownerReferences", str(action.owner_index)),)
-        case RenumberRevision(revision=ref):
-            operations = (patch.add(action.number, "revision"),)
-        case RecordRun(revision=ref):
-            operations = (patch.remove("metadata", "annotations", NEVER_RAN_ANNOTATION),)
-        case RelabelPod(pod=ref):
-            return patch.guarded_by_uid(ref.uid, patch.add(action.hash, "metadata", "labels", HASH_LABEL))
-        case _:
-            assert_never(action)
-    return patch.guarded_by_version(ref.version, *operations)
-
-
-def revision_body(daemonset: DaemonSet, action: CreateRevision) -> JSONObject:
-    """The body of a new revision: labels of the template and the hash, annotations of the DaemonSet."""
-    meta = daemonset.spec.template.get("metadata")
-    labels = meta.get("labels") if isinstance(meta, dict) else None
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "ControllerRevision",
-        "metadata": {
-            "name": action.name,
-            "namespace": daemonset.namespace,
-            "labels": {**(labels if isinstance(labels, dict) else {}), HASH_LABEL: action.hash},
-            "annotations": {**daemonset.annotations, NEVER_RAN_ANNOTATION: "true"},
-            "ownerReferences": [owner_reference(daemonset)],
-        },
-        "data": revision.payload(daemonset.spec.template),
-        "revision": action.number,
-    }
-
-
-class Requests:
-    """Sends the requests of one pass, and notes in the ledger what the server has stored."""
-
-    def __init__(self, daemonset: DaemonSet, compiled: Compiled, dependencies: Dependencies) -> None:
-        self._daemonset, self._compiled, self._dependencies = daemonset, compiled, dependencies
-        wrote, owns = partial(self._wrote, PODS.name), compiled.rules.owns
-        self._in_place = InPlaceWrites(dependencies.client, dependencies.clock, wrote, owns)
-
-    async def send(self, action: actions.Action) -> None:
-        """Send the request of one action. Raises ApiError if the server refuses it or does not answer."""
-        client, expectations, daemonset = self._dependencies.client, self._dependencies.expectations, self._daemonset
-        match action:
-            case actions.CreatePod() | actions.ProbeTemplate():
-                renderer, name = self._compiled.renderer(daemonset, action.revision), action.name
-                probes = isinstance(action, actions.ProbeTemplate)  # the server checks everything and stores nothing
-                body = (renderer.whole if probes and action.strict else renderer.body)(name, action.node)
-                written = await client.create(
-                    PODS, daemonset.namespace, body, name=name, dry_run=probes, strict=action.strict
-                )
-                if not probes:
-                    self._wrote(PODS.name, written)
-                self._check(action, written)
-            case actions.DeletePod():
-                seen = action.pod.version if action.as_seen else ""
-                deleted = await client.delete(PODS, action.pod, version=seen)
-                expectations.expect_deletion(daemonset.uid, action.pod.uid, elapsed(), deleted.version)
-            case actions.CreateRevision():
-                document = revision.encode(revision_body(daemonset, action))
-                written = await client.create(REVISIONS, daemonset.namespace, document, name=action.name)
-                self._wrote(REVISIONS.name, written)
-            case actions.DeleteRevision():
-                await client.delete(REVISIONS, action.revision)
-            case actions.AdoptPod() | actions.ReleasePod() | actions.RelabelPod():
-                self._wrote(PODS.name, await client.patch(PODS, action.pod, metadata_patch(action, daemonset)))
-            case actions.AdoptRevision() | actions.RenumberRevision() | actions.RecordRun():
-                written = await client.patch(REVISIONS, action.revision, metadata_patch(action, daemonset))
-                self._wrote(REVISIONS.name, written)
-            case (
-                actions.PrepareDelete()
-                | actions.CancelDelete()
-                | actions.DrainPod()
-                | actions.UpdateInPlace()
-                | actions.ContinueInPlace()
-                | actions.ResizePod()
-                | actions.OpenGates()
-            ):
-                await self._in_place.carry_out(action)
-            case _:
-                assert_never(action)
-
-    def _check(self, action: actions.CreatePod | actions.ProbeTemplate, written: Written) -> None:
-        """Raise MutatedByWebhook if a webhook has changed the labels by which the pod is ours and of its revision."""
-        labels, rules = written.labels or {}, self._compiled.rules
-        created = Ref(namespace=self._daemonset.namespace, name=action.name, uid=written.uid)
-        if not rules.owns(labels):
-            probes = isinstance(action, actions.ProbeTemplate)
-            raise altered("create", replace(created, uid="") if probes else created)
-        if labels.get(HASH_LABEL) != action.revision.hash:
-            raise MutatedByWebhook(
-                "create", PODS.describe(created), f"a webhook removes or changes its label {HASH_LABEL}"
-            )
-
-    def _wrote(self, resource: str, written: Written) -> None:
-        self._dependencies.expectations.expect_version(self._daemonset.uid, resource, written.version, elapsed())
 
 
 class PlanExecution:
@@ -198,10 +69,11 @@ class PlanExecution:
     ) -> None:
         """`answered` is called with each answer, once the state has learnt it."""
         self._actions, self._daemonset, self._state, self._dependencies = actions, daemonset, state, dependencies
-        self._compiled = state.compiled_for(daemonset)
-        self._requests = Requests(daemonset, self._compiled, dependencies)
+        compiled = state.compiled_for(daemonset)
+        self._requests = Requests(daemonset, compiled, dependencies)
+        self._reads = LiveReads(dependencies.client, dependencies.expectations, daemonset, compiled.rules)
         self._answered = answered
-        self.is_stopped = False
+        self.is_stopped = self._is_quota_full = False
         self.answers: list[Answer] = []
         """The answers so far, in the order in which they came."""
         self._look: asyncio.Task[ApiError | None] | None = None
@@ -288,9 +160,9 @@ class PlanExecution:
                 answer = self._after_success(action)
             finally:
                 underway.pop(place, None)
-            known_full = any(one.is_full_quota for one in self.answers)
             self.answers.append(answer)
-            self._state.learn(answer, self._daemonset, elapsed(), known_full=known_full)
+            self._state.learn(answer, self._daemonset, elapsed(), known_full=self._is_quota_full)
+            self._is_quota_full |= answer.is_full_quota
             self._answered(answer)
             resizes = answer.error is None and isinstance(action, UpdateInPlace) and action.change.resources
             if resizes and isinstance(action, UpdateInPlace):
@@ -298,36 +170,46 @@ class PlanExecution:
                 await self._carry_out(iter((ResizePod(pod=action.pod, node=action.node),)))
 
     async def _after_error(self, action: Action, error: ApiError) -> Answer:
-        means = classify(error).write
+        verdict = classify(error).write
         self._dependencies.did(self._daemonset, action, error)
-        counts = await self._counts(action, error, means)
+        counts = await self._counts_as_failure(action, error, verdict)
         taken, left = False, error
         try:
-            taken = means is WriteVerdict.ALREADY_EXISTS and await is_taken(
-                action, self._daemonset, self._compiled, self._dependencies
-            )
-            is_left = await self._is_left(action, error, means)
-        except ApiError as second:  # the look at the server failed too
+            taken = verdict is WriteVerdict.ALREADY_EXISTS and await self._reads.is_taken(action)
+            is_left = await self._is_left(action, error, verdict)
+        except ApiError as second:  # the read failed too
             is_left, left = True, second
         return Answer(action=action, error=error, left=left if is_left else None, counts=counts, taken=taken)
 
     def _after_success(self, action: Action) -> Answer:
-        undone = self._state.reverted(action, elapsed())
-        self._dependencies.did(self._daemonset, action, undone)
-        if undone is not None:
+        reverted = self._state.reverted(action, elapsed())
+        self._dependencies.did(self._daemonset, action, reverted)
+        if reverted is not None:
             counts = self._state.places.is_suspect(action.backoff_key)
-            return Answer(action=action, error=undone, left=undone, counts=counts)
+            return Answer(action=action, error=reverted, left=reverted, counts=counts)
         self._say(events.success(action))
         return Answer(action=action)
 
-    async def _counts(self, action: Action, error: ApiError, means: WriteVerdict) -> bool:
-        """Whether the error counts as a failure of the place. Unknown fields do not: no node is at fault."""
+    async def _counts_as_failure(self, action: Action, error: ApiError, verdict: WriteVerdict) -> bool:
         if isinstance(error, UnknownFields):
-            return False
-        counts = counts_after(action, means, suspect=self._state.places.is_suspect(action.backoff_key))
+            return False  # no node is at fault
+        counts = counts_as_failure(action, verdict, suspect=self._state.places.is_suspect(action.backoff_key))
         if counts is CountsAsFailure.UNLESS_DONE and isinstance(action, InDoubt):
-            return not await may_have_come_through(action, self._daemonset, self._dependencies)
+            return not await self._reads.may_be_done(action)
         return counts is CountsAsFailure.YES
+
+    async def _is_left(self, action: Action, error: ApiError, verdict: WriteVerdict) -> bool:
+        """Whether the action has to be retried. Asks the server, or records an event, as the decision says."""
+        decision = retry_decision(action, verdict, owner_gone=self._is_over)
+        if decision is RetryDecision.IF_PRESENT and isinstance(action, OnPod | OnRevision):
+            return await self._reads.still_exists(action)
+        if decision is RetryDecision.CHECK and isinstance(action, InDoubt):
+            if await self._reads.check_outcome(action):
+                self._say(events.success(action))
+        elif decision is RetryDecision.REPORT and isinstance(action, InDoubt):
+            unknown = isinstance(error, UnknownFields)
+            self._say(events.failure(action, unknown_field_words(error.message) if unknown else error.message))
+        return decision is not RetryDecision.NONE
 
     async def _may_adopt(self) -> None:
         """Raises the error that forbids adoptions: the DaemonSet is gone, or could not be read."""
@@ -336,39 +218,125 @@ class PlanExecution:
 
     async def _confirmed(self) -> ApiError | None:
         try:
-            await confirm(self._dependencies.client, self._daemonset)
+            await self._reads.confirm_owner()
         except ApiError as error:
             return error
         return None
 
-    async def _is_left(self, action: Action, error: ApiError, means: WriteVerdict) -> bool:
-        """Whether the action has to be tried again; meanwhile the server is asked, or users are told."""
-        left = left_after(action, means, over=self._is_over)
-        if left is Left.IF_THERE and isinstance(action, OnPod | OnRevision):
-            return await is_still_there(action, self._dependencies)
-        if left is Left.IN_DOUBT and isinstance(action, InDoubt):
-            await self._look_whether_done(action)
-        if left is Left.TOLD and isinstance(action, InDoubt):
-            unknown = isinstance(error, UnknownFields)
-            words = unknown_field_words(error.message) if unknown else error.message
-            self._say(events.failure(action, words))
-        return left is not Left.NOTHING
-
-    async def _look_whether_done(self, action: InDoubt) -> None:
-        """The answer was lost: ask the server what became of the write."""
-        match action:
-            case DeletePod():
-                await look_at_deleted_pod(action, self._daemonset, self._dependencies)
-            case PrepareDelete():
-                await look_at_prepared_pod(action, self._daemonset, self._dependencies)
-            case UpdateInPlace():
-                if await is_updated(action, self._dependencies):
-                    self._say(events.success(action))
-            case CreatePod() | DrainPod():
-                pass  # tried again under the same name, or on the same pod
-            case _:
-                assert_never(action)
-
     def _say(self, note: Note | None) -> None:
         if note is not None:
             self._dependencies.say(self._daemonset, note)
+
+
+class Requests:
+    """Sends the requests of one pass, and notes in the ledger what the server has stored."""
+
+    def __init__(self, daemonset: DaemonSet, compiled: Compiled, dependencies: Dependencies) -> None:
+        self._daemonset, self._compiled, self._dependencies = daemonset, compiled, dependencies
+        wrote, owns = partial(self._wrote, PODS.name), compiled.rules.owns
+        self._in_place = InPlaceWrites(dependencies.client, dependencies.clock, wrote, owns)
+
+    async def send(self, action: actions.Action) -> None:
+        """Send the request of one action. Raises ApiError if the server refuses it or does not answer."""
+        client, expectations, daemonset = self._dependencies.client, self._dependencies.expectations, self._daemonset
+        match action:
+            case actions.CreatePod() | actions.ProbeTemplate():
+                renderer, name = self._compiled.renderer(daemonset, action.revision), action.name
+                probes = isinstance(action, actions.ProbeTemplate)  # the server checks everything and stores nothing
+                body = (renderer.whole if probes and action.strict else renderer.body)(name, action.node)
+                written = await client.create(
+                    PODS, daemonset.namespace, body, name=name, dry_run=probes, strict=action.strict
+                )
+                if not probes:
+                    self._wrote(PODS.name, written)
+                self._check(action, written)
+            case actions.DeletePod():
+                seen = action.pod.version if action.as_seen else ""
+                deleted = await client.delete(PODS, action.pod, version=seen)
+                expectations.expect_deletion(daemonset.uid, action.pod.uid, elapsed(), deleted.version)
+            case actions.CreateRevision():
+                document = revision.encode(revision_body(daemonset, action))
+                written = await client.create(REVISIONS, daemonset.namespace, document, name=action.name)
+                self._wrote(REVISIONS.name, written)
+            case actions.DeleteRevision():
+                await client.delete(REVISIONS, action.revision)
+            case actions.AdoptPod() | actions.ReleasePod() | actions.RelabelPod():
+                self._wrote(PODS.name, await client.patch(PODS, action.pod, metadata_patch(action, daemonset)))
+            case actions.AdoptRevision() | actions.RenumberRevision() | actions.RecordRun():
+                written = await client.patch(REVISIONS, action.revision, metadata_patch(action, daemonset))
+                self._wrote(REVISIONS.name, written)
+            case (
+                actions.PrepareDelete()
+                | actions.CancelDelete()
+                | actions.DrainPod()
+                | actions.UpdateInPlace()
+                | actions.ContinueInPlace()
+                | actions.ResizePod()
+                | actions.OpenGates()
+            ):
+                await self._in_place.carry_out(action)
+            case _:
+                assert_never(action)
+
+    def _check(self, action: actions.CreatePod | actions.ProbeTemplate, written: Written) -> None:
+        """Raise MutatedByWebhook if a webhook has changed the labels by which the pod is ours and of its revision."""
+        labels, rules = written.labels or {}, self._compiled.rules
+        created = Ref(namespace=self._daemonset.namespace, name=action.name, uid=written.uid)
+        if not rules.owns(labels):
+            probes = isinstance(action, actions.ProbeTemplate)
+            raise altered("create", replace(created, uid="") if probes else created)
+        if labels.get(HASH_LABEL) != action.revision.hash:
+            raise MutatedByWebhook(
+                "create", PODS.describe(created), f"a webhook removes or changes its label {HASH_LABEL}"
+            )
+
+    def _wrote(self, resource: str, written: Written) -> None:
+        self._dependencies.expectations.expect_version(self._daemonset.uid, resource, written.version, elapsed())
+
+
+def metadata_patch(
+    action: AdoptPod | AdoptRevision | ReleasePod | RelabelPod | RenumberRevision | RecordRun, daemonset: DaemonSet
+) -> patch.JsonPatch:
+    """The patch of an action, with its precondition: the version that was decided about. For a label it is only the
+    uid, because the label may be set whatever else has changed."""
+    match action:
+        case AdoptPod(pod=ref) | AdoptRevision(revision=ref):
+            reference = owner_reference(daemonset)
+            operations: patch.JsonPatch = (
+                patch.add(reference, "metadata", "ownerReferences", "-")
+                if action.owners
+                else patch.add([reference], "metadata", "ownerReferences"),
+            )
+            if isinstance(action, AdoptRevision) and action.never_ran:
+                have: dict[str, str] | None = {} if action.annotated else None
+                operations += patch.merged("annotations", {NEVER_RAN_ANNOTATION: "true"}, have)
+        case ReleasePod(pod=ref):
+            operations = (patch.remove("metadata", "ownerReferences", str(action.owner_index)),)
+        case RenumberRevision(revision=ref):
+            operations = (patch.add(action.number, "revision"),)
+        case RecordRun(revision=ref):
+            operations = (patch.remove("metadata", "annotations", NEVER_RAN_ANNOTATION),)
+        case RelabelPod(pod=ref):
+            return patch.guarded_by_uid(ref.uid, patch.add(action.hash, "metadata", "labels", HASH_LABEL))
+        case _:
+            assert_never(action)
+    return patch.guarded_by_version(ref.version, *operations)
+
+
+def revision_body(daemonset: DaemonSet, action: CreateRevision) -> JSONObject:
+    """The body of a new revision: labels of the template and the hash, annotations of the DaemonSet."""
+    meta = daemonset.spec.template.get("metadata")
+    labels = meta.get("labels") if isinstance(meta, dict) else None
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": action.name,
+            "namespace": daemonset.namespace,
+            "labels": {**(labels if isinstance(labels, dict) else {}), HASH_LABEL: action.hash},
+            "annotations": {**daemonset.annotations, NEVER_RAN_ANNOTATION: "true"},
+            "ownerReferences": [owner_reference(daemonset)],
+        },
+        "data": revision.payload(daemonset.spec.template),
+        "revision": action.number,
+    }

@@ -97,7 +97,7 @@ def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
         restored=_with_few_pods(state.node_backoff.restored, world.pods),
         short_lived={node: now + end - moment for node, end in short_lived.items()},
         write_failure=state.write_failure.words if state.write_failure is not None else "",
-        reverted_externally=not state.reverted_writes.contested.isdisjoint(held_back),
+        reverted_externally=not state.reverted_writes.reverted_externally.isdisjoint(held_back),
         collisions=max(state.collisions, (status.collision_count or 0) if status is not None else 0),
     )
 

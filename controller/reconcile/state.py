@@ -39,7 +39,8 @@ from controller.reconcile.events import ServerWarnings
 from controller.reconcile.in_place import Unmapped
 from controller.reconcile.node_backoff import NodeBackoff
 from controller.reconcile.status_writer import StatusConflict, StatusWriter, conflict_after, conflict_found
-from controller.reconcile.write_outcomes import Answer, Places, RevertedWrites, Verdicts, WriteFailure, failure_after
+from controller.reconcile.write_backoff import WriteBackoff
+from controller.reconcile.write_outcomes import Answer, RevertedWrites, Verdicts, WriteFailure, failure_after
 from controller.runtime.expectations import CacheProgress
 from controller.settings import DEFAULT_GATES, FeatureGates
 
@@ -163,7 +164,7 @@ class DaemonSetState(msgspec.Struct):
     restarts_seen: RestartsSeen = msgspec.field(default_factory=RestartsSeen)
     verdicts: Verdicts = msgspec.field(default_factory=Verdicts)
     """The results of dry runs."""
-    places: Places[BackoffKey] = msgspec.field(default_factory=Places)
+    places: WriteBackoff[BackoffKey] = msgspec.field(default_factory=WriteBackoff)
     """The places where writes failed."""
     reverted_writes: RevertedWrites = msgspec.field(default_factory=RevertedWrites)
     """How often the same write was made to one object."""
@@ -234,7 +235,7 @@ class DaemonSetState(msgspec.Struct):
     def held_back(self, moment: float) -> dict[BackoffKey, float]:
         """Places that are held back now, and until when (`elapsed`). Included are places where a write whose answer
         was lost may still be carried out, and, without an end, places where the server has not answered yet."""
-        held = self.places.held_back(moment)
+        held = self.places.in_backoff(moment)
         for place, one in self.unsure.items():
             if place in self.places.failing and one.until > moment:
                 held[place] = max(held.get(place, 0.0), one.until)
@@ -268,7 +269,7 @@ class DaemonSetState(msgspec.Struct):
         if answer.is_full_quota:
             self.accepted = 0
             if not known_full:  # once, however many creates it refused
-                self.places.failed(POD_QUOTA, moment, ROOM_AT_MOST)
+                self.places.record_failure(POD_QUOTA, moment, at_most=ROOM_AT_MOST)
         elif isinstance(action, CreatePod) and answer.error is None and answer.backoff_key not in self.places.failing:
             self.verdicts.created(action.revision.hash, moment)
             same = action.revision.hash == self.accepted_of
@@ -289,7 +290,7 @@ class DaemonSetState(msgspec.Struct):
         if not stray:  # its create counts as failed
             self.node_backoff.ended(pod, moment)
         self.predecessors[pod.node] = Predecessor(uid=pod.uid) if stray else predecessor(pod)
-        self.places.went_well(POD_QUOTA)
+        self.places.record_success(POD_QUOTA)
 
     def forget_gone(self, cached: Cached, moment: float, *, fresh: bool = True) -> None:
         """Forget what is about nodes, pods and revisions that are gone; an answer may have come after they went.
@@ -299,7 +300,7 @@ class DaemonSetState(msgspec.Struct):
             self._look_for_strays(cached, fresh=fresh)
         places = self.places.failing or self.places.inconclusive or self.unsure
         by_name = self.unanswered_names or len(self.predecessors) > len(cached.nodes)
-        many = len(self.reverted_writes.done) > 2 * len(cached.pods)
+        many = len(self.reverted_writes.accepted) > 2 * len(cached.pods)
         if not (places or by_name or self.refused_resizes or self.unmapped or many):
             return
         nodes = {node.name for node in cached.nodes}
@@ -310,7 +311,7 @@ class DaemonSetState(msgspec.Struct):
         self.unsure = {place: one for place, one in unsure if place.is_among(nodes, uids)}
         self.refused_resizes = {uid: why for uid, why in self.refused_resizes.items() if uid in uids}
         self.unmapped = {uid: why for uid, why in self.unmapped.items() if uid in uids}
-        self.reverted_writes.keep(lambda place: place.is_among(nodes, uids))
+        self.reverted_writes.keep_keys(lambda place: place.is_among(nodes, uids))
         self.unanswered_names = {node: name for node, name in self.unanswered_names.items() if node in nodes}
         self.predecessors = {node: one for node, one in self.predecessors.items() if node in nodes}
 
@@ -328,7 +329,7 @@ class DaemonSetState(msgspec.Struct):
         self.predecessors.pop(name, None)
         self.unanswered_names.pop(name, None)
         self.node_backoff.forget_node(name)
-        self.places.went_well(BackoffKey.of_node(name))
+        self.places.record_success(BackoffKey.of_node(name))
 
     def stand_back(self, moment: float) -> None:
         """Leave the DaemonSet alone for some time, because another controller has written its status."""
@@ -370,16 +371,16 @@ class DaemonSetState(msgspec.Struct):
         if means is WriteVerdict.UNKNOWN_OUTCOME and isinstance(answer.action, InDoubt):
             self.unsure[place] = Unsure(action=answer.action, until=moment + UNSURE_SECONDS)
         if means is None:
-            self.places.went_well(place)
+            self.places.record_success(place)
             if isinstance(answer.action, CreatePod):
-                self.places.went_well(POD_QUOTA)
+                self.places.record_success(POD_QUOTA)
             return
         if not means.of_the_place:
-            self.places.note_inconclusive(place)
+            self.places.record_inconclusive(place)
         if answer.counts and means is WriteVerdict.NAMESPACE_TERMINATING:
-            self.places.leave_alone(place, ENDING_SECONDS, moment)
+            self.places.hold(place, ENDING_SECONDS, moment)
         elif answer.counts:
-            self.places.failed(place, moment)
+            self.places.record_failure(place, moment)
 
     def _learn_of_names(self, answer: Answer, daemonset: DaemonSet) -> None:
         """A name that belongs to somebody else's object is not used again. The name of a create that may still be

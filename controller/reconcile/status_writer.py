@@ -12,8 +12,7 @@ may add theirs, and writing the whole list would remove those.
 
 from __future__ import annotations
 
-from math import inf
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -29,12 +28,11 @@ from controller.planner.conditions import Condition
 from controller.planner.plan import Plan
 from controller.planner.status import Status
 from controller.reconcile.dependencies import Dependencies
-from controller.reconcile.write_outcomes import FAILING_AT_MOST, MOST, SECONDS
+from controller.reconcile.write_backoff import FIRST_DELAY, MOST_REPEATS, RepeatedWrites, WriteBackoff
 from controller.runtime.clock import elapsed
 from controller.runtime.expectations import CacheProgress
 from controller.runtime.pacing import StatusPacer
 from controller.runtime.workers import Answers, Requeue
-from controller.runtime.workqueue import Backoff
 
 
 class OwnStatus(msgspec.Struct):
@@ -137,29 +135,35 @@ class DueStatus(msgspec.Struct, frozen=True):
     """Whether somebody waits for this: a generation was observed, a condition changed, or the rollout is complete."""
 
 
-class RepeatedStatus(msgspec.Struct):
-    """How often the same status was written in a row: another controller takes it back. All moments by `elapsed`."""
+class StatusBackoff:
+    """Delays status writes that were refused late, and those that repeat one that somebody else reverts."""
 
-    said: object = None
-    """What the last write said, without the times in it, which depend on what was there before."""
-    times: int = 0
-    at: float = 0.0
-    wait: float = 0.0
-    """Seconds from the last write to the next one that says the same."""
+    def __init__(self) -> None:
+        self._backoff = WriteBackoff[Literal["refused", "reverted"]]()
+        self._repeated = RepeatedWrites[object]()
 
     def delay(self, wanted: Status, moment: float) -> float:
-        """Seconds until `wanted` may be written; 0 unless it repeats the last write, beyond the second repetition."""
-        return max(self.at + self.wait - moment, 0.0) if self._repeats(wanted, moment) else 0.0
+        """Seconds until `wanted` may be written; 0: now."""
+        until = self._backoff.in_backoff(moment)
+        due = until.get("refused", moment)
+        if self._repeated.times(_words(wanted), moment, self._backoff.delay_of("reverted")):
+            due = max(due, until.get("reverted", moment))
+        return due - moment
+
+    def refused(self, moment: float) -> None:
+        self._backoff.record_failure("refused", moment, first=FIRST_DELAY)
 
     def wrote(self, status: Status, moment: float) -> bool:
-        """Note a write; returns whether the same one was made too often."""
-        self.times = self.times + 1 if self._repeats(status, moment) else 1
-        self.wait = min(max(self.wait * 2, 1.0), FAILING_AT_MOST) if self.times >= MOST else 0.0
-        self.said, self.at = _words(status), moment
-        return self.times > MOST
-
-    def _repeats(self, status: Status, moment: float) -> bool:
-        return moment - self.at <= max(SECONDS, 4 * self.wait) and self.said == _words(status)
+        """Record a write; returns whether the same one was made too often. A person may have edited it once."""
+        self._backoff.record_success("refused")
+        said, delay = _words(status), self._backoff.delay_of("reverted")
+        if not self._repeated.times(said, moment, delay):
+            self._repeated.accepted.clear()
+            self._backoff.record_success("reverted")
+        times = self._repeated.record(said, moment, delay)
+        if times >= MOST_REPEATS:
+            self._backoff.record_failure("reverted", moment, first=FIRST_DELAY)
+        return times > MOST_REPEATS
 
 
 def _words(status: Status) -> tuple[object, ...]:
@@ -184,10 +188,7 @@ class StatusWriter:
         self.own = OwnStatus()
         self._pacer = StatusPacer()
         self._is_underway = False
-        self._rest = Backoff(1.0, 300.0)  # seconds, as at any other place where writes fail
-        self._rests_until = -inf
-        """No write before this moment (`elapsed`), after one that was refused late."""
-        self._repeated = RepeatedStatus()
+        self._backoff = StatusBackoff()
 
     async def settle(
         self, daemonset: DaemonSet, decided: Plan, dependencies: Dependencies, requeue: Requeue
@@ -197,15 +198,13 @@ class StatusWriter:
         Returns the seconds after which the rest may be written, if it is too early now; else None.
         """
         now = elapsed()
-        if self._rests_until > now:
-            return self._rests_until - now
         if decided.status is None or self._is_underway:
             return None
         latest = self.own.latest(daemonset)
         due = due_status(daemonset, decided.status, latest, dependencies.clock())
         if due is None:
             return None
-        delay = max(self._pacer.delay(now, urgent=due.urgent), self._repeated.delay(decided.status, now))
+        delay = max(self._pacer.delay(now, urgent=due.urgent), self._backoff.delay(decided.status, now))
         if delay > 0:
             return delay
         self._is_underway = True
@@ -214,7 +213,7 @@ class StatusWriter:
                 await self._write(daemonset, due, latest[1], decided, dependencies)
         except ApiError:
             if answers.is_late:
-                self._rests_until = elapsed() + self._rest.next()
+                self._backoff.refused(elapsed())
             raise
         finally:
             self._is_underway = False
@@ -236,10 +235,9 @@ class StatusWriter:
             dependencies.on_status_answer("conflict" if classify(error).write is WriteVerdict.CONFLICT else "error")
             raise
         moment = elapsed()
-        self._rest.reset()
         self._pacer.wrote(moment)
         self.own.wrote(due.result, version, moment)
-        if decided.status is not None and self._repeated.wrote(decided.status, moment):
+        if decided.status is not None and self._backoff.wrote(decided.status, moment):
             dependencies.say(daemonset, reverted_note())
         dependencies.on_status_answer("success")
         dependencies.on_status(daemonset, before, due.result)

@@ -1,28 +1,13 @@
-"""How the actions of a plan ended: one `Answer` for each action that was tried. Values only.
+"""What an error means for the write that got it, what users read of it, and what is remembered of dry runs.
 
-What follows from an error for the action that got it. Decided from values only; `execute` asks the server.
-
-Remembers the places where writes failed, and until when each is left alone: a node, the uid of an object, or what
-was about to be stored. All moments are by `runtime.clock.elapsed`. Why: docs/design/decisions.md#writes.
-
-Writes that the server accepts and that have to be made again and again.
-
-A webhook or another controller may take a write back, or two writes of ours may undo each other. Each would be made
-again as soon as that is seen, without end. Whatever the cycle, each of its writes repeats: so the same write to one
-object is counted, and beyond a few in ten minutes it counts as failed, and its place is left alone for ever longer
-times. The status has a count of its own in `status_writer`.
-Creates of pods have `node_backoff`, because each makes another object.
-
-The failed write that the status reports: until such writes succeed, or are not needed any more.
-
-Remembers the result of the last dry run, and when the next one is due.
+`WRITE_OUTCOMES` is the table. Values only: what has to be asked of the server is asked by `execute`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from enum import Enum, auto
-from typing import Generic, TypeVar, assert_never
+from typing import Final, TypeAlias, assert_never
 
 import msgspec
 
@@ -46,6 +31,90 @@ from controller.planner.actions import (
 from controller.planner.plan import Plan
 from controller.planner.pod_template import unknown_field_words
 from controller.planner.world import POD_QUOTA, Accepted, BackoffKey, TemplateRefused, TemplateVerdict, Unasked
+from controller.reconcile.write_backoff import MOST_REPEATS, Delay, RepeatedWrites
+
+
+class CountsAsFailure(Enum):
+    """Whether an error counts as a failure of the action's backoff key, so that the rest of the plan goes on."""
+
+    NO = auto()
+    YES = auto()
+    UNLESS_DONE = auto()
+    """It counts unless an earlier attempt, whose answer was lost, may have succeeded."""
+
+
+class RetryDecision(Enum):
+    """What happens to an action after an error. Derived names and guards make every write safe to send again."""
+
+    NONE = auto()
+    RETRY = auto()
+    REPORT = auto()
+    """Record an event, and retry."""
+    IF_PRESENT = auto()
+    """Retry if the server still has the object; otherwise the action is done."""
+    CHECK = auto()
+    """Ask the server what became of the write, and retry."""
+
+
+class WriteOutcome(Value):
+    """What follows from an error."""
+
+    retry: RetryDecision
+    """For an action that may make a node unavailable or give it a pod (`InDoubt`)."""
+    template: Accepted | Unasked | None
+    """What the error says about the template, as the answer to a dry run; None: that it is refused."""
+    never_done: bool = False
+    """Whether no earlier attempt can have succeeded."""
+
+
+_REPORT, _RETRY = RetryDecision.REPORT, RetryDecision.RETRY
+WRITE_OUTCOMES: Final[Mapping[WriteVerdict, WriteOutcome]] = {
+    WriteVerdict.NOT_FOUND: WriteOutcome(retry=_REPORT, template=Unasked()),
+    WriteVerdict.ALREADY_EXISTS: WriteOutcome(retry=_RETRY, template=Accepted()),  # the name is checked last
+    WriteVerdict.CONFLICT: WriteOutcome(retry=_RETRY, template=Unasked()),
+    WriteVerdict.INVALID: WriteOutcome(retry=_REPORT, template=None),
+    WriteVerdict.FORBIDDEN: WriteOutcome(retry=_REPORT, template=None),
+    WriteVerdict.MUTATED: WriteOutcome(retry=_REPORT, template=None, never_done=True),
+    WriteVerdict.NAMESPACE_TERMINATING: WriteOutcome(retry=RetryDecision.NONE, template=Unasked(), never_done=True),
+    WriteVerdict.QUOTA_EXCEEDED: WriteOutcome(retry=_REPORT, template=Accepted()),  # deleting the old pod makes room
+    WriteVerdict.FAILED: WriteOutcome(retry=_REPORT, template=Unasked()),
+    WriteVerdict.UNAVAILABLE: WriteOutcome(retry=_REPORT, template=Unasked()),
+    WriteVerdict.UNKNOWN_OUTCOME: WriteOutcome(retry=RetryDecision.CHECK, template=Unasked()),
+}
+"""What follows from an error, except for the cases in `retry_decision` and `counts_as_failure`. Which verdicts are
+about the object or node is in `controller.kube.errors`."""
+
+
+def retry_decision(action: Action, verdict: WriteVerdict, *, owner_gone: bool) -> RetryDecision:
+    """What happens to the action. `owner_gone`: the DaemonSet was found to be gone or replaced."""
+    if owner_gone:
+        return RetryDecision.RETRY
+    if verdict is WriteVerdict.NOT_FOUND and isinstance(action, OnPod | OnRevision):
+        return RetryDecision.IF_PRESENT
+    if isinstance(action, ProbeTemplate) and (verdict.refused or verdict is WriteVerdict.ALREADY_EXISTS):
+        return RetryDecision.NONE  # the refusal is the result of the dry run
+    decision = WRITE_OUTCOMES[verdict].retry
+    return decision if isinstance(action, InDoubt) or decision is RetryDecision.NONE else RetryDecision.RETRY
+
+
+def counts_as_failure(action: Action, verdict: WriteVerdict, *, suspect: bool) -> CountsAsFailure:
+    """Whether the error counts. `suspect`: several inconclusive errors in a row count too, and this is the last."""
+    if not verdict.of_the_place and not suspect:
+        return CountsAsFailure.NO
+    quota = verdict is WriteVerdict.QUOTA_EXCEEDED and isinstance(action, CreatePod)
+    if isinstance(action, InDoubt) and not (WRITE_OUTCOMES[verdict].never_done or quota):
+        return CountsAsFailure.UNLESS_DONE
+    return CountsAsFailure.YES
+
+
+def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
+    """What the answer to a dry run says about the template; `error` None: it was accepted."""
+    if error is None:
+        return Accepted()
+    if isinstance(error, UnknownFields):
+        return TemplateRefused(words=unknown_field_words(error.message), unknown_fields=True)
+    verdict = WRITE_OUTCOMES[classify(error).write].template
+    return TemplateRefused(words=error.message) if verdict is None else verdict
 
 
 class Answer(Value, gc=True):
@@ -77,208 +146,32 @@ class Answer(Value, gc=True):
         return isinstance(self.action, CreatePod) and self.means is WriteVerdict.QUOTA_EXCEEDED
 
 
-def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
-    """What the answer to a dry run says about the template. A server checks last whether the name is taken, so
-    AlreadyExists means that it accepts the template. A full quota means the same, because deleting the old pod makes
-    room."""
-    if error is None:
-        return Accepted()
-    if isinstance(error, UnknownFields):
-        return TemplateRefused(words=unknown_field_words(error.message), unknown_fields=True)
-    match classify(error).write:
-        case WriteVerdict.INVALID | WriteVerdict.FORBIDDEN | WriteVerdict.MUTATED:
-            return TemplateRefused(words=error.message)
-        case WriteVerdict.ALREADY_EXISTS | WriteVerdict.QUOTA_EXCEEDED:
-            return Accepted()
-        case WriteVerdict.NOT_FOUND | WriteVerdict.CONFLICT | WriteVerdict.NAMESPACE_TERMINATING:
-            return Unasked()
-        case WriteVerdict.FAILED | WriteVerdict.UNAVAILABLE | WriteVerdict.UNKNOWN_OUTCOME:
-            return Unasked()
-
-
-class CountsAsFailure(Enum):
-    """Whether an error counts as a failure of its place. A place with several in a row is held back for a while, so
-    that the rest goes on."""
-
-    NO = auto()
-    YES = auto()
-    UNLESS_DONE = auto()
-    """It counts unless an earlier attempt, whose answer was lost, may have succeeded after all."""
-
-
-class Left(Enum):
-    """What an error leaves to do. Derived names and guards make every write safe to try again."""
-
-    NOTHING = auto()
-    AGAIN = auto()
-    TOLD = auto()
-    """Tell users, and try again."""
-    IF_THERE = auto()
-    """Try again if the object exists; if not, somebody was quicker."""
-    IN_DOUBT = auto()
-    """Ask the server what became of the write, and try again."""
-
-
-def counts_after(action: Action, means: WriteVerdict, *, suspect: bool) -> CountsAsFailure:
-    """`suspect`: the next inconclusive error at this place counts as a failure of the place."""
-    if not means.of_the_place and not suspect:
-        return CountsAsFailure.NO
-    certain = means in (WriteVerdict.MUTATED, WriteVerdict.NAMESPACE_TERMINATING) or (
-        means is WriteVerdict.QUOTA_EXCEEDED and isinstance(action, CreatePod)
-    )
-    return CountsAsFailure.UNLESS_DONE if isinstance(action, InDoubt) and not certain else CountsAsFailure.YES
-
-
-def left_after(action: Action, means: WriteVerdict, *, over: bool) -> Left:
-    """`over`: the DaemonSet was found to be gone or replaced."""
-    if over:
-        return Left.AGAIN
-    if means is WriteVerdict.NOT_FOUND and isinstance(action, OnPod | OnRevision):
-        return Left.IF_THERE
-    if isinstance(action, ProbeTemplate) and (means.refused or means is WriteVerdict.ALREADY_EXISTS):
-        return Left.NOTHING  # the refusal is the result of the dry run
-    if means is WriteVerdict.NAMESPACE_TERMINATING:
-        return Left.NOTHING
-    if not isinstance(action, InDoubt):
-        return Left.AGAIN
-    if means is WriteVerdict.UNKNOWN_OUTCOME:
-        return Left.IN_DOUBT
-    return Left.AGAIN if means.settles_itself else Left.TOLD
-
-
-K = TypeVar("K", bound=Hashable)
-
-FAILING_FIRST = 1.0
-FAILING_AT_MOST = 300.0
-"""Seconds for which a place is left alone after its second failure in a row, and at most. They double in between."""
-MOST_INCONCLUSIVE = 3
-"""This many inconclusive errors in a row (a conflict, a busy server, no answer) count as a failure of the place,
-because a webhook or a proxy can cause any of them."""
-FAILING_KEPT = 10_000
-"""Places that are remembered; when there are more, those that may be tried again are forgotten."""
-
-
-class Failing(Value):
-    """Until when a place is left alone, and how many seconds its last wait was."""
-
-    until: float
-    delay: float
-
-
-class Places(msgspec.Struct, Generic[K]):
-    """The places of one DaemonSet, or of one ImagePullJob, in which writes failed."""
-
-    failing: dict[K, Failing] = msgspec.field(default_factory=dict)
-    inconclusive: dict[K, int] = msgspec.field(default_factory=dict)
-    """How many writes in a row at each place were answered without telling whether the place is at fault."""
-
-    def failed(self, place: K, moment: float, at_most: float = FAILING_AT_MOST) -> None:
-        """Note a failed write. After the first one the place may be tried again at once."""
-        known = self.failing.get(place)
-        if len(self.failing) > FAILING_KEPT:
-            self.failing = {place: one for place, one in self.failing.items() if one.until > moment}
-        if known is None:
-            self.failing[place] = Failing(until=moment, delay=0.0)
-        else:
-            delay = min(max(known.delay * 2, FAILING_FIRST), at_most)
-            self.failing[place] = Failing(until=moment + delay, delay=delay)
-
-    def learn_failure(self, place: K, means: WriteVerdict, moment: float) -> bool:
-        """Note a failed write by its meaning; returns whether it counts as a failure of the place."""
-        counts = means.of_the_place or self.is_suspect(place)
-        if not means.of_the_place:
-            self.note_inconclusive(place)
-        if counts:
-            self.failed(place, moment)
-        return counts
-
-    def note_inconclusive(self, place: K) -> None:
-        """Note an answer that does not tell whether the place is at fault."""
-        if len(self.inconclusive) > FAILING_KEPT:
-            self.inconclusive.clear()
-        self.inconclusive[place] = self.inconclusive.get(place, 0) + 1
-
-    def is_suspect(self, place: K) -> bool:
-        """Whether the next such answer counts as a failure of the place."""
-        return self.inconclusive.get(place, 0) + 1 >= MOST_INCONCLUSIVE
-
-    def server_back(self) -> None:
-        """Forget the failures of places where writes may have failed only because the server was away."""
-        for place in self.inconclusive:
-            self.failing.pop(place, None)
-        self.inconclusive.clear()
-
-    def went_well(self, place: K) -> None:
-        """Forget the failures of a place where a write succeeded."""
-        self.failing.pop(place, None)
-        self.inconclusive.pop(place, None)
-
-    def leave_alone(self, place: K, seconds: float, moment: float) -> None:
-        """Try nothing there for this time, however often writes failed before."""
-        self.failing[place] = Failing(until=moment + seconds, delay=seconds)
-
-    def held_back(self, moment: float) -> dict[K, float]:
-        """Places that are left alone now, and until when."""
-        return {place: one.until for place, one in self.failing.items() if one.until > moment}
-
-    def due_again(self, moment: float) -> dict[K, float]:
-        """Places where writes failed that may be tried again now, and since when."""
-        return {place: one.until for place, one in self.failing.items() if one.until <= moment}
-
-    def keep(self, is_there: Callable[[K], bool]) -> None:
-        """Forget the places of what is gone."""
-        self.failing = {place: one for place, one in self.failing.items() if is_there(place)}
-        self.inconclusive = {place: number for place, number in self.inconclusive.items() if is_there(place)}
-
-    def clear(self) -> None:
-        """Forget all failures, because the spec was edited, which may have removed their cause."""
-        self.failing.clear()
-        self.inconclusive.clear()
-
-
-MOST = 2
-"""How often the same write to one object may be made before it counts as reverted."""
-SECONDS = 600.0
-"""Writes that are this many seconds apart do not count as repeated. If their place is held back for longer, four
-times the hold time applies instead: in a cycle, each of its writes may be held back in turn."""
-KEPT = 10_000
-"""Number of writes of one DaemonSet beyond which those of more than `KEPT_SECONDS` ago are forgotten."""
-KEPT_SECONDS = 4 * FAILING_AT_MOST
-
-
 class Reverted(Conflict):
     """A write was accepted, and its effect is gone again."""
 
 
-class _Repeated(msgspec.Struct):
-    times: int
-    at: float
-    """When it was accepted last, by `elapsed`."""
+RepeatedAction: TypeAlias = tuple[type[Action], BackoffKey, str]
 
 
-class RevertedWrites(msgspec.Struct):
-    """The recent writes of one DaemonSet, of one generation. All moments by `elapsed`."""
+class RevertedWrites(RepeatedWrites[RepeatedAction]):
+    """The accepted writes of one DaemonSet, of one generation, by kind, object and content. Creates of pods have
+    `NodeBackoff`, because each makes another object."""
 
-    done: dict[tuple[type[Action], BackoffKey, str], _Repeated] = msgspec.field(default_factory=dict)
-    contested: set[BackoffKey] = msgspec.field(default_factory=set)
-    """Places where the last write repeated one that was taken back."""
+    reverted_externally: set[BackoffKey] = msgspec.field(default_factory=set)
+    """Backoff keys whose last write repeated one that was reverted."""
 
-    room: int = KEPT
-    """Number of writes at which old ones are forgotten."""
-
-    def keep(self, wanted: Callable[[BackoffKey], bool]) -> None:
-        """Forget the writes at all other places."""
-        self.done = {which: one for which, one in self.done.items() if wanted(which[1])}
-        self.contested = {place for place in self.contested if wanted(place)}
+    def keep_keys(self, wanted: Callable[[BackoffKey], bool]) -> None:
+        """Forget the writes at all other keys."""
+        self.keep(lambda write: wanted(write[1]))
+        self.reverted_externally = {key for key in self.reverted_externally if wanted(key)}
 
     def forget(self) -> None:
-        self.done.clear()
-        self.contested.clear()
+        self.accepted.clear()
+        self.reverted_externally.clear()
 
-    def reverted(self, action: Action, failing: Mapping[BackoffKey, Failing], moment: float) -> ApiError | None:
+    def reverted(self, action: Action, failing: Mapping[BackoffKey, Delay], moment: float) -> ApiError | None:
         """The error to report for an accepted action that was made too often; None: it was not."""
-        known = self.done.get(_which(action))
-        if known is None or known.times < MOST or not _is_recent(known, action, failing, moment):
+        if self.times(_write(action), moment, _delay(failing, action)) < MOST_REPEATS:
             return None
         words = (
             "it is accepted each time, and taken back by a webhook or by another controller, "
@@ -286,46 +179,37 @@ class RevertedWrites(msgspec.Struct):
         )
         match action:
             case OnPod():
-                return Reverted(
-                    "delete" if isinstance(action, DeletePod) else "patch", PODS.describe(action.pod), words
-                )
+                verb = "delete" if isinstance(action, DeletePod) else "patch"
+                return Reverted(verb, PODS.describe(action.pod), words)
             case OnRevision():
                 verb = "delete" if isinstance(action, DeleteRevision) else "patch"
                 return Reverted(verb, REVISIONS.describe(action.revision), words)
             case _:
                 return Reverted("create", f"{REVISIONS.name} {action.name}", words)
 
-    def learn(self, answer: Answer, failing: Mapping[BackoffKey, Failing], moment: float) -> None:
+    def learn(self, answer: Answer, failing: Mapping[BackoffKey, Delay], moment: float) -> None:
         """Count a write that was accepted. What only makes up for a failed write is not counted: the writes that fail
-        have their own back-off. A gate that has to be opened again shows that closing it was not taken back."""
+        have their own back-off. A gate that has to be opened again shows that closing it was not reverted."""
         action = answer.action
-        if isinstance(action, CreatePod | ProbeTemplate) or not (
-            answer.error is None or isinstance(answer.error, Reverted)
-        ):
+        accepted = answer.error is None or isinstance(answer.error, Reverted)
+        if not accepted or isinstance(action, CreatePod | ProbeTemplate):
             return
-        if (
-            isinstance(action, CancelDelete | OpenGates)
-            and (place := BackoffKey.of_object(action.pod.uid)) in failing
-        ):
+        if isinstance(action, CancelDelete | OpenGates) and (key := BackoffKey.of_object(action.pod.uid)) in failing:
             if isinstance(action, OpenGates):
-                self.done.pop((DrainPod, place, ""), None)
+                self.accepted.pop((DrainPod, key, ""), None)
             return
-        if len(self.done) >= self.room:
-            self.done = {which: one for which, one in self.done.items() if moment - one.at <= KEPT_SECONDS}
-            self.room = max(KEPT, 2 * len(self.done))
-        known = self.done.get(which := _which(action))
-        recent = known is not None and _is_recent(known, action, failing, moment)
-        self.done[which] = _Repeated(times=known.times + 1 if known is not None and recent else 1, at=moment)
-        (self.contested.discard if answer.error is None else self.contested.add)(answer.backoff_key)
+        self.record(_write(action), moment, _delay(failing, action))
+        (self.reverted_externally.discard if answer.error is None else self.reverted_externally.add)(
+            answer.backoff_key
+        )
 
 
-def _which(action: Action) -> tuple[type[Action], BackoffKey, str]:
+def _write(action: Action) -> RepeatedAction:
     return type(action), action.backoff_key, action.variant if isinstance(action, OnPod) else ""
 
 
-def _is_recent(known: _Repeated, action: Action, failing: Mapping[BackoffKey, Failing], moment: float) -> bool:
-    alone = failing[action.backoff_key].delay if action.backoff_key in failing else 0.0
-    return moment - known.at <= max(SECONDS, 4 * alone)
+def _delay(failing: Mapping[BackoffKey, Delay], action: Action) -> float:
+    return failing[action.backoff_key].delay if action.backoff_key in failing else 0.0
 
 
 class WriteFailure(Value):

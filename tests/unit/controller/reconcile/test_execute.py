@@ -33,7 +33,7 @@ from controller.planner.actions import (
 )
 from controller.planner.world import POD_QUOTA, Accepted, BackoffKey, TemplateRefused, TemplateVerdict
 from controller.reconcile.state import ENDING_SECONDS, PROOF
-from controller.reconcile.write_outcomes import FAILING_FIRST
+from controller.reconcile.write_backoff import FIRST_DELAY
 from controller.runtime.expectations import OF_PODS, CacheProgress
 from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.dry_runs import refusing
@@ -64,7 +64,7 @@ def delete(why: DeleteReason = DeleteReason.OUTDATED) -> DeletePod:
 PROBE = ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1"))
 
 
-HELD = FAILING_FIRST
+HELD = FIRST_DELAY
 """Seconds for which a place is left alone after its second failure in a row."""
 
 
@@ -89,7 +89,7 @@ def test_a_node_is_left_alone_after_two_failures_that_are_its_own(
         (failure,) = acting.carry_out([create(0)], answer, *looks)
         assert type(failure.error) is error
         assert failure.action == create(0)
-    assert acting.state.places.held_back(NOW) == ({BackoffKey.of_node("node-0"): NOW + seconds} if seconds else {})
+    assert acting.state.places.in_backoff(NOW) == ({BackoffKey.of_node("node-0"): NOW + seconds} if seconds else {})
 
 
 def test_a_full_quota_is_told_and_is_a_matter_of_all_pods_once_a_pass() -> None:
@@ -99,7 +99,7 @@ def test_a_full_quota_is_told_and_is_a_matter_of_all_pods_once_a_pass() -> None:
         acting.state.accepted, acting.state.accepted_of = PROOF, "v1"
         failures = acting.carry_out([create(0), create(1)], QUOTA, QUOTA)
         assert [failure.action for failure in failures] == [create(0), create(1)]
-    assert acting.state.places.held_back(NOW) == {POD_QUOTA: NOW + HELD}
+    assert acting.state.places.in_backoff(NOW) == {POD_QUOTA: NOW + HELD}
     assert {note.reason for note in acting.notes} == {FAILED_CREATE}
     assert "exceeded quota" in acting.notes[0].message
     acting.carry_out([create(0)], ok())
@@ -122,7 +122,7 @@ def test_a_write_of_any_kind_that_fails_again_is_left_alone(action: Action) -> N
     acting = Acting()
     for _ in range(2):
         assert len(acting.carry_out([action], BROKEN)) == 1
-    assert acting.state.places.held_back(NOW) == {action.backoff_key: NOW + HELD}
+    assert acting.state.places.in_backoff(NOW) == {action.backoff_key: NOW + HELD}
     acting.carry_out([action], ok())
     assert acting.state.places.failing == {}
 
@@ -132,14 +132,14 @@ def test_a_pod_that_cannot_be_deleted_is_left_alone_by_its_uid() -> None:
     for _ in range(2):
         (failure,) = acting.carry_out([delete()], DENIED, stored("node-0-v1"))
         assert isinstance(failure.error, Forbidden)
-    assert acting.state.places.held_back(NOW) == {BackoffKey.of_object(pod("node-0").uid): NOW + HELD}
+    assert acting.state.places.in_backoff(NOW) == {BackoffKey.of_object(pod("node-0").uid): NOW + HELD}
     assert [note.reason for note in acting.notes] == [FAILED_DELETE] * 2
 
 
 def test_in_a_namespace_that_ends_a_place_is_left_alone_and_nothing_told() -> None:
     acting = Acting()
     assert acting.carry_out([create(0)], ENDING) == ()
-    assert acting.state.places.held_back(NOW) == {BackoffKey.of_node("node-0"): NOW + ENDING_SECONDS}
+    assert acting.state.places.in_backoff(NOW) == {BackoffKey.of_node("node-0"): NOW + ENDING_SECONDS}
     assert ENDING_SECONDS >= 10, "it may end for minutes, and every pass would ask again"
     for _ in range(2):
         assert acting.carry_out([PROBE], ENDING) == ()
@@ -184,7 +184,7 @@ def test_an_inconclusive_answer_counts_from_the_third_in_a_row_on(answer: Answer
         (failure,) = acting.carry_out([create(0)], answer, *looks)
         told.append(failure.repeated)
     assert told == [False, False, True, True]
-    assert acting.state.places.held_back(NOW) == {BackoffKey.of_node("node-0"): NOW + HELD}
+    assert acting.state.places.in_backoff(NOW) == {BackoffKey.of_node("node-0"): NOW + HELD}
     acting.carry_out([create(0)], ok())
     assert (acting.state.places.failing, acting.state.places.inconclusive) == ({}, {})
 

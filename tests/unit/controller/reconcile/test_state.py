@@ -29,7 +29,7 @@ def test_a_node_that_is_gone_leaves_nothing_behind() -> None:
     states = DaemonSetStates()
     state = states.of("uid-1")
     state.predecessors["node-3"] = Predecessor(uid="p", pod=FormerPod(hash="v1"))
-    state.places.failed(BackoffKey.of_node("node-3"), 1.0)
+    state.places.record_failure(BackoffKey.of_node("node-3"), 1.0)
     states.forget_node("node-3")
     assert (state.predecessors, state.places.failing) == ({}, {})
 
@@ -57,8 +57,8 @@ def test_an_answer_about_what_is_gone_is_kept_no_longer_than_a_pass(gone: bool) 
     ]
     others = [BackoffKey.of_template("v2"), BackoffKey.of_revision(), POD_QUOTA]
     for place in (*about, BackoffKey.of_keeping(uid), *others):
-        state.places.failed(place, 1.0)
-        state.places.note_inconclusive(place)
+        state.places.record_failure(place, 1.0)
+        state.places.record_inconclusive(place)
     made = CreatePod(node="node-0", name="demo-1", revision=revision("v2"))
     state.unsure = {made.backoff_key: Unsure(action=made, until=9.0)}
     state.refused_resizes, state.unanswered_names = {uid: "no"}, {"node-0": "demo-1"}
@@ -158,13 +158,13 @@ def test_another_generation_begins_with_a_clean_page() -> None:
     told = WriteFailure(words="no", gist="no", kind=CreatePod)
     state = DaemonSetState(generation=1, write_failure=told)
     for _ in range(2):
-        state.places.failed(BackoffKey.of_node("node-3"), NOW)
+        state.places.record_failure(BackoffKey.of_node("node-3"), NOW)
     state.learn(REFUSED, ds(), NOW)
     state.begin(1, CacheProgress())
     assert (state.write_failure, state.verdicts.refusals) == (told, 1)
     state.begin(2, CacheProgress())
     assert (state.write_failure, state.verdicts.refusals) == (None, 0)
-    assert state.places.held_back(NOW) == {}
+    assert state.places.in_backoff(NOW) == {}
     assert state.verdicts.ask_at == 0.0
     state.learn(REFUSED, ds(generation=2), NOW)
     assert state.verdicts.ask_at == NOW + ASK_AGAIN_SECONDS

@@ -12,13 +12,13 @@ from controller.planner.status import Status, refused_status
 from controller.reconcile.status_writer import (
     DueStatus,
     OwnStatus,
-    RepeatedStatus,
+    StatusBackoff,
     StatusConflict,
     conflict_after,
     conflict_found,
     due_status,
 )
-from controller.reconcile.write_outcomes import FAILING_AT_MOST
+from controller.reconcile.write_backoff import LONGEST_DELAY
 from tests.beds.worlds import NOW, ds, everywhere, world
 
 THEIRS: JSONObject = {"type": "example.com/Checked", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
@@ -141,12 +141,12 @@ def test_a_process_that_has_just_begun_stands_back_too(ago: float, until: float 
 
 
 def test_a_status_that_is_taken_back_waits_ever_longer_and_at_most_so_long() -> None:
-    repeated, moment, waits, too_often = RepeatedStatus(), 0.0, list[float](), list[bool]()
+    repeated, moment, waits, too_often = StatusBackoff(), 0.0, list[float](), list[bool]()
     for _ in range(2000):
         too_often.append(repeated.wrote(status_of(), moment))
         waits.append(repeated.delay(status_of(), moment))
         moment += waits[-1]
     assert waits[:5] == [0.0, 1.0, 2.0, 4.0, 8.0]
     assert too_often[:4] == [False, False, True, True], "a person may have edited it once"
-    assert waits[-1] == FAILING_AT_MOST
+    assert waits[-1] == LONGEST_DELAY
     assert repeated.delay(status_of(ready=3), moment) == 0.0, "another status is written at once"

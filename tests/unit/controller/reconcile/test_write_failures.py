@@ -20,22 +20,24 @@ from controller.planner.plan import Plan
 from controller.planner.world import BackoffKey
 from controller.reconcile.node_backoff import LASTING_SECONDS, MOST_SECONDS, QUIET_SECONDS, NodeBackoff
 from controller.reconcile.state import DaemonSetState
-from controller.reconcile.write_outcomes import (
-    FAILING_AT_MOST,
-    FAILING_KEPT,
-    MOST,
+from controller.reconcile.write_backoff import (
+    KEPT,
+    LONGEST_DELAY,
     MOST_INCONCLUSIVE,
-    SECONDS,
+    MOST_REPEATS,
+    REPEAT_SECONDS,
+    Delay,
+    WriteBackoff,
+)
+from controller.reconcile.write_outcomes import (
     Answer,
     CountsAsFailure,
-    Failing,
-    Left,
-    Places,
+    RetryDecision,
     RevertedWrites,
     WriteFailure,
-    counts_after,
+    counts_as_failure,
     failure_after,
-    left_after,
+    retry_decision,
 )
 from tests.beds.worlds import NOW, ds, pod, revision
 
@@ -75,9 +77,9 @@ COUNTS = {
     WriteVerdict.UNAVAILABLE: (NO, NO, NO, NO),
     WriteVerdict.UNKNOWN_OUTCOME: (NO, NO, NO, NO),
 }
-NOTHING, AGAIN, TOLD, DOUBT = Left.NOTHING, Left.AGAIN, Left.TOLD, Left.IN_DOUBT
+NOTHING, AGAIN, TOLD, DOUBT = RetryDecision.NONE, RetryDecision.RETRY, RetryDecision.REPORT, RetryDecision.CHECK
 LEFT = {
-    WriteVerdict.NOT_FOUND: (TOLD, Left.IF_THERE, AGAIN, AGAIN),
+    WriteVerdict.NOT_FOUND: (TOLD, RetryDecision.IF_PRESENT, AGAIN, AGAIN),
     WriteVerdict.ALREADY_EXISTS: (AGAIN, AGAIN, NOTHING, AGAIN),
     WriteVerdict.CONFLICT: (AGAIN, AGAIN, AGAIN, AGAIN),
     WriteVerdict.INVALID: (TOLD, TOLD, NOTHING, AGAIN),
@@ -95,65 +97,65 @@ LEFT = {
 def test_what_an_error_counts_as_and_leaves_to_do(means: WriteVerdict) -> None:
     for index, action in enumerate(ACTIONS):
         known, what = COUNTS[means][index], type(action).__name__
-        assert counts_after(action, means, suspect=False) is known, what
+        assert counts_as_failure(action, means, suspect=False) is known, what
         suspected = COUNTS[WriteVerdict.FAILED][index] if known is NO else known
-        assert counts_after(action, means, suspect=True) is suspected, (
+        assert counts_as_failure(action, means, suspect=True) is suspected, (
             f"{what}: at a suspect place every error counts"
         )
-        assert left_after(action, means, over=False) is LEFT[means][index], what
-        assert left_after(action, means, over=True) is AGAIN, f"{what}: there is nothing to ask and to tell"
+        assert retry_decision(action, means, owner_gone=False) is LEFT[means][index], what
+        assert retry_decision(action, means, owner_gone=True) is AGAIN, f"{what}: there is nothing to ask and to tell"
 
 
 # for how long a place is left alone
 
 
 def test_a_place_is_left_alone_from_its_second_failure_on() -> None:
-    places: Places[str] = Places()
-    places.failed("node-3", 100.0)
-    assert places.held_back(100.0) == {}, "the first failure may be chance: it is tried again at once"
-    places.failed("node-3", 100.0)
-    assert places.held_back(100.0) == {"node-3": 101.0}
-    places.failed("node-3", 101.0)
-    assert places.held_back(102.5) == {"node-3": 103.0}
-    assert places.held_back(103.0) == {}
+    places: WriteBackoff[str] = WriteBackoff()
+    places.record_failure("node-3", 100.0)
+    assert places.in_backoff(100.0) == {}, "the first failure may be chance: it is tried again at once"
+    places.record_failure("node-3", 100.0)
+    assert places.in_backoff(100.0) == {"node-3": 101.0}
+    places.record_failure("node-3", 101.0)
+    assert places.in_backoff(102.5) == {"node-3": 103.0}
+    assert places.in_backoff(103.0) == {}
     for _ in range(20):
-        places.failed("node-3", 200.0)
-    assert places.held_back(200.0) == {"node-3": 200.0 + FAILING_AT_MOST}
+        places.record_failure("node-3", 200.0)
+    assert places.in_backoff(200.0) == {"node-3": 200.0 + LONGEST_DELAY}
 
 
 def test_of_many_places_that_fail_those_that_wait_are_kept() -> None:
-    places: Places[str] = Places()
+    places: WriteBackoff[str] = WriteBackoff()
     for _ in range(2):
-        places.failed("node-that-waits", NOW)
-    for number in range(FAILING_KEPT):
-        places.failed(f"node-{number}", NOW)
-    places.failed("one-more", NOW + 0.5)
+        places.record_failure("node-that-waits", NOW)
+    for number in range(KEPT):
+        places.record_failure(f"node-{number}", NOW)
+    places.record_failure("one-more", NOW + 0.5)
     assert sorted(places.failing) == ["node-that-waits", "one-more"]
 
 
 @pytest.mark.parametrize("means", list(WriteVerdict), ids=lambda means: means.name)
 def test_a_failure_counts_if_it_is_of_the_place_or_the_third_in_a_row(means: WriteVerdict) -> None:
-    places: Places[str] = Places()
-    counts = [places.learn_failure("node-3", means, NOW) for _ in range(MOST_INCONCLUSIVE)]
+    places: WriteBackoff[str] = WriteBackoff()
+    counts = [places.record_error("node-3", means, NOW) for _ in range(MOST_INCONCLUSIVE)]
     assert counts == [means.of_the_place, means.of_the_place, True]
     assert "node-3" in places.failing
 
 
 def test_inconclusive_answers_make_a_place_suspect_until_one_goes_well() -> None:
-    places: Places[str] = Places()
+    places: WriteBackoff[str] = WriteBackoff()
     for _ in range(MOST_INCONCLUSIVE - 1):
         assert not places.is_suspect("node-3")
-        places.note_inconclusive("node-3")
+        places.record_inconclusive("node-3")
     assert places.is_suspect("node-3")
-    places.went_well("node-3")
+    places.record_success("node-3")
     assert not places.is_suspect("node-3")
 
 
 def test_a_server_that_is_back_clears_only_places_that_were_not_to_blame() -> None:
-    places: Places[str] = Places()
+    places: WriteBackoff[str] = WriteBackoff()
     for _ in range(MOST_INCONCLUSIVE + 2):
-        places.learn_failure("away", WriteVerdict.UNAVAILABLE, NOW)
-        places.learn_failure("refused", WriteVerdict.INVALID, NOW)
+        places.record_error("away", WriteVerdict.UNAVAILABLE, NOW)
+        places.record_error("refused", WriteVerdict.INVALID, NOW)
     places.server_back()
     assert list(places.failing) == ["refused"]
     assert not places.is_suspect("away")
@@ -216,10 +218,10 @@ def test_an_error_that_passes_is_told_where_it_repeats() -> None:
 
 PREPARE = actions.PrepareDelete(pod=REF, node="node-0", why=DeleteReason.OUTDATED, mark=True, held_by="label a=b")
 CANCEL = actions.CancelDelete(pod=REF)
-FAILING = {PREPARE.backoff_key: Failing(until=0.0, delay=SECONDS)}
+FAILING = {PREPARE.backoff_key: Delay(until=0.0, delay=REPEAT_SECONDS)}
 
 
-def repeated(*cycle: Action, times: int = MOST) -> RevertedWrites:
+def repeated(*cycle: Action, times: int = MOST_REPEATS) -> RevertedWrites:
     writes = RevertedWrites()
     for _ in range(times):
         for action in cycle:
@@ -239,7 +241,7 @@ def repeated(*cycle: Action, times: int = MOST) -> RevertedWrites:
     ],
 )
 def test_a_cycle_of_writes_however_long_counts_as_reverted(cycle: tuple[Action, ...]) -> None:
-    fewer, enough = repeated(*cycle, times=MOST - 1), repeated(*cycle)
+    fewer, enough = repeated(*cycle, times=MOST_REPEATS - 1), repeated(*cycle)
     for action in cycle:
         assert fewer.reverted(action, {}, 1.0) is None, action
         assert action.name in str(enough.reverted(action, {}, 1.0))
@@ -287,7 +289,7 @@ def test_whatever_is_taken_back_is_written_ever_less_often(cycle: list[Action], 
     state, moment, in_second_hour = DaemonSetState(), 0.0, 0
     daemonset, turns = ds("v2"), itertools.cycle(zip(cycle, gaps, strict=False))
     for action, gap in turns:
-        moment = max(moment, state.places.held_back(moment).get(action.backoff_key, 0.0))
+        moment = max(moment, state.places.in_backoff(moment).get(action.backoff_key, 0.0))
         if moment >= 2 * HOUR:
             break
         undone = state.reverted_writes.reverted(action, state.places.failing, moment)
@@ -295,7 +297,7 @@ def test_whatever_is_taken_back_is_written_ever_less_often(cycle: list[Action], 
         state.learn(Answer(action=action, error=undone, left=undone, counts=counts), daemonset, moment)
         in_second_hour += moment >= HOUR
         moment += gap
-    assert in_second_hour <= len(cycle) * (HOUR / FAILING_AT_MOST + 2)
+    assert in_second_hour <= len(cycle) * (HOUR / LONGEST_DELAY + 2)
 
 
 def test_other_writes_and_creates_of_pods_do_not_count() -> None:
@@ -310,7 +312,7 @@ def test_other_writes_and_creates_of_pods_do_not_count() -> None:
 
 def test_a_write_that_was_refused_and_one_that_makes_up_for_it_do_not_count() -> None:
     writes = RevertedWrites()
-    for _ in range(MOST):
+    for _ in range(MOST_REPEATS):
         writes.learn(refused(PREPARE), FAILING, 0.0)
         writes.learn(Answer(action=CANCEL), FAILING, 0.0)
     assert writes.reverted(PREPARE, {}, 1.0) is None
@@ -319,19 +321,19 @@ def test_a_write_that_was_refused_and_one_that_makes_up_for_it_do_not_count() ->
 
 def test_long_ago_does_not_count_unless_its_place_was_left_alone() -> None:
     writes = repeated(PREPARE)
-    assert writes.reverted(PREPARE, {}, SECONDS) is not None
-    assert writes.reverted(PREPARE, {}, SECONDS + 1) is None
-    assert writes.reverted(PREPARE, FAILING, SECONDS + 1) is not None
+    assert writes.reverted(PREPARE, {}, REPEAT_SECONDS) is not None
+    assert writes.reverted(PREPARE, {}, REPEAT_SECONDS + 1) is None
+    assert writes.reverted(PREPARE, FAILING, REPEAT_SECONDS + 1) is not None
 
 
 def test_a_place_is_contested_while_the_last_write_repeated_another() -> None:
     writes = repeated(PREPARE)
-    assert writes.contested == set()
+    assert writes.reverted_externally == set()
     error = writes.reverted(PREPARE, {}, 1.0)
     writes.learn(Answer(action=PREPARE, error=error, left=error), {}, 1.0)
-    assert writes.contested == {PREPARE.backoff_key}
+    assert writes.reverted_externally == {PREPARE.backoff_key}
     writes.learn(Answer(action=PREPARE), {}, 200.0)
-    assert writes.contested == set()
+    assert writes.reverted_externally == set()
 
 
 # how long a node waits whose pods do not last
