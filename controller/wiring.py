@@ -6,13 +6,17 @@ import os
 import secrets
 import socket
 from importlib.metadata import version
+from typing import Literal
 
-from controller.api.daemonset import DaemonSet
+from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.names import LEASE_NAME
 from controller.api.objects import Key
+from controller.api.pod import Pod
 from controller.imagepull.wiring import ImagePullParts
 from controller.informers import Informers
 from controller.kube.client import Client
+from controller.kube.decode import Malformed
+from controller.kube.errors import ApiError
 from controller.kube.requests import (
     IMAGE_PULL_JOBS,
     Refresh,
@@ -24,20 +28,77 @@ from controller.observe.daemonset_gauges import sample_daemonsets
 from controller.observe.http import DelegatedAuth
 from controller.observe.instrumentation import Instrumentation
 from controller.observe.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, RESOURCES, Metrics
-from controller.planner.actions import Note
-from controller.reconcile.dependencies import Dependencies
+from controller.planner.actions import Action, Note
+from controller.reconcile.dependencies import Dependencies, Observer
 from controller.reconcile.events import Recorder
-from controller.reconcile.inputs import NOTHING
+from controller.reconcile.inputs import ImagePulls
 from controller.reconcile.reconcile import Reconciler
 from controller.reconcile.state import DaemonSetStates
 from controller.reconcile.status_writer import foreign_note
-from controller.reconcile.triggers import Listeners, Triggers
+from controller.reconcile.triggers import Triggers
 from controller.runtime.clock import Clock, system_clock
 from controller.runtime.expectations import Expectations, Stale
 from controller.runtime.leader_election import Leadership
 from controller.runtime.lease import LeaseLock
 from controller.runtime.pacing import PacedQueue
 from controller.settings import Settings
+
+
+class ProcessObserver(Observer):
+    """Reports to the log, the metrics and the events of this process."""
+
+    def __init__(
+        self,
+        instrumentation: Instrumentation,
+        metrics: Metrics,
+        recorder: Recorder,
+        informers: Informers,
+        leadership: Leadership,
+        clock: Clock,
+    ) -> None:
+        self._instrumentation, self._metrics, self._recorder = instrumentation, metrics, recorder
+        self._informers, self._leadership, self._clock = informers, leadership, clock
+
+    def event(self, daemonset: DaemonSet, note: Note) -> None:
+        self._instrumentation.event_recorded(daemonset, note)
+        self._recorder(daemonset, note)
+
+    def planned(self, seconds: float) -> None:
+        self._metrics.decision_seconds.observe(seconds)
+
+    def action_done(self, daemonset: DaemonSet, action: Action, error: ApiError | None) -> None:
+        self._instrumentation.action_done(daemonset, action, error)
+
+    def status_answered(self, result: Literal["success", "conflict", "error"]) -> None:
+        self._metrics.status_writes.labels(result).inc()
+
+    def status_written(self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
+        self._instrumentation.status_written(daemonset, before, after)
+
+    def stale(self, key: Key, stale: Stale) -> None:
+        self._instrumentation.stale(key, stale)
+        if stale.overdue:
+            self._instrumentation.overdue(key, stale)
+            self._informers.relist(stale.resource)
+
+    def pod_seen(self, daemonset: DaemonSet, pod: Pod) -> None:
+        self._instrumentation.pod_seen(daemonset, pod, self._clock())
+
+    def daemonset_gone(self, uid: str) -> None:
+        self._recorder.forget(uid)
+        self._metrics.daemonset_counters.forget(uid)
+
+    def node_gone(self, name: str) -> None:
+        self._metrics.daemonset_counters.updates.forget_node(name)
+
+    def foreign_status(self, daemonset: DaemonSet, manager: str) -> None:
+        if self._leadership.is_valid():
+            self._metrics.foreign_status_writes.inc()
+            self.event(daemonset, foreign_note(manager))
+
+    def malformed(self, plural: str, malformed: Malformed) -> None:
+        self._instrumentation.malformed(plural, malformed)
+
 
 REVIEWS_QPS = 10
 """Reviews of tokens per second, so that a flood of made-up tokens does not overload the API server."""
@@ -83,11 +144,22 @@ class Parts:
         self.recorder = Recorder(self.client.with_reserved_permit(), clock, self.identity, dropped)
         self.queue = PacedQueue[Key]()
         self._states = DaemonSetStates(settings.gates)
+        self._observer = ProcessObserver(
+            self.instrumentation, self.metrics, self.recorder, self.informers, self.leadership, clock
+        )
         self.pulls = self._image_pulls() if settings.gates.pre_download else None
         """None: ImagePullJobs are not enabled."""
-        self.reconciler = self._reconciler()
-        listeners = self._listeners(self.reconciler)
-        self.triggers = Triggers(self.informers.caches, self._states, self.queue.enqueue, listeners)
+        dependencies = Dependencies(
+            client=self.client, expectations=Expectations(), clock=clock, observer=self._observer
+        )
+        self.reconciler = Reconciler(
+            dependencies=dependencies,
+            caches=self.informers.caches,
+            states=self._states,
+            pacer=self.queue.pacer,
+            image_pulls=ImagePulls() if self.pulls is None else self.pulls,
+        )
+        self.triggers = Triggers(self.informers.caches, self._states, self.queue.enqueue, dependencies)
         self.metrics_auth = DelegatedAuth(
             _reviews(transport, refresh), _reviews(transport, refresh), self.instrumentation.review_failed
         )
@@ -95,59 +167,6 @@ class Parts:
         self.lease = LeaseLock(transport, settings.lease_namespace, LEASE_NAME, refresh=refresh)
         """The Lease, with a client of its own."""
         self._measure(zones=settings.zone_metrics)
-
-    def _say(self, daemonset: DaemonSet, note: Note) -> None:
-        self.instrumentation.event_recorded(daemonset, note)
-        self.recorder(daemonset, note)
-
-    def _reconciler(self) -> Reconciler:
-        instrumentation = self.instrumentation
-
-        def overdue(key: Key, stale: Stale) -> None:
-            instrumentation.overdue(key, stale)
-            self.informers.relist(stale.resource)
-
-        dependencies = Dependencies(
-            client=self.client,
-            expectations=Expectations(),
-            say=self._say,
-            clock=self.clock,
-            did=instrumentation.action_done,
-            on_plan=self.metrics.decision_seconds.observe,
-            on_stale=instrumentation.stale,
-            on_overdue=overdue,
-            on_status_answer=lambda result: self.metrics.status_writes.labels(result).inc(),
-            on_status=instrumentation.status_written,
-        )
-        return Reconciler(
-            dependencies=dependencies,
-            caches=self.informers.caches,
-            states=self._states,
-            pacer=self.queue.pacer,
-            unpulled=(lambda daemonset, cached: NOTHING) if self.pulls is None else self.pulls.unpulled,
-            moved=(lambda daemonset: frozenset()) if self.pulls is None else self.pulls.moved,
-        )
-
-    def _listeners(self, reconciler: Reconciler) -> Listeners:
-        instrumentation, tally = self.instrumentation, self.metrics.daemonset_counters
-
-        def daemonset_gone(uid: str) -> None:
-            for keeper in (reconciler, self.recorder, tally):
-                keeper.forget(uid)
-
-        def foreign_status(daemonset: DaemonSet, manager: str) -> None:
-            if self.leadership.is_valid():
-                self.metrics.foreign_status_writes.inc()
-                self._say(daemonset, foreign_note(manager))
-
-        return Listeners(
-            daemonset_gone=daemonset_gone,
-            node_gone=tally.updates.forget_node,
-            pod_seen=lambda owner, pod: instrumentation.pod_seen(owner, pod, self.clock()),
-            foreign_status=foreign_status,
-            malformed=instrumentation.malformed,
-            say=self._say,
-        )
 
     def _measure(self, *, zones: bool) -> None:
         """Register what is shown in metrics; a standby shows no DaemonSets."""
@@ -173,7 +192,7 @@ class Parts:
             self.metrics,
             self.instrumentation,
             self.recorder,
-            say=self._say,
+            say=self._observer.event,
             wake=lambda daemonset: self.queue.enqueue(daemonset.key, "soon", "images"),
             rules_of=lambda daemonset: self._states.of(daemonset.uid).compiled_for(daemonset).rules,
             relist=informers.relist_image_pulls,

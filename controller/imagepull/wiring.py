@@ -22,6 +22,7 @@ from controller.planner.node_fit import Rules
 from controller.planner.world import BeingPulled, Unpulled
 from controller.reconcile.caches import Cached, Caches
 from controller.reconcile.events import Recorder
+from controller.reconcile.inputs import ImagePulls
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.pacing import PacedQueue
 from controller.runtime.store import Change, open_scoped_store
@@ -38,7 +39,7 @@ DRAIN_SECONDS = 0.5
 """Seconds that running passes get when the process stops. Names and owners make unanswered writes safe."""
 
 
-class ImagePullParts:
+class ImagePullParts(ImagePulls):
     """The stores, queues and reconcilers. They exist from the start and run inside `working`; the informers call the
     `on_…` methods with each change."""
 

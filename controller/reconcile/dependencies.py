@@ -1,38 +1,61 @@
-"""The dependencies of all passes over DaemonSets: client, ledger, clock, and the listeners that log and count."""
+"""What all passes and triggers share: the client, the expectations, the clock, and the observer of what happens."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.objects import Key
+from controller.api.pod import Pod
 from controller.kube.client import Client
+from controller.kube.decode import Malformed
 from controller.kube.errors import ApiError
 from controller.planner.actions import Action, Note
 from controller.runtime.clock import Clock
 from controller.runtime.expectations import Expectations, Stale
 
 
-class Dependencies(msgspec.Struct, frozen=True):
-    """The same for all DaemonSets. The callables return at once and must not raise."""
+class Observer:
+    """Reports to logs, metrics and events; this one to none. Methods return at once and do not raise."""
 
+    def event(self, daemonset: DaemonSet, note: Note) -> None:
+        """Record an event for users."""
+
+    def planned(self, seconds: float) -> None:
+        """A pass has decided, within `seconds`."""
+
+    def action_done(self, daemonset: DaemonSet, action: Action, error: ApiError | None) -> None:
+        """An action was answered; `error` None: it is done."""
+
+    def status_answered(self, result: Literal["success", "conflict", "error"]) -> None:
+        """A status write was answered."""
+
+    def status_written(self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
+        """The status was changed."""
+
+    def stale(self, key: Key, stale: Stale) -> None:
+        """A pass waits until the caches show our own writes. If that is overdue, the resource is listed again."""
+
+    def pod_seen(self, daemonset: DaemonSet, pod: Pod) -> None:
+        """A pod of a DaemonSet came or changed."""
+
+    def daemonset_gone(self, uid: str) -> None:
+        """A DaemonSet is gone."""
+
+    def node_gone(self, name: str) -> None:
+        """A node is gone."""
+
+    def foreign_status(self, daemonset: DaemonSet, manager: str) -> None:
+        """Another controller has written the status, under this field manager."""
+
+    def malformed(self, plural: str, malformed: Malformed) -> None:
+        """An object of this kind cannot be decoded."""
+
+
+class Dependencies(msgspec.Struct, frozen=True):
     client: Client
     expectations: Expectations
     clock: Clock
-    say: Callable[[DaemonSet, Note], None]
-    """Reports to users, by log and event."""
-    did: Callable[[DaemonSet, Action, ApiError | None], None]
-    """Called when an action was answered, with its error or None."""
-    on_plan: Callable[[float], None]
-    """Called with the seconds that deciding took."""
-    on_stale: Callable[[Key, Stale], None]
-    """Called when a pass has to wait until the caches show our own writes."""
-    on_overdue: Callable[[Key, Stale], None]
-    """Called when that has lasted for 30 seconds (`STALE_WARNING`): the resource has to be listed again."""
-    on_status_answer: Callable[[Literal["success", "conflict", "error"]], None]
-    """Called when a status write was answered."""
-    on_status: Callable[[DaemonSet, DaemonSetStatus | None, DaemonSetStatus], None]
-    """Called after a status write with the status before it, and the new one."""
+    observer: Observer

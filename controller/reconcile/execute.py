@@ -41,7 +41,7 @@ from controller.planner.actions import (
 )
 from controller.planner.pod_template import owner_reference, unknown_field_words
 from controller.reconcile import events
-from controller.reconcile.compiled import Compiled
+from controller.reconcile.caches import Compiled
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.in_place import InPlaceWrites, altered
 from controller.reconcile.live_reads import LiveReads
@@ -171,7 +171,7 @@ class PlanExecution:
 
     async def _after_error(self, action: Action, error: ApiError) -> Answer:
         verdict = classify(error).write
-        self._dependencies.did(self._daemonset, action, error)
+        self._dependencies.observer.action_done(self._daemonset, action, error)
         counts = await self._counts_as_failure(action, error, verdict)
         taken, left = False, error
         try:
@@ -183,7 +183,7 @@ class PlanExecution:
 
     def _after_success(self, action: Action) -> Answer:
         reverted = self._state.reverted(action, elapsed())
-        self._dependencies.did(self._daemonset, action, reverted)
+        self._dependencies.observer.action_done(self._daemonset, action, reverted)
         if reverted is not None:
             counts = self._state.places.is_suspect(action.backoff_key)
             return Answer(action=action, error=reverted, left=reverted, counts=counts)
@@ -225,7 +225,7 @@ class PlanExecution:
 
     def _say(self, note: Note | None) -> None:
         if note is not None:
-            self._dependencies.say(self._daemonset, note)
+            self._dependencies.observer.event(self._daemonset, note)
 
 
 class Requests:

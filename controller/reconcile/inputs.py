@@ -12,11 +12,24 @@ from controller.api.daemonset import DaemonSet
 from controller.api.pod import Pod
 from controller.planner.actions import CreatePod, DeletePod, InDoubt, Unready, UpdateInPlace
 from controller.planner.world import FormerPod, Predecessor, Unpulled, World
-from controller.reconcile.caches import Cached
-from controller.reconcile.compiled import Compiled
+from controller.reconcile.caches import Cached, Compiled
 from controller.reconcile.state import DaemonSetState
 
 NOTHING: Mapping[str, Unpulled] = MappingProxyType({})
+
+
+class ImagePulls:
+    """What is known of the images of the current revision on nodes; here nothing, as without ImagePullJobs."""
+
+    def unpulled(self, daemonset: DaemonSet, cached: Cached) -> Mapping[str, Unpulled]:
+        """The nodes whose update waits for images, as in `World`."""
+        return NOTHING
+
+    def moved(self, daemonset: DaemonSet) -> frozenset[str]:
+        """The images that nodes have under another name, as in `World`."""
+        return frozenset()
+
+
 MOST_RESTORED = 10
 """Pods of one DaemonSet on one node; beyond them, pods that another controller creates are deleted at once."""
 

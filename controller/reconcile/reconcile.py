@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -11,11 +11,10 @@ from controller.api.objects import Key
 from controller.kube.errors import ApiError
 from controller.planner.plan import Plan, plan
 from controller.planner.revisions import of_template
-from controller.planner.world import Unpulled
 from controller.reconcile.caches import Cached, Caches
 from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.execute import PlanExecution
-from controller.reconcile.inputs import NOTHING, world_of
+from controller.reconcile.inputs import ImagePulls, world_of
 from controller.reconcile.state import DaemonSetState, DaemonSetStates
 from controller.reconcile.write_outcomes import Answer
 from controller.runtime.clock import elapsed
@@ -58,18 +57,12 @@ class Reconciler:
         caches: Caches,
         states: DaemonSetStates,
         pacer: Pacer[Key],
-        unpulled: Callable[[DaemonSet, Cached], Mapping[str, Unpulled]] = lambda daemonset, cached: NOTHING,
-        moved: Callable[[DaemonSet], frozenset[str]] = lambda daemonset: frozenset(),
+        image_pulls: ImagePulls,
     ) -> None:
-        """`unpulled`: the nodes whose update waits for the images of the current revision, and `moved`: those of
-        these images that nodes have under another name, as in `World`."""
-        self._dependencies, self._clock, self._expectations = (
-            dependencies,
-            dependencies.clock,
-            dependencies.expectations,
-        )
+        self._dependencies, self._observer = dependencies, dependencies.observer
+        self._clock, self._expectations = dependencies.clock, dependencies.expectations
         self._caches, self._states, self._pacer = caches, states, pacer
-        self._unpulled, self._moved = unpulled, moved
+        self._image_pulls = image_pulls
 
     async def __call__(self, taken: WorkItem[Key], requeue: Requeue) -> Outcome:
         key = taken.key
@@ -89,7 +82,7 @@ class Reconciler:
         this = _Pass(daemonset, state, cached, now=self._clock(), moment=elapsed(), fresh=stale is None)
         with PacedPass(self._pacer, key, requeue) as paced:
             decided = self._decide(this)
-            self._dependencies.on_plan(paced.decided())
+            self._observer.planned(paced.decided())
             return await self._act(this, decided, paced.requeue)
 
     def forget(self, uid: str) -> None:
@@ -102,9 +95,7 @@ class Reconciler:
         reached, is_live = self._caches.reached_for(daemonset), self._caches.aliveness(daemonset)
         stale = self._expectations.check(daemonset.uid, reached, is_live, elapsed())
         if stale is not None:
-            self._dependencies.on_stale(daemonset.key, stale)
-            if stale.overdue:
-                self._dependencies.on_overdue(daemonset.key, stale)
+            self._observer.stale(daemonset.key, stale)
         return stale
 
     def _decide(self, this: _Pass) -> Plan:
@@ -124,8 +115,8 @@ class Reconciler:
             this.now,
             this.moment,
             fresh=this.fresh,
-            unpulled=self._unpulled(daemonset, cached),
-            moved=self._moved(daemonset),
+            unpulled=self._image_pulls.unpulled(daemonset, cached),
+            moved=self._image_pulls.moved(daemonset),
         )
         decided = plan(world)
         state.decided(daemonset, decided, this.now)
@@ -135,12 +126,12 @@ class Reconciler:
         """Carry out the plan, and write the status also after errors; the outcome reports the first error."""
         daemonset = this.daemonset
         for note in decided.notes:
-            self._dependencies.say(daemonset, note)
+            self._observer.event(daemonset, note)
 
         def warned(text: str) -> None:
             note = this.state.server_warnings.note(daemonset.name, text, elapsed())
             if note is not None:
-                self._dependencies.say(daemonset, note)
+                self._observer.event(daemonset, note)
 
         client = self._dependencies.client.with_reserved_permit(
             warned

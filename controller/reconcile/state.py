@@ -33,8 +33,7 @@ from controller.planner.actions import (
 from controller.planner.plan import Plan
 from controller.planner.summary import Summary
 from controller.planner.world import POD_QUOTA, BackoffKey, Predecessor, predecessor
-from controller.reconcile.caches import Cached
-from controller.reconcile.compiled import Compiled
+from controller.reconcile.caches import Cached, Compiled
 from controller.reconcile.events import ServerWarnings
 from controller.reconcile.in_place import Unmapped
 from controller.reconcile.node_backoff import NodeBackoff

@@ -232,17 +232,19 @@ class StatusWriter:
         try:
             version = await write(dependencies.client.with_reserved_permit(), daemonset, due)
         except ApiError as error:
-            dependencies.on_status_answer("conflict" if classify(error).write is WriteVerdict.CONFLICT else "error")
+            dependencies.observer.status_answered(
+                "conflict" if classify(error).write is WriteVerdict.CONFLICT else "error"
+            )
             raise
         moment = elapsed()
         self._pacer.wrote(moment)
         self.own.wrote(due.result, version, moment)
         if decided.status is not None and self._backoff.wrote(decided.status, moment):
-            dependencies.say(daemonset, reverted_note())
-        dependencies.on_status_answer("success")
-        dependencies.on_status(daemonset, before, due.result)
+            dependencies.observer.event(daemonset, reverted_note())
+        dependencies.observer.status_answered("success")
+        dependencies.observer.status_written(daemonset, before, due.result)
         for note in decided.rollout_events:
-            dependencies.say(daemonset, note)
+            dependencies.observer.event(daemonset, note)
 
 
 def due_status(

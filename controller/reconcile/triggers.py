@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-import msgspec
-
 from controller.api.daemonset import DaemonSet
 from controller.api.names import MALFORMED_OBJECT
 from controller.api.node import Node
@@ -26,6 +24,7 @@ from controller.kube.requests import DAEMONSETS, PODS
 from controller.planner.actions import Note
 from controller.planner.node_fit import Fit, Rules
 from controller.reconcile.caches import Caches
+from controller.reconcile.dependencies import Dependencies
 from controller.reconcile.state import DaemonSetStates
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import Urgency
@@ -35,47 +34,33 @@ Enqueue: TypeAlias = Callable[[Key, Urgency, str], None]
 """Puts a DaemonSet into the work queue with a reason: at once, or after the rest that follows its last pass."""
 
 
-class Listeners(msgspec.Struct, frozen=True):
-    """The other listeners that are called when a store changes."""
-
-    daemonset_gone: Callable[[str], None]
-    """Called with the uid of a DaemonSet that is gone."""
-    node_gone: Callable[[str], None]
-    """Called with the name of a node that is gone."""
-    pod_seen: Callable[[DaemonSet, Pod], None]
-    """Called when a pod of a DaemonSet came or changed."""
-    foreign_status: Callable[[DaemonSet, str], None]
-    """Called with a DaemonSet whose status another controller has written, and that controller's field manager."""
-    malformed: Callable[[str, Malformed], None]
-    """Called with an object that cannot be decoded, and the plural of its kind."""
-    say: Callable[[DaemonSet, Note], None]
-
-
 class Triggers:
     def __init__(
         self,
         caches: Caches,
         states: DaemonSetStates,
         enqueue: Enqueue,
-        listeners: Listeners,
+        dependencies: Dependencies,
         moment: Callable[[], float] = elapsed,
     ) -> None:
-        self._caches, self._states, self._enqueue, self._listeners = caches, states, enqueue, listeners
-        self._moment = moment
+        self._caches, self._states, self._enqueue, self._moment = caches, states, enqueue, moment
+        self._expectations, self._observer = dependencies.expectations, dependencies.observer
         caches.pods.follow(self._pod_moved)
         caches.nodes.follow(self._node_moved)
 
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
         old, new = change.old, change.new
         if old is not None and new is None:
-            self._listeners.daemonset_gone(old.uid)
+            self._states.forget(old.uid)
+            self._expectations.forget(old.uid)
+            self._observer.daemonset_gone(old.uid)
         if (
             old is not None
             and new is not None
             and (rival := new.status_writers.other_controller_since(old.status_writers))
         ):
             self._states.of(new.uid).stand_back(self._moment())
-            self._listeners.foreign_status(new, rival)
+            self._observer.foreign_status(new, rival)
         same_wish = (
             old is not None
             and new is not None
@@ -107,7 +92,7 @@ class Triggers:
         if new.owner_uid:
             owner = self._caches.daemonset_of(new)
             if owner is not None:
-                self._listeners.pod_seen(owner, new)
+                self._observer.pod_seen(owner, new)
                 if new.ended:
                     self._states.of(owner.uid).node_backoff.ended(new, self._moment())
                 self._enqueue(owner.key, self._urgency(old, new, owner), f"pod {new.name} changed")
@@ -136,7 +121,7 @@ class Triggers:
                 continue
             self._enqueue(daemonset.key, "urgent", f"node {change.key.name} changed")
         if new is None:
-            self._listeners.node_gone(change.key.name)
+            self._observer.node_gone(change.key.name)
 
     def on_revision(self, change: Change[Revision]) -> None:
         """A revision that vanished may have to be created again; one that somebody else created, adopted."""
@@ -163,10 +148,10 @@ class Triggers:
             self._states.forget_node(key.name)
 
     def on_malformed(self, plural: str, malformed: Malformed) -> None:
-        self._listeners.malformed(plural, malformed)
+        self._observer.malformed(plural, malformed)
         for daemonset in self._suspects(plural, malformed.key):
             text = f"{plural} {malformed.key} cannot be read: {malformed.reason}"
-            self._listeners.say(daemonset, Note(warning=True, reason=MALFORMED_OBJECT, message=text))
+            self._observer.event(daemonset, Note(warning=True, reason=MALFORMED_OBJECT, message=text))
 
     def on_server_back(self) -> None:
         """Wake all DaemonSets: those that failed while the server was away need not wait for a long back-off."""

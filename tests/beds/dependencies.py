@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 
-from controller.api.daemonset import DaemonSet
-from controller.api.objects import JSONObject
+from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.objects import JSONObject, Key
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.requests import Response
 from controller.kube.sender import Sender
 from controller.planner.actions import Action, Note
-from controller.reconcile.dependencies import Dependencies
+from controller.reconcile.dependencies import Dependencies, Observer
 from controller.reconcile.execute import PlanExecution
 from controller.reconcile.state import DaemonSetState
-from controller.runtime.expectations import Expectations
+from controller.runtime.expectations import Expectations, Stale
 from tests.beds.scripted import Answer, Script
 from tests.beds.virtual_time import run
 from tests.beds.worlds import NOW, OURS, ds
@@ -32,6 +33,31 @@ class Failure:
     error: ApiError
     repeated: bool
     """Writes there have failed, this one counted."""
+
+
+class Observed(Observer):
+    """Keeps what is reported in `Acting`."""
+
+    def __init__(self, acting: Acting) -> None:
+        self.acting = acting
+
+    def event(self, daemonset: DaemonSet, note: Note) -> None:
+        self.acting.notes.append(note)
+
+    def planned(self, seconds: float) -> None:
+        self.acting.told.update(["planned"])
+
+    def action_done(self, daemonset: DaemonSet, action: Action, error: ApiError | None) -> None:
+        self.acting.did.append((action, error))
+
+    def stale(self, key: Key, stale: Stale) -> None:
+        self.acting.told.update(["stale", *(["overdue"] if stale.overdue else [])])
+
+    def status_answered(self, result: Literal["success", "conflict", "error"]) -> None:
+        self.acting.statuses.append(result)
+
+    def status_written(self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
+        self.acting.told.update(["written"])
 
 
 @dataclass
@@ -56,14 +82,8 @@ class Acting:
         self.dependencies = Dependencies(
             client=Client(Sender(self.script)),
             expectations=Expectations(),
-            say=lambda _, note: self.notes.append(note),
             clock=lambda: self.now,
-            did=lambda _, action, error: self.did.append((action, error)),
-            on_plan=lambda seconds: self.told.update(["planned"]),
-            on_stale=lambda key, stale: self.told.update(["stale"]),
-            on_overdue=lambda key, stale: self.told.update(["overdue"]),
-            on_status_answer=self.statuses.append,
-            on_status=lambda daemonset, before, after: self.told.update(["written"]),
+            observer=Observed(self),
         )
 
     def carry_out(self, actions: Sequence[Action], *answers: Answer) -> tuple[Failure, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
@@ -14,9 +14,8 @@ from controller.api.objects import Key
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.kube.decode import Bookmark, Seen
-from controller.planner.world import Unpulled
-from controller.reconcile.caches import Cached, Caches
-from controller.reconcile.inputs import NOTHING
+from controller.reconcile.caches import Caches
+from controller.reconcile.inputs import ImagePulls
 from controller.reconcile.reconcile import Reconciler
 from controller.reconcile.state import DaemonSetStates
 from controller.runtime.clock import elapsed
@@ -44,7 +43,7 @@ class Passes:
         nodes: int = 1,
         pods: Iterable[Pod] = (),
         revisions: Iterable[Revision] = (revision("v1"),),
-        unpulled: Callable[[DaemonSet, Cached], Mapping[str, Unpulled]] = lambda daemonset, cached: NOTHING,
+        image_pulls: ImagePulls | None = None,
     ) -> None:
         self.daemonset = daemonset or ds()
         (self._ours, ours), (self._pods, stored_pods) = open_store(DaemonSet), open_store(Pod)
@@ -69,7 +68,7 @@ class Passes:
             caches=Caches(ours, stored_pods, stored_nodes, stored_revisions),
             states=self.states,
             pacer=self.pacer,
-            unpulled=unpulled,
+            image_pulls=image_pulls or ImagePulls(),
         )
 
     def stored(self, daemonset: DaemonSet) -> None:

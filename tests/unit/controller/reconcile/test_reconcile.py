@@ -12,6 +12,7 @@ from controller.api.daemonset import DaemonSet
 from controller.api.names import ROLLOUT_COMPLETE
 from controller.kube.requests import Request, Response
 from controller.reconcile.caches import Cached
+from controller.reconcile.inputs import ImagePulls
 from controller.reconcile.reconcile import due_in
 from controller.runtime.expectations import OF_PODS, STALE_WARNING
 from controller.runtime.pacing import FIRST_INTERVAL
@@ -57,10 +58,11 @@ async def test_a_status_that_is_refused_is_counted_and_tried_again(answer: Answe
 async def test_a_pass_that_cannot_decide_is_over_all_the_same() -> None:
     """A pass that counts as running for ever delays each later one by a whole rest."""
 
-    def mistaken(daemonset: DaemonSet, cached: Cached) -> NoReturn:
-        raise KeyError("image")
+    class Mistaken(ImagePulls):
+        def unpulled(self, daemonset: DaemonSet, cached: Cached) -> NoReturn:
+            raise KeyError("image")
 
-    passes = Passes(unpulled=mistaken)
+    passes = Passes(image_pulls=Mistaken())
     key = passes.daemonset.key
     passes.pacer.passed(key, 1.0, now())
     with pytest.raises(KeyError):

@@ -17,15 +17,20 @@ from controller.api.node import Node
 from controller.api.objects import Key, StatusWriters
 from controller.api.pod import Pod
 from controller.api.revision import Revision
+from controller.kube.client import Client
 from controller.kube.decode import Malformed, Seen
+from controller.kube.sender import Sender
 from controller.planner.world import FormerPod, Predecessor
 from controller.reconcile.caches import Caches
+from controller.reconcile.dependencies import Dependencies, Observer
 from controller.reconcile.state import DaemonSetStates
 from controller.reconcile.status_writer import STAND_BACK_FIRST
-from controller.reconcile.triggers import Listeners, Triggers
+from controller.reconcile.triggers import Triggers
+from controller.runtime.expectations import Expectations
 from controller.runtime.pacing import Urgency
 from controller.runtime.store import Change, StoreWriter
 from controller.runtime.watch import Init
+from tests.beds.scripted import Script
 from tests.beds.stores import open_store
 from tests.beds.virtual_time import now, virtual_time
 from tests.beds.worlds import LABELS, NOW, OURS, ds, matching, node, pending, pod, revision, taint, template, where
@@ -40,6 +45,25 @@ TWIN = replace(ds(), name="twin", uid="uid-twin")
 RUNNING = pod("node-0")
 NODE = Key("", "node-0")
 URGENT: list[tuple[str, Urgency]] = [("demo", "urgent")]
+
+
+class Observed(Observer):
+    """Keeps what is reported in `Woken`."""
+
+    def __init__(self, woken: Woken) -> None:
+        self.woken = woken
+
+    def daemonset_gone(self, uid: str) -> None:
+        self.woken.forgotten.append(uid)
+
+    def node_gone(self, name: str) -> None:
+        self.woken.forgotten.append(name)
+
+    def pod_seen(self, daemonset: DaemonSet, pod: Pod) -> None:
+        self.woken.seen.append(pod.name)
+
+    def foreign_status(self, daemonset: DaemonSet, manager: str) -> None:
+        self.woken.foreign.append((daemonset.name, manager))
 
 
 class Woken:
@@ -58,13 +82,11 @@ class Woken:
             self.caches,
             self.states,
             self._enqueue,
-            Listeners(
-                daemonset_gone=self.forgotten.append,
-                node_gone=self.forgotten.append,
-                pod_seen=lambda owner, one: self.seen.append(one.name),
-                foreign_status=lambda one, manager: self.foreign.append((one.name, manager)),
-                malformed=lambda plural, malformed: None,
-                say=lambda daemonset, note: None,
+            Dependencies(
+                client=Client(Sender(Script())),
+                expectations=Expectations(),
+                clock=lambda: NOW,
+                observer=Observed(self),
             ),
             moment=lambda: 0.0,
         )
