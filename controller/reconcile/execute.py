@@ -148,18 +148,15 @@ class PlanExecution:
         for action in waiting:
             if not self._begins_more:
                 return
-            underway, place = self._state.underway, action.backoff_key
-            underway[place] = action
-            try:
-                if isinstance(action, AdoptPod | AdoptRevision):
-                    await self._may_adopt()
-                await self._requests.send(action)
-            except ApiError as error:
-                answer = await self._after_error(action, error)
-            else:
-                answer = self._after_success(action)
-            finally:
-                underway.pop(place, None)
+            with self._state.under_way(action):
+                try:
+                    if isinstance(action, AdoptPod | AdoptRevision):
+                        await self._may_adopt()
+                    await self._requests.send(action)
+                except ApiError as error:
+                    answer = await self._after_error(action, error)
+                else:
+                    answer = self._after_success(action)
             self.answers.append(answer)
             self._state.learn(answer, self._daemonset, elapsed(), known_full=self._is_quota_full)
             self._is_quota_full |= answer.is_full_quota

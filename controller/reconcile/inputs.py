@@ -89,10 +89,10 @@ def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
     """`world` with what earlier passes have learnt and the objects do not show, or show too late."""
     now, status = world.now, world.daemonset.status
     not_before, short_lived = state.node_backoff.not_before(moment), state.node_backoff.short_lived
-    held_back = {what: now + until - moment for what, until in state.held_back(moment).items()}
+    held_back = {what: now + until - moment for what, until in state.in_backoff(moment).items()}
     return replace(
         world,
-        awaited=frozenset(state.underway),
+        awaited=frozenset(state.awaited),
         no_resize=state.no_resize,
         refused_resizes=state.refused_resizes.copy(),
         unmapped=state.unmapped.copy(),

@@ -9,7 +9,8 @@ is empty. The objects in the cluster tell everything else, except which revision
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from math import inf
 
 import msgspec
@@ -128,18 +129,19 @@ ENDING_SECONDS = 30.0
 """Seconds for which a node is left alone while the namespace is being deleted: the DaemonSet will be deleted too."""
 PROOF = 2
 """Accepted creates of a revision after which its other pods are created all at once."""
-UNSURE_SECONDS = 30.0
+UNKNOWN_SECONDS = 30.0
 """Seconds for which a write whose answer was lost may yet be done: no server or proxy holds a request for longer."""
 NOT_LASTED = (DeleteReason.FAILED, DeleteReason.SUCCEEDED, DeleteReason.STRAY, DeleteReason.VANISHED)
 """Why pods are deleted that have not lasted. Any other deletion of ours is no failure of the node."""
 NO_RESIZE = "this server has no pods/resize, which takes Kubernetes 1.33, so new pods are made instead"
 
 
-class Unsure(Value):
-    """A write whose answer was lost. Until `until` (`elapsed`) it may yet be done."""
+class UnknownOutcome(Value):
+    """A write that may be done, or may yet be, though no answer says so."""
 
-    action: InDoubt
-    until: float
+    action: Action
+    until: float = inf
+    """Until when (`elapsed`); `inf`: its request is under way."""
 
 
 class DaemonSetState(msgspec.Struct):
@@ -149,8 +151,8 @@ class DaemonSetState(msgspec.Struct):
     generation: int = -1
     compiled: Compiled | None = None
     """The computed parts of the newest known generation; None: nothing yet."""
-    underway: dict[BackoffKey, Action] = msgspec.field(default_factory=dict)
-    """Actions that passes have begun and that are not answered yet, by place."""
+    unknown_outcomes: dict[BackoffKey, UnknownOutcome] = msgspec.field(default_factory=dict)
+    """Writes that are under way, and those to pods whose answer was lost."""
     status_writer: StatusWriter = msgspec.field(default_factory=StatusWriter)
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
     """The last pod that we saw on a node and that is gone, by node."""
@@ -174,8 +176,6 @@ class DaemonSetState(msgspec.Struct):
     """Creates of the revision `accepted_of` that were accepted since a pass whose creates were all refused."""
     accepted_of: str = ""
     """Hash of the revision that `accepted` counts."""
-    unsure: dict[BackoffKey, Unsure] = msgspec.field(default_factory=dict)
-    """Writes to pods whose answer was lost, by place."""
     refused_resizes: dict[str, str] = msgspec.field(default_factory=dict)
     """Messages with which the server refused to resize a pod, by its uid, until it accepts or the pod is gone."""
     unmapped: dict[str, str] = msgspec.field(default_factory=dict)
@@ -231,26 +231,46 @@ class DaemonSetState(msgspec.Struct):
         """Hash of the revision of which the server has accepted several pods: no slow start for it any more."""
         return self.accepted_of if self.accepted >= PROOF else ""
 
-    def held_back(self, moment: float) -> dict[BackoffKey, float]:
-        """Places that are held back now, and until when (`elapsed`). Included are places where a write whose answer
-        was lost may still be carried out, and, without an end, places where the server has not answered yet."""
-        held = self.places.in_backoff(moment)
-        for place, one in self.unsure.items():
-            if place in self.places.failing and one.until > moment:
-                held[place] = max(held.get(place, 0.0), one.until)
-        return held | dict.fromkeys(self.underway, inf)
+    @contextmanager
+    def under_way(self, action: Action) -> Iterator[None]:
+        """The request of an action is under way in this block; its outcome is unknown."""
+        key = action.backoff_key
+        before = self.unknown_outcomes.get(key)
+        self.unknown_outcomes[key] = UnknownOutcome(action=action)
+        try:
+            yield
+        finally:
+            self.unknown_outcomes.pop(key, None)
+            if before is not None and before.until < inf:
+                self.unknown_outcomes[key] = before
+
+    @property
+    def awaited(self) -> dict[BackoffKey, Action]:
+        """The actions that are under way."""
+        return {key: one.action for key, one in self.unknown_outcomes.items() if one.until == inf}
 
     @property
     def adopted(self) -> frozenset[str]:
         """The uids of the pods whose adoption is under way."""
-        return frozenset(one.pod.uid for one in self.underway.values() if isinstance(one, AdoptPod))
+        return frozenset(one.pod.uid for one in self.awaited.values() if isinstance(one, AdoptPod))
+
+    def in_backoff(self, moment: float) -> dict[BackoffKey, float]:
+        """Keys that are in back-off, and until when (`elapsed`), among them those of writes that may yet be done."""
+        found = self.places.in_backoff(moment)
+        return found | {key: max(found.get(key, 0.0), one.until) for key, one in self._undecided(moment).items()}
 
     def possible(self, moment: float) -> list[InDoubt]:
-        """Writes that the server has not answered, and writes whose answer was lost at places where writes fail. All
-        of them count as done."""
-        failing = self.places.failing
-        lost = (one.action for place, one in self.unsure.items() if place in failing and one.until > moment)
-        return [*(one for one in self.underway.values() if isinstance(one, InDoubt)), *lost]
+        """Writes that count as done because they may be: by the time of the next pass, or already."""
+        return [one.action for one in self._undecided(moment).values() if isinstance(one.action, InDoubt)]
+
+    def _undecided(self, moment: float) -> dict[BackoffKey, UnknownOutcome]:
+        """Writes that are under way, and those whose answer was lost where writes fail. Elsewhere the next pass makes
+        the same write again."""
+        return {
+            key: one
+            for key, one in self.unknown_outcomes.items()
+            if one.until == inf or (one.until > moment and key in self.places.failing)
+        }
 
     def reverted(self, action: Action, moment: float) -> ApiError | None:
         """The error for an action that the server accepts each time and somebody takes back; None: nobody does."""
@@ -296,8 +316,9 @@ class DaemonSetState(msgspec.Struct):
         `moment` is `elapsed`; `fresh`: the caches show all of our own writes."""
         self.node_backoff.forget_lasting(moment)
         if self.unanswered_names or self.strays:
-            self._look_for_strays(cached, fresh=fresh)
-        places = self.places.failing or self.places.inconclusive or self.unsure
+            self._find_strays(cached, fresh=fresh)
+            self._forget_answered_names(cached)
+        places = self.places.failing or self.places.inconclusive or self.unknown_outcomes
         by_name = self.unanswered_names or len(self.predecessors) > len(cached.nodes)
         many = len(self.reverted_writes.accepted) > 2 * len(cached.pods)
         if not (places or by_name or self.refused_resizes or self.unmapped or many):
@@ -306,22 +327,31 @@ class DaemonSetState(msgspec.Struct):
         objects = (*cached.pods, *cached.orphans, *cached.revisions, *cached.orphan_revisions)
         uids = {one.uid for one in objects}
         self.places.keep(lambda place: place.is_among(nodes, uids))
-        unsure = ((place, one) for place, one in self.unsure.items() if one.until > moment)
-        self.unsure = {place: one for place, one in unsure if place.is_among(nodes, uids)}
+        self.unknown_outcomes = {
+            key: one
+            for key, one in self.unknown_outcomes.items()
+            if one.until == inf or (one.until > moment and key.is_among(nodes, uids))
+        }
         self.refused_resizes = {uid: why for uid, why in self.refused_resizes.items() if uid in uids}
         self.unmapped = {uid: why for uid, why in self.unmapped.items() if uid in uids}
         self.reverted_writes.keep_keys(lambda place: place.is_among(nodes, uids))
         self.unanswered_names = {node: name for node, name in self.unanswered_names.items() if node in nodes}
         self.predecessors = {node: one for node, one in self.predecessors.items() if node in nodes}
 
-    def _look_for_strays(self, cached: Cached, *, fresh: bool) -> None:
-        """Learn from the caches what became of creates whose answer was lost, and forget strays that are gone."""
-        names = set(self.unanswered_names.items())
-        seen = [pod for pod in cached.pods if (pod.node, pod.name) in names or pod.uid in self.strays]
-        strays = {pod.uid for pod in seen if self.compiled is not None and not self.compiled.rules.owns(pod.labels)}
-        self.strays = strays if fresh else self.strays | strays
-        for pod in seen:
-            self.unanswered_names.pop(pod.node, None)
+    def _find_strays(self, cached: Cached, *, fresh: bool) -> None:
+        """Find the pods that the selector does not match among those whose create was not answered, and forget strays
+        that are gone or match again."""
+        names, known = self.unanswered_names, self.strays
+        rules = None if self.compiled is None else self.compiled.rules
+        suspects = [pod for pod in cached.pods if names.get(pod.node) == pod.name or pod.uid in known]
+        strays = {pod.uid for pod in suspects if rules is not None and not rules.owns(pod.labels)}
+        self.strays = strays if fresh else known | strays
+
+    def _forget_answered_names(self, cached: Cached) -> None:
+        """Forget the names of pods that the caches show."""
+        for pod in cached.pods:
+            if self.unanswered_names.get(pod.node) == pod.name:
+                del self.unanswered_names[pod.node]
 
     def forget_node(self, name: str) -> None:
         """Forget a node that is gone. A new pod for a new node of that name may have the old name."""
@@ -366,9 +396,9 @@ class DaemonSetState(msgspec.Struct):
 
     def _learn_of_place(self, answer: Answer, moment: float) -> None:
         place, means = answer.backoff_key, answer.means
-        self.unsure.pop(place, None)
+        self.unknown_outcomes.pop(place, None)
         if means is WriteVerdict.UNKNOWN_OUTCOME and isinstance(answer.action, InDoubt):
-            self.unsure[place] = Unsure(action=answer.action, until=moment + UNSURE_SECONDS)
+            self.unknown_outcomes[place] = UnknownOutcome(action=answer.action, until=moment + UNKNOWN_SECONDS)
         if means is None:
             self.places.record_success(place)
             if isinstance(answer.action, CreatePod):

@@ -16,12 +16,12 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.kube.decode import Malformed, Seen
 from controller.observe.daemonset_gauges import sample_daemonsets
-from controller.planner.actions import DeletePod, DeleteReason, PrepareDelete
+from controller.planner.actions import Action, DeletePod, DeleteReason, PrepareDelete
 from controller.planner.plan import Plan, plan
 from controller.planner.world import BackoffKey, World
 from controller.reconcile.caches import Caches
 from controller.reconcile.inputs import world_of
-from controller.reconcile.state import DaemonSetState, DaemonSetStates, ReadySeen, RestartsSeen
+from controller.reconcile.state import DaemonSetState, DaemonSetStates, ReadySeen, RestartsSeen, UnknownOutcome
 from tests.beds.stores import open_store
 from tests.beds.worlds import NOW, OURS, ds, pod, world
 
@@ -42,6 +42,11 @@ def world_seen(caches: Caches, state: DaemonSetState | None = None) -> World:
     (daemonset,) = caches.daemonsets.values()
     cached, state = caches.snapshot(daemonset), state or DaemonSetState()
     return world_of(daemonset, state.compiled_for(daemonset), cached, state, NOW, NOW, fresh=True)
+
+
+def begun(action: Action) -> DaemonSetState:
+    """A pass has begun this action."""
+    return DaemonSetState(unknown_outcomes={action.backoff_key: UnknownOutcome(action=action)})
 
 
 def changeable(held: object) -> Iterator[object]:
@@ -90,7 +95,7 @@ def test_a_pod_that_cannot_be_read_is_told_where_it_seems_to_belong(namespace: s
 def test_what_the_server_has_not_answered_is_awaited_and_left_alone() -> None:
     leaving = pod("node-0")
     asked = DeletePod(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED)
-    found = world_seen(caches_with([leaving]), DaemonSetState(underway={asked.backoff_key: asked}))
+    found = world_seen(caches_with([leaving]), begun(asked))
     assert found.awaited == frozenset({BackoffKey.of_object(leaving.uid)})
     assert found.in_backoff == {BackoffKey.of_object(leaving.uid): inf}
     assert [one.terminating for one in found.pods] == [True], "it may have been deleted"
@@ -99,7 +104,7 @@ def test_what_the_server_has_not_answered_is_awaited_and_left_alone() -> None:
 def test_a_pod_that_may_have_been_prepared_is_unavailable() -> None:
     leaving = pod("node-0")
     asked = PrepareDelete(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED, mark=False, held_by="label a=b")
-    found = world_seen(caches_with([leaving]), DaemonSetState(underway={asked.backoff_key: asked}))
+    found = world_seen(caches_with([leaving]), begun(asked))
     assert [one.ready for one in found.pods] == [False]
 
 
