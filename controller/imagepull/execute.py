@@ -109,12 +109,12 @@ class JobExecution:
             if verdict not in done_by:
                 self.errors.append(error)
                 PassLog.count_write(f"{name}_failed")
-                return error, state.places.record_error(key, verdict, elapsed())
+                return error, state.write_backoff.record_error(key, verdict, elapsed())
         else:
             PassLog.count_write(name)
         finally:
             state.in_flight.discard(key)
-        state.places.record_success(key)
+        state.write_backoff.record_success(key)
         return None
 
     async def _start(self, job: ImagePullJob, node: str) -> None:

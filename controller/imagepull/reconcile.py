@@ -26,7 +26,7 @@ from controller.runtime.clock import Clock, elapsed
 from controller.runtime.expectations import OF_PODS, Expectations
 from controller.runtime.pacing import PacedPass, Pacer
 from controller.runtime.store import Store
-from controller.runtime.workers import AT_ONCE, LOOK_AGAIN_SECONDS, ComeBack, Done, Outcome, Requeue, outcome
+from controller.runtime.workers import AT_ONCE, STALE_RETRY_SECONDS, Done, Outcome, Requeue, RequeueAfter, outcome
 from controller.runtime.workqueue import WorkItem
 
 PODS_LISTED_SECONDS = 30.0
@@ -100,7 +100,7 @@ class JobReconciler:
         job = self._caches.jobs.get(key)
         state = self._state_of(key, job)
         if self._is_stale(key):
-            return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
+            return RequeueAfter(STALE_RETRY_SECONDS, "own writes not seen yet")
         if job is None:
             return await self._clear_up(key, state, requeue)
         with PacedPass(self._pacer, key, requeue) as paced:
@@ -123,7 +123,7 @@ class JobReconciler:
 
     def server_back(self) -> None:
         for state in self._states.values():
-            state.places.server_back()
+            state.write_backoff.server_back()
 
     def node_gone(self, name: str) -> None:
         for state in self._states.values():
@@ -197,8 +197,8 @@ class JobReconciler:
                 first_seen=state.first_seen,
                 lost_pullers=state.lost_pullers,
                 in_flight=state.in_flight,
-                failing=state.places.failing.keys() | state.places.inconclusive.keys(),
-                in_backoff=state.places.in_backoff(moment),
+                failing=state.write_backoff.failing.keys() | state.write_backoff.inconclusive.keys(),
+                in_backoff=state.write_backoff.in_backoff(moment),
                 only_not_ready_since=state.only_not_ready_since,
                 max_creates=state.max_creates(moment),
                 refusal=state.refusal,
@@ -236,7 +236,7 @@ class JobReconciler:
             later,
             state.no_creates_before,
             state.refused_since + job.spec.timeout,
-            *state.places.in_backoff(moment).values(),
+            *state.write_backoff.in_backoff(moment).values(),
         ]
         if job.spec.pod_selector is not None and not _is_over(job, state):
             due = state.pods_listed + PODS_LISTED_SECONDS
@@ -253,7 +253,7 @@ class JobReconciler:
             self._pacer.forget(key)
             self._expectations.forget(str(key))
             return Done()
-        in_backoff = state.places.in_backoff(elapsed())
+        in_backoff = state.write_backoff.in_backoff(elapsed())
         ends = [one for one in pullers if not one.terminating and one.uid not in {*state.in_flight, *in_backoff}]
         execution = self._execution(key, state, requeue)
         await execution.carry_out([EndPuller(pod=one.ref) for one in ends[:CEILING]])
@@ -275,7 +275,7 @@ class JobReconciler:
         if wanted == before or STATUS in state.in_flight or job.terminating:
             return inf
         now = elapsed()
-        if (until := state.places.in_backoff(now).get(STATUS)) is not None:
+        if (until := state.write_backoff.in_backoff(now).get(STATUS)) is not None:
             return until
         urgent = before is None or wanted.completion_time != before.completion_time
         if (delay := state.pacer.delay(now, urgent=urgent)) > 0:

@@ -50,7 +50,7 @@ class JobState(msgspec.Struct):
     """The podSelector that `with_pods` belongs to."""
     only_not_ready_since: float = inf
     in_flight: set[str] = msgspec.field(default_factory=set)
-    places: WriteBackoff[str] = msgspec.field(default_factory=WriteBackoff)
+    write_backoff: WriteBackoff[str] = msgspec.field(default_factory=WriteBackoff)
     server_warnings: ServerWarnings = msgspec.field(default_factory=ServerWarnings)
     refusal: str = ""
     refused_since: float = inf
@@ -111,9 +111,9 @@ class JobState(msgspec.Struct):
         self.moved = self.moved or any(one and not same_image(one, image) for one in ours)
         self.node_of = here
         self.deleted &= here.keys()
-        if self.places.failing or self.places.inconclusive:
+        if self.write_backoff.failing or self.write_backoff.inconclusive:
             known = {STATUS, self.uid, *self.first_seen, *self.in_flight, *self.pending, *self.failed}
-            self.places.keep(known.__contains__)
+            self.write_backoff.keep(known.__contains__)
 
     def apply_plan(self, plan: JobPlan, moment: float) -> None:
         """Remember the results and the attempts of a plan."""

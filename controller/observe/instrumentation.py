@@ -40,11 +40,11 @@ from controller.reconcile.write_outcomes import verdict_on_template
 from controller.runtime.clock import Clock
 from controller.runtime.expectations import Stale
 from controller.runtime.watch import Connectivity, RestartReason
-from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry
+from controller.runtime.workers import Done, Outcome, Pass, RequeueAfter, Retry
 from controller.runtime.workqueue import WorkItem
 
 INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
-RESULT_OF: Final[Mapping[type[Outcome], str]] = {Done: "success", ComeBack: "requeue_after", Retry: "error"}
+RESULT_OF: Final[Mapping[type[Outcome], str]] = {Done: "success", RequeueAfter: "requeue_after", Retry: "error"}
 """The results as controller-runtime names them, for the log and the metrics."""
 
 NodeAction: TypeAlias = CreatePod | UpdateInPlace | DeletePod
@@ -94,7 +94,7 @@ class PassLog:
             case Retry(error=error):
                 settles_itself = isinstance(error, ApiError) and classify(error).write.settles_itself
                 say, fields["why"] = self._log.info if settles_itself else self._log.warning, error
-            case ComeBack(after=after, reason=reason):
+            case RequeueAfter(after=after, reason=reason):
                 fields |= {"requeue_after": round(after, 3), "requeue_reason": reason}
             case Done():
                 pass

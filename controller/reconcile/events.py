@@ -35,19 +35,19 @@ AGAIN_SECONDS: Final = 3600.0
 LONGEST_WARNING: Final = 512
 
 
-def success(action: actions.Action) -> Note | None:
+def success_event(action: actions.Action) -> Note | None:
     """The note about a write that was done; None: there is none."""
     match action:
         case actions.CreatePod(name=name):
-            return _told(names.SUCCESSFUL_CREATE, f"Created pod: {name}")
+            return _normal(names.SUCCESSFUL_CREATE, f"Created pod: {name}")
         case actions.DeletePod(name=name):
-            return _told(names.SUCCESSFUL_DELETE, f"Deleted pod: {name}")
+            return _normal(names.SUCCESSFUL_DELETE, f"Deleted pod: {name}")
         case actions.UpdateInPlace(name=name):
-            return _told(names.UPDATED_IN_PLACE, f"successfully update pod {name} in-place")
+            return _normal(names.UPDATED_IN_PLACE, f"successfully update pod {name} in-place")
         case actions.PrepareDelete(name=name, held_by=held_by):
-            return _told(names.PREPARED_DELETE, f"Pod {name} is held before its deletion by {held_by}")
+            return _normal(names.PREPARED_DELETE, f"Pod {name} is held before its deletion by {held_by}")
         case actions.CancelDelete(name=name):
-            return _told(names.CANCELLED_DELETE, f"Pod {name} stays: nothing wants it deleted any more")
+            return _normal(names.CANCELLED_DELETE, f"Pod {name} stays: nothing wants it deleted any more")
         case actions.DrainPod() | actions.ContinueInPlace() | actions.ResizePod() | actions.OpenGates():
             return None  # parts of an update in place
         case actions.AdoptPod() | actions.ReleasePod() | actions.RelabelPod() | actions.ProbeTemplate():
@@ -58,16 +58,16 @@ def success(action: actions.Action) -> Note | None:
             assert_never(action)
 
 
-def failure(action: actions.InDoubt, words: str) -> Note | None:
+def failure_event(action: actions.InDoubt, words: str) -> Note | None:
     """The note about a failed write, with the message of the server; None: only the condition Degraded reports it."""
     match action:
         case actions.CreatePod():
-            return _warned(names.FAILED_CREATE, f"Error creating: {words}")
+            return _warning(names.FAILED_CREATE, f"Error creating: {words}")
         case actions.DeletePod() | actions.PrepareDelete():
-            return _warned(names.FAILED_DELETE, f"Error deleting: {words}")
+            return _warning(names.FAILED_DELETE, f"Error deleting: {words}")
         case actions.UpdateInPlace(name=name, revision=revision):
             text = f"failed to update pod {name} in-place(revision {revision.hash}): {words}"
-            return _warned(names.FAILED_IN_PLACE, text)
+            return _warning(names.FAILED_IN_PLACE, text)
         case actions.DrainPod():
             return None
         case _:
@@ -78,25 +78,25 @@ class ServerWarnings(msgspec.Struct):
     """The warnings that the server has added to its answers, and that were told of one object: each of them once in
     an hour, and no more than `MOST_WARNINGS`, however many pods they are about."""
 
-    told: dict[str, float] = msgspec.field(default_factory=dict)
+    recorded: dict[str, float] = msgspec.field(default_factory=dict)
     """When (`elapsed`), by what it says."""
 
     def note(self, owner: str, text: str, moment: float) -> Note | None:
         """The note about a warning; None: it is not told now. `owner` is the name of the object whose pods it may
         name."""
         message = truncated(without_child_names(text, owner), LONGEST_WARNING)
-        self.told = {one: at for one, at in self.told.items() if moment - at < AGAIN_SECONDS}
-        if message in self.told or len(self.told) >= MOST_WARNINGS:
+        self.recorded = {one: at for one, at in self.recorded.items() if moment - at < AGAIN_SECONDS}
+        if message in self.recorded or len(self.recorded) >= MOST_WARNINGS:
             return None
-        self.told[message] = moment
-        return _warned(names.SERVER_WARNING, message)
+        self.recorded[message] = moment
+        return _warning(names.SERVER_WARNING, message)
 
 
-def _told(reason: str, message: str) -> Note:
+def _normal(reason: str, message: str) -> Note:
     return Note(warning=False, reason=reason, message=message)
 
 
-def _warned(reason: str, message: str) -> Note:
+def _warning(reason: str, message: str) -> Note:
     return Note(warning=True, reason=reason, message=message)
 
 
@@ -104,16 +104,16 @@ BURST = 25
 REFILL_SECONDS = 300.0
 """Seconds for one more event. The limits of client-go's EventSourceObjectSpamFilter: 25 events for one object, then
 one every five minutes."""
-SAME_WORDS_SECONDS = 600.0
+SAME_WARNING_SECONDS = 600.0
 """Seconds before the same warning may be repeated; client-go collects equal events over the same time."""
-SAID_MOST = 1000
+MOST_RECENT = 1000
 """Warnings that are remembered; when there are more, the older half may be repeated."""
-COUNTED_LEAST = 1000
+FEWEST_ALLOWANCES = 1000
 """The least number of objects whose events are counted before those that may send a whole burst again are dropped.
 Without that, objects that are gone would fill the table."""
 FLUSH_SECONDS = 3.0
 """Seconds for events that wait when the process ends."""
-WAITING_MOST = 1000
+MOST_WAITING = 1000
 """Events that wait to be sent; when there are more, the oldest are dropped and counted."""
 
 
@@ -139,16 +139,16 @@ class Recorder:
         self._waiting: deque[JSONObject] = deque()
         self._work = asyncio.Event()
         self._over = False
-        self._said: dict[tuple[str, str, str], float] = {}
+        self._recent: dict[tuple[str, str, str], float] = {}
         self._allowances: dict[tuple[str, bool], _Allowance] = {}
-        self._counted_most = COUNTED_LEAST
+        self._most_allowances = FEWEST_ALLOWANCES
         self._number = 0
 
     def __call__(self, about: NamespacedObject, note: Note, *, kind: str = KIND) -> None:
         now = elapsed()
         note = msgspec.structs.replace(note, message=truncated(note.message))
         words = (about.uid, note.reason, note.message)
-        if now - self._said.get(words, float("-inf")) < SAME_WORDS_SECONDS:
+        if now - self._recent.get(words, float("-inf")) < SAME_WARNING_SECONDS:
             return
         if not self._allows((about.uid, note.warning or note.of_rollout), now):
             if note.warning:
@@ -157,7 +157,7 @@ class Recorder:
         if note.warning or note.once:  # other notes name a pod and never repeat
             self._remember(words, now)
         self._number += 1
-        if len(self._waiting) >= WAITING_MOST:
+        if len(self._waiting) >= MOST_WAITING:
             self._waiting.popleft()
             self._on_drop()
         self._waiting.append(self._event(about, kind, note, self._clock()))
@@ -167,7 +167,7 @@ class Recorder:
         """Forget what was said about an object that is gone."""
         self._allowances.pop((uid, False), None)
         self._allowances.pop((uid, True), None)
-        self._said = {key: at for key, at in self._said.items() if key[0] != uid}
+        self._recent = {key: at for key, at in self._recent.items() if key[0] != uid}
 
     @asynccontextmanager
     async def sending(self) -> AsyncIterator[None]:
@@ -187,14 +187,14 @@ class Recorder:
                 sender.cancel()
 
     def _remember(self, words: tuple[str, str, str], now: float) -> None:
-        if len(self._said) >= SAID_MOST:
-            self._said = {key: at for key, at in self._said.items() if now - at < SAME_WORDS_SECONDS / 2}
-        self._said[words] = now
+        if len(self._recent) >= MOST_RECENT:
+            self._recent = {key: at for key, at in self._recent.items() if now - at < SAME_WARNING_SECONDS / 2}
+        self._recent[words] = now
 
     def _allows(self, whose: tuple[str, bool], now: float) -> bool:
-        if whose not in self._allowances and len(self._allowances) >= self._counted_most:
+        if whose not in self._allowances and len(self._allowances) >= self._most_allowances:
             self._allowances = {key: one for key, one in self._allowances.items() if one.at_moment(now) < BURST}
-            self._counted_most = max(COUNTED_LEAST, 2 * len(self._allowances))
+            self._most_allowances = max(FEWEST_ALLOWANCES, 2 * len(self._allowances))
         allowance = self._allowances.setdefault(whose, _Allowance(BURST, now))
         allowance.left, allowance.at = allowance.at_moment(now), now
         if allowance.left < 1:

@@ -128,9 +128,9 @@ class PlanExecution:
         state = self._state
         yield [action for action in self._actions if not isinstance(action, CreatePod)]
         creates = [action for action in self._actions if isinstance(action, CreatePod)]
-        again = [action for action in creates if action.backoff_key in state.places.failing]
+        again = [action for action in creates if action.backoff_key in state.write_backoff.failing]
         first = [action for action in creates if action not in again] if again else creates
-        size = len(first) if first and first[0].revision.hash == state.proven else 1
+        size = len(first) if first and first[0].revision.hash == state.past_slow_start else 1
         done, before = 0, len(self.answers)
         while done < len(first) and self._begins_more:
             came = len(self.answers)
@@ -182,15 +182,15 @@ class PlanExecution:
         reverted = self._state.reverted(action, elapsed())
         self._dependencies.observer.action_done(self._daemonset, action, reverted)
         if reverted is not None:
-            counts = self._state.places.is_suspect(action.backoff_key)
+            counts = self._state.write_backoff.is_suspect(action.backoff_key)
             return Answer(action=action, error=reverted, left=reverted, counts=counts)
-        self._say(events.success(action))
+        self._say(events.success_event(action))
         return Answer(action=action)
 
     async def _counts_as_failure(self, action: Action, error: ApiError, verdict: WriteVerdict) -> bool:
         if isinstance(error, UnknownFields):
             return False  # no node is at fault
-        counts = counts_as_failure(action, verdict, suspect=self._state.places.is_suspect(action.backoff_key))
+        counts = counts_as_failure(action, verdict, suspect=self._state.write_backoff.is_suspect(action.backoff_key))
         if counts is CountsAsFailure.UNLESS_DONE and isinstance(action, InDoubt):
             return not await self._reads.may_be_done(action)
         return counts is CountsAsFailure.YES
@@ -202,10 +202,10 @@ class PlanExecution:
             return await self._reads.still_exists(action)
         if decision is RetryDecision.CHECK and isinstance(action, InDoubt):
             if await self._reads.check_outcome(action):
-                self._say(events.success(action))
+                self._say(events.success_event(action))
         elif decision is RetryDecision.REPORT and isinstance(action, InDoubt):
             unknown = isinstance(error, UnknownFields)
-            self._say(events.failure(action, unknown_field_words(error.message) if unknown else error.message))
+            self._say(events.failure_event(action, unknown_field_words(error.message) if unknown else error.message))
         return decision is not RetryDecision.NONE
 
     async def _may_adopt(self) -> None:

@@ -73,7 +73,7 @@ def world_of(
         fresh=fresh,
         unreadable=cached.unreadable,
     )
-    known, possible = _with_state(seen, state, moment), state.possible(moment)
+    known, possible = _with_state(seen, state, moment), state.assumed_done(moment)
     return _as_if_done(known, possible) if possible else known
 
 
@@ -105,11 +105,11 @@ def _with_state(world: World, state: DaemonSetState, moment: float) -> World:
         asked=state.verdicts.asked,
         ask_at=now + state.verdicts.ask_at - moment,
         in_backoff=held_back,
-        due_again={what: now + since - moment for what, since in state.places.due_again(moment).items()},
+        due_again={what: now + since - moment for what, since in state.write_backoff.due_again(moment).items()},
         not_before={node: now + end - moment for node, end in not_before.items()},
         restored=_with_few_pods(state.node_backoff.restored, world.pods),
         short_lived={node: now + end - moment for node, end in short_lived.items()},
-        write_failure=state.write_failure.words if state.write_failure is not None else "",
+        write_failure=state.write_failure.message if state.write_failure is not None else "",
         reverted_externally=not state.reverted_writes.reverted_externally.isdisjoint(held_back),
         collisions=max(state.collisions, (status.collision_count or 0) if status is not None else 0),
     )

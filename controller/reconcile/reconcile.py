@@ -22,12 +22,12 @@ from controller.runtime.expectations import Stale
 from controller.runtime.pacing import PacedPass, Pacer
 from controller.runtime.workers import (
     AT_ONCE,
-    LOOK_AGAIN_SECONDS,
+    STALE_RETRY_SECONDS,
     Answers,
-    ComeBack,
     Done,
     Outcome,
     Requeue,
+    RequeueAfter,
     outcome,
 )
 from controller.runtime.workqueue import WorkItem
@@ -73,11 +73,11 @@ class Reconciler:
             self._pacer.forget(key)
             return Done()
         state = self._states.of(daemonset.uid)
-        if (rest := state.stands_back(daemonset, self._clock(), elapsed())) > 0:
-            return ComeBack(rest, "another controller wrote the status")
+        if (rest := state.seconds_yielded(daemonset, self._clock(), elapsed())) > 0:
+            return RequeueAfter(rest, "another controller wrote the status")
         stale = self._stale(daemonset)
-        if stale is not None and elapsed() - stale.since < LOOK_AGAIN_SECONDS:
-            return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
+        if stale is not None and elapsed() - stale.since < STALE_RETRY_SECONDS:
+            return RequeueAfter(STALE_RETRY_SECONDS, "own writes not seen yet")
         cached = self._caches.snapshot(daemonset)
         this = _Pass(daemonset, state, cached, now=self._clock(), moment=elapsed(), fresh=stale is None)
         with PacedPass(self._pacer, key, requeue) as paced:
@@ -151,7 +151,7 @@ class Reconciler:
         now = this.now + elapsed() - this.moment
         wakes_in = None if decided.wake_at is None else decided.wake_at - now
         again = not in_time or (decided.again and not errors)
-        return outcome(errors, due_in(wakes_in, status_due, again=again, fresh=this.fresh))
+        return outcome(errors, seconds_until_due(wakes_in, status_due, again=again, fresh=this.fresh))
 
     async def _carry_out(
         self, this: _Pass, decided: Plan, dependencies: Dependencies, requeue: Requeue
@@ -162,28 +162,28 @@ class Reconciler:
         def late(reason: str) -> None:
             if not execution.is_stopped:
                 execution.stop()
-                state.concluded(decided, execution.answers)
+                state.update_write_failure(decided, execution.answers)
             requeue(reason)
 
         def answered(answer: Answer) -> None:
             if answers.is_late and answer.left is not None:
-                state.concluded(Plan(), (answer,))
+                state.update_write_failure(Plan(), (answer,))
             answers.came()
 
         execution = PlanExecution(decided.actions, daemonset, state, dependencies, answered)
         with Answers(late) as answers:
             await execution.run()
         if not answers.is_late:
-            state.concluded(decided, execution.answers)
+            state.update_write_failure(decided, execution.answers)
         return execution.answers, not answers.is_late
 
 
-def due_in(wakes_in: float | None, status_due: float | None, *, again: bool, fresh: bool) -> float | None:
+def seconds_until_due(wakes_in: float | None, status_due: float | None, *, again: bool, fresh: bool) -> float | None:
     """Seconds after which the next pass is due even without an event; None: it is not.
 
     `wakes_in`: when the plan wants the next one. `status_due`: when the rest of the status may be written. `again`:
     something can be done at once, or is not answered. Without `fresh`, the caches did not show our own writes.
     """
     delays = [status_due, None if wakes_in is None else max(wakes_in, AT_ONCE)]
-    delays += [AT_ONCE if again else None, None if fresh else LOOK_AGAIN_SECONDS]
+    delays += [AT_ONCE if again else None, None if fresh else STALE_RETRY_SECONDS]
     return min((delay for delay in delays if delay is not None), default=None)

@@ -40,7 +40,7 @@ from controller.reconcile.in_place import Unmapped
 from controller.reconcile.node_backoff import NodeBackoff
 from controller.reconcile.status_writer import StatusConflict, StatusWriter, conflict_after, conflict_found
 from controller.reconcile.write_backoff import WriteBackoff
-from controller.reconcile.write_outcomes import Answer, RevertedWrites, Verdicts, WriteFailure, failure_after
+from controller.reconcile.write_outcomes import Answer, RevertedWrites, TemplateVerdicts, WriteFailure, failure_after
 from controller.runtime.expectations import CacheProgress
 from controller.settings import DEFAULT_GATES, FeatureGates
 
@@ -48,13 +48,13 @@ from controller.settings import DEFAULT_GATES, FeatureGates
 class NodeTimestamp(Value):
     """A timestamp that a pod has from the clock of its node, and when we noticed it by our own clock."""
 
-    said: float
+    reported: float
     """The timestamp by the clock of the node, in seconds since 1970."""
     seen: float | None
     """When we noticed it (`elapsed`); None: it was there when we looked first."""
 
 
-class ReadySeen(msgspec.Struct):
+class ReadyTimes(msgspec.Struct):
     """Remembers when we saw a pod ready whose Ready condition carries a time in our future: the clock of its node is
     ahead of ours, or ours was set back. Without this, such a pod would be available only when our clock has reached
     that time."""
@@ -69,21 +69,23 @@ class ReadySeen(msgspec.Struct):
         1970, `moment` by `elapsed`."""
         known, ahead = self.known, {}
         for pod in pods:
-            said = pod.ready_since
-            if said is None or (said <= now and not known):
+            reported = pod.ready_since
+            if reported is None or (reported <= now and not known):
                 continue
             before = known.get(pod.uid) if known else None
-            if before is not None and before.said == said:
+            if before is not None and before.reported == reported:
                 ahead[pod.uid] = before
-            elif said > now:
-                ahead[pod.uid] = NodeTimestamp(said=said, seen=self._seen(pod, said, current, now, moment))
+            elif reported > now:
+                ahead[pod.uid] = NodeTimestamp(
+                    reported=reported, seen=self._seen(pod, reported, current, now, moment)
+                )
         self.known, self.epoch = ahead, moment - now
 
     def since(self, now: float, moment: float) -> dict[str, float]:
         """When each such pod was first seen ready, in seconds since 1970, by uid."""
         return _since(self.known, now, moment)
 
-    def _seen(self, pod: Pod, said: float, current: Container[str], now: float, moment: float) -> float:
+    def _seen(self, pod: Pod, reported: float, current: Container[str], now: float, moment: float) -> float:
         """Since when a pod counts as ready (`elapsed`) whose Ready condition names a time after `now`.
 
         Old pods must not all count as unavailable, or all would be deleted at once. If our clock was set back, the
@@ -91,13 +93,13 @@ class ReadySeen(msgspec.Struct):
         creation is in the future, an old pod counts as always ready, and a current one as ready from now on.
         """
         if self.known is not None:
-            return min(said + self.epoch, moment)
+            return min(reported + self.epoch, moment)
         if pod.created <= now:
             return pod.created + moment - now
         return moment if pod.hash in current else -inf
 
 
-class RestartsSeen(msgspec.Struct):
+class RestartTimes(msgspec.Struct):
     """Notes when containers were restarted. With a clock that is behind, they would seem to have run for long."""
 
     known: dict[str, NodeTimestamp] | None = None
@@ -111,8 +113,10 @@ class RestartsSeen(msgspec.Struct):
         for pod in pods:
             if pod.restarted_at is not None:
                 before = known.get(pod.uid)
-                same = before is not None and before.said == pod.restarted_at
-                self.known[pod.uid] = before if before and same else NodeTimestamp(said=pod.restarted_at, seen=seen)
+                same = before is not None and before.reported == pod.restarted_at
+                self.known[pod.uid] = (
+                    before if before and same else NodeTimestamp(reported=pod.restarted_at, seen=seen)
+                )
 
     def since(self, now: float, moment: float) -> dict[str, float]:
         """When the containers of each pod were seen restarted, in seconds since 1970, by uid."""
@@ -123,15 +127,15 @@ def _since(known: dict[str, NodeTimestamp] | None, now: float, moment: float) ->
     return {uid: now + one.seen - moment for uid, one in (known or {}).items() if one.seen is not None}
 
 
-ROOM_AT_MOST = 30.0
+LONGEST_QUOTA_DELAY = 30.0
 """Seconds, at most, after which creates are tried again when a quota was full: no event tells that it was raised."""
-ENDING_SECONDS = 30.0
+TERMINATING_SECONDS = 30.0
 """Seconds for which a node is left alone while the namespace is being deleted: the DaemonSet will be deleted too."""
-PROOF = 2
+SLOW_START_CREATES = 2
 """Accepted creates of a revision after which its other pods are created all at once."""
 UNKNOWN_SECONDS = 30.0
 """Seconds for which a write whose answer was lost may yet be done: no server or proxy holds a request for longer."""
-NOT_LASTED = (DeleteReason.FAILED, DeleteReason.SUCCEEDED, DeleteReason.STRAY, DeleteReason.VANISHED)
+SHORT_LIVED_REASONS = (DeleteReason.FAILED, DeleteReason.SUCCEEDED, DeleteReason.STRAY, DeleteReason.VANISHED)
 """Why pods are deleted that have not lasted. Any other deletion of ours is no failure of the node."""
 NO_RESIZE = "this server has no pods/resize, which takes Kubernetes 1.33, so new pods are made instead"
 
@@ -161,11 +165,11 @@ class DaemonSetState(msgspec.Struct):
     with another name there could be two pods, if the first request is carried out late."""
     strays: set[str] = msgspec.field(default_factory=set)
     """uids of pods of ours that the selector has not matched since a write: a webhook changed their labels."""
-    ready_seen: ReadySeen = msgspec.field(default_factory=ReadySeen)
-    restarts_seen: RestartsSeen = msgspec.field(default_factory=RestartsSeen)
-    verdicts: Verdicts = msgspec.field(default_factory=Verdicts)
+    ready_seen: ReadyTimes = msgspec.field(default_factory=ReadyTimes)
+    restarts_seen: RestartTimes = msgspec.field(default_factory=RestartTimes)
+    verdicts: TemplateVerdicts = msgspec.field(default_factory=TemplateVerdicts)
     """The results of dry runs."""
-    places: WriteBackoff[BackoffKey] = msgspec.field(default_factory=WriteBackoff)
+    write_backoff: WriteBackoff[BackoffKey] = msgspec.field(default_factory=WriteBackoff)
     """The places where writes failed."""
     reverted_writes: RevertedWrites = msgspec.field(default_factory=RevertedWrites)
     """How often the same write was made to one object."""
@@ -212,8 +216,8 @@ class DaemonSetState(msgspec.Struct):
         if generation != self.generation:
             self.generation = generation
             self.node_backoff.clear()
-            self.verdicts.ask_anew()
-            self.places.clear()
+            self.verdicts.reset()
+            self.write_backoff.clear()
             self.reverted_writes.forget()
             self.refused_resizes.clear()
             self.unmapped.clear()
@@ -227,9 +231,9 @@ class DaemonSetState(msgspec.Struct):
         self.paused_since = (self.paused_since or now) if rolling is not None and rolling.paused else 0.0
 
     @property
-    def proven(self) -> str:
+    def past_slow_start(self) -> str:
         """Hash of the revision of which the server has accepted several pods: no slow start for it any more."""
-        return self.accepted_of if self.accepted >= PROOF else ""
+        return self.accepted_of if self.accepted >= SLOW_START_CREATES else ""
 
     @contextmanager
     def under_way(self, action: Action) -> Iterator[None]:
@@ -256,10 +260,10 @@ class DaemonSetState(msgspec.Struct):
 
     def in_backoff(self, moment: float) -> dict[BackoffKey, float]:
         """Keys that are in back-off, and until when (`elapsed`), among them those of writes that may yet be done."""
-        found = self.places.in_backoff(moment)
+        found = self.write_backoff.in_backoff(moment)
         return found | {key: max(found.get(key, 0.0), one.until) for key, one in self._undecided(moment).items()}
 
-    def possible(self, moment: float) -> list[InDoubt]:
+    def assumed_done(self, moment: float) -> list[InDoubt]:
         """Writes that count as done because they may be: by the time of the next pass, or already."""
         return [one.action for one in self._undecided(moment).values() if isinstance(one.action, InDoubt)]
 
@@ -269,12 +273,12 @@ class DaemonSetState(msgspec.Struct):
         return {
             key: one
             for key, one in self.unknown_outcomes.items()
-            if one.until == inf or (one.until > moment and key in self.places.failing)
+            if one.until == inf or (one.until > moment and key in self.write_backoff.failing)
         }
 
     def reverted(self, action: Action, moment: float) -> ApiError | None:
         """The error for an action that the server accepts each time and somebody takes back; None: nobody does."""
-        return self.reverted_writes.reverted(action, self.places.failing, moment)
+        return self.reverted_writes.reverted(action, self.write_backoff.failing, moment)
 
     def learn(self, answer: Answer, daemonset: DaemonSet, moment: float, *, known_full: bool = False) -> None:
         """Learn the answer to an action; `moment` is `elapsed`. `known_full`: the same pass has found the quota full.
@@ -283,25 +287,30 @@ class DaemonSetState(msgspec.Struct):
         may have been, counts all the same.
         """
         action = answer.action
-        if self.generation > daemonset.generation and answer.means not in (None, WriteVerdict.UNKNOWN_OUTCOME):
+        if self.generation > daemonset.generation and answer.verdict not in (None, WriteVerdict.UNKNOWN_OUTCOME):
             return
+        failing = self.write_backoff.failing
         if answer.is_full_quota:
             self.accepted = 0
             if not known_full:  # once, however many creates it refused
-                self.places.record_failure(POD_QUOTA, moment, at_most=ROOM_AT_MOST)
-        elif isinstance(action, CreatePod) and answer.error is None and answer.backoff_key not in self.places.failing:
+                self.write_backoff.record_failure(POD_QUOTA, moment, at_most=LONGEST_QUOTA_DELAY)
+        elif (
+            isinstance(action, CreatePod)
+            and answer.error is None
+            and answer.backoff_key not in self.write_backoff.failing
+        ):
             self.verdicts.created(action.revision.hash, moment)
             same = action.revision.hash == self.accepted_of
             self.accepted, self.accepted_of = (self.accepted + 1 if same else 1), action.revision.hash
-        self.reverted_writes.learn(answer, self.places.failing, moment)
+        self.reverted_writes.learn(answer, failing, moment)
         if not answer.is_full_quota:
             self._learn_of_place(answer, moment)
         self._learn_of_names(answer, daemonset)
         self._learn_of_action(answer, moment)
 
-    def concluded(self, decided: Plan, answers: Sequence[Answer]) -> None:
+    def update_write_failure(self, decided: Plan, answers: Sequence[Answer]) -> None:
         """Update the failure to report, after these answers were learnt."""
-        self.write_failure = failure_after(self.write_failure, decided, answers, self.places.failing)
+        self.write_failure = failure_after(self.write_failure, decided, answers, self.write_backoff.failing)
 
     def lost(self, pod: Pod, moment: float) -> None:
         """A pod is gone from its node. If a quota was full, there is room for one more pod now."""
@@ -309,7 +318,7 @@ class DaemonSetState(msgspec.Struct):
         if not stray:  # its create counts as failed
             self.node_backoff.ended(pod, moment)
         self.predecessors[pod.node] = Predecessor(uid=pod.uid) if stray else predecessor(pod)
-        self.places.record_success(POD_QUOTA)
+        self.write_backoff.record_success(POD_QUOTA)
 
     def forget_gone(self, cached: Cached, moment: float, *, fresh: bool = True) -> None:
         """Forget what is about nodes, pods and revisions that are gone; an answer may have come after they went.
@@ -318,7 +327,7 @@ class DaemonSetState(msgspec.Struct):
         if self.unanswered_names or self.strays:
             self._find_strays(cached, fresh=fresh)
             self._forget_answered_names(cached)
-        places = self.places.failing or self.places.inconclusive or self.unknown_outcomes
+        places = self.write_backoff.failing or self.write_backoff.inconclusive or self.unknown_outcomes
         by_name = self.unanswered_names or len(self.predecessors) > len(cached.nodes)
         many = len(self.reverted_writes.accepted) > 2 * len(cached.pods)
         if not (places or by_name or self.refused_resizes or self.unmapped or many):
@@ -326,7 +335,7 @@ class DaemonSetState(msgspec.Struct):
         nodes = {node.name for node in cached.nodes}
         objects = (*cached.pods, *cached.orphans, *cached.revisions, *cached.orphan_revisions)
         uids = {one.uid for one in objects}
-        self.places.keep(lambda place: place.is_among(nodes, uids))
+        self.write_backoff.keep(lambda place: place.is_among(nodes, uids))
         self.unknown_outcomes = {
             key: one
             for key, one in self.unknown_outcomes.items()
@@ -358,13 +367,13 @@ class DaemonSetState(msgspec.Struct):
         self.predecessors.pop(name, None)
         self.unanswered_names.pop(name, None)
         self.node_backoff.forget_node(name)
-        self.places.record_success(BackoffKey.of_node(name))
+        self.write_backoff.record_success(BackoffKey.of_node(name))
 
-    def stand_back(self, moment: float) -> None:
+    def yield_to_other_controller(self, moment: float) -> None:
         """Leave the DaemonSet alone for some time, because another controller has written its status."""
         self.status_conflict = conflict_after(self.status_conflict, moment)
 
-    def stands_back(self, daemonset: DaemonSet, now: float, moment: float) -> float:
+    def seconds_yielded(self, daemonset: DaemonSet, now: float, moment: float) -> float:
         """Seconds for which the DaemonSet is still left to another controller; 0: it is ours.
 
         The last write of that controller may be older than this process, and is then known from the object only, in
@@ -377,9 +386,9 @@ class DaemonSetState(msgspec.Struct):
     def _learn_of_action(self, answer: Answer, moment: float) -> None:
         error = answer.error
         match answer.action:
-            case CreatePod(node=node, name=name) if error is None or answer.means is WriteVerdict.UNKNOWN_OUTCOME:
+            case CreatePod(node=node, name=name) if error is None or answer.verdict is WriteVerdict.UNKNOWN_OUTCOME:
                 self.node_backoff.created(node, name, moment)
-            case DeletePod(node=node, why=why) if error is None and why not in NOT_LASTED:
+            case DeletePod(node=node, why=why) if error is None and why not in SHORT_LIVED_REASONS:
                 self.node_backoff.deleted(node, answer.action.name)
             case ProbeTemplate(revision=revision):
                 self.verdicts.learn(revision.hash, error, moment)
@@ -395,29 +404,29 @@ class DaemonSetState(msgspec.Struct):
             self.strays.add(error.stray)
 
     def _learn_of_place(self, answer: Answer, moment: float) -> None:
-        place, means = answer.backoff_key, answer.means
+        place, means = answer.backoff_key, answer.verdict
         self.unknown_outcomes.pop(place, None)
         if means is WriteVerdict.UNKNOWN_OUTCOME and isinstance(answer.action, InDoubt):
             self.unknown_outcomes[place] = UnknownOutcome(action=answer.action, until=moment + UNKNOWN_SECONDS)
         if means is None:
-            self.places.record_success(place)
+            self.write_backoff.record_success(place)
             if isinstance(answer.action, CreatePod):
-                self.places.record_success(POD_QUOTA)
+                self.write_backoff.record_success(POD_QUOTA)
             return
         if not means.of_the_place:
-            self.places.record_inconclusive(place)
+            self.write_backoff.record_inconclusive(place)
         if answer.counts and means is WriteVerdict.NAMESPACE_TERMINATING:
-            self.places.hold(place, ENDING_SECONDS, moment)
+            self.write_backoff.hold(place, TERMINATING_SECONDS, moment)
         elif answer.counts:
-            self.places.record_failure(place, moment)
+            self.write_backoff.record_failure(place, moment)
 
     def _learn_of_names(self, answer: Answer, daemonset: DaemonSet) -> None:
         """A name that belongs to somebody else's object is not used again. The name of a create that may still be
         carried out is used again."""
         if isinstance(answer.action, CreatePod):
-            if answer.means is WriteVerdict.UNKNOWN_OUTCOME:
+            if answer.verdict is WriteVerdict.UNKNOWN_OUTCOME:
                 self.unanswered_names[answer.action.node] = answer.action.name
-            elif answer.means in (None, WriteVerdict.ALREADY_EXISTS, WriteVerdict.MUTATED):
+            elif answer.verdict in (None, WriteVerdict.ALREADY_EXISTS, WriteVerdict.MUTATED):
                 self.unanswered_names.pop(answer.action.node, None)
         if not answer.taken:
             return

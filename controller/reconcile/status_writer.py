@@ -64,8 +64,8 @@ class OwnStatus(msgspec.Struct):
 
 FOREIGN_STATUS = "ForeignStatusWrite"
 STATUS_REVERTED = "StatusReverted"
-STAND_BACK_FIRST = 60.0
-STAND_BACK_AT_MOST = 900.0
+FIRST_YIELD = 60.0
+LONGEST_YIELD = 900.0
 """Seconds of the first pause and of the longest; the note below names both to users."""
 
 
@@ -99,11 +99,11 @@ def conflict_after(known: StatusConflict | None, now: float) -> StatusConflict:
     undisturbed for as long as the pause was, the next one is short again.
     """
     if known is None or now > known.until + known.pause:
-        pause = STAND_BACK_FIRST
+        pause = FIRST_YIELD
     elif now < known.until:
         pause = known.pause
     else:
-        pause = min(known.pause * 2, STAND_BACK_AT_MOST)
+        pause = min(known.pause * 2, LONGEST_YIELD)
     return StatusConflict(until=now + pause, pause=pause)
 
 
@@ -111,8 +111,8 @@ def conflict_found(ago: float, now: float) -> StatusConflict | None:
     """The conflict that a process finds which has just started, when the last write of the other controller is `ago`
     seconds old; None if that is too long ago. `ago` is negative if the clock of the writer is ahead of ours.
     """
-    left = STAND_BACK_FIRST - max(ago, 0.0)
-    return StatusConflict(until=now + left, pause=STAND_BACK_FIRST) if left > 0 else None
+    left = FIRST_YIELD - max(ago, 0.0)
+    return StatusConflict(until=now + left, pause=FIRST_YIELD) if left > 0 else None
 
 
 Conditions: TypeAlias = tuple[JSONObject, ...]

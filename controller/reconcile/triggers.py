@@ -59,7 +59,7 @@ class Triggers:
             and new is not None
             and (rival := new.status_writers.other_controller_since(old.status_writers))
         ):
-            self._states.of(new.uid).stand_back(self._moment())
+            self._states.of(new.uid).yield_to_other_controller(self._moment())
             self._observer.foreign_status(new, rival)
         same_wish = (
             old is not None

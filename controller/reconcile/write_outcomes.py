@@ -131,7 +131,7 @@ class Answer(Value, gc=True):
     """Whether the name that we derived for a new object belongs to an object of somebody else."""
 
     @property
-    def means(self) -> WriteVerdict | None:
+    def verdict(self) -> WriteVerdict | None:
         """The meaning of the error for a write; None: there is no error."""
         return None if self.error is None else classify(self.error).write
 
@@ -143,7 +143,7 @@ class Answer(Value, gc=True):
 
     @property
     def is_full_quota(self) -> bool:
-        return isinstance(self.action, CreatePod) and self.means is WriteVerdict.QUOTA_EXCEEDED
+        return isinstance(self.action, CreatePod) and self.verdict is WriteVerdict.QUOTA_EXCEEDED
 
 
 class Reverted(Conflict):
@@ -213,10 +213,10 @@ def _delay(failing: Mapping[BackoffKey, Delay], action: Action) -> float:
 
 
 class WriteFailure(Value):
-    words: str
+    message: str
     """The server's message."""
-    gist: str
-    """`words` without the object's name. Failures are compared by it, because the message differs for each pod only
+    without_name: str
+    """`message` without the object's name. Failures are compared by it, because the message differs for each pod only
     in the name."""
     kind: type[actions.Action]
 
@@ -239,8 +239,8 @@ def failure_after(
     if lasting:
         action, error = lasting[0]
         words = str(error)
-        told = WriteFailure(words=words, gist=words.replace(action.name, ""), kind=type(action))
-        same = before is not None and (before.kind, before.gist) == (told.kind, told.gist)
+        told = WriteFailure(message=words, without_name=words.replace(action.name, ""), kind=type(action))
+        same = before is not None and (before.kind, before.without_name) == (told.kind, told.without_name)
         return before if same else told
     if before is None or decided.all_written:
         return None
@@ -256,7 +256,7 @@ TRUSTED_SECONDS = 60.0
 """Seconds for which the server's acceptance of a template is trusted, for the same reason."""
 
 
-class Verdicts(msgspec.Struct):
+class TemplateVerdicts(msgspec.Struct):
     """The verdict on the newest revision of one DaemonSet."""
 
     hash: str = ""
@@ -278,7 +278,7 @@ class Verdicts(msgspec.Struct):
         expired = isinstance(self.verdict, Accepted) and moment >= self.accepted_at + TRUSTED_SECONDS
         return {} if expired else {self.hash: self.verdict}
 
-    def ask_anew(self) -> None:
+    def reset(self) -> None:
         """Have the server asked again, because the spec was edited: that may have removed the cause of a refusal."""
         self.ask_at, self.refusals, self.asked = 0.0, 0, 0
         if isinstance(self.verdict, Accepted):

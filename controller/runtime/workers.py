@@ -26,7 +26,7 @@ DRAIN_SECONDS = 20.0
 AT_ONCE = 0.001
 """Seconds until the next pass over a key that has more to do: practically none, but the key queues behind those that
 wait already."""
-LOOK_AGAIN_SECONDS = 1.0
+STALE_RETRY_SECONDS = 1.0
 """Seconds for which a stale pass waits for the event that makes it fresh; then it comes back by itself."""
 ANSWER_SECONDS = 2.0
 """Seconds for which a pass keeps its key while the server does not answer."""
@@ -36,7 +36,7 @@ class Done(msgspec.Struct, frozen=True):
     """Nothing more to do until a trigger comes."""
 
 
-class ComeBack(msgspec.Struct, frozen=True):
+class RequeueAfter(msgspec.Struct, frozen=True):
     """The pass succeeded; the next one is due in `after` seconds, because time alone will change the answer."""
 
     after: float
@@ -52,7 +52,7 @@ class Retry(msgspec.Struct, frozen=True):
     """Seconds after which something else is due, however long the delay has become; None: nothing is."""
 
 
-Outcome: TypeAlias = Done | ComeBack | Retry
+Outcome: TypeAlias = Done | RequeueAfter | Retry
 
 Requeue: TypeAlias = Callable[[str], None]
 """Makes the key of a pass due at once, for a reason. From then on another pass over it may run beside this one."""
@@ -143,7 +143,7 @@ def settle(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:
     match outcome:
         case Done():
             queue.forget(key)
-        case ComeBack(after=after, reason=reason):
+        case RequeueAfter(after=after, reason=reason):
             queue.forget(key)
             queue.add_after(key, after, reason)
         case Retry(at_least=at_least, at_most=at_most):
@@ -195,4 +195,4 @@ def outcome(errors: Sequence[ApiError], due: float | None = None) -> Outcome:
     which something is to be done even without an event; None: nothing is."""
     if errors:
         return Retry(errors[0], errors[0].retry_after or 0.0, due)
-    return Done() if due is None else ComeBack(due, "time passed")
+    return Done() if due is None else RequeueAfter(due, "time passed")

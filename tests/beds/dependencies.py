@@ -90,7 +90,7 @@ class Acting:
         """The server answers like this, and is asked no more and no less often."""
         self.script.answers[:] = answers
         self.script.requests.clear()
-        places = self.state.places
+        places = self.state.write_backoff
         work = PlanExecution(actions, self.daemonset, self.state, self.dependencies)
         run(work.run(), start=self.now)
         left = [str(answer) for answer in self.script.answers]

@@ -19,7 +19,7 @@ from controller.observe.instrumentation import Instrumentation
 from controller.observe.metrics import Metrics
 from controller.planner.validation import compiled
 from controller.runtime.pacing import Pacer
-from controller.runtime.workers import ANSWER_SECONDS, LOOK_AGAIN_SECONDS, ComeBack, Outcome
+from controller.runtime.workers import ANSWER_SECONDS, STALE_RETRY_SECONDS, Outcome, RequeueAfter
 from controller.runtime.workqueue import WorkItem
 from controller.settings import FeatureGates, Settings
 from controller.wiring import Parts
@@ -100,7 +100,7 @@ async def test_a_puller_created_while_pods_are_listed_is_not_lost() -> None:
         await jobs(ok())
         assert jobs.passes.asked == [STATUS]
         jobs.stored(replace(job(podSelector={"matchLabels": {"app": "web"}}), version="8"))
-        assert await jobs(Slow(5.0, pods)) == ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
+        assert await jobs(Slow(5.0, pods)) == RequeueAfter(STALE_RETRY_SECONDS, "own writes not seen yet")
         assert (jobs.passes.asked, jobs.attempts) == (["GET pods"], [])
 
 

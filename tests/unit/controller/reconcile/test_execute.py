@@ -32,7 +32,7 @@ from controller.planner.actions import (
     RenumberRevision,
 )
 from controller.planner.world import POD_QUOTA, Accepted, BackoffKey, TemplateRefused, TemplateVerdict
-from controller.reconcile.state import ENDING_SECONDS, PROOF
+from controller.reconcile.state import SLOW_START_CREATES, TERMINATING_SECONDS
 from controller.reconcile.write_backoff import FIRST_DELAY
 from controller.runtime.expectations import OF_PODS, CacheProgress
 from tests.beds.dependencies import Acting, refusal, stored
@@ -89,21 +89,23 @@ def test_a_node_is_left_alone_after_two_failures_that_are_its_own(
         (failure,) = acting.carry_out([create(0)], answer, *looks)
         assert type(failure.error) is error
         assert failure.action == create(0)
-    assert acting.state.places.in_backoff(NOW) == ({BackoffKey.of_node("node-0"): NOW + seconds} if seconds else {})
+    assert acting.state.write_backoff.in_backoff(NOW) == (
+        {BackoffKey.of_node("node-0"): NOW + seconds} if seconds else {}
+    )
 
 
 def test_a_full_quota_is_told_and_is_a_matter_of_all_pods_once_a_pass() -> None:
     """Many creates that are refused at once are one failure: else the next try would be minutes away."""
     acting = Acting()
     for _ in range(2):
-        acting.state.accepted, acting.state.accepted_of = PROOF, "v1"
+        acting.state.accepted, acting.state.accepted_of = SLOW_START_CREATES, "v1"
         failures = acting.carry_out([create(0), create(1)], QUOTA, QUOTA)
         assert [failure.action for failure in failures] == [create(0), create(1)]
-    assert acting.state.places.in_backoff(NOW) == {POD_QUOTA: NOW + HELD}
+    assert acting.state.write_backoff.in_backoff(NOW) == {POD_QUOTA: NOW + HELD}
     assert {note.reason for note in acting.notes} == {FAILED_CREATE}
     assert "exceeded quota" in acting.notes[0].message
     acting.carry_out([create(0)], ok())
-    assert acting.state.places.failing == {}, "there is room"
+    assert acting.state.write_backoff.failing == {}, "there is room"
     assert acting.notes[-1].reason == SUCCESSFUL_CREATE
 
 
@@ -122,9 +124,9 @@ def test_a_write_of_any_kind_that_fails_again_is_left_alone(action: Action) -> N
     acting = Acting()
     for _ in range(2):
         assert len(acting.carry_out([action], BROKEN)) == 1
-    assert acting.state.places.in_backoff(NOW) == {action.backoff_key: NOW + HELD}
+    assert acting.state.write_backoff.in_backoff(NOW) == {action.backoff_key: NOW + HELD}
     acting.carry_out([action], ok())
-    assert acting.state.places.failing == {}
+    assert acting.state.write_backoff.failing == {}
 
 
 def test_a_pod_that_cannot_be_deleted_is_left_alone_by_its_uid() -> None:
@@ -132,15 +134,15 @@ def test_a_pod_that_cannot_be_deleted_is_left_alone_by_its_uid() -> None:
     for _ in range(2):
         (failure,) = acting.carry_out([delete()], DENIED, stored("node-0-v1"))
         assert isinstance(failure.error, Forbidden)
-    assert acting.state.places.in_backoff(NOW) == {BackoffKey.of_object(pod("node-0").uid): NOW + HELD}
+    assert acting.state.write_backoff.in_backoff(NOW) == {BackoffKey.of_object(pod("node-0").uid): NOW + HELD}
     assert [note.reason for note in acting.notes] == [FAILED_DELETE] * 2
 
 
 def test_in_a_namespace_that_ends_a_place_is_left_alone_and_nothing_told() -> None:
     acting = Acting()
     assert acting.carry_out([create(0)], ENDING) == ()
-    assert acting.state.places.in_backoff(NOW) == {BackoffKey.of_node("node-0"): NOW + ENDING_SECONDS}
-    assert ENDING_SECONDS >= 10, "it may end for minutes, and every pass would ask again"
+    assert acting.state.write_backoff.in_backoff(NOW) == {BackoffKey.of_node("node-0"): NOW + TERMINATING_SECONDS}
+    assert TERMINATING_SECONDS >= 10, "it may end for minutes, and every pass would ask again"
     for _ in range(2):
         assert acting.carry_out([PROBE], ENDING) == ()
     verdicts = acting.state.verdicts
@@ -184,9 +186,9 @@ def test_an_inconclusive_answer_counts_from_the_third_in_a_row_on(answer: Answer
         (failure,) = acting.carry_out([create(0)], answer, *looks)
         told.append(failure.repeated)
     assert told == [False, False, True, True]
-    assert acting.state.places.in_backoff(NOW) == {BackoffKey.of_node("node-0"): NOW + HELD}
+    assert acting.state.write_backoff.in_backoff(NOW) == {BackoffKey.of_node("node-0"): NOW + HELD}
     acting.carry_out([create(0)], ok())
-    assert (acting.state.places.failing, acting.state.places.inconclusive) == ({}, {})
+    assert (acting.state.write_backoff.failing, acting.state.write_backoff.inconclusive) == ({}, {})
 
 
 def test_what_failed_before_is_tried_last_and_holds_up_no_other() -> None:
@@ -210,7 +212,7 @@ def test_a_conflict_is_tried_again_and_not_told() -> None:
     acting = Acting()
     (failure,) = acting.carry_out([delete()], refusal(409, "Conflict"))
     assert isinstance(failure.error, Conflict)
-    assert (acting.notes, acting.state.places.failing) == ([], {})
+    assert (acting.notes, acting.state.write_backoff.failing) == ([], {})
 
 
 def test_nothing_is_planned_before_the_caches_show_what_was_written() -> None:
@@ -234,7 +236,7 @@ def test_of_very_many_actions_a_limited_number_is_under_way() -> None:
             return await super().exchange(request)
 
     acting = Acting(script=Watched())
-    acting.state.accepted, acting.state.accepted_of = PROOF, "v1"
+    acting.state.accepted, acting.state.accepted_of = SLOW_START_CREATES, "v1"
     creates = [create(number) for number in range(3 * CEILING)]
     assert acting.carry_out(creates, *[ok()] * len(creates)) == ()
     assert (len(acting.asked), most) == (len(creates), CEILING)

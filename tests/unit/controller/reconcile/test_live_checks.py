@@ -243,7 +243,7 @@ def test_a_deletion_that_failed_may_have_come_through(found: Answer, is_there: b
     acting = Acting()
     for _ in range(2):
         acting.carry_out([DELETE], DENIED, found)
-    assert bool(acting.state.places.in_backoff(NOW)) is (is_there is True), "passed over"
+    assert bool(acting.state.write_backoff.in_backoff(NOW)) is (is_there is True), "passed over"
     if is_there is not None:
         acting = Acting()
         acting.carry_out([DELETE], LOST, found)
@@ -255,7 +255,7 @@ def test_a_node_is_passed_over_where_another_has_the_name_of_its_pod(owner: str,
     acting = Acting()
     for _ in range(2):
         acting.carry_out([CREATE], DENIED, stored("demo-0", owner=owner))
-    assert bool(acting.state.places.in_backoff(NOW)) is held_back
+    assert bool(acting.state.write_backoff.in_backoff(NOW)) is held_back
 
 
 def kept(rev: str, *, owner: str = OURS, labelled: bool = True, terminating: bool = False) -> Response:

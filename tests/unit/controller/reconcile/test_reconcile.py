@@ -13,10 +13,10 @@ from controller.api.names import ROLLOUT_COMPLETE
 from controller.kube.requests import Request, Response
 from controller.reconcile.caches import Cached
 from controller.reconcile.inputs import ImagePulls
-from controller.reconcile.reconcile import due_in
+from controller.reconcile.reconcile import seconds_until_due
 from controller.runtime.expectations import OF_PODS, STALE_WARNING
 from controller.runtime.pacing import FIRST_INTERVAL
-from controller.runtime.workers import ANSWER_SECONDS, AT_ONCE, LOOK_AGAIN_SECONDS, ComeBack, Done, Retry
+from controller.runtime.workers import ANSWER_SECONDS, AT_ONCE, STALE_RETRY_SECONDS, Done, RequeueAfter, Retry
 from tests.beds.dependencies import refusal
 from tests.beds.scripted import Answer, Slow, ok
 from tests.beds.virtual_time import now, virtual_time
@@ -96,7 +96,7 @@ async def test_an_answer_that_comes_during_a_list_is_waited_for_in_the_cache() -
         next(steps)
         await asyncio.sleep(4)  # until the deletion is answered
         for _ in steps:
-            assert await passes() == ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
+            assert await passes() == RequeueAfter(STALE_RETRY_SECONDS, "own writes not seen yet")
             assert passes.asked == []
 
 
@@ -155,20 +155,20 @@ async def test_each_late_answer_requeues_its_key() -> None:
     async with passes.slow(Slow(ANSWER_SECONDS + 3, ok())) as passing:
         await passes(ok())
     assert passes.woken == ["not answered yet", "answered at last"]
-    assert passing.result() == ComeBack(AT_ONCE, "time passed")
+    assert passing.result() == RequeueAfter(AT_ONCE, "time passed")
 
 
 @virtual_time
 async def test_own_writes_that_are_not_seen_hold_up_actions_but_not_the_status() -> None:
     passes = Passes()
     passes.acting.dependencies.expectations.expect_version(OURS, OF_PODS, "50", now())
-    assert await passes() == ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
+    assert await passes() == RequeueAfter(STALE_RETRY_SECONDS, "own writes not seen yet")
     assert passes.asked == []
-    await asyncio.sleep(LOOK_AGAIN_SECONDS)
+    await asyncio.sleep(STALE_RETRY_SECONDS)
     outcome = await passes(ok())
     assert passes.asked == [STATUS], "no pod is made from caches that may lack it"
-    assert isinstance(outcome, ComeBack)
-    assert outcome.after <= LOOK_AGAIN_SECONDS
+    assert isinstance(outcome, RequeueAfter)
+    assert outcome.after <= STALE_RETRY_SECONDS
     passes.pods_seen_until(50)
     await passes.freely()
     assert passes.asked[0] == "POST pods"
@@ -201,18 +201,18 @@ async def test_a_status_that_was_just_written_is_not_written_again_at_once() -> 
     await passes(ok())
     passes.pods_are([pod("node-0"), *young[1:]], version=8)
     outcome = await passes()
-    assert isinstance(outcome, ComeBack)
+    assert isinstance(outcome, RequeueAfter)
     assert 0 < outcome.after <= FIRST_INTERVAL
     await asyncio.sleep(outcome.after)
     await passes(ok())
     passes.pods_are([pod("node-0"), pod("node-1"), *young[2:]], version=9)
-    assert isinstance(await passes(), ComeBack), "and the next one waits longer"
+    assert isinstance(await passes(), RequeueAfter), "and the next one waits longer"
 
 
 @virtual_time
 async def test_what_time_alone_will_change_is_looked_at_then() -> None:
     outcome = await Passes(ds(min_ready=60), pods=[pod("node-0", ready=ago(20))])(ok())
-    assert isinstance(outcome, ComeBack)
+    assert isinstance(outcome, RequeueAfter)
     assert 40 < outcome.after < 41
     outcome = await Passes(ds(min_ready=60), nodes=2, pods=[pod("node-0", ready=ago(20))])(CONFLICT, ok())
     assert isinstance(outcome, Retry)
@@ -231,15 +231,15 @@ async def test_what_time_alone_will_change_is_looked_at_then() -> None:
         (None, 2.0, False, True, 2.0),
         (60.0, 2.0, True, True, AT_ONCE),
         (None, None, True, False, AT_ONCE),
-        (None, None, False, False, LOOK_AGAIN_SECONDS),
-        (60.0, 2.0, False, False, LOOK_AGAIN_SECONDS),
+        (None, None, False, False, STALE_RETRY_SECONDS),
+        (60.0, 2.0, False, False, STALE_RETRY_SECONDS),
         (0.5, None, False, False, 0.5),
     ],
 )
 def test_the_next_pass_is_due_when_the_first_of_its_reasons_is(
     wakes_in: float | None, status_due: float | None, again: bool, fresh: bool, due: float | None
 ) -> None:
-    assert due_in(wakes_in, status_due, again=again, fresh=fresh) == due
+    assert seconds_until_due(wakes_in, status_due, again=again, fresh=fresh) == due
 
 
 BUSY = refusal(429, retry_after=99)

@@ -17,12 +17,12 @@ from controller.kube.sender import Sender
 from controller.planner.actions import Note
 from controller.reconcile.events import (
     BURST,
-    COUNTED_LEAST,
+    FEWEST_ALLOWANCES,
     FLUSH_SECONDS,
+    MOST_RECENT,
+    MOST_WAITING,
     REFILL_SECONDS,
-    SAID_MOST,
-    SAME_WORDS_SECONDS,
-    WAITING_MOST,
+    SAME_WARNING_SECONDS,
     Recorder,
 )
 from tests.beds.virtual_time import clock, virtual_time
@@ -87,7 +87,7 @@ async def test_the_same_warning_is_said_again_only_after_ten_minutes() -> None:
     async with wire.sending() as recorder:
         recorder(ds(), REFUSED)
         recorder(ds(), REFUSED)
-        await asyncio.sleep(SAME_WORDS_SECONDS + 1)
+        await asyncio.sleep(SAME_WARNING_SECONDS + 1)
         recorder(ds(), REFUSED)
     assert wire.reasons() == ["TemplateRefused"] * 2
 
@@ -140,22 +140,22 @@ async def test_an_event_that_the_server_refuses_is_counted() -> None:
 async def test_of_events_that_pile_up_the_oldest_are_dropped_and_counted() -> None:
     wire = Wire()
     recorder = wire.recorder()
-    for number in range(WAITING_MOST + 3):  # none is sent yet
+    for number in range(MOST_WAITING + 3):  # none is sent yet
         recorder(replace(ds(), uid=f"uid-{number}"), created(number))
     async with recorder.sending():
         pass
-    assert (len(wire.events), wire.dropped) == (WAITING_MOST, 3)
+    assert (len(wire.events), wire.dropped) == (MOST_WAITING, 3)
     assert wire.events[0]["message"] == "Created pod: demo-3"
 
 
 @virtual_time
 async def test_of_warnings_that_were_said_only_so_many_are_remembered() -> None:
     recorder = Wire().recorder()
-    for number in range(SAID_MOST):
+    for number in range(MOST_RECENT):
         recorder(replace(ds(), uid=f"uid-{number}"), REFUSED)
-    await asyncio.sleep(SAME_WORDS_SECONDS / 2)
+    await asyncio.sleep(SAME_WARNING_SECONDS / 2)
     recorder(replace(ds(), uid="uid-of-one-more"), REFUSED)
-    assert len(recorder._said) == 1
+    assert len(recorder._recent) == 1
 
 
 @virtual_time
@@ -164,8 +164,8 @@ async def test_of_a_daemonset_that_is_gone_nothing_is_remembered() -> None:
     recorder(ds(), REFUSED)
     recorder(ds(), created(1))
     recorder.forget(ds().uid)
-    assert (recorder._said, recorder._allowances) == ({}, {})
-    for number in range(1, COUNTED_LEAST):
+    assert (recorder._recent, recorder._allowances) == ({}, {})
+    for number in range(1, FEWEST_ALLOWANCES):
         gone = replace(ds(), uid=f"uid-{number}")
         recorder.forget(gone.uid)
         recorder(gone, created(1))

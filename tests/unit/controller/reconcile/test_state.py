@@ -13,8 +13,14 @@ from controller.planner.plan import Plan
 from controller.planner.world import POD_QUOTA, Accepted, BackoffKey, FormerPod, Predecessor
 from controller.reconcile.caches import Cached
 from controller.reconcile.state import DaemonSetState, DaemonSetStates, UnknownOutcome
-from controller.reconcile.status_writer import STAND_BACK_FIRST, OwnStatus
-from controller.reconcile.write_outcomes import ASK_AGAIN_AT_MOST, ASK_AGAIN_SECONDS, Answer, Verdicts, WriteFailure
+from controller.reconcile.status_writer import FIRST_YIELD, OwnStatus
+from controller.reconcile.write_outcomes import (
+    ASK_AGAIN_AT_MOST,
+    ASK_AGAIN_SECONDS,
+    Answer,
+    TemplateVerdicts,
+    WriteFailure,
+)
 from controller.runtime.expectations import CacheProgress
 from tests.beds.dry_runs import refusing
 from tests.beds.worlds import NOW, ds, node, pod, revision, template
@@ -29,9 +35,9 @@ def test_a_node_that_is_gone_leaves_nothing_behind() -> None:
     states = DaemonSetStates()
     state = states.of("uid-1")
     state.predecessors["node-3"] = Predecessor(uid="p", pod=FormerPod(hash="v1"))
-    state.places.record_failure(BackoffKey.of_node("node-3"), 1.0)
+    state.write_backoff.record_failure(BackoffKey.of_node("node-3"), 1.0)
     states.forget_node("node-3")
-    assert (state.predecessors, state.places.failing) == ({}, {})
+    assert (state.predecessors, state.write_backoff.failing) == ({}, {})
 
 
 @pytest.mark.parametrize("gone", [True, False])
@@ -57,8 +63,8 @@ def test_an_answer_about_what_is_gone_is_kept_no_longer_than_a_pass(gone: bool) 
     ]
     others = [BackoffKey.of_template("v2"), BackoffKey.of_revision(), POD_QUOTA]
     for place in (*about, BackoffKey.of_keeping(uid), *others):
-        state.places.record_failure(place, 1.0)
-        state.places.record_inconclusive(place)
+        state.write_backoff.record_failure(place, 1.0)
+        state.write_backoff.record_inconclusive(place)
     made = CreatePod(node="node-0", name="demo-1", revision=revision("v2"))
     state.unknown_outcomes = {made.backoff_key: UnknownOutcome(action=made, until=9.0)}
     state.refused_resizes, state.unanswered_names = {uid: "no"}, {"node-0": "demo-1"}
@@ -67,7 +73,7 @@ def test_an_answer_about_what_is_gone_is_kept_no_longer_than_a_pass(gone: bool) 
     left = [*state.unknown_outcomes.values(), *state.refused_resizes, *state.unanswered_names, *state.predecessors]
     assert len(left) == (0 if gone else 4)
     kept = {*others} if gone else {*about, BackoffKey.of_keeping(uid), *others}
-    assert (set(state.places.failing), set(state.places.inconclusive)) == (kept, kept)
+    assert (set(state.write_backoff.failing), set(state.write_backoff.inconclusive)) == (kept, kept)
     state.forget_gone(cached, 9.0)
     assert state.unknown_outcomes == {}, "by now it is done or lost"
 
@@ -114,10 +120,10 @@ def test_a_pause_counts_from_the_first_pass_that_found_it() -> None:
 def test_a_rivals_write_of_before_is_looked_at_only_until_we_have_written() -> None:
     """Later ones are told by the watch; else a write of the same second as ours would be answered for ever."""
     rivals = replace(ds(), status_writers=StatusWriters(ours=NOW - 20, theirs=NOW - 10, other="kruise-manager"))
-    assert DaemonSetState().stands_back(rivals, NOW, 0.0) == STAND_BACK_FIRST - 10
+    assert DaemonSetState().seconds_yielded(rivals, NOW, 0.0) == FIRST_YIELD - 10
     state = DaemonSetState()
     state.status_writer.own.version = 12
-    assert state.stands_back(rivals, NOW, 0.0) == 0.0
+    assert state.seconds_yielded(rivals, NOW, 0.0) == 0.0
     assert state.status_conflict is None
 
 
@@ -132,7 +138,7 @@ def test_a_refused_template_is_asked_about_ever_more_seldom() -> None:
 
 
 def test_an_acceptance_is_trusted_for_a_minute_and_one_generation() -> None:
-    verdicts = Verdicts()
+    verdicts = TemplateVerdicts()
     verdicts.learn("v1", None, 100.0)
     assert verdicts.known(159.9) == {"v1": Accepted()}
     assert verdicts.known(160.0) == {}
@@ -140,14 +146,14 @@ def test_an_acceptance_is_trusted_for_a_minute_and_one_generation() -> None:
     assert verdicts.known(229.9) == {"v1": Accepted()}, "a pod that was created says the same"
     verdicts.created("v2", 229.9)
     assert verdicts.known(229.9) == {"v1": Accepted()}, "nothing of another revision"
-    verdicts.ask_anew()
+    verdicts.reset()
     assert verdicts.known(229.9) == {}
     verdicts.created("v1", 230.0)
     assert verdicts.known(230.0) == {}, "each generation is asked about"
 
 
 def test_one_verdict_is_kept_however_many_edits_there_were() -> None:
-    verdicts = Verdicts()
+    verdicts = TemplateVerdicts()
     for number in range(300):
         verdicts.learn(f"v{number}", None, float(number))
     assert verdicts.known(299.0) == {"v299": Accepted()}
@@ -155,16 +161,16 @@ def test_one_verdict_is_kept_however_many_edits_there_were() -> None:
 
 def test_another_generation_begins_with_a_clean_page() -> None:
     """An edit may be the cure of all that failed."""
-    told = WriteFailure(words="no", gist="no", kind=CreatePod)
+    told = WriteFailure(message="no", without_name="no", kind=CreatePod)
     state = DaemonSetState(generation=1, write_failure=told)
     for _ in range(2):
-        state.places.record_failure(BackoffKey.of_node("node-3"), NOW)
+        state.write_backoff.record_failure(BackoffKey.of_node("node-3"), NOW)
     state.learn(REFUSED, ds(), NOW)
     state.begin(1, CacheProgress())
     assert (state.write_failure, state.verdicts.refusals) == (told, 1)
     state.begin(2, CacheProgress())
     assert (state.write_failure, state.verdicts.refusals) == (None, 0)
-    assert state.places.in_backoff(NOW) == {}
+    assert state.write_backoff.in_backoff(NOW) == {}
     assert state.verdicts.ask_at == 0.0
     state.learn(REFUSED, ds(generation=2), NOW)
     assert state.verdicts.ask_at == NOW + ASK_AGAIN_SECONDS

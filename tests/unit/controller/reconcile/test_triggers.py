@@ -24,7 +24,7 @@ from controller.planner.world import FormerPod, Predecessor
 from controller.reconcile.caches import Caches
 from controller.reconcile.dependencies import Dependencies, Observer
 from controller.reconcile.state import DaemonSetStates
-from controller.reconcile.status_writer import STAND_BACK_FIRST
+from controller.reconcile.status_writer import FIRST_YIELD
 from controller.reconcile.triggers import Triggers
 from controller.runtime.expectations import Expectations
 from controller.runtime.pacing import Urgency
@@ -179,7 +179,7 @@ async def test_another_writer_of_the_status_is_told_and_left_alone() -> None:
     woken = Woken(replace(ds(), status_writers=StatusWriters(ours=NOW)))
     woken.daemonset(replace(ds(), status_writers=StatusWriters(ours=NOW, theirs=NOW, other="kruise-manager")))
     assert woken.foreign == [("demo", "kruise-manager")]
-    assert woken.states.of(OURS).stands_back(ds(), NOW, now()) == STAND_BACK_FIRST
+    assert woken.states.of(OURS).seconds_yielded(ds(), NOW, now()) == FIRST_YIELD
 
 
 def test_all_are_woken_when_the_server_is_back() -> None:

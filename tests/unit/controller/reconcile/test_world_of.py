@@ -21,7 +21,7 @@ from controller.planner.plan import Plan, plan
 from controller.planner.world import BackoffKey, World
 from controller.reconcile.caches import Caches
 from controller.reconcile.inputs import world_of
-from controller.reconcile.state import DaemonSetState, DaemonSetStates, ReadySeen, RestartsSeen, UnknownOutcome
+from controller.reconcile.state import DaemonSetState, DaemonSetStates, ReadyTimes, RestartTimes, UnknownOutcome
 from tests.beds.stores import open_store
 from tests.beds.worlds import NOW, OURS, ds, pod, world
 
@@ -125,15 +125,15 @@ BEGAN = NOW - 500.0
 """When our machine began to count `elapsed`."""
 
 
-def seen(state: ReadySeen, *pods: Pod, at: float = NOW, ahead: float = 0.0) -> dict[str, float]:
+def seen(state: ReadyTimes, *pods: Pod, at: float = NOW, ahead: float = 0.0) -> dict[str, float]:
     """Since when they are ready, in true time, where v2 is current; by so many seconds our clock is ahead of that."""
     state.look(pods, {"v2"}, at + ahead, at - BEGAN)
     return {uid: since - ahead for uid, since in state.since(at + ahead, at - BEGAN).items()}
 
 
-def looked() -> ReadySeen:
+def looked() -> ReadyTimes:
     """Nobody was ready yet at the first look."""
-    state = ReadySeen()
+    state = ReadyTimes()
     seen(state, at=NOW - 1)
     return state
 
@@ -148,9 +148,9 @@ def test_a_ready_pod_counts_from_its_first_sight_where_the_clock_is_ahead() -> N
 def test_at_the_first_look_a_pod_counts_by_its_creation_or_revision() -> None:
     """After a restart of the controller nothing better is known, and the old pods must not all seem unavailable."""
     ahead = pod("node-0", ready=NOW + 90, created=NOW - 3600)
-    assert seen(ReadySeen(), ahead) == {ahead.uid: NOW - 3600}
+    assert seen(ReadyTimes(), ahead) == {ahead.uid: NOW - 3600}
     old, current = (pod("node-0", rev, ready=NOW - 90, created=NOW - 100) for rev in ("v1", "v2"))
-    assert seen(ReadySeen(), old, current, ahead=-3600) == {old.uid: -inf, current.uid: NOW}, "our clock is behind"
+    assert seen(ReadyTimes(), old, current, ahead=-3600) == {old.uid: -inf, current.uid: NOW}, "our clock is behind"
 
 
 def test_a_clock_that_is_set_makes_no_pod_ready_later_or_sooner() -> None:
@@ -172,7 +172,7 @@ def test_a_pod_that_becomes_ready_again_or_goes_is_seen_anew() -> None:
     assert state.known == {}, "nothing is kept of a pod that is not ready any more"
 
 
-def restarts(state: RestartsSeen, *pods: Pod, at: float = NOW) -> dict[str, float]:
+def restarts(state: RestartTimes, *pods: Pod, at: float = NOW) -> dict[str, float]:
     state.look(pods, at - BEGAN)
     return state.since(at, at - BEGAN)
 
@@ -182,19 +182,19 @@ def restarted(said: float, **fields: bool) -> Pod:
 
 
 def test_a_restart_counts_from_when_it_was_first_seen() -> None:
-    state, never = RestartsSeen(), pod("node-0")
+    state, never = RestartTimes(), pod("node-0")
     assert restarts(state, never, at=NOW - 1) == {}
     once = restarted(NOW - 90)
     assert restarts(state, once) == {once.uid: NOW}
     assert restarts(state, once, at=NOW + 5) == {once.uid: NOW}
     assert restarts(state, restarted(NOW - 80), at=NOW + 9) == {once.uid: NOW + 9}, "and the next one"
-    state = RestartsSeen()
+    state = RestartTimes()
     for at in (NOW, NOW + 5):
         assert restarts(state, once, at=at) == {}, "one from before this process counts by its node's word"
 
 
 def test_a_first_update_in_place_is_not_taken_for_a_restart() -> None:
-    state, crashed = RestartsSeen(), restarted(NOW - 9)
+    state, crashed = RestartTimes(), restarted(NOW - 9)
     restarts(state, at=NOW - 99)
     assert restarts(state, crashed) == {crashed.uid: NOW}
     assert restarts(state, restarted(NOW - 9, updated_in_place=True), at=NOW + 60) == {crashed.uid: NOW}

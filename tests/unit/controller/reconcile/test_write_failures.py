@@ -109,61 +109,61 @@ def test_what_an_error_counts_as_and_leaves_to_do(means: WriteVerdict) -> None:
 # for how long a place is left alone
 
 
-def test_a_place_is_left_alone_from_its_second_failure_on() -> None:
-    places: WriteBackoff[str] = WriteBackoff()
-    places.record_failure("node-3", 100.0)
-    assert places.in_backoff(100.0) == {}, "the first failure may be chance: it is tried again at once"
-    places.record_failure("node-3", 100.0)
-    assert places.in_backoff(100.0) == {"node-3": 101.0}
-    places.record_failure("node-3", 101.0)
-    assert places.in_backoff(102.5) == {"node-3": 103.0}
-    assert places.in_backoff(103.0) == {}
+def test_a_key_is_in_backoff_from_its_second_failure_on() -> None:
+    backoff: WriteBackoff[str] = WriteBackoff()
+    backoff.record_failure("node-3", 100.0)
+    assert backoff.in_backoff(100.0) == {}, "the first failure may be chance: it is tried again at once"
+    backoff.record_failure("node-3", 100.0)
+    assert backoff.in_backoff(100.0) == {"node-3": 101.0}
+    backoff.record_failure("node-3", 101.0)
+    assert backoff.in_backoff(102.5) == {"node-3": 103.0}
+    assert backoff.in_backoff(103.0) == {}
     for _ in range(20):
-        places.record_failure("node-3", 200.0)
-    assert places.in_backoff(200.0) == {"node-3": 200.0 + LONGEST_DELAY}
+        backoff.record_failure("node-3", 200.0)
+    assert backoff.in_backoff(200.0) == {"node-3": 200.0 + LONGEST_DELAY}
 
 
-def test_of_many_places_that_fail_those_that_wait_are_kept() -> None:
-    places: WriteBackoff[str] = WriteBackoff()
+def test_of_many_failing_keys_those_in_backoff_are_kept() -> None:
+    backoff: WriteBackoff[str] = WriteBackoff()
     for _ in range(2):
-        places.record_failure("node-that-waits", NOW)
+        backoff.record_failure("node-that-waits", NOW)
     for number in range(KEPT):
-        places.record_failure(f"node-{number}", NOW)
-    places.record_failure("one-more", NOW + 0.5)
-    assert sorted(places.failing) == ["node-that-waits", "one-more"]
+        backoff.record_failure(f"node-{number}", NOW)
+    backoff.record_failure("one-more", NOW + 0.5)
+    assert sorted(backoff.failing) == ["node-that-waits", "one-more"]
 
 
 @pytest.mark.parametrize("means", list(WriteVerdict), ids=lambda means: means.name)
-def test_a_failure_counts_if_it_is_of_the_place_or_the_third_in_a_row(means: WriteVerdict) -> None:
-    places: WriteBackoff[str] = WriteBackoff()
-    counts = [places.record_error("node-3", means, NOW) for _ in range(MOST_INCONCLUSIVE)]
+def test_an_error_counts_if_of_the_object_or_the_third_in_a_row(means: WriteVerdict) -> None:
+    backoff: WriteBackoff[str] = WriteBackoff()
+    counts = [backoff.record_error("node-3", means, NOW) for _ in range(MOST_INCONCLUSIVE)]
     assert counts == [means.of_the_place, means.of_the_place, True]
-    assert "node-3" in places.failing
+    assert "node-3" in backoff.failing
 
 
-def test_inconclusive_answers_make_a_place_suspect_until_one_goes_well() -> None:
-    places: WriteBackoff[str] = WriteBackoff()
+def test_inconclusive_errors_make_a_key_suspect_until_a_success() -> None:
+    backoff: WriteBackoff[str] = WriteBackoff()
     for _ in range(MOST_INCONCLUSIVE - 1):
-        assert not places.is_suspect("node-3")
-        places.record_inconclusive("node-3")
-    assert places.is_suspect("node-3")
-    places.record_success("node-3")
-    assert not places.is_suspect("node-3")
+        assert not backoff.is_suspect("node-3")
+        backoff.record_inconclusive("node-3")
+    assert backoff.is_suspect("node-3")
+    backoff.record_success("node-3")
+    assert not backoff.is_suspect("node-3")
 
 
-def test_a_server_that_is_back_clears_only_places_that_were_not_to_blame() -> None:
-    places: WriteBackoff[str] = WriteBackoff()
+def test_server_back_clears_only_failures_the_server_may_have_caused() -> None:
+    backoff: WriteBackoff[str] = WriteBackoff()
     for _ in range(MOST_INCONCLUSIVE + 2):
-        places.record_error("away", WriteVerdict.UNAVAILABLE, NOW)
-        places.record_error("refused", WriteVerdict.INVALID, NOW)
-    places.server_back()
-    assert list(places.failing) == ["refused"]
-    assert not places.is_suspect("away")
+        backoff.record_error("away", WriteVerdict.UNAVAILABLE, NOW)
+        backoff.record_error("refused", WriteVerdict.INVALID, NOW)
+    backoff.server_back()
+    assert list(backoff.failing) == ["refused"]
+    assert not backoff.is_suspect("away")
 
 
 # for how long the status tells a failure
 
-BEFORE = WriteFailure(words="no pods here", gist="no pods here", kind=CreatePod)
+BEFORE = WriteFailure(message="no pods here", without_name="no pods here", kind=CreatePod)
 A, B = create("a"), create("b")
 CHANGED = refused(A, "changed meanwhile", Conflict)
 
@@ -172,7 +172,7 @@ def test_the_first_failure_that_is_no_passing_one_is_told() -> None:
     failures = [CHANGED, refused(B, "not on b")]
     told = failure_after(None, Plan(actions=(A, B)), failures, ())
     assert told is not None
-    assert (told.words, told.kind) == (str(failures[1].left), CreatePod)
+    assert (told.message, told.kind) == (str(failures[1].left), CreatePod)
 
 
 def test_the_words_stay_while_only_the_name_in_them_differs() -> None:
@@ -180,7 +180,7 @@ def test_the_words_stay_while_only_the_name_in_them_differs() -> None:
     assert failure_after(told, Plan(actions=(B,)), [refused(B, f"pods {B.name} is forbidden")], ()) == told
     other = failure_after(told, Plan(actions=(B,)), [refused(B, f"pods {B.name} exceeds quota")], ())
     assert other is not None
-    assert "exceeds quota" in other.words
+    assert "exceeds quota" in other.message
 
 
 def test_a_failure_is_over_once_its_write_goes_through_or_none_is_left() -> None:
@@ -205,13 +205,13 @@ def test_a_failure_of_another_kind_takes_its_place() -> None:
     told = failure_after(BEFORE, Plan(actions=(DELETE,)), [refused(DELETE, "not yours")], ())
     assert told is not None
     assert told.kind is DeletePod
-    assert told != replace(BEFORE, words=told.words)
+    assert told != replace(BEFORE, message=told.message)
 
 
 def test_an_error_that_passes_is_told_where_it_repeats() -> None:
     told = failure_after(None, Plan(actions=(A,)), [CHANGED], {BackoffKey.of_node("a")})
     assert told is not None
-    assert "changed meanwhile" in told.words
+    assert "changed meanwhile" in told.message
 
 
 # writes that are made again and again
@@ -289,11 +289,11 @@ def test_whatever_is_taken_back_is_written_ever_less_often(cycle: list[Action], 
     state, moment, in_second_hour = DaemonSetState(), 0.0, 0
     daemonset, turns = ds("v2"), itertools.cycle(zip(cycle, gaps, strict=False))
     for action, gap in turns:
-        moment = max(moment, state.places.in_backoff(moment).get(action.backoff_key, 0.0))
+        moment = max(moment, state.write_backoff.in_backoff(moment).get(action.backoff_key, 0.0))
         if moment >= 2 * HOUR:
             break
-        undone = state.reverted_writes.reverted(action, state.places.failing, moment)
-        counts = undone is not None and state.places.is_suspect(action.backoff_key)
+        undone = state.reverted_writes.reverted(action, state.write_backoff.failing, moment)
+        counts = undone is not None and state.write_backoff.is_suspect(action.backoff_key)
         state.learn(Answer(action=action, error=undone, left=undone, counts=counts), daemonset, moment)
         in_second_hour += moment >= HOUR
         moment += gap

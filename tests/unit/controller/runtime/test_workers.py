@@ -12,11 +12,11 @@ from controller.runtime.lease import LeadershipLost
 from controller.runtime.workers import (
     ANSWER_SECONDS,
     Answers,
-    ComeBack,
     Done,
     Outcome,
     Pass,
     Requeue,
+    RequeueAfter,
     Retry,
     workers,
 )
@@ -69,7 +69,7 @@ def run_for(seconds: float, diary: Diary, *keys: str, count: int = 1, drain: flo
 
 
 def test_done_rests_and_come_back_comes_back() -> None:
-    diary = Diary(ComeBack(2.0, "minReadySeconds"), Done())
+    diary = Diary(RequeueAfter(2.0, "minReadySeconds"), Done())
     run_for(60, diary, "a")
     assert diary.begun == [("a", 0.0), ("a", 2.0)]
     assert diary.passes[1].taken.reasons == ("minReadySeconds",)
@@ -77,7 +77,7 @@ def test_done_rests_and_come_back_comes_back() -> None:
 
 def test_retry_waits_longer_each_time_and_success_forgets_it() -> None:
     sick = Retry(ValueError("quota"))
-    diary = Diary(sick, sick, sick, ComeBack(1.0), sick, Retry(ValueError("busy"), at_least=3.0))
+    diary = Diary(sick, sick, sick, RequeueAfter(1.0), sick, Retry(ValueError("busy"), at_least=3.0))
     run_for(60, diary, "a")
     assert [at for _, at in diary.begun] == [0.0, 0.005, 0.015, 0.035, 1.035, 1.04, 4.04]
 
@@ -100,7 +100,7 @@ def test_keys_are_processed_side_by_side_and_no_key_twice_at_once() -> None:
 
 
 def test_leaving_in_peace_lets_passes_finish_and_begins_no_other() -> None:
-    diary = Diary(ComeBack(1.0), busy=10.0)
+    diary = Diary(RequeueAfter(1.0), busy=10.0)
     gone = run_for(5, diary, "a", "a")
     assert diary.begun == [("a", 0.0)]
     assert len(diary.passes) == 1
