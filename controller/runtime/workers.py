@@ -107,12 +107,12 @@ async def workers(
                         await asyncio.sleep(0)  # one decision, then whatever else is due
 
             yield [group.create_task(begin_passes(), name=f"{name}-{number}") for number in range(count)]
-            queue.close()
+            queue.shut_down()
             limit.reschedule(asyncio.get_running_loop().time() + drain)
     except TimeoutError:
         pass  # the drain is over: what still ran is cancelled. Any other error leaves the group as an ExceptionGroup
     finally:
-        queue.close()
+        queue.shut_down()
 
 
 async def _one_pass(queue: WorkQueue[K], taken: WorkItem[K], handle: Handle[K], around: Around[K]) -> None:
@@ -147,7 +147,7 @@ def settle(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:
             queue.forget(key)
             queue.add_after(key, after, reason)
         case Retry(at_least=at_least, at_most=at_most):
-            queue.retry(key, at_least)
+            queue.add_rate_limited(key, at_least)
             if at_most is not None:
                 queue.add_after(key, at_most, "timer")
         case _:

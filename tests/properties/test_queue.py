@@ -96,9 +96,9 @@ class QueueMachine(RuleBasedStateMachine):
         self.due[key] = min(self.due.get(key, self.now() + delay), self.now() + delay)
 
     def retry_now(self, key: str) -> None:
-        before = self.queue.later
-        self.queue.retry(key, at_least=1.0)
-        assert self.queue.later >= before
+        before = self.queue.delayed
+        self.queue.add_rate_limited(key, at_least=1.0)
+        assert self.queue.delayed >= before
         self.due[key] = min(self.due.get(key, self.now() + 1.0), self.now() + 1.0)
         self.queue.forget(key)
 
@@ -179,7 +179,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def one_due_time_for_each_key(self) -> None:
-        assert self.queue.later >= len(self.due)
+        assert self.queue.delayed >= len(self.due)
 
     def teardown(self) -> None:
         """Every wanted key comes out in the end, and closing leaves no hand behind."""
@@ -191,7 +191,7 @@ class QueueMachine(RuleBasedStateMachine):
                     hand.let_go.set()
                 self.settle()
             assert self.owed == set(), f"{self.owed} were lost"
-            self.turn(self.queue.close)
+            self.turn(self.queue.shut_down)
             self.settle()
             assert self.hands == [], "a hand still waits on a closed queue"
         finally:

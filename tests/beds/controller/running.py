@@ -53,7 +53,7 @@ class Controller:
             return self._elected  # a standby keeps what it would have to do
         queue, now = self._parts.queue, asyncio.get_running_loop().time()
         busy = queue.depth or queue.processing_seconds()
-        return not busy and all(due > now + seconds for due, _ in queue._delays.due.values())
+        return not busy and all(timer.when() > now + seconds for timer in queue._timers.values())
 
     def kept_writes(self) -> int:
         """Of how many objects it still keeps its own writes, since a cache may have to show them."""

@@ -46,7 +46,7 @@ async def test_queues_are_read_at_the_scrape() -> None:
     metrics.watch_queues({"daemonset": queue, "daemonset-images": images})
     for name in ("a", "b", "c"):
         queue.add(Key("shop", name))
-    queue.retry(Key("shop", "d"))
+    queue.add_rate_limited(Key("shop", "d"))
     images.add(Key("shop", "a"))
     async with taken_from(queue):
         await asyncio.sleep(5)

@@ -25,20 +25,20 @@ def test_jitter_only_adds(chance: float, delays: list[float]) -> None:
 
 def test_a_key_waits_five_milliseconds_doubling_to_a_thousand_seconds() -> None:
     table: FailureRateLimiter[str] = FailureRateLimiter()
-    delays = [table.strike("a", 0.0) for _ in range(20)]
+    delays = [table.when("a", 0.0) for _ in range(20)]
     assert delays[:4] == [0.005, 0.01, 0.02, 0.04]
     assert delays[-1] == 1000.0
-    assert table.strike("b", 0.0) == 0.005, "keys do not share their failures"
+    assert table.when("b", 0.0) == 0.005, "keys do not share their failures"
     table.forget("a")
-    assert table.strike("a", 0.0) == 0.005
+    assert table.when("a", 0.0) == 0.005
 
 
 def test_quiet_keys_leave_the_table_by_themselves() -> None:
     table: FailureRateLimiter[int] = FailureRateLimiter(quiet=10.0)
     for key in range(SWEEP_EVERY - 1):
-        table.strike(key, 0.0)
+        table.when(key, 0.0)
     assert len(table) == SWEEP_EVERY - 1
-    table.strike(-1, 20.0)
+    table.when(-1, 20.0)
     assert len(table) == 1
 
 
