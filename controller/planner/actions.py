@@ -45,7 +45,7 @@ class OnPod(Value):
 
     @property
     def backoff_key(self) -> BackoffKey:
-        return BackoffKey.of_object(self.pod.uid)
+        return BackoffKey("object", self.pod.uid)
 
     @property
     def variant(self) -> str:
@@ -66,7 +66,7 @@ class OnRevision(Value):
 
     @property
     def backoff_key(self) -> BackoffKey:
-        return BackoffKey.of_object(self.revision.uid)
+        return BackoffKey("object", self.revision.uid)
 
 
 class AdoptPod(OnPod):
@@ -94,7 +94,7 @@ class RelabelPod(OnPod):
 
     @property
     def backoff_key(self) -> BackoffKey:
-        return BackoffKey.of_label(self.pod.uid) if self.reverted else super().backoff_key
+        return BackoffKey("label", self.pod.uid) if self.reverted else super().backoff_key
 
     @property
     def variant(self) -> str:
@@ -122,7 +122,7 @@ class CreateRevision(Value):
 
     @property
     def backoff_key(self) -> BackoffKey:
-        return BackoffKey.of_revision()
+        return BackoffKey("revision")
 
 
 class RenumberRevision(OnRevision):
@@ -151,7 +151,7 @@ class ProbeTemplate(Value):
 
     @property
     def backoff_key(self) -> BackoffKey:
-        return BackoffKey.of_template(self.revision.hash)
+        return BackoffKey("template", self.revision.hash)
 
 
 class CreatePod(Value):
@@ -167,7 +167,7 @@ class CreatePod(Value):
 
     @property
     def backoff_key(self) -> BackoffKey:
-        return BackoffKey.of_node(self.node)
+        return BackoffKey("node", self.node)
 
 
 class DeletePod(OnPod):
@@ -203,7 +203,7 @@ class CancelDelete(OnPod):
 
     @property
     def backoff_key(self) -> BackoffKey:
-        return BackoffKey.of_keeping(self.pod.uid)
+        return BackoffKey("kept", self.pod.uid)
 
 
 class DrainPod(OnPod):
@@ -262,7 +262,7 @@ class OpenGates(OnPod):
 
     @property
     def backoff_key(self) -> BackoffKey:
-        return BackoffKey.of_gates(self.pod.uid)
+        return BackoffKey("gates", self.pod.uid)
 
     @property
     def variant(self) -> str:

@@ -14,7 +14,6 @@ from controller.api.names import ENV_GATE, IN_PLACE_UPDATE_READY, KRUISE_POD_REA
 from controller.api.pod import Pod
 from controller.inplace.change import InPlaceChange, NotPossible
 from controller.planner.blocker_texts import Blocker
-from controller.planner.limits import awaits_retry, only_held
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
 from controller.planner.rollout_state import RolloutState
@@ -47,7 +46,7 @@ def waits_for_hook(rollout: RolloutState, pod: Pod) -> bool:
 def is_given_up(rollout: RolloutState, pod: Pod) -> bool:
     """Whether the last write towards the pod's deletion failed, so that it gets traffic until an attempt succeeds.
     False while only its hook is waited for: no write is due then."""
-    world, place = rollout.world, BackoffKey.of_object(pod.uid)
+    world, place = rollout.world, BackoffKey("object", pod.uid)
     return (place in world.in_backoff or place in world.due_again) and not waits_for_hook(rollout, pod)
 
 
@@ -64,7 +63,7 @@ def deletion_blocker(rollout: RolloutState, pod: Pod) -> Blocker | None:
         return Blocker.HOOK
     if pod.node in rollout.world.restored and waits_for_back_off(rollout.world, pod.node):
         return Blocker.BACK_OFF
-    return write_blocker(rollout.world, BackoffKey.of_object(pod.uid))
+    return write_blocker(rollout.world, BackoffKey("object", pod.uid))
 
 
 def waits_for_back_off(world: World, node: str) -> bool:
@@ -100,7 +99,7 @@ def update_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
         return rollout.taken[node.name]  # a new pod would be a second one
     if waits_for_back_off(rollout.world, node.name) and not (old is not None and is_updated_in_place(rollout, old)):
         return Blocker.BACK_OFF
-    found = write_blocker(rollout.world, BackoffKey.of_node(node.name), first_write_of_update(rollout, node))
+    found = write_blocker(rollout.world, BackoffKey("node", node.name), first_write_of_update(rollout, node))
     found = found or image_blocker(rollout, node)
     if found is None and drained_until(rollout, node) is not None:
         return Blocker.DRAINING
@@ -116,7 +115,7 @@ def image_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
     if found is None or old is None:
         return None
     restarts = old.in_progress is not None and old.in_progress.is_pending(rollout.world.now) and old.problem is None
-    traffic = old.ready or old.drained_for_update or restarts or only_held(node)
+    traffic = old.ready or old.drained_for_update or restarts or node.old_only_held
     return Blocker.PULLING if traffic else None
 
 
@@ -136,7 +135,7 @@ def creation_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
     """The blocker of creating a pod of any revision on a node without a live one."""
     world = rollout.world
     if node.pods and not rollout.surging:
-        asked = is_unanswered(world, *(BackoffKey.of_object(pod.uid) for pod in node.pods))
+        asked = is_unanswered(world, *(BackoffKey("object", pod.uid) for pod in node.pods))
         return Blocker.UNANSWERED if asked else Blocker.TERMINATING
     if node.name in rollout.taken:
         return rollout.taken[node.name]
@@ -144,14 +143,14 @@ def creation_blocker(rollout: RolloutState, node: NodeInfo) -> Blocker | None:
         return Blocker.BACK_OFF
     if not world.in_backoff:
         return None
-    found = write_blocker(world, BackoffKey.of_node(node.name))
+    found = write_blocker(world, BackoffKey("node", node.name))
     return found or (Blocker.RESOURCE_QUOTA if POD_QUOTA in world.in_backoff else None)
 
 
 def first_write_of_update(rollout: RolloutState, node: NodeInfo) -> BackoffKey:
     """The key of the first write of a node's update: creating a pod while surging, else a write to the old one."""
     return (
-        BackoffKey.of_node(node.name) if rollout.surging or node.old is None else BackoffKey.of_object(node.old.uid)
+        BackoffKey("node", node.name) if rollout.surging or node.old is None else BackoffKey("object", node.old.uid)
     )
 
 
@@ -160,7 +159,7 @@ def in_the_way(rollout: RolloutState, node: NodeInfo) -> list[Pod]:
     a failed new one once its back-off is over."""
     if len(node.pods) == 1:
         return []
-    ended = awaits_retry(node, rollout.revision.hash)
+    ended = node.awaits_retry(rollout.revision.hash)
     if len(node.live) <= 1 and not ended:
         return []
     return [pod for pod in node.pods if not pod.terminating and pod is not node.old and (ended or not pod.ended)]

@@ -13,22 +13,8 @@ from typing import Final, assert_never
 
 from controller.api.objects import Value
 from controller.api.pod import Pod
+from controller.planner import blockers
 from controller.planner.blocker_texts import Blocker
-from controller.planner.blockers import (
-    creation_blocker,
-    deletion_blocker,
-    in_the_way,
-    is_given_up,
-    is_recreated,
-    is_unanswered,
-    outgoing,
-    removal_blocker,
-    resize_refusal,
-    rollout_blocker,
-    update_blocker,
-    waits_for_hook,
-    write_blocker,
-)
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
 from controller.planner.placement import fillable, in_order, refills
@@ -147,9 +133,9 @@ class Explainer:
 
     def _of_particular(self, node: NodeInfo) -> Blocker | None:
         rollout = self.rollout
-        if rollout.surging and (others := in_the_way(rollout, node)):
+        if rollout.surging and (others := blockers.in_the_way(rollout, node)):
             return self._unless_one_goes(others)
-        return update_blocker(rollout, node)
+        return blockers.update_blocker(rollout, node)
 
     @cached_property
     def held_by_hook(self) -> tuple[Pod, ...]:
@@ -158,20 +144,22 @@ class Explainer:
         if rollout.world.daemonset.pre_delete is None:
             return ()
         pods = (pod for node in reversed(rollout.nodes) for pod in node.pods)
-        return tuple([pod for pod in pods if not pod.terminating and waits_for_hook(rollout, pod)])
+        return tuple([pod for pod in pods if not pod.terminating and blockers.waits_for_hook(rollout, pod)])
 
     @cached_property
     def of_all(self) -> Blocker | None:
         """The blocker that keeps all nodes from being updated."""
         rollout = self.rollout
         in_backoff = rollout.world.in_backoff
-        if (found := rollout_blocker(rollout)) is not None:
+        if (found := blockers.rollout_blocker(rollout)) is not None:
             return found
         match rollout.verdict:
             case TemplateRefused():
                 return Blocker.REFUSED
             case Unasked():
-                if (found := write_blocker(rollout.world, BackoffKey.of_template(rollout.revision.hash))) is not None:
+                if (
+                    found := blockers.write_blocker(rollout.world, BackoffKey("template", rollout.revision.hash))
+                ) is not None:
                     return found
             case Accepted():
                 pass
@@ -199,19 +187,19 @@ class Explainer:
             return None if node.current_available or node.current is None else self._of_starting(node.current)
         if node.unreachable:
             return Blocker.UNREACHABLE
-        pod = outgoing(self.rollout, node)
+        pod = blockers.outgoing(self.rollout, node)
         if pod is None and node.current is not None:
             return self._of_starting(node.current)
-        return Blocker.STARTING if pod is None else deletion_blocker(self.rollout, pod) or self._stale
+        return Blocker.STARTING if pod is None else blockers.deletion_blocker(self.rollout, pod) or self._stale
 
     def _of_starting(self, pod: Pod) -> Blocker | None:
         """The blocker of a pod of the current revision that stays and is not available."""
         world = self.rollout.world
-        stays = is_given_up(self.rollout, pod) or not is_recreated(world, pod)
+        stays = blockers.is_given_up(self.rollout, pod) or not blockers.is_recreated(world, pod)
         if (pod.held_by_hook or pod.marked_not_ready) and stays:  # the next pass takes that back
-            asked = Blocker.UNANSWERED if is_unanswered(world, BackoffKey.of_object(pod.uid)) else None
-            return asked or write_blocker(world, BackoffKey.of_keeping(pod.uid)) or self._stale
-        if resize_refusal(world, pod):
+            asked = Blocker.UNANSWERED if blockers.is_unanswered(world, BackoffKey("object", pod.uid)) else None
+            return asked or blockers.write_blocker(world, BackoffKey("kept", pod.uid)) or self._stale
+        if blockers.resize_refusal(world, pod):
             return Blocker.UNRESIZED
         in_progress = pod.in_progress
         if in_progress is None or not in_progress.is_pending(world.now):
@@ -223,13 +211,13 @@ class Explainer:
     def _of_empty(self, node: NodeInfo) -> Blocker | None:
         if ended := node.ended:
             return self._unless_one_goes(ended)
-        found = creation_blocker(self.rollout, node)
+        found = blockers.creation_blocker(self.rollout, node)
         if found is None and node.name in self.rollout.unplaceable:
             return Blocker.PLACEMENT
         return found or self._unfilled.get(node.name) or self._stale
 
     def _unless_one_goes(self, pods: list[Pod]) -> Blocker | None:
-        found = [removal_blocker(self.rollout, pod) for pod in pods]
+        found = [blockers.removal_blocker(self.rollout, pod) for pod in pods]
         return self._stale if None in found else found[0]
 
     @cached_property
@@ -255,7 +243,7 @@ class Explainer:
             if node.old_ready
             and not node.old_available
             and not node.unreachable
-            and update_blocker(self.rollout, node) is None
+            and blockers.update_blocker(self.rollout, node) is None
         ]
         return not self.rollout.room_for(len(young))
 

@@ -67,6 +67,19 @@ class NodeInfo(Value):
         return self.current is not None and self.old is not None
 
     @property
+    def old_only_held(self) -> bool:
+        """Whether the old pod would be ready if it were not prepared for its deletion."""
+        old = self.old
+        return old is not None and old.ready_ignoring_hook and (old.held_by_hook or old.marked_not_ready)
+
+    def awaits_retry(self, current: str) -> bool:
+        """Whether a pod of the `current` revision hash beside a live old one has failed and is kept until its
+        back-off is over."""
+        if self.old is None or not self.had_current:
+            return False
+        return any(pod.ended and pod.hash == current for pod in self.pods)
+
+    @property
     def live(self) -> list[Pod]:
         return [pod for pod in self.pods if not pod.terminating and not pod.ended]
 

@@ -9,30 +9,9 @@ from collections.abc import Collection, Container, Sequence
 from controller.api.names import FAILED_DAEMON_POD, SUCCEEDED_DAEMON_POD
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.planner.actions import (
-    Action,
-    AdoptPod,
-    AdoptRevision,
-    CancelDelete,
-    CreatePod,
-    DeletePod,
-    DeleteReason,
-    Note,
-    OpenGates,
-    PrepareDelete,
-    ReleasePod,
-    Step,
-    refusal_note,
-)
+from controller.planner import actions, blockers
+from controller.planner.actions import Action, DeleteReason, Note, Step, refusal_note
 from controller.planner.blocker_texts import Blocker
-from controller.planner.blockers import (
-    NEXT_RETRIES,
-    creation_blocker,
-    has_failed,
-    others_first,
-    outgoing,
-    removal_blocker,
-)
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
 from controller.planner.pod_template import hides_fields
@@ -67,8 +46,8 @@ def place_pods(rollout: RolloutState) -> Step:
         needs.ask_about += [node.name for node in rollout.nodes]
     asked = _dry_run(rollout, needs.ask_about)
     wakes = [] if asked.wake_at is None else [asked.wake_at]
-    if creates and has_failed(rollout.world):
-        wakes.append(rollout.world.now + NEXT_RETRIES)  # a refused create ends the batches of this pass
+    if creates and blockers.has_failed(rollout.world):
+        wakes.append(rollout.world.now + blockers.NEXT_RETRIES)  # a refused create ends the batches of this pass
     return Step(
         actions=(*needs.deletes[:burst], *creates, *asked.actions),
         notes=(*asked.notes, *needs.notes[:burst]),
@@ -83,7 +62,7 @@ class _Needs:
 
     def __init__(self, rollout: RolloutState) -> None:
         self.rollout = rollout
-        self.deletes: list[DeletePod | PrepareDelete] = []
+        self.deletes: list[actions.DeletePod | actions.PrepareDelete] = []
         self.notes: list[Note] = []
         self.ask_about: list[str] = []
         """Nodes that wait for a dry run of the current revision."""
@@ -107,7 +86,7 @@ class _Needs:
 def _delete_ended(node: NodeInfo, needs: _Needs) -> None:
     """Delete pods that have ended, once the back-off of the node is over."""
     for pod in node.ended:
-        if removal_blocker(needs.rollout, pod) is Blocker.BACK_OFF:
+        if blockers.removal_blocker(needs.rollout, pod) is Blocker.BACK_OFF:
             continue
         failed = pod.phase != "Succeeded"
         if needs.delete(pod, DeleteReason.FAILED if failed else DeleteReason.SUCCEEDED):
@@ -122,7 +101,7 @@ def _delete_excess(node: NodeInfo, needs: _Needs) -> None:
     for pod in node.live:
         if pod is not node.current and pod is not node.old:
             needs.delete(pod, DeleteReason.EXCESS)
-    going = outgoing(needs.rollout, node)
+    going = blockers.outgoing(needs.rollout, node)
     if going is not None:
         surged = going is node.old and needs.rollout.surging
         needs.delete(going, DeleteReason.SURGED if surged else DeleteReason.EXCESS)
@@ -137,7 +116,7 @@ def _dry_run(rollout: RolloutState, nodes: Sequence[str]) -> Step:
     return dry_run(rollout, nodes[0], nodes)
 
 
-def _creates(rollout: RolloutState, needs: _Needs) -> tuple[list[CreatePod], bool]:
+def _creates(rollout: RolloutState, needs: _Needs) -> tuple[list[actions.CreatePod], bool]:
     """The creates for all `fillable` nodes, except of a revision that needs a dry run first; and whether nodes are
     left out by burst or `in_order`."""
     empty = fillable(rollout)
@@ -156,12 +135,12 @@ def _creates(rollout: RolloutState, needs: _Needs) -> tuple[list[CreatePod], boo
 
 def fillable(rollout: RolloutState) -> list[NodeInfo]:
     """The nodes without a pod that may get one of any revision, ascending."""
-    return [node for node in rollout.without_pod if creation_blocker(rollout, node) is None]
+    return [node for node in rollout.without_pod if blockers.creation_blocker(rollout, node) is None]
 
 
 def in_order(rollout: RolloutState, empty: Sequence[NodeInfo]) -> list[NodeInfo]:
     """`empty` in the order of creation, without the nodes that are left for a later pass."""
-    return others_first(rollout.world, empty, lambda node: BackoffKey.of_node(node.name), scattered=True)
+    return blockers.others_first(rollout.world, empty, lambda node: BackoffKey("node", node.name), scattered=True)
 
 
 def refills(rollout: RolloutState, empty: Sequence[NodeInfo]) -> list[tuple[NodeInfo, Revision | Blocker]]:
@@ -230,47 +209,51 @@ def claim(rollout: RolloutState) -> Step:
     ]
     releases = [one for one in lost if one is not None]
     adopted = [
-        AdoptPod(pod=pod.ref, owners=pod.owner_index) for pod in rollout.adoptable if _may_write(world, pod.uid)
+        actions.AdoptPod(pod=pod.ref, owners=pod.owner_index)
+        for pod in rollout.adoptable
+        if _may_write(world, pod.uid)
     ]
     histories = [
         _adopt(revision, world)
         for revision in world.orphan_revisions
         if not revision.terminating and world.rules.owns(revision.labels) and _may_write(world, revision.uid)
     ]
-    actions: tuple[Action, ...] = (
+    wanted: tuple[Action, ...] = (
         *sorted(releases, key=lambda one: one.pod.name),
         *sorted(adopted, key=lambda one: one.pod.name),
         *sorted(histories, key=lambda one: one.revision.name),
     )
-    claims = actions[: rollout.budget.burst]
+    claims = wanted[: rollout.budget.burst]
     creates = []
-    if claims and rollout.revision.uid and all(isinstance(action, AdoptPod) for action in claims):
+    if claims and rollout.revision.uid and all(isinstance(action, actions.AdoptPod) for action in claims):
         # lost pods do not wait for adoptions on other nodes, however often an owner reference is removed there
-        creates = [one for one in place_pods(rollout).actions if isinstance(one, CreatePod)]
-    return Step(actions=(*claims, *creates), more=bool(actions))
+        creates = [one for one in place_pods(rollout).actions if isinstance(one, actions.CreatePod)]
+    return Step(actions=(*claims, *creates), more=bool(wanted))
 
 
 def _may_write(world: World, uid: str) -> bool:
-    return BackoffKey.of_object(uid) not in world.in_backoff
+    return BackoffKey("object", uid) not in world.in_backoff
 
 
-def _adopt(revision: Revision, world: World) -> AdoptRevision:
+def _adopt(revision: Revision, world: World) -> actions.AdoptRevision:
     """The adoption of a revision, with a record if no pod has it. Of revisions with one hash, a pod has the one that
     was adopted or created first."""
     ran = any(pod.hash == revision.hash for pod in (*world.pods, *world.orphans))
     ran = ran and all(one.hash != revision.hash for one in world.revisions)
-    return AdoptRevision(
+    return actions.AdoptRevision(
         revision=revision.ref, owners=revision.owner_index, annotated=revision.annotated, never_ran=not ran
     )
 
 
-def _release(pod: Pod, in_backoff: Collection[BackoffKey]) -> CancelDelete | OpenGates | ReleasePod:
+def _release(
+    pod: Pod, in_backoff: Collection[BackoffKey]
+) -> actions.CancelDelete | actions.OpenGates | actions.ReleasePod:
     """The next step to release a pod. A readiness gate that the controller closed is opened first, unless that write
     is in backoff."""
     if not pod.ended:
         if pod.held_by_hook or pod.marked_not_ready:
-            return CancelDelete(pod=pod.ref)
-        opening = OpenGates(pod=pod.ref, gates=pod.gates_to_open)
+            return actions.CancelDelete(pod=pod.ref)
+        opening = actions.OpenGates(pod=pod.ref, gates=pod.gates_to_open)
         if pod.bound and opening.gates and opening.backoff_key not in in_backoff:
             return opening
-    return ReleasePod(pod=pod.ref, owner_index=pod.owner_index)
+    return actions.ReleasePod(pod=pod.ref, owner_index=pod.owner_index)

@@ -35,27 +35,9 @@ from controller.api.names import InPlaceRefusal
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.inplace.change import InPlaceChange
-from controller.planner import blockers
-from controller.planner.actions import (
-    Action,
-    CancelDelete,
-    ContinueInPlace,
-    CreatePod,
-    DeletePod,
-    DeleteReason,
-    DrainPod,
-    Note,
-    OpenGates,
-    PrepareDelete,
-    ProbeTemplate,
-    RelabelPod,
-    ResizePod,
-    Step,
-    UpdateInPlace,
-    refusal_note,
-)
+from controller.planner import actions, blockers
+from controller.planner.actions import Action, DeleteReason, Note, Step, refusal_note
 from controller.planner.blockers import in_place_change_of, is_recreated, resize_refusal, rollout_blocker
-from controller.planner.limits import only_held
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
 from controller.planner.pod_template import pod_name
@@ -100,7 +82,7 @@ def _within_limits(rollout: RolloutState, candidates: Sequence[NodeInfo]) -> lis
     for node in candidates:
         if node.unreachable or (surging and blockers.in_the_way(rollout, node)):
             continue
-        if node.old_available or (surging and only_held(node)):
+        if node.old_available or (surging and node.old_only_held):
             within.append(node)
         else:
             (young if node.old_ready else at_once).append(node)
@@ -124,23 +106,23 @@ def dry_run(rollout: RolloutState, first: str, others: Iterable[str]) -> Step:
     candidates = [node for node in others if node != first] if tries else []
     node = min(candidates, key=lambda node: crc32(f"{tries} {node}".encode()), default=first)
     name = pod_name(rollout.world.daemonset, node, ("dry-run",), None)
-    probe = ProbeTemplate(node=node, name=name, revision=rollout.revision, strict=rollout.strict)
+    probe = actions.ProbeTemplate(node=node, name=name, revision=rollout.revision, strict=rollout.strict)
     return Step() if probe.backoff_key in rollout.world.in_backoff else Step(actions=(probe,), again=True)
 
 
 def _update(rollout: RolloutState, chosen: Sequence[NodeInfo]) -> Step:
     """Updates the chosen nodes: in place if that is asked for and possible, else by deleting their old pods."""
-    actions, why_recreated, daemonset = list[Action](), dict[tuple[str, str], None](), rollout.world.daemonset
+    writes, why_recreated, daemonset = list[Action](), dict[tuple[str, str], None](), rollout.world.daemonset
     for node in chosen:
         if (pod := node.old) is None:
             continue
         change = in_place_change_of(rollout, pod) if rollout.in_place else None
         if isinstance(change, InPlaceChange):
-            actions.append(_in_place(rollout, node, pod, change))
+            writes.append(_in_place(rollout, node, pod, change))
             continue
         deletion = retire(pod, DeleteReason.OUTDATED, rollout, None if change is None else change.refusal)
         if deletion is not None:
-            actions.append(deletion)
+            writes.append(deletion)
             if change is not None:
                 why_recreated[pod.hash, change.why] = None
     notes = []
@@ -152,26 +134,28 @@ def _update(rollout: RolloutState, chosen: Sequence[NodeInfo]) -> Step:
         text = f"annotation {names.IN_PLACE_GRACE_ANNOTATION}: {shown!r} is not a whole number of seconds from 0 to "
         text += f"{names.LONGEST_IN_PLACE_GRACE}, so there is no grace period"
         notes.append(Note(warning=True, reason=names.INVALID_ANNOTATION, message=text))
-    return Step(actions=tuple(actions), notes=tuple(notes))
+    return Step(actions=tuple(writes), notes=tuple(notes))
 
 
-def _in_place(rollout: RolloutState, node: NodeInfo, pod: Pod, change: InPlaceChange) -> DrainPod | UpdateInPlace:
+def _in_place(
+    rollout: RolloutState, node: NodeInfo, pod: Pod, change: InPlaceChange
+) -> actions.DrainPod | actions.UpdateInPlace:
     """The update in place of a pod. If a container restarts and a grace period is set, a ready pod is drained first,
     because it has traffic long before it counts as available."""
     if pod.ready and change.restarts and rollout.world.daemonset.in_place_grace:
-        return DrainPod(pod=pod.ref, node=node.name)
-    return UpdateInPlace(
+        return actions.DrainPod(pod=pod.ref, node=node.name)
+    return actions.UpdateInPlace(
         pod=pod.ref,
         node=node.name,
         before=pod.hash,
         revision=rollout.revision,
         change=change,
-        tried=BackoffKey.of_object(pod.uid) in rollout.world.due_again,
+        tried=BackoffKey("object", pod.uid) in rollout.world.due_again,
         moved=rollout.world.moved,
     )
 
 
-def _retire_surplus(rollout: RolloutState) -> tuple[DeletePod | PrepareDelete, ...]:
+def _retire_surplus(rollout: RolloutState) -> tuple[actions.DeletePod | actions.PrepareDelete, ...]:
     surplus = [node.old for node in rollout.surplus[: rollout.budget.burst] if node.old is not None]
     retired = (retire(pod, DeleteReason.SURPLUS, rollout) for pod in surplus)
     return tuple(action for action in retired if action is not None)
@@ -179,7 +163,7 @@ def _retire_surplus(rollout: RolloutState) -> tuple[DeletePod | PrepareDelete, .
 
 def retire(
     pod: Pod, why: DeleteReason, rollout: RolloutState, refusal: InPlaceRefusal | None = None
-) -> DeletePod | PrepareDelete | None:
+) -> actions.DeletePod | actions.PrepareDelete | None:
     """The next step towards the pod's deletion; None while `deletion_blocker` finds a reason. A pod that the
     preDelete hook matches is prepared first, and deleted once the hook does not match any more. `refusal`: why it is
     not updated in place, if that was asked for."""
@@ -187,21 +171,21 @@ def retire(
         return None
     hook = rollout.world.daemonset.pre_delete
     if hook is None or not (held_by := blockers.handlers(pod, hook)):
-        return DeletePod(pod=pod.ref, node=pod.node, why=why, refusal=refusal, as_seen=hook is not None)
-    return PrepareDelete(
+        return actions.DeletePod(pod=pod.ref, node=pod.node, why=why, refusal=refusal, as_seen=hook is not None)
+    return actions.PrepareDelete(
         pod=pod.ref,
         node=pod.node,
         why=why,
         mark=hook.mark_pod_not_ready,
         held_by=listed(held_by, separator=" and "),
-        tried=BackoffKey.of_object(pod.uid) in rollout.world.due_again,
+        tried=BackoffKey("object", pod.uid) in rollout.world.due_again,
     )
 
 
-def new_pod(rollout: RolloutState, node: NodeInfo, revision: Revision) -> CreatePod:
+def new_pod(rollout: RolloutState, node: NodeInfo, revision: Revision) -> actions.CreatePod:
     world = rollout.world
     name = pod_name(world.daemonset, node.name, node.uids, world.predecessors.get(node.name))
-    return CreatePod(
+    return actions.CreatePod(
         node=node.name,
         name=world.unanswered_names.get(node.name, name),
         revision=revision,
@@ -221,7 +205,7 @@ def settle_running_pods(rollout: RolloutState, taken: Collection[BackoffKey]) ->
     ]
     for node, pod in candidates:
         unsettled = pod.in_progress is not None or pod.held_by_hook or not all(gate.open for gate in pod.gates)
-        key = BackoffKey.of_object(pod.uid)
+        key = BackoffKey("object", pod.uid)
         if unsettled and not (pod.terminating or pod.ended or key in taken or key in world.awaited):
             running.settle(node, pod)
     return Step(
@@ -245,23 +229,23 @@ class _RunningPods:
         if (pod.held_by_hook or pod.marked_not_ready) and (
             self._stays(node, pod) or blockers.is_given_up(self.rollout, pod)
         ):
-            self._write(CancelDelete(pod=pod.ref, labels=taken_away(self.world, pod)))
+            self._write(actions.CancelDelete(pod=pod.ref, labels=taken_away(self.world, pod)))
             return
         in_progress = pod.in_progress
         if in_progress is not None and in_progress.is_pending(self.world.now):
             self.waits, before = True, len(self.actions)
             if in_progress.reverted_to:
-                self._write(RelabelPod(pod=pod.ref, hash=in_progress.reverted_to, reverted=True))
-            elif BackoffKey.of_object(pod.uid) not in self.world.in_backoff:
+                self._write(actions.RelabelPod(pod=pod.ref, hash=in_progress.reverted_to, reverted=True))
+            elif BackoffKey("object", pod.uid) not in self.world.in_backoff:
                 self._go_on(pod, in_progress)
             if len(self.actions) > before or not self._keeps_traffic(pod, in_progress):
                 return
         if pod.gates_to_open:
             self.waits = True
             if pod.bound and not self._stays_drained(pod):
-                self._write(OpenGates(pod=pod.ref, gates=pod.gates_to_open))
+                self._write(actions.OpenGates(pod=pod.ref, gates=pod.gates_to_open))
 
-    def _write(self, action: CancelDelete | RelabelPod | OpenGates) -> None:
+    def _write(self, action: actions.CancelDelete | actions.RelabelPod | actions.OpenGates) -> None:
         if action.backoff_key not in self.world.in_backoff:
             self.actions.append(action)
 
@@ -287,13 +271,13 @@ class _RunningPods:
                 self.actions += [deletion] if deletion is not None else []
                 return
         if in_progress.resize is Resize.PROPOSED and self.world.resizable:
-            self.actions.append(ResizePod(pod=pod.ref, node=pod.node))
+            self.actions.append(actions.ResizePod(pod=pod.ref, node=pod.node))
         elif in_progress.has_next_batch and not in_progress.can_continue(self.world.now):
             self.wakes.append(in_progress.due)
         elif in_progress.has_next_batch and not self._is_updated_next(pod):
             order = self._revisions.get(pod.hash, self.rollout.revision)
             self.actions.append(
-                ContinueInPlace(pod=pod.ref, node=pod.node, revision=order, waiting=in_progress.waiting)
+                actions.ContinueInPlace(pod=pod.ref, node=pod.node, revision=order, waiting=in_progress.waiting)
             )
 
     def _note(self, reason: str, text: str) -> None:
@@ -321,7 +305,7 @@ class _RunningPods:
     def _stays_drained(self, pod: Pod) -> bool:
         """Whether the readiness gate was closed for an update that comes next. After a failed update it is opened
         until an attempt succeeds."""
-        key = BackoffKey.of_object(pod.uid)
+        key = BackoffKey("object", pod.uid)
         if key in self.world.in_backoff or key in self.world.due_again or not pod.draining:
             return False
         return self._is_updated_next(pod) and blockers.is_updated_in_place(self.rollout, pod)

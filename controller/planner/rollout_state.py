@@ -19,7 +19,7 @@ from controller.api.objects import Value
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.planner.blocker_texts import Blocker
-from controller.planner.limits import Budget, budget_of, is_frozen, mid_surge_of, nodes_for_current, surplus_of
+from controller.planner.limits import Budget, budget_of
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo, NodeReader
 from controller.planner.revisions import Fallback, current_revision, rolled_out
@@ -230,28 +230,69 @@ class RolloutState(Value, dict=True, gc=True):
 
     @cached_property
     def surplus(self) -> tuple[NodeInfo, ...]:
-        """Nodes that lose their old pod and get no new one; see `surplus_of`."""
-        return surplus_of(self.nodes, self.budget.desired) if self.surging else ()
+        """While surging: nodes that may only keep a pod (`Fit.STAY`) and lose their old one, in update order.
+
+        Such a node gets no new pod. Its old pod is deleted if it is not available, or if more pods are available than
+        desired, so that an application that moves to other nodes always has enough pods. A pod that is already
+        prepared for its deletion goes first, but stays if the available pods have become too few.
+        """
+        tainted = [one for one in reversed(self.nodes) if one.fit is Fit.STAY] if self.surging else []
+        leaving = [one for one in tainted if one.only_old and one.selected and not one.unreachable]
+        if not leaving:
+            return ()
+        spare = [one for one in leaving if one.old_available]
+        begun = [one for one in leaving if not one.old_available and one.old_only_held]
+        useless = [one for one in leaving if not one.old_available and not one.old_only_held]
+        available = sum(1 for one in self.nodes if one.fit in (Fit.STAY, Fit.RUN) and one.available) + len(begun)
+        return (*useless, *[*begun, *spare][: max(available - self.budget.desired, 0)])
 
     @property
     def frozen(self) -> bool:
-        """Whether a pause keeps the current revision from nodes without a pod."""
-        return self.rolling_update is not None and is_frozen(self.eligible, self.rolling_update)
+        """Whether the rollout is paused while some node has only an old pod, or had one last."""
+        paused = self.rolling_update is not None and self.rolling_update.paused
+        return paused and any(node.current is None and node.had_old for node in self.eligible)
 
     @cached_property
     def mid_surge(self) -> list[str]:
-        """The nodes that use maxSurge; see `mid_surge_of`."""
-        return mid_surge_of(self.nodes, self.revision.hash, self.world.coming, self.world.leaving)
-
-    def _for_current(self, rolling: RollingUpdate | None) -> tuple[NodeInfo, ...]:
-        coming, current = self.world.coming, self.revision.hash
-        unseen = {node for node, revision_hash in coming.items() if revision_hash == current}
-        return nodes_for_current(self.eligible, rolling, self.quota, unseen)
+        """The nodes that use maxSurge: with two live pods, or with a live old pod and a failed new one in its
+        back-off. Creates and deletions that the caches do not show yet count as done."""
+        coming, leaving, current = self.world.coming, self.world.leaving, self.revision.hash
+        return [
+            node.name
+            for node in self.nodes
+            if node.fit is not None
+            and (
+                node.paired
+                or node.awaits_retry(current)
+                or (node.only_old and node.name in coming)
+                or (node.current is not None and node.name in leaving)
+            )
+        ]
 
     @cached_property
     def may_hold_current(self) -> tuple[NodeInfo, ...]:
-        """The nodes that may hold the current revision, in update order."""
-        return self._for_current(self.rolling_update)
+        """The nodes that may hold the current revision, at most `quota`, in update order: by name, descending.
+
+        First come nodes that have it or may have it, then those whose last pod had it, so that a lost pod comes back
+        as it was and moves no other node. Selected nodes fill the rest, unless an incomplete rollout is paused. With
+        OnDelete all eligible nodes may hold it. Partition, selector and pause are one promise:
+        docs/design/decisions.md#rollouts.
+        """
+        rolling = self.rolling_update
+        return self._for_current(paused=rolling is not None and rolling.paused)
+
+    def _for_current(self, *, paused: bool) -> tuple[NodeInfo, ...]:
+        in_order = self.eligible[::-1]
+        if self.rolling_update is None:
+            return in_order
+        coming = {name for name, revision_hash in self.world.coming.items() if revision_hash == self.revision.hash}
+        having = [node for node in in_order if node.current is not None or node.name in coming]
+        lacking = [node for node in in_order if node.current is None and node.name not in coming]
+        had = [node for node in lacking if node.had_current and node.old is None]
+        rest = [node for node in lacking if node.selected and not (node.had_current and node.old is None)]
+        if paused and any(node.had_old for node in lacking):
+            rest = []
+        return tuple((having + had + rest)[: self.quota])
 
     @cached_property
     def holders(self) -> frozenset[str]:
@@ -263,7 +304,7 @@ class RolloutState(Value, dict=True, gc=True):
         not paused. In a first deployment only partitionedScaling leaves nodes out."""
         rolling, chosen = self.rolling_update, self.may_hold_current
         if rolling is not None and rolling.paused:
-            chosen = self._for_current(msgspec.structs.replace(rolling, paused=False))
+            chosen = self._for_current(paused=False)
         if self.older or len(chosen) == self.budget.desired:
             return chosen
         names = {node.name for node in chosen}

@@ -14,47 +14,17 @@ from controller.inplace.change import InPlaceChange, NotPossible
 from controller.planner.node_fit import Rules
 
 
-class BackoffKey(Value):
-    """The key under which a write backs off after it failed. A write with another key is not delayed."""
+class BackoffKey(Value, kw_only=False):
+    """The key under which a write backs off after it failed. A write with another key is not delayed.
 
-    kind: Literal["node", "object", "gates", "label", "kept", "revision", "template", "room"]
-    name: str
-    """The name of a node, the uid of an object, or the hash of a revision."""
+    node: creating a pod on this node. object: any write to the object with this uid that has no kind of its own.
+    gates: opening the readiness gates of this pod. label: giving it the label of its former revision back. kept:
+    cancelling the preparation for its deletion. revision: storing the current revision, whatever hash it gets.
+    template: the dry run of a pod of the revision with this hash. quota: creating any pod.
+    """
 
-    @classmethod
-    def of_node(cls, name: str) -> BackoffKey:
-        """Creating a pod on this node."""
-        return cls(kind="node", name=name)
-
-    @classmethod
-    def of_object(cls, uid: str) -> BackoffKey:
-        """Any write to this object that has no key of its own."""
-        return cls(kind="object", name=uid)
-
-    @classmethod
-    def of_gates(cls, uid: str) -> BackoffKey:
-        """Opening the readiness gates of this pod."""
-        return cls(kind="gates", name=uid)
-
-    @classmethod
-    def of_label(cls, uid: str) -> BackoffKey:
-        """Giving this pod the label of its former revision back."""
-        return cls(kind="label", name=uid)
-
-    @classmethod
-    def of_keeping(cls, uid: str) -> BackoffKey:
-        """Cancelling the preparation for the deletion of this pod."""
-        return cls(kind="kept", name=uid)
-
-    @classmethod
-    def of_revision(cls) -> BackoffKey:
-        """Storing the current revision, whatever hash it gets after collisions."""
-        return cls(kind="revision", name="")
-
-    @classmethod
-    def of_template(cls, revision_hash: str) -> BackoffKey:
-        """The dry run of a pod of this revision."""
-        return cls(kind="template", name=revision_hash)
+    kind: Literal["node", "object", "gates", "label", "kept", "revision", "template", "quota"]
+    name: str = ""
 
     def is_among(self, nodes: Container[str], uids: Container[str]) -> bool:
         """Whether its node or object is one of these; True for a key that has neither."""
@@ -63,14 +33,14 @@ class BackoffKey(Value):
                 return self.name in nodes
             case "object" | "gates" | "label" | "kept":
                 return self.name in uids
-            case "revision" | "template" | "room":
+            case "revision" | "template" | "quota":
                 return True
             case _:
                 assert_never(self.kind)
 
 
-POD_QUOTA = BackoffKey(kind="room", name="pods")
-"""Creating pods while a ResourceQuota is full: if one is refused, all are."""
+POD_QUOTA = BackoffKey("quota")
+"""While a ResourceQuota is full, all creates of pods are refused."""
 
 
 class FormerPod(Value):

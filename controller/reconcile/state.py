@@ -367,7 +367,7 @@ class DaemonSetState(msgspec.Struct):
         self.predecessors.pop(name, None)
         self.unanswered_names.pop(name, None)
         self.node_backoff.forget_node(name)
-        self.write_backoff.record_success(BackoffKey.of_node(name))
+        self.write_backoff.record_success(BackoffKey("node", name))
 
     def yield_to_other_controller(self, moment: float) -> None:
         """Leave the DaemonSet alone for some time, because another controller has written its status."""

@@ -194,7 +194,7 @@ class RevertedWrites(RepeatedWrites[RepeatedAction]):
         accepted = answer.error is None or isinstance(answer.error, Reverted)
         if not accepted or isinstance(action, CreatePod | ProbeTemplate):
             return
-        if isinstance(action, CancelDelete | OpenGates) and (key := BackoffKey.of_object(action.pod.uid)) in failing:
+        if isinstance(action, CancelDelete | OpenGates) and (key := BackoffKey("object", action.pod.uid)) in failing:
             if isinstance(action, OpenGates):
                 self.accepted.pop((DrainPod, key, ""), None)
             return

@@ -148,7 +148,7 @@ class _Foreseeing:
         verdicts, until = self._world.verdicts, self._world.ask_at
         creates = [one for one in decided.actions if isinstance(one, CreatePod)]
         refused = [one for one in creates if isinstance(verdicts.get(one.revision.hash), TemplateRefused)]
-        return {BackoffKey.of_node(one.node): until for one in refused}
+        return {BackoffKey("node", one.node): until for one in refused}
 
     def _move(self, rollout: RolloutState, moves: list[NodeMove]) -> None:
         self._surged |= {move.node for move in moves if move.how is How.SURGE}

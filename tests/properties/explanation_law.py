@@ -15,7 +15,6 @@ from controller.planner.actions import DeleteReason
 from controller.planner.blocker_texts import Blocker
 from controller.planner.blockers import outgoing
 from controller.planner.explanation import Explainer, NodeState
-from controller.planner.limits import awaits_retry
 from controller.planner.node_fit import Fit
 from controller.planner.nodes import NodeInfo
 from controller.planner.placement import place_pods
@@ -37,7 +36,7 @@ def unlimited(rollout: RolloutState) -> RolloutState:
 
 def crowded(rollout: RolloutState, node: NodeInfo) -> bool:
     """Whether a surge there waits for pods beside the old one to go."""
-    return rollout.surging and node.only_old and (awaits_retry(node, rollout.revision.hash) or len(node.live) > 1)
+    return rollout.surging and node.only_old and (node.awaits_retry(rollout.revision.hash) or len(node.live) > 1)
 
 
 def stays(rollout: RolloutState, node: NodeInfo) -> Pod | None:

@@ -39,9 +39,9 @@ def obstructed(draw: st.DrawFn, worlds: st.SearchStrategy[World]) -> World:
         world = replace(world, pods=tuple(left), predecessors={})
     unpulled = draw(often({}, {one.name: draw(st.sampled_from(UNPULLED)) for one in world.nodes[:3]}))
     world = replace(world, unpulled=unpulled)
-    probe = BackoffKey.of_template(rollout_state(world).revision.hash)
-    nodes = [BackoffKey.of_node(one.name) for one in world.nodes]
-    places = [*nodes, *(BackoffKey.of_object(one.uid) for one in world.pods), POD_QUOTA, POD_QUOTA, probe]
+    probe = BackoffKey("template", rollout_state(world).revision.hash)
+    nodes = [BackoffKey("node", one.name) for one in world.nodes]
+    places = [*nodes, *(BackoffKey("object", one.uid) for one in world.pods), POD_QUOTA, POD_QUOTA, probe]
     held = draw(often((), *((one,) for one in places)))
     if draw(st.booleans()):
         return replace(world, in_backoff=dict.fromkeys(held, inf), awaited=frozenset(held) - {POD_QUOTA})

@@ -152,7 +152,7 @@ def test_a_gate_is_opened_only_where_nobody_wants_it_closed() -> None:
 def test_what_cannot_be_taken_back_is_left_alone_for_a_while() -> None:
     case = world(hooked("v1"), nodes=2, pods=PODS)
     check(case, "keep node-1-v1")
-    check(replace(case, in_backoff={BackoffKey.of_keeping(WAITING.uid): NOW + 60}))
+    check(replace(case, in_backoff={BackoffKey("kept", WAITING.uid): NOW + 60}))
     check(replace(case, fresh=False))
     many = [prepared(one) for one in everywhere(4)]
     check(world(hooked("v1", burst=2), nodes=4, pods=many), "keep node-0-v1", "keep node-1-v1")
@@ -161,18 +161,18 @@ def test_what_cannot_be_taken_back_is_left_alone_for_a_while() -> None:
 @pytest.mark.parametrize("one", [prepared(pod("node-1")), HALF], ids=["let go", "not told to anybody"])
 def test_where_the_next_write_fails_the_pod_serves_on_until_it_goes_well(one: Pod) -> None:
     case = world(hooked(), nodes=2, pods=[PODS[0], one])
-    check(replace(case, in_backoff={BackoffKey.of_object(one.uid): NOW + 60}), "keep node-1-v1")
+    check(replace(case, in_backoff={BackoffKey("object", one.uid): NOW + 60}), "keep node-1-v1")
     word = "~node-1 v1" if one is HALF else "-node-1 v1"
-    decided = check(replace(case, due_again={BackoffKey.of_object(one.uid): NOW - 1}), word)
+    decided = check(replace(case, due_again={BackoffKey("object", one.uid): NOW - 1}), word)
     assert [one.tried for one in decided.actions if isinstance(one, PrepareDelete)] == [True] * (one is HALF)
     serving = replace(one, labels=PODS[0].labels, gates=(), ready=True)
     check(
-        world(hooked(), nodes=2, pods=[PODS[0], serving], in_backoff={BackoffKey.of_object(one.uid): NOW + 60}),
+        world(hooked(), nodes=2, pods=[PODS[0], serving], in_backoff={BackoffKey("object", one.uid): NOW + 60}),
         "~node-0 v1",
     )
 
 
 def test_a_pod_that_waits_for_its_hook_survives_a_failed_write() -> None:
     case = world(hooked(), nodes=2, pods=PODS)
-    check(replace(case, in_backoff={BackoffKey.of_object(WAITING.uid): NOW + 60}))
-    check(replace(case, due_again={BackoffKey.of_object(WAITING.uid): NOW - 1}))
+    check(replace(case, in_backoff={BackoffKey("object", WAITING.uid): NOW + 60}))
+    check(replace(case, due_again={BackoffKey("object", WAITING.uid): NOW - 1}))

@@ -86,7 +86,7 @@ def test_a_pod_that_cannot_be_relabelled_keeps_no_lost_pod_waiting() -> None:
     pods = [pod("node-0", "v0"), *served("node-1", "node-2", "node-3")]
     case = world(ds("v1"), pods=pods, revisions=[twin, revision("v1", 2)])
     assert kinds(case) == ["RelabelPod"]
-    assert kinds(held(case, BackoffKey.of_object(pods[0].uid))) == ["CreatePod"], (
+    assert kinds(held(case, BackoffKey("object", pods[0].uid))) == ["CreatePod"], (
         "the node without a pod; the twin is still in use"
     )
 
@@ -131,7 +131,7 @@ def test_the_new_node_said_to_get_its_first_pod_gets_it() -> None:
     """While something fails, empty nodes are not served by name, and who gets the last room is told in that order."""
     spec = ds("v1", partition=2, partitioned_scaling=True)
     case = world(spec, nodes=4, pods=[*served("node-2"), *served("node-3", rev="v2")], revisions=[revision("v1")])
-    failing = held(case, BackoffKey.of_node("node-2"))
+    failing = held(case, BackoffKey("node", "node-2"))
     check(failing, "+node-1 v1")
     explainer = Explainer(rollout_state(failing))
     waits = {node.name: explainer.blocker(node) for node in explainer.rollout.nodes if not node.pods}
@@ -140,7 +140,7 @@ def test_the_new_node_said_to_get_its_first_pod_gets_it() -> None:
 
 def test_a_node_with_a_deletion_in_doubt_waits_for_the_answer() -> None:
     leaving = pod("node-0", "v1", terminating=True)
-    asked = frozenset({BackoffKey.of_object(leaving.uid)})
+    asked = frozenset({BackoffKey("object", leaving.uid)})
     case = world(ds("v2"), nodes=1, pods=[leaving], in_backoff=dict.fromkeys(asked, inf), awaited=asked)
     explainer = Explainer(rollout_state(case))
     assert explainer.blocker(explainer.rollout.nodes[0]) is Blocker.UNANSWERED
@@ -160,12 +160,12 @@ def made_on(case: World) -> list[str]:
 
 def test_a_node_where_a_create_failed_is_tried_after_all_others() -> None:
     case = world(ds("v1"), nodes=4)
-    assert made_on(failed(case, BackoffKey.of_node("node-0")))[-1] == "node-0"
+    assert made_on(failed(case, BackoffKey("node", "node-0")))[-1] == "node-0"
 
 
 def test_within_the_burst_the_others_come_first() -> None:
     case = world(ds("v1", burst=2), nodes=4)
-    assert set(made_on(failed(case, BackoffKey.of_node("node-0"), BackoffKey.of_node("node-1")))) == {
+    assert set(made_on(failed(case, BackoffKey("node", "node-0"), BackoffKey("node", "node-1")))) == {
         "node-2",
         "node-3",
     }
@@ -173,7 +173,7 @@ def test_within_the_burst_the_others_come_first() -> None:
 
 def test_of_many_failed_nodes_the_longest_due_are_tried_again_first() -> None:
     names = [f"node-{number}" for number in range(2 * RETRIES)]
-    case = failed(world(ds("v1"), nodes=names), *map(BackoffKey.of_node, reversed(names)))
+    case = failed(world(ds("v1"), nodes=names), *(BackoffKey("node", name) for name in reversed(names)))
     decided = plan(case)
     assert made_on(case) == list(reversed(names))[:RETRIES]
     assert decided.more
@@ -182,7 +182,7 @@ def test_of_many_failed_nodes_the_longest_due_are_tried_again_first() -> None:
 def test_while_creates_fail_neighbours_do_not_follow_each_other() -> None:
     """Of a hundred nodes that sort first and fail, one that would not is met soon."""
     names = [f"node-{number:03}" for number in range(200)]
-    case = failed(world(ds("v1"), nodes=names), BackoffKey.of_node("node-000"))
+    case = failed(world(ds("v1"), nodes=names), BackoffKey("node", "node-000"))
     first = made_on(case)[:20]
     assert any(name >= "node-100" for name in first)
     assert made_on(world(ds("v1"), nodes=names)) == names, "in order while nothing fails"
@@ -192,14 +192,14 @@ def test_a_pod_that_could_not_be_deleted_takes_no_budget_from_the_others() -> No
     pods = everywhere(4)
     case = world(ds("v2"), nodes=4, pods=pods)
     check(case, "-node-3 v1")
-    check(failed(case, BackoffKey.of_object(pods[3].uid)), "-node-2 v1")
-    check(failed(case, *(BackoffKey.of_object(one.uid) for one in pods)), "-node-0 v1")
+    check(failed(case, BackoffKey("object", pods[3].uid)), "-node-2 v1")
+    check(failed(case, *(BackoffKey("object", one.uid) for one in pods)), "-node-0 v1")
 
 
 def test_while_surging_a_node_without_a_second_pod_takes_no_budget() -> None:
     case = world(ds("v2", max_surge=1), nodes=4, pods=everywhere(4))
     check(case, "+node-3 v2")
-    check(failed(case, BackoffKey.of_node("node-3")), "+node-2 v2")
+    check(failed(case, BackoffKey("node", "node-3")), "+node-2 v2")
 
 
 def test_after_a_refusal_the_dry_run_is_about_another_node() -> None:

@@ -118,12 +118,12 @@ def test_a_blocker_is_the_reason_of_reconciling() -> None:
 
 def test_a_rollout_that_waits_only_for_answers_of_the_server_says_so() -> None:
     pods = everywhere(2)
-    places = frozenset(BackoffKey.of_object(one.uid) for one in pods)
+    places = frozenset(BackoffKey("object", one.uid) for one in pods)
     asked = world(ds("v2"), nodes=2, pods=pods, in_backoff=dict.fromkeys(places, inf), awaited=places)
     told = "2 of 2 nodes still wait for an available pod of revision v2; "
     silent = f"{told}the server has not answered what was asked for node-1, node-0"
     assert words(looked_at(asked), "Reconciling") == ("True", "ServerSilent", silent)
-    first = BackoffKey.of_object(pods[0].uid)
+    first = BackoffKey("object", pods[0].uid)
     moving = replace(asked, in_backoff={first: inf}, awaited=frozenset({first}))
     assert words(looked_at(moving), "Reconciling")[1] == "Progressing", "the other node goes on"
 

@@ -334,7 +334,7 @@ def test_a_rollout_that_waits_for_nodes_alone_is_never_late(
 
 
 def test_a_write_that_fails_elsewhere_is_waited_for_too() -> None:
-    in_backoff = {BackoffKey.of_object(pod("node-1").uid): NOW + 3600}
+    in_backoff = {BackoffKey("object", pod("node-1").uid): NOW + 3600}
     fleet = [node("node-0", GONE), node("node-1")]
     found = looked_at(looked_at(world(ds("v2"), nodes=fleet, pods=everywhere(2), in_backoff=in_backoff)))
     assert phase_of_world(looked_at(replace(found, now=NOW + 601))) == "Stalled"

@@ -229,7 +229,7 @@ def test_a_refused_template_is_asked_again_in_time() -> None:
 
 def test_a_node_where_creates_fail_does_not_stop_the_rollout() -> None:
     pods = everywhere(4)
-    stuck = world(ds("v2", max_unavailable=3), nodes=5, pods=pods, in_backoff={BackoffKey.of_node("node-4"): NOW + 8})
+    stuck = world(ds("v2", max_unavailable=3), nodes=5, pods=pods, in_backoff={BackoffKey("node", "node-4"): NOW + 8})
     decided = check(stuck, "-node-3 v1", "-node-2 v1")
     assert decided.wake_at == NOW + 8, "node-4 is tried again then"
     check(world(ds("v2", max_unavailable=3), nodes=5, pods=pods), "+node-4 v2")
@@ -238,7 +238,7 @@ def test_a_node_where_creates_fail_does_not_stop_the_rollout() -> None:
 def test_a_pod_that_cannot_be_deleted_does_not_stop_the_others() -> None:
     stray = pod("node-0", rev="v1", created=ago(5), name="stray")
     crowded = world(
-        ds("v2"), nodes=3, pods=(*everywhere(3), stray), in_backoff={BackoffKey.of_object(stray.uid): NOW + 8}
+        ds("v2"), nodes=3, pods=(*everywhere(3), stray), in_backoff={BackoffKey("object", stray.uid): NOW + 8}
     )
     check(crowded, "-node-2 v1")
 
@@ -259,6 +259,6 @@ def test_pods_made_through_another_version_of_the_api_roll_like_any_other() -> N
 
 def test_an_old_pod_that_cannot_be_deleted_leaves_its_budget_to_the_next() -> None:
     pods = everywhere(3)
-    stuck = world(ds("v2"), nodes=3, pods=pods, in_backoff={BackoffKey.of_object(pods[2].uid): NOW + 8})
+    stuck = world(ds("v2"), nodes=3, pods=pods, in_backoff={BackoffKey("object", pods[2].uid): NOW + 8})
     decided = check(stuck, "-node-1 v1")
     assert decided.wake_at == NOW + 8

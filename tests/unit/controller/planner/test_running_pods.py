@@ -95,7 +95,7 @@ def test_a_moment_of_a_wrong_clock_is_not_waited_for() -> None:
 
 @pytest.mark.parametrize("until", [NOW + 30, float("inf")])
 def test_where_opening_it_fails_it_is_left_alone_for_a_while(until: float) -> None:
-    check(on(new(open_=False), in_backoff={BackoffKey.of_gates(UID): until}))
+    check(on(new(open_=False), in_backoff={BackoffKey("gates", UID): until}))
 
 
 # closed for an update that comes next
@@ -117,7 +117,7 @@ def test_a_drained_one_stays_closed_until_its_turn() -> None:
         (in_place(grace=30, selector={"track": "canary"}), {}),
         (ds("v2", on_delete=True), {}),
         (in_place(grace=30), {"verdicts": refusing("v2", "refused"), "ask_at": NOW + 60}),
-        (in_place(grace=30), {"in_backoff": {BackoffKey.of_object("uid-node-0-v1"): NOW + 30}}),
+        (in_place(grace=30), {"in_backoff": {BackoffKey("object", "uid-node-0-v1"): NOW + 30}}),
         (in_place("v1", grace=30), {}),
         (in_place(grace=30), {"unpulled": {"node-0": Unpullable(why="not found")}}),
     ],
@@ -156,12 +156,12 @@ def test_the_next_batch_is_not_due_before_the_first_counts_as_run() -> None:
 
 def test_the_next_batch_is_asked_for() -> None:
     check(on(new(CONTINUES)), "ContinueInPlace node-0")
-    check(on(new(CONTINUES), in_backoff={BackoffKey.of_object(UID): NOW + 30}))
+    check(on(new(CONTINUES), in_backoff={BackoffKey("object", UID): NOW + 30}))
     check(
         on(
             new(CONTINUES),
-            awaited=frozenset([BackoffKey.of_object(UID)]),
-            in_backoff={BackoffKey.of_object(UID): float("inf")},
+            awaited=frozenset([BackoffKey("object", UID)]),
+            in_backoff={BackoffKey("object", UID): float("inf")},
         )
     )
 
@@ -239,8 +239,8 @@ def test_nothing_while_the_caches_are_behind() -> None:
 
 def test_a_pod_whose_image_was_put_back_gets_its_former_label() -> None:
     check(on(new(REVERTED)), "relabel node-0-v2 v1")
-    check(on(new(REVERTED), in_backoff={BackoffKey.of_object(UID): LONG}), "relabel node-0-v2 v1")
-    check(on(new(REVERTED), in_backoff={BackoffKey.of_label(UID): LONG}))
+    check(on(new(REVERTED), in_backoff={BackoffKey("object", UID): LONG}), "relabel node-0-v2 v1")
+    check(on(new(REVERTED), in_backoff={BackoffKey("label", UID): LONG}))
 
 
 # while a resize waits
@@ -256,11 +256,11 @@ def test_a_running_container_gets_traffic_back_while_its_resize_waits(waiting: U
 def test_so_it_does_where_the_server_refuses_the_resize() -> None:
     check(
         on(
-            new(WANTED, draining=True), refused_resizes={UID: "no room"}, in_backoff={BackoffKey.of_object(UID): LONG}
+            new(WANTED, draining=True), refused_resizes={UID: "no room"}, in_backoff={BackoffKey("object", UID): LONG}
         ),
         "open node-0-v2",
     )
-    check(on(new(WANTED, draining=True), in_backoff={BackoffKey.of_object(UID): LONG}))
+    check(on(new(WANTED, draining=True), in_backoff={BackoffKey("object", UID): LONG}))
 
 
 def test_not_while_it_is_resized_again() -> None:

@@ -123,7 +123,7 @@ def test_while_writes_fail_the_generation_is_observed_and_trouble_told() -> None
 def test_trouble_is_told_during_the_back_off_of_what_failed() -> None:
     waiting = world(
         pods=served("node-0", "node-1"),
-        in_backoff={BackoffKey.of_node(f"node-{n}"): ago(-60) for n in (2, 3, 4)},
+        in_backoff={BackoffKey("node", f"node-{n}"): ago(-60) for n in (2, 3, 4)},
         write_failure="no",
     )
     decided = plan(waiting)
@@ -134,14 +134,14 @@ def test_trouble_is_told_during_the_back_off_of_what_failed() -> None:
 def test_what_is_done_all_the_same_is_not_withheld() -> None:
     """Nothing is left to be done at node-9."""
     others = world(
-        pods=served("node-0", "node-1"), in_backoff={BackoffKey.of_node("node-9"): ago(-60)}, write_failure="no"
+        pods=served("node-0", "node-1"), in_backoff={BackoffKey("node", "node-9"): ago(-60)}, write_failure="no"
     )
     decided = plan(others)
     assert (len(decided.actions), decided.withheld) == (3, False)
 
 
 def test_the_first_place_whose_back_off_ends_does_not_wait_for_the_last() -> None:
-    in_backoff = {BackoffKey.of_node("node-3"): ago(-8), BackoffKey.of_node("node-4"): ago(-300)}
+    in_backoff = {BackoffKey("node", "node-3"): ago(-8), BackoffKey("node", "node-4"): ago(-300)}
     assert plan(world(pods=everywhere(3), in_backoff=in_backoff)).wake_at == ago(-8)
 
 
@@ -150,7 +150,7 @@ def test_nothing_is_done_or_said_for_a_daemonset_on_its_way_out() -> None:
 
 
 def test_trouble_is_over_where_nothing_is_left_to_be_written() -> None:
-    well = world(pods=everywhere(5), in_backoff={BackoffKey.of_node("gone"): ago(-60)}, write_failure="no")
+    well = world(pods=everywhere(5), in_backoff={BackoffKey("node", "gone"): ago(-60)}, write_failure="no")
     assert plan(well).all_written
     assert condition(well, "Degraded") == ("False", "AsExpected", "")
 

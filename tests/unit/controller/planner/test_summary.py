@@ -42,7 +42,7 @@ def told(seen: Summary) -> str:
     return " | ".join((states(seen).removeprefix(": "), failures, blocks))
 
 
-PLACES = (BackoffKey.of_node("node-2"), BackoffKey.of_object(everywhere(2)[1].uid))
+PLACES = (BackoffKey("node", "node-2"), BackoffKey("object", everywhere(2)[1].uid))
 """A node without a pod, and the pod of another."""
 
 

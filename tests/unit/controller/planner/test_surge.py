@@ -247,7 +247,7 @@ def test_a_template_changed_while_surging_costs_the_pod_not_serving() -> None:
 
 def test_a_node_where_creates_fail_does_not_keep_its_surge_slot() -> None:
     surging = world(
-        ds("v2", max_surge=1), nodes=3, pods=everywhere(3), in_backoff={BackoffKey.of_node("node-2"): NOW + 8}
+        ds("v2", max_surge=1), nodes=3, pods=everywhere(3), in_backoff={BackoffKey("node", "node-2"): NOW + 8}
     )
     decided = check(surging, "+node-1 v2")
     assert decided.wake_at == NOW + 8

@@ -174,7 +174,7 @@ ORPHAN = pod("node-0", name="orphan", owner="")
 def test_a_node_with_an_orphan_that_cannot_be_adopted_now_is_taken(
     daemonset: DaemonSet, pods: tuple[Pod, ...], node_0: str
 ) -> None:
-    held = {BackoffKey.of_object(ORPHAN.uid): NOW + 9}
+    held = {BackoffKey("object", ORPHAN.uid): NOW + 9}
     cluster = ToyCluster(world(daemonset, nodes=2, pods=pods, orphans=(ORPHAN,), in_backoff=held))
     done = [one for _ in range(5) for one in cluster.step()]
     assert [one for one in done if "node-0" in one] == ([] if node_0 == "nothing" else [node_0])
@@ -190,7 +190,7 @@ def test_a_node_with_an_orphan_that_cannot_be_adopted_now_is_taken(
 @pytest.mark.parametrize(("ready", "expected"), [(True, ["-node-2 v1"]), (False, [])])
 def test_a_ready_orphan_that_cannot_be_adopted_delays_no_other_node(ready: bool, expected: list[str]) -> None:
     orphan = replace(ORPHAN, ready=ready)
-    held = {BackoffKey.of_object(orphan.uid): NOW + 60}
+    held = {BackoffKey("object", orphan.uid): NOW + 60}
     pods = served("node-1", "node-2", rev="v1")
     check(world(ds("v2"), nodes=3, pods=pods, orphans=(orphan,), in_backoff=held), *expected)
 
@@ -244,7 +244,7 @@ def test_what_we_closed_is_opened_before_a_pod_is_released(stray: Pod, first: st
 
 def test_a_pod_that_cannot_be_opened_is_released_all_the_same() -> None:
     stray = gated(pod("node-0", **STRAY), draining=True)
-    check(world(nodes=0, pods=[stray], in_backoff={BackoffKey.of_gates(stray.uid): 9.0}), "release stray")
+    check(world(nodes=0, pods=[stray], in_backoff={BackoffKey("gates", stray.uid): 9.0}), "release stray")
 
 
 def test_the_selector_may_be_made_of_expressions() -> None:

@@ -168,14 +168,14 @@ def test_one_that_is_in_the_middle_of_another_update_does_not_wait() -> None:
 def test_after_a_failure_a_dry_run_comes_before_the_loss_of_traffic() -> None:
     start = changing(pods=[old()], nodes=1)
     first = [one for one in plan(start).actions if isinstance(one, UpdateInPlace)]
-    again = plan(replace(start, due_again={BackoffKey.of_object("uid-node-0-v1"): ago(1)})).actions
+    again = plan(replace(start, due_again={BackoffKey("object", "uid-node-0-v1"): ago(1)})).actions
     assert [one.tried for one in first] == [False]
     assert [isinstance(one, UpdateInPlace) and one.tried for one in again] == [True]
 
 
 def test_where_writes_fail_the_others_go_on() -> None:
     start = changing(
-        pods=[old(n) for n in range(3)], nodes=3, in_backoff={BackoffKey.of_object("uid-node-2-v1"): NOW + 30}
+        pods=[old(n) for n in range(3)], nodes=3, in_backoff={BackoffKey("object", "uid-node-2-v1"): NOW + 30}
     )
     check(start, "*node-1 v2")
 

@@ -90,7 +90,7 @@ def test_a_node_is_left_alone_after_two_failures_that_are_its_own(
         assert type(failure.error) is error
         assert failure.action == create(0)
     assert acting.state.write_backoff.in_backoff(NOW) == (
-        {BackoffKey.of_node("node-0"): NOW + seconds} if seconds else {}
+        {BackoffKey("node", "node-0"): NOW + seconds} if seconds else {}
     )
 
 
@@ -134,14 +134,14 @@ def test_a_pod_that_cannot_be_deleted_is_left_alone_by_its_uid() -> None:
     for _ in range(2):
         (failure,) = acting.carry_out([delete()], DENIED, stored("node-0-v1"))
         assert isinstance(failure.error, Forbidden)
-    assert acting.state.write_backoff.in_backoff(NOW) == {BackoffKey.of_object(pod("node-0").uid): NOW + HELD}
+    assert acting.state.write_backoff.in_backoff(NOW) == {BackoffKey("object", pod("node-0").uid): NOW + HELD}
     assert [note.reason for note in acting.notes] == [FAILED_DELETE] * 2
 
 
 def test_in_a_namespace_that_ends_a_place_is_left_alone_and_nothing_told() -> None:
     acting = Acting()
     assert acting.carry_out([create(0)], ENDING) == ()
-    assert acting.state.write_backoff.in_backoff(NOW) == {BackoffKey.of_node("node-0"): NOW + TERMINATING_SECONDS}
+    assert acting.state.write_backoff.in_backoff(NOW) == {BackoffKey("node", "node-0"): NOW + TERMINATING_SECONDS}
     assert TERMINATING_SECONDS >= 10, "it may end for minutes, and every pass would ask again"
     for _ in range(2):
         assert acting.carry_out([PROBE], ENDING) == ()
@@ -186,7 +186,7 @@ def test_an_inconclusive_answer_counts_from_the_third_in_a_row_on(answer: Answer
         (failure,) = acting.carry_out([create(0)], answer, *looks)
         told.append(failure.repeated)
     assert told == [False, False, True, True]
-    assert acting.state.write_backoff.in_backoff(NOW) == {BackoffKey.of_node("node-0"): NOW + HELD}
+    assert acting.state.write_backoff.in_backoff(NOW) == {BackoffKey("node", "node-0"): NOW + HELD}
     acting.carry_out([create(0)], ok())
     assert (acting.state.write_backoff.failing, acting.state.write_backoff.inconclusive) == ({}, {})
 

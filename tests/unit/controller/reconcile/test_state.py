@@ -35,7 +35,7 @@ def test_a_node_that_is_gone_leaves_nothing_behind() -> None:
     states = DaemonSetStates()
     state = states.of("uid-1")
     state.predecessors["node-3"] = Predecessor(uid="p", pod=FormerPod(hash="v1"))
-    state.write_backoff.record_failure(BackoffKey.of_node("node-3"), 1.0)
+    state.write_backoff.record_failure(BackoffKey("node", "node-3"), 1.0)
     states.forget_node("node-3")
     assert (state.predecessors, state.write_backoff.failing) == ({}, {})
 
@@ -56,13 +56,13 @@ def test_an_answer_about_what_is_gone_is_kept_no_longer_than_a_pass(gone: bool) 
     )
     state = DaemonSetState()
     about = [
-        BackoffKey.of_node("node-0"),
-        BackoffKey.of_object(uid),
-        BackoffKey.of_gates(uid),
-        BackoffKey.of_label(uid),
+        BackoffKey("node", "node-0"),
+        BackoffKey("object", uid),
+        BackoffKey("gates", uid),
+        BackoffKey("label", uid),
     ]
-    others = [BackoffKey.of_template("v2"), BackoffKey.of_revision(), POD_QUOTA]
-    for place in (*about, BackoffKey.of_keeping(uid), *others):
+    others = [BackoffKey("template", "v2"), BackoffKey("revision"), POD_QUOTA]
+    for place in (*about, BackoffKey("kept", uid), *others):
         state.write_backoff.record_failure(place, 1.0)
         state.write_backoff.record_inconclusive(place)
     made = CreatePod(node="node-0", name="demo-1", revision=revision("v2"))
@@ -72,7 +72,7 @@ def test_an_answer_about_what_is_gone_is_kept_no_longer_than_a_pass(gone: bool) 
     state.forget_gone(cached, 2.0)
     left = [*state.unknown_outcomes.values(), *state.refused_resizes, *state.unanswered_names, *state.predecessors]
     assert len(left) == (0 if gone else 4)
-    kept = {*others} if gone else {*about, BackoffKey.of_keeping(uid), *others}
+    kept = {*others} if gone else {*about, BackoffKey("kept", uid), *others}
     assert (set(state.write_backoff.failing), set(state.write_backoff.inconclusive)) == (kept, kept)
     state.forget_gone(cached, 9.0)
     assert state.unknown_outcomes == {}, "by now it is done or lost"
@@ -164,7 +164,7 @@ def test_another_generation_begins_with_a_clean_page() -> None:
     told = WriteFailure(message="no", without_name="no", kind=CreatePod)
     state = DaemonSetState(generation=1, write_failure=told)
     for _ in range(2):
-        state.write_backoff.record_failure(BackoffKey.of_node("node-3"), NOW)
+        state.write_backoff.record_failure(BackoffKey("node", "node-3"), NOW)
     state.learn(REFUSED, ds(), NOW)
     state.begin(1, CacheProgress())
     assert (state.write_failure, state.verdicts.refusals) == (told, 1)

@@ -96,8 +96,8 @@ def test_what_the_server_has_not_answered_is_awaited_and_left_alone() -> None:
     leaving = pod("node-0")
     asked = DeletePod(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED)
     found = world_seen(caches_with([leaving]), begun(asked))
-    assert found.awaited == frozenset({BackoffKey.of_object(leaving.uid)})
-    assert found.in_backoff == {BackoffKey.of_object(leaving.uid): inf}
+    assert found.awaited == frozenset({BackoffKey("object", leaving.uid)})
+    assert found.in_backoff == {BackoffKey("object", leaving.uid): inf}
     assert [one.terminating for one in found.pods] == [True], "it may have been deleted"
 
 

@@ -209,7 +209,7 @@ def test_a_failure_of_another_kind_takes_its_place() -> None:
 
 
 def test_an_error_that_passes_is_told_where_it_repeats() -> None:
-    told = failure_after(None, Plan(actions=(A,)), [CHANGED], {BackoffKey.of_node("a")})
+    told = failure_after(None, Plan(actions=(A,)), [CHANGED], {BackoffKey("node", "a")})
     assert told is not None
     assert "changed meanwhile" in told.message
 
