@@ -52,7 +52,7 @@ class Settings(Value):
     lease_namespace: str = "kruise-ds-system"
     metrics_address: Address | None = Address(host="", port=8080)
     health_address: Address | None = Address(host="", port=8081)
-    """None: there is no such server."""
+    """None: the server is off."""
     metrics_certificate: str = ""
     metrics_key: str = ""
     """Paths of both files, for HTTPS on the address of the metrics; or both empty."""
@@ -71,15 +71,15 @@ class Settings(Value):
 
 def parse_gates(text: str) -> FeatureGates:
     """Parse `A=true,B=false`. Raises ValueError for an unknown gate or value."""
-    asked: dict[str, bool] = {}
+    gates: dict[str, bool] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, _, value = part.partition("=")
         if name not in KNOWN_GATES:
             raise ValueError(f"{name!r} is not a feature gate; known: {', '.join(sorted(KNOWN_GATES))}")
         if value.lower() not in ("true", "false"):
             raise ValueError(f"{name} must be true or false, not {value!r}")
-        asked[KNOWN_GATES[name]] = value.lower() == "true"
-    return FeatureGates(**asked)
+        gates[KNOWN_GATES[name]] = value.lower() == "true"
+    return FeatureGates(**gates)
 
 
 def parse_address(text: str) -> Address | None:

@@ -39,7 +39,7 @@ class CounterFamily(NamedTuple):
     series: tuple[LabelValues, ...]
     """The label values with a series from the start, for every DaemonSet."""
     in_place_series: tuple[LabelValues, ...]
-    """The same, only for DaemonSets that ask, or asked, for updates in place."""
+    """The same, only for DaemonSets that use, or used, updates in place."""
 
 
 OF_ROLLOUTS = "kruise_daemonset_rollouts"
@@ -109,7 +109,7 @@ class DaemonSetCounters(Collector):
         self._counts.setdefault(uid, Count())[family, *labels] += 1
 
     def revision_created(self, uid: str, revision_hash: str) -> None:
-        """Note a new ControllerRevision: a rollout to it is no rollback."""
+        """Note a new ControllerRevision: a rollout to it does not count as a rollback."""
         self._new_revisions[uid] = revision_hash
 
     def status_written(self, uid: str, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
@@ -168,7 +168,7 @@ class NodeUpdates:
         """By node, then by uid, because thousands of nodes may be removed at once."""
 
     def began(self, uid: str, node: str, method: Method, now: float) -> None:
-        """Begin an update: the old pod was deleted, or a pod was created beside it. A later one begins anew."""
+        """Begin an update: the old pod was deleted, or a pod was created beside it. A later one replaces it."""
         self._settle(uid, node, now)
         self._open.setdefault(node, {})[uid] = _Update(method, now)
 

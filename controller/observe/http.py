@@ -126,7 +126,7 @@ def _accepts_gzip(request: web.Request) -> bool:
 def probe(name: str, checks: Mapping[str, Check]) -> Handler:
     """The page `name` (healthz, readyz): 200 if all checks are well, else 503.
 
-    It lists the checks if asked (`?verbose`) and if one fails, in the format of the API server.
+    It lists the checks with `?verbose` and if one fails, in the format of the API server.
     """
 
     async def page(request: web.Request) -> web.Response:
@@ -214,12 +214,12 @@ class DelegatedAuth:
     """Serves pages only to bearer tokens that the API server accepts (TokenReview) and that may `get` the path
     (SubjectAccessReview). Answers are kept for `CACHE_SECONDS`: a revoked right still counts for that long.
 
-    For a caller that was accepted last time, `known` is asked, for any other `unknown`, which may refuse to ask
+    Callers that were accepted last time are reviewed by `known`, all others by `unknown`, whose rate is bounded
     (`Busy`). So a flood of made-up tokens gets 429, and never delays a known scraper. A scraper with a new token
     counts as unknown, and succeeds when it tries again.
 
-    Only digests of tokens are kept. `on_failure` is called, synchronously, with the error if the API server could not
-    be asked; the caller does not see it.
+    Only digests of tokens are kept. `on_failure` is called with the error of a failed review, which the caller does
+    not see.
     """
 
     def __init__(self, known: Reviewer, unknown: Reviewer, on_failure: Callable[[ApiError], None]) -> None:

@@ -261,7 +261,7 @@ class Instrumentation:
         self._counters.updates.pod_seen(daemonset.uid, pod.node, pod.name, pod.hash, ready=ready, wait=wait, now=now)
 
     def review_failed(self, error: ApiError) -> None:
-        """Log that the API server could not be asked whether a token may read /metrics."""
+        """Log that a token for /metrics could not be reviewed."""
         self._log.warning("requests to /metrics cannot be authorized", why=error)
 
     def leadership_changed(self, message: str) -> None:

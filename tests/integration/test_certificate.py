@@ -87,7 +87,7 @@ def test_files_that_are_missing_or_do_not_fit_are_refused_at_once(made: Path) ->
         server_tls(made / "old.crt", made / "new.key")
 
 
-def test_a_key_with_a_password_is_refused_and_nobody_is_asked(made: Path) -> None:
+def test_a_key_with_a_password_is_refused_without_a_prompt(made: Path) -> None:
     key = serialization.load_pem_private_key((made / "old.key").read_bytes(), password=None)
     locked = made / "locked.key"
     locked.write_bytes(

@@ -61,7 +61,7 @@ async def test_a_failing_probe_says_which_check_failed_and_why() -> None:
     assert content_type == "text/plain; charset=utf-8"
 
 
-async def test_a_wrong_path_names_the_right_ones_and_a_wrong_method_gets_405() -> None:
+async def test_404_names_the_paths_and_a_wrong_method_gets_405() -> None:
     async with serving(ANYWHERE, readyz(), option=OPTION) as port:
         assert (await ask(port, "/"))[:2] == (404, "not here; there is /readyz\n")
         assert (await ask(port, "/readyz", "POST"))[0] == 405

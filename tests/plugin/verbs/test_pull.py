@@ -132,7 +132,7 @@ def test_the_time_is_over_while_it_is_made(done: bool) -> None:
 
 
 @pytest.mark.parametrize("terminal", [False, True], ids=["in a pipe", "on a terminal"])
-def test_what_keeps_pullers_from_being_made_is_told(terminal: bool) -> None:
+def test_the_status_says_why_no_puller_is_created(terminal: bool) -> None:
     def admit(attempt: Attempt) -> None:
         if (attempt.kind.plural, attempt.verb) == ("pods", "create"):
             raise Refused(403, "Forbidden", f'pods "{attempt.name}" is forbidden: exceeded quota: pods')

@@ -1,4 +1,4 @@
-"""Instrumentation with its metrics, told of passes as the controller does."""
+"""An assembled process with its instrumentation, whose passes a test reports by hand."""
 
 from __future__ import annotations
 

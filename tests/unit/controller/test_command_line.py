@@ -37,7 +37,7 @@ def test_a_bad_value_is_refused_in_the_name_of_its_option(option: str, value: st
 
 @pytest.mark.parametrize("name", ["Not_A_Name", "", "a.b", "-a", "a" * 64, "ä"])
 @pytest.mark.parametrize("option", ["--namespace", "--leader-elect-namespace"])
-def test_what_is_no_name_of_a_namespace_is_refused(option: str, name: str) -> None:
+def test_an_invalid_name_of_a_namespace_is_refused(option: str, name: str) -> None:
     """At once, instead of being waited for."""
     done = CliRunner().invoke(cli, [f"{option}={name}"])
     assert done.exit_code == 2
@@ -67,7 +67,7 @@ def test_zero_is_off() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "8080", "localhost", ":", ":x", ":70000", ":-1", "::1:8080", ":²"])
-def test_what_is_no_address_is_refused_in_one_line(text: str) -> None:
+def test_an_invalid_address_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected host:port|in brackets") as caught:
         parse_address(text)
     assert "\n" not in str(caught.value)

@@ -37,7 +37,7 @@ CREATE = CreatePod(node="node-0", name="node-0-v2", revision=revision("v2"))
 SURGING = ds("v2", max_surge=1)
 
 
-async def test_an_update_of_a_node_that_goes_before_its_new_pod_is_forgotten() -> None:
+async def test_an_update_is_forgotten_with_its_node() -> None:
     office = Office(ds("v2"), nodes=(node("node-0"),))
     office.acted(ds("v2"), DELETE)
     office.lose(node("node-0"))
@@ -51,20 +51,20 @@ async def test_an_update_is_timed_where_the_node_stays() -> None:
     assert office.updated(ds("v2")) == 1
 
 
-async def test_no_update_begins_on_a_node_that_went_while_its_pod_was_deleted() -> None:
+async def test_no_update_begins_on_a_node_deleted_with_its_pod() -> None:
     office = Office(ds("v2"))
     office.acted(ds("v2"), DELETE, CREATE)
     assert office.updated(ds("v2")) == 0
 
 
-async def test_no_surge_begins_on_a_node_that_went_while_its_pod_was_created() -> None:
+async def test_no_surge_begins_on_a_node_deleted_during_the_create() -> None:
     staying, gone = (Office(SURGING, nodes=nodes, pods=everywhere(1)) for nodes in ((node("node-0"),), ()))
     for office in (staying, gone):
         office.acted(SURGING, CREATE)
     assert (staying.updated(SURGING), gone.updated(SURGING)) == (1, 0)
 
 
-async def test_a_pass_that_ends_after_its_daemonset_went_leaves_nothing_behind() -> None:
+async def test_a_pass_that_ends_after_its_daemonset_leaves_nothing_behind() -> None:
     daemonset = ds("v2")
     office = Office(daemonset, nodes=(node("node-0"),))
     office.acted(daemonset, CREATE)
@@ -84,7 +84,7 @@ def alone(metrics: Metrics) -> Instrumentation:
     return Instrumentation(metrics, Informers(()).caches, lambda: NOW)
 
 
-async def test_how_a_request_was_answered_is_counted_under_its_name() -> None:
+async def test_requests_about_pods_are_counted_by_operation_and_result() -> None:
     office = Office(ds("v2"), nodes=(node("node-0"),))
     office.acted(ds("v2"), CREATE, CREATE)
     office.parts.instrumentation.action_done(ds("v2"), DELETE, Forbidden("delete", "pods default/node-0-v1", "no"))
@@ -119,7 +119,7 @@ FORBIDDEN = Connectivity(state="forbidden", error=Forbidden("list", "pods", "no 
 MISSING = Connectivity(state="missing", error=NotFound("list", "imagepulljobs", "no such kind"))
 
 
-async def test_faults_of_resources_are_told_each_and_a_server_away_once(
+async def test_problems_are_logged_per_resource_and_a_lost_server_once(
     out: io.BytesIO,
 ) -> None:
     instrumentation = alone(Metrics(version="0"))
@@ -145,17 +145,17 @@ async def test_faults_of_resources_are_told_each_and_a_server_away_once(
 
 
 @pytest.mark.parametrize("last", [REACHED, MISSING, FORBIDDEN], ids=["reachable", "missing", "forbidden"])
-async def test_the_server_is_reached_whatever_it_answers_to_the_last_watch(
+async def test_any_answer_to_the_last_watch_means_that_the_server_is_reached(
     out: io.BytesIO, last: Connectivity
 ) -> None:
     instrumentation = alone(Metrics(version="0"))
     for resource, contact in (("nodes", AWAY), ("imagepulljobs", AWAY), ("nodes", REACHED), ("imagepulljobs", last)):
         instrumentation.connectivity(resource, contact)
-    told = [json.loads(line)["msg"] for line in out.getvalue().splitlines()]
-    assert told[:2] == ["API server not reached, retrying", "API server reached"], told
+    logged = [json.loads(line)["msg"] for line in out.getvalue().splitlines()]
+    assert logged[:2] == ["API server not reached, retrying", "API server reached"], logged
 
 
-async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: io.BytesIO) -> None:
+async def test_a_crashed_pass_is_logged_once_with_its_id(out: io.BytesIO) -> None:
     instrumentation, queue, over = alone(Metrics(version="0")), WorkQueue[Key](), asyncio.Event()
     tries: list[Key] = []
 
@@ -178,9 +178,9 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
         queue.add(Key("shop", "agent"), "node changed")
         await asyncio.wait_for(over.wait(), 60)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
-    told = [(line["msg"], line.get("result"), line["daemonset"], line.get("reconcile_id")) for line in lines]
+    logged = [(line["msg"], line.get("result"), line["daemonset"], line.get("reconcile_id")) for line in lines]
     first, second = (line["reconcile_id"] for line in lines if line["msg"] == "inside")
-    assert told == [
+    assert logged == [
         ("inside", None, "shop/agent", first),
         ("reconciled", "error", "shop/agent", first),
         ("inside", None, "shop/agent", second),
@@ -205,7 +205,7 @@ def test_an_error_is_a_warning_unless_the_next_pass_settles_it(out: io.BytesIO, 
     assert (line["level"], line["result"], line["why"]) == (level, "error", redacted(error))
 
 
-async def test_each_write_of_a_pass_has_a_line_at_debug_with_the_id_of_the_pass(out: io.BytesIO) -> None:
+async def test_each_write_is_logged_at_debug_with_the_id_of_its_pass(out: io.BytesIO) -> None:
     parts = Office(ds("v2")).parts
     taken = WorkItem(ds("v2").key, ("pod changed",), 0.0)
     with parts.instrumentation.passes.about(taken):
@@ -223,7 +223,7 @@ async def test_each_write_of_a_pass_has_a_line_at_debug_with_the_id_of_the_pass(
     assert {line["reconcile_id"] for line in lines} == {f"{process}-1"}
 
 
-def told(metrics: Metrics, name: str, /, **labels: str) -> float | None:
+def sample(metrics: Metrics, name: str, /, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, labels)
 
 
@@ -250,10 +250,10 @@ async def test_passes_are_counted_by_result() -> None:
         await asyncio.wait_for(over.wait(), 60)
     failed = ended.count("broken")
     for result, count in (("success", 1), ("error", failed), ("requeue_after", 0)):
-        assert told(metrics, "controller_runtime_reconcile_total", controller="daemonset", result=result) == count
-    assert told(metrics, "controller_runtime_reconcile_errors_total", controller="daemonset") == failed
-    assert told(metrics, "controller_runtime_reconcile_panics_total", controller="daemonset") == failed
-    assert told(metrics, "workqueue_work_duration_seconds_count", name="daemonset") == 1 + failed
+        assert sample(metrics, "controller_runtime_reconcile_total", controller="daemonset", result=result) == count
+    assert sample(metrics, "controller_runtime_reconcile_errors_total", controller="daemonset") == failed
+    assert sample(metrics, "controller_runtime_reconcile_panics_total", controller="daemonset") == failed
+    assert sample(metrics, "workqueue_work_duration_seconds_count", name="daemonset") == 1 + failed
 
 
 def test_a_failed_pass_is_counted_under_the_controller_that_made_it() -> None:
@@ -267,11 +267,11 @@ def test_a_failed_pass_is_counted_under_the_controller_that_made_it() -> None:
         with queues[name].about(taken) as passed:
             passed(Pass(taken, Retry(KeyError("pod-1")), 0.5, crashed))
     for name, failed, panics in (("daemonset", 0, 0), ("imagepulljob", 1, 1), ("daemonset-images", 1, 0)):
-        assert told(metrics, "controller_runtime_reconcile_total", controller=name, result="error") == failed, name
-        assert told(metrics, "controller_runtime_reconcile_total", controller=name, result="success") == 0, name
-        assert told(metrics, "controller_runtime_reconcile_errors_total", controller=name) == failed, name
-        assert told(metrics, "controller_runtime_reconcile_panics_total", controller=name) == panics, name
-        assert told(metrics, "controller_runtime_reconcile_time_seconds_count", controller=name) == failed, name
+        assert sample(metrics, "controller_runtime_reconcile_total", controller=name, result="error") == failed, name
+        assert sample(metrics, "controller_runtime_reconcile_total", controller=name, result="success") == 0, name
+        assert sample(metrics, "controller_runtime_reconcile_errors_total", controller=name) == failed, name
+        assert sample(metrics, "controller_runtime_reconcile_panics_total", controller=name) == panics, name
+        assert sample(metrics, "controller_runtime_reconcile_time_seconds_count", controller=name) == failed, name
 
 
 def test_requests_are_counted_by_code_and_method() -> None:
@@ -282,8 +282,8 @@ def test_requests_are_counted_by_code_and_method() -> None:
         request = Request(method="", path="")
         instrumentation.answered(Exchange(call=call, request=request, status=status, seconds=seconds))
     for code, method in (("201", "POST"), ("409", "POST"), ("<error>", "PATCH")):
-        assert told(metrics, "rest_client_requests_total", code=code, method=method, host="api") == 1, code
-    assert told(metrics, "rest_client_request_duration_seconds_count", verb="create", host="api") == 2
+        assert sample(metrics, "rest_client_requests_total", code=code, method=method, host="api") == 1, code
+    assert sample(metrics, "rest_client_request_duration_seconds_count", verb="create", host="api") == 2
 
 
 CHANGED = UpdateInPlace(
@@ -320,7 +320,7 @@ async def test_an_update_in_place_ends_when_the_pod_is_available_as_updated() ->
     assert timed(office) == (1, 320), "which count from the start of the container, not from when it was seen"
 
 
-async def test_an_update_that_nothing_proves_ends_when_it_counts_as_finished() -> None:
+async def test_an_unproven_update_ends_when_it_counts_as_finished() -> None:
     office = Office(IN_PLACE, nodes=(node("node-0"),))
     office.acted(IN_PLACE, CHANGED)
     changed = replace(
@@ -340,7 +340,7 @@ async def test_a_change_that_restarts_nothing_is_through_at_once() -> None:
     assert timed(office) == (1, 0)
 
 
-async def test_writes_in_place_and_what_speaks_against_them_are_counted() -> None:
+async def test_writes_in_place_and_their_refusals_are_counted() -> None:
     office = Office(IN_PLACE, nodes=(node("node-0"),))
     office.acted(IN_PLACE, CHANGED, ResizePod(pod=CHANGED.pod, node="node-0"))
     office.acted(IN_PLACE, replace(DELETE, refusal=InPlaceRefusal.TEMPLATE), DELETE)

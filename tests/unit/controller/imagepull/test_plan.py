@@ -99,7 +99,7 @@ def test_a_node_is_tried_again_only_when_its_time_has_come() -> None:
     assert started(plan(world(job(), "a", attempts={"a": failed_once("a")}))) == ["a"]
 
 
-def test_nodes_on_which_creates_failed_come_last_and_not_before_their_time() -> None:
+def test_nodes_where_creates_failed_come_last_after_their_backoff() -> None:
     several = world(job(parallelism=2), "c", "b", "a", failing={"c": 1}, in_backoff={})
     assert started(plan(several)) == ["b", "a"]
     assert started(plan(replace(several, pending=dict.fromkeys("cb")))) == ["b", "c"]
@@ -185,7 +185,7 @@ def test_silent_nodes_are_waited_for_as_long_as_one_attempt_may_take() -> None:
     assert plan(replace(busy, pullers=())).actions == (StartPuller(node="a"),)
 
 
-def test_at_the_deadline_who_does_not_have_it_has_failed() -> None:
+def test_nodes_without_the_image_have_failed_at_the_deadline() -> None:
     asked = job(completionPolicy={"activeDeadlineSeconds": 100})
     late = ImagePullJobStatus(start_time=rfc3339(NOW - 100))
     decided = plan(world(asked, "a", "b", results=having("a"), status=late, pullers=(puller("b"),)))
@@ -197,7 +197,7 @@ def test_at_the_deadline_who_does_not_have_it_has_failed() -> None:
     assert (early.status.completion_time, early.wake_at) == (None, MOMENT + 100)
 
 
-def test_at_the_deadline_each_node_is_told_of_by_what_it_did_last() -> None:
+def test_at_the_deadline_notes_give_the_last_failure_of_each_node() -> None:
     asked = job(parallelism=3, pullPolicy={"backoffLimit": 9}, completionPolicy={"activeDeadlineSeconds": 100})
     late = ImagePullJobStatus(start_time=rfc3339(NOW - 100))
     pullers = (puller("done", DONE), puller("now", FAILED, "ErrImagePull: no"), puller("pulls", why="unbound"))
@@ -240,7 +240,7 @@ def test_a_job_that_is_being_deleted_starts_nothing() -> None:
     assert plan(world(terminating, "a", "b", pullers=(puller("a"),))).actions == (EndPuller(pod=puller("a").ref),)
 
 
-def test_what_keeps_pullers_from_being_made_is_told() -> None:
+def test_the_status_says_why_no_puller_is_created() -> None:
     decided = plan(world(job(), "a", refusal="create pods: exceeded quota", max_creates=0))
     assert decided.status.message == "job is running, progress 0.0%; create pods: exceeded quota"
     assert started(decided) == []
@@ -282,14 +282,14 @@ def found(memory: JobState | None) -> dict[str, Unpulled]:
     return dict(nodes_without_image(OVER, memory, ("a", "b", "c"), lambda node: True))
 
 
-def test_of_a_finished_job_the_registrys_words_are_told_as_heard() -> None:
+def test_nodes_of_a_finished_job_keep_the_error_of_the_registry() -> None:
     memory = new_state(job())
     memory.failed = {"a": "ErrImagePull: not found"}
     memory.clear()
     assert found(memory) == {"a": Unpullable(why="ErrImagePull: not found"), "b": SEE}
 
 
-def test_who_has_not_heard_them_points_to_the_job() -> None:
+def test_a_new_leader_points_to_the_finished_job() -> None:
     memory = new_state(OVER)
     memory.clear()
     assert found(memory) == found(None) == {"a": SEE, "b": SEE}
@@ -304,7 +304,7 @@ def chosen(*nodes: str, having: frozenset[str] = frozenset()) -> JobState:
     return memory
 
 
-def test_nothing_is_known_of_a_node_that_has_the_name_of_one_that_is_gone() -> None:
+def test_a_new_node_inherits_no_results_by_its_name() -> None:
     memory = chosen("d", "c", "b", "a")
     memory.pending.clear()
     memory.pulled, memory.failed, memory.attempts = {"d", "a"}, {"c": "not found"}, {"b": AGAIN}
@@ -316,14 +316,14 @@ def test_nothing_is_known_of_a_node_that_has_the_name_of_one_that_is_gone() -> N
     assert memory.retry_at == {}
 
 
-def test_a_failed_node_that_tells_of_the_image_has_it() -> None:
+def test_a_failed_node_that_reports_the_image_has_it() -> None:
     memory = chosen("b", "a")
     memory.failed = {"b": "not found", "a": "not found"}
     memory.set_targets(Targets(nodes=("b", "a"), with_image=frozenset("b")), (2,))
     assert (memory.pulled, memory.failed, memory.pending) == ({"b"}, {"a": "not found"}, {})
 
 
-def test_what_was_tried_on_a_node_that_is_not_meant_any_more_is_forgotten() -> None:
+def test_attempts_on_nodes_that_left_the_job_are_forgotten() -> None:
     memory = chosen("c", "b", "a")
     memory.failed, memory.attempts = {"c": "not found"}, {"b": AGAIN}
     memory.set_targets(Targets(nodes=("a",)), (2,))

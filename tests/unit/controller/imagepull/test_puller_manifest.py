@@ -34,7 +34,7 @@ def test_it_runs_under_the_account_of_the_job_else_the_servers_choice() -> None:
     assert "serviceAccountName" not in nameless
 
 
-def test_a_puller_that_nobody_looks_after_any_more_ends_by_itself() -> None:
+def test_an_abandoned_puller_ends_by_itself() -> None:
     assert spec_of(pullPolicy={"timeoutSeconds": 300})["activeDeadlineSeconds"] == 360, "after we should have"
     assert spec_of(pullPolicy={"timeoutSeconds": 2**31 - 1})["activeDeadlineSeconds"] == 2**31 - 1
 
@@ -53,7 +53,7 @@ def test_it_takes_no_annotation_of_a_container_that_it_does_not_have() -> None:
     assert {"c"} == metadata["annotations"].keys() & annotations.keys()
 
 
-def test_it_gets_to_every_node_asks_for_next_to_nothing_and_keeps_no_node() -> None:
+def test_it_runs_on_every_node_with_minimal_requests_and_keeps_no_node() -> None:
     made: Any = puller_manifest(job(), "node-1")
     spec, metadata = made["spec"], made["metadata"]
     assert spec["tolerations"] == [{"operator": "Exists"}], "cordoned nodes, and those with taints of their own"

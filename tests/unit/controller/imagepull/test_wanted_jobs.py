@@ -127,7 +127,7 @@ def test_updated_pods_that_are_not_ready_bring_it_no_nearer() -> None:
         ("timeout_seconds", "ten", 300),
     ],
 )
-def test_annotations_that_cannot_be_read_are_told_and_the_default_is_taken(
+def test_the_default_replaces_an_invalid_annotation_and_a_note_says_so(
     name: str, text: str, wanted: int | str
 ) -> None:
     daemonset = annotated(**{name: text})
@@ -202,7 +202,7 @@ def test_names_fit_any_daemonset_and_differ_by_revision(length: int) -> None:
     assert all(len(name) <= 253 for name in names)
 
 
-def test_init_containers_have_images_too_and_what_is_no_container_has_none() -> None:
+def test_init_containers_have_images_and_malformed_ones_have_none() -> None:
     init: Any = {"name": "i", "image": "setup"}
     template: Any = {
         "spec": {"initContainers": [init, 7], "containers": [{"name": "a"}, {"name": "b", "image": "c"}]}

@@ -162,7 +162,7 @@ def test_what_the_object_and_its_status_say() -> None:
     assert value(found, "info", **info) == 1
 
 
-def test_pods_that_a_hook_holds_are_told_only_where_there_is_a_hook() -> None:
+def test_pods_held_by_a_hook_are_shown_only_where_there_is_a_hook() -> None:
     held = [prepared(pod("node-0", labels={"hold": "yes"}), since=ago(3600)), pod("node-1")]
     seen = plan(world(ds("v2", hook=HOOK), nodes=2, pods=held)).summary
     found = exposed(DaemonSetSample(daemonset=ds("v2", hook=HOOK), summary=seen))
@@ -210,11 +210,11 @@ def test_nodes_without_a_zone_have_one_of_their_own() -> None:
     assert value(found, "rollout_zone_nodes", zone="none", state="updated") == 5
 
 
-def test_zones_are_left_out_where_nobody_wants_them() -> None:
+def test_zones_can_be_left_out() -> None:
     assert exposed(shown(), zones=False).keys() == FAMILIES.keys() - {"rollout_zone_nodes"}
 
 
-def test_of_nobody_there_is_no_series() -> None:
+def test_without_daemonsets_there_are_no_series() -> None:
     assert [name for name, family in exposed().items() if family.samples] == []
 
 

@@ -14,8 +14,8 @@ from controller.observe.metrics import ENCODE_IN_THREAD_FROM, Exposition, exposi
 from tests.beds.virtual_time import now, virtual_time_from
 
 
-class Told:
-    """Families that say when they were read."""
+class Families:
+    """Families that record when they were read."""
 
     def __init__(self, families: int = 3) -> None:
         self.number, self.begun, self.value = families, list[float](), 0.0
@@ -23,7 +23,7 @@ class Told:
         self.exposition: Exposition | None = None
 
     @asynccontextmanager
-    async def told(self) -> AsyncIterator[None]:
+    async def exposed(self) -> AsyncIterator[None]:
         async with exposing(self.families) as self.exposition:
             yield
 
@@ -41,93 +41,93 @@ class Told:
 
 
 @virtual_time_from(1000.0)
-async def test_however_many_ask_a_page_is_made_once_a_second() -> None:
-    told = Told()
-    async with told.told():
+async def test_at_most_one_page_is_made_in_a_second() -> None:
+    source = Families()
+    async with source.exposed():
 
         async def looping() -> None:
             for count in range(10):
-                await told.scrape("application/openmetrics-text" if count % 2 else "")
+                await source.scrape("application/openmetrics-text" if count % 2 else "")
 
         await asyncio.gather(*(looping() for _ in range(60)))
-        assert len({begun // 1 for begun in told.begun}) == len(told.begun)
-        assert len(told.begun) <= 12, "one page is for all"
+        assert len({begun // 1 for begun in source.begun}) == len(source.begun)
+        assert len(source.begun) <= 12, "one page is for all"
 
 
 @virtual_time_from(1000.0)
-async def test_a_scrape_tells_what_is_the_case_after_it_was_asked_for() -> None:
-    told = Told()
-    async with told.told():
+async def test_a_page_shows_the_state_after_its_request() -> None:
+    source = Families()
+    async with source.exposed():
         for value in (1.0, 2.0, 3.0):
-            told.value = value
-            assert await told.scrape() == value
-        first = asyncio.ensure_future(told.scrape())
+            source.value = value
+            assert await source.scrape() == value
+        first = asyncio.ensure_future(source.scrape())
         await asyncio.sleep(0.1)
-        second = asyncio.ensure_future(told.scrape())
+        second = asyncio.ensure_future(source.scrape())
         await asyncio.sleep(0.1)
-        told.value = 4.0
+        source.value = 4.0
         assert (await first, await second) == (4.0, 4.0), "one page for all who wait"
-        assert len(told.begun) == 4
+        assert len(source.begun) == 4
 
 
 @virtual_time_from(1000.0)
-async def test_who_asks_while_a_page_is_read_gets_the_next_one() -> None:
-    told = Told()
-    async with told.told():
-        early = asyncio.ensure_future(told.scrape())
-        while not told.begun:
+async def test_a_request_while_a_page_is_made_gets_the_next_one() -> None:
+    source = Families()
+    async with source.exposed():
+        early = asyncio.ensure_future(source.scrape())
+        while not source.begun:
             await asyncio.sleep(0)
-        told.value = 1.0
-        assert await told.scrape() == 1.0
+        source.value = 1.0
+        assert await source.scrape() == 1.0
         assert await early == 0.0
 
 
 @virtual_time_from(1000.0)
-async def test_what_cannot_be_read_once_fails_that_scrape_alone() -> None:
-    told = Told()
-    async with told.told():
-        told.fails = True
+async def test_a_metric_that_cannot_be_read_fails_that_scrape_alone() -> None:
+    source = Families()
+    async with source.exposed():
+        source.fails = True
         with pytest.raises(ZeroDivisionError):
-            await told.scrape()
-        told.fails = False
-        assert await told.scrape() == 0.0
+            await source.scrape()
+        source.fails = False
+        assert await source.scrape() == 0.0
 
 
 @virtual_time_from(1000.0)
-async def test_whoever_seldom_asks_does_not_wait() -> None:
-    told = Told()
-    async with told.told():
+async def test_rare_scrapes_do_not_wait() -> None:
+    source = Families()
+    async with source.exposed():
         for _ in range(3):
             await asyncio.sleep(1.0)
             began = now()
-            await told.scrape()
+            await source.scrape()
             assert now() == began
 
 
 @virtual_time_from(1000.0)
-async def test_a_scraper_that_goes_away_takes_nobody_elses_page_along() -> None:
-    told = Told()
-    async with told.told():
-        await told.scrape()
-        impatient, patient = (asyncio.ensure_future(told.scrape()) for _ in range(2))
+async def test_a_cancelled_scrape_leaves_the_page_of_the_others() -> None:
+    source = Families()
+    async with source.exposed():
+        await source.scrape()
+        impatient, patient = (asyncio.ensure_future(source.scrape()) for _ in range(2))
         await asyncio.sleep(0.1)
         impatient.cancel()
         assert await patient == 0.0
 
 
 @virtual_time_from(1000.0)
-async def test_others_get_their_turn_between_two_metrics() -> None:
-    told, turns = Told(families=20), 0
-    async with told.told():
-        asked = asyncio.ensure_future(told.scrape())
+async def test_other_tasks_run_between_two_metrics() -> None:
+    source, turns = Families(families=20), 0
+    async with source.exposed():
+        asked = asyncio.ensure_future(source.scrape())
         while not asked.done():
             await asyncio.sleep(0)
             turns += 1
         assert turns >= 20
 
 
-class _Tells(float):
-    """A value that notes which thread turns it into text."""
+class _Value(float):
+    """A value that records which thread turns it into text."""
 
     threads: set[int]
 
@@ -143,7 +143,7 @@ async def test_a_large_page_is_encoded_beside_the_loop() -> None:
             family.add_metric([str(number)], value)
         yield family
 
-    value = _Tells(1.0)
+    value = _Value(1.0)
     value.threads = set()
     async with exposing(families) as exposition:
         text, _ = await exposition("")
@@ -153,12 +153,12 @@ async def test_a_large_page_is_encoded_beside_the_loop() -> None:
 
 
 @virtual_time_from(1000.0)
-async def test_who_still_waits_at_the_end_is_let_go() -> None:
-    told = Told()
+async def test_scrapes_that_wait_at_the_end_are_cancelled() -> None:
+    source = Families()
     async with asyncio.timeout(60):
-        async with told.told():
-            await told.scrape()
-            waiting = asyncio.create_task(told.scrape())
+        async with source.exposed():
+            await source.scrape()
+            waiting = asyncio.create_task(source.scrape())
             await asyncio.sleep(0)
         await asyncio.wait([waiting])
     assert waiting.cancelled()

@@ -73,10 +73,10 @@ def test_an_error_is_logged_by_its_kind_and_frames_alone(out: io.BytesIO, format
         structlog.get_logger().exception("pass crashed", why=errors)
         structlog.get_logger().error("pass failed", why=refused)
         logging.getLogger("asyncio").error("never retrieved\nfuture: <Task %r>", errors, exc_info=errors)
-    told = out.getvalue().decode()
-    assert "MARKER" not in told
+    logged = out.getvalue().decode()
+    assert "MARKER" not in logged
     for words in ("create pods agent-1: Invalid (HTTP 422): spec.hostPID", "KeyError", "OSError", __file__):
-        assert told.count(words) >= 2, words
+        assert logged.count(words) >= 2, words
 
 
 async def test_a_bug_ends_the_process_with_its_frames_and_no_text(
@@ -87,9 +87,9 @@ async def test_a_bug_ends_the_process_with_its_frames_and_no_text(
 
     monkeypatch.setattr(app, "load", broken)
     assert await app.main_loop(Settings()) == 1
-    told = capfdbinary.readouterr().err
-    assert b"broken" in told
-    assert b"MARKER" not in told
+    logged = capfdbinary.readouterr().err
+    assert b"broken" in logged
+    assert b"MARKER" not in logged
 
 
 def test_values_that_are_no_json_are_written_as_text(out: io.BytesIO) -> None:

@@ -31,7 +31,7 @@ AGAIN = status("a", "Progressing", 500)
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "is_new", "told"),
+    ("before", "after", "is_new", "reported"),
     [
         (None, status("b", "Progressing", 100), True, None),
         (None, HEALTHY, True, ("completed", 400)),
@@ -60,10 +60,10 @@ AGAIN = status("a", "Progressing", 500)
     ],
 )
 def test_how_a_rollout_ends(
-    before: DaemonSetStatus | None, after: DaemonSetStatus, is_new: bool, told: tuple[str, float] | None
+    before: DaemonSetStatus | None, after: DaemonSetStatus, is_new: bool, reported: tuple[str, float] | None
 ) -> None:
     _, end = follow_rollout(RolloutRecord(), before, after, is_new=is_new, now=500)
-    assert (end and (end.result, end.seconds)) == told
+    assert (end and (end.result, end.seconds)) == reported
 
 
 def test_waiting_counts_and_each_end_is_reported_once() -> None:
@@ -77,13 +77,13 @@ def test_waiting_counts_and_each_end_is_reported_once() -> None:
         (status("b", "Degraded", 100, since=450, completed=400), 450.0),
         (status("b", "Healthy", 100, since=460, completed=400), 460.0),
     ]
-    record, before, told = RolloutRecord(), None, []
+    record, before, reported = RolloutRecord(), None, []
     for after, now in steps:
         record, end = follow_rollout(record, before, after, is_new=True, now=now)
         before = after
         if end is not None:
-            told.append((end.result, end.seconds, end.waited))
-    assert told == [("completed", 300, 100)]
+            reported.append((end.result, end.seconds, end.waited))
+    assert reported == [("completed", 300, 100)]
 
 
 def test_a_pause_is_counted_once_and_reported_with_the_end() -> None:
@@ -109,7 +109,7 @@ class Timed:
         self.updates.pod_seen("uid", "node-0", pod, revision, ready=ready, wait=5, now=at)
 
 
-def test_it_ends_when_the_new_pod_is_available_whenever_that_is_found_out() -> None:
+def test_an_update_ends_when_its_pod_is_available_not_when_noticed() -> None:
     timed = Timed()
     timed.begin("uid", "node-0", 100)
     timed.see("new", 110)
